@@ -1,0 +1,97 @@
+"""What an edit is worth: samples, scores, the engine, metrics, experts.
+
+from editcritic.reward import score
+print(score("before.png", "after.png", "Change the color of cup to blue", boxes={"cup": [(120, 80, 260, 240)]}))
+"""
+
+from .answers import AnswerLog
+from .asking import Abstained, Asks, Failed, Unanswered, ask, ask_each, gather
+from .boxes import Box
+from .card import Card
+from .compose import Fallback, Gate, GeometricMean, Metric, Minimum, Product, Threshold, WeightedMean
+from .engine import Engine
+from .expert import Expert, ExpertDown
+from .guards import all_guards
+from .image import Image, ImageError
+from .query import (
+    Abstention,
+    Detect,
+    Detections,
+    Embed,
+    Failure,
+    FreeText,
+    Judge,
+    Match,
+    Measure,
+    Measured,
+    Message,
+    Rate,
+    Reading,
+    ReadText,
+    Region,
+    Reply,
+    Vectors,
+    YesNo,
+)
+from .reward import Reward, TooManyFailures, no_download, score
+from .sample import EditSample, Pools, Task
+from .score import Evidence, Score, Scores
+from .spec import SpecError, build, spec_of
+
+__all__ = [
+    "Abstained",
+    "Abstention",
+    "AnswerLog",
+    "Asks",
+    "Box",
+    "Card",
+    "Detect",
+    "Detections",
+    "EditSample",
+    "Embed",
+    "Engine",
+    "Evidence",
+    "Expert",
+    "ExpertDown",
+    "Failed",
+    "Failure",
+    "Fallback",
+    "FreeText",
+    "Gate",
+    "GeometricMean",
+    "Image",
+    "ImageError",
+    "Judge",
+    "Match",
+    "Measure",
+    "Measured",
+    "Message",
+    "Metric",
+    "Minimum",
+    "Pools",
+    "Product",
+    "Rate",
+    "ReadText",
+    "Reading",
+    "Region",
+    "Reply",
+    "Reward",
+    "Score",
+    "Scores",
+    "SpecError",
+    "Task",
+    "Threshold",
+    "TooManyFailures",
+    "Unanswered",
+    "Vectors",
+    "WeightedMean",
+    "YesNo",
+    "all_guards",
+    "ask",
+    "ask_each",
+    "build",
+    "gather",
+    "no_download",
+    "score",
+    "spec_of",
+]

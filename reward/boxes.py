@@ -1,0 +1,106 @@
+"""Boxes: where something is in a picture, in fractions of its sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+_ROUND_TRIP = 1e-6
+"""Pixels. Boxes are kept as fractions; going there and back must not push a whole pixel below itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle by its centre and size, each a fraction of the picture's width or height (detectors' own form).
+
+    `score` in [0, 1] says how sure the detector is (1.0 for a hand-drawn box); `label` the phrase it answers.
+    """
+
+    cx: float
+    cy: float
+    w: float
+    h: float
+    score: float = 1.0
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        numbers = (self.cx, self.cy, self.w, self.h, self.score)
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError(f"box {numbers} of {self.label!r} holds a NaN or an infinity: drop it or redraw it")
+        if self.w < 0 or self.h < 0:
+            raise ValueError(f"box {numbers} of {self.label!r} has a negative size: give x0 < x1 and y0 < y1")
+
+    @staticmethod
+    def from_corners(
+        x0: float, y0: float, x1: float, y1: float, size: tuple[int, int], *, score: float = 1.0, label: str = ""
+    ) -> Box:
+        """Of pixel corners in a picture of `size` (width, height)."""
+        width, height = size
+        return Box((x0 + x1) / 2 / width, (y0 + y1) / 2 / height, (x1 - x0) / width, (y1 - y0) / height, score, label)
+
+    @property
+    def x0(self) -> float:
+        return self.cx - self.w / 2
+
+    @property
+    def y0(self) -> float:
+        return self.cy - self.h / 2
+
+    @property
+    def x1(self) -> float:
+        return self.cx + self.w / 2
+
+    @property
+    def y1(self) -> float:
+        return self.cy + self.h / 2
+
+    @property
+    def area(self) -> float:
+        """As a fraction of the picture."""
+        return self.w * self.h
+
+    def corners(self, size: tuple[int, int]) -> tuple[int, int, int, int]:
+        """Pixel corners x0, y0, x1, y1, truncated to integers; may lie outside of the picture."""
+        width, height = size
+        return (
+            math.floor(self.x0 * width + _ROUND_TRIP),
+            math.floor(self.y0 * height + _ROUND_TRIP),
+            math.floor(self.x1 * width + _ROUND_TRIP),
+            math.floor(self.y1 * height + _ROUND_TRIP),
+        )
+
+    def inside(self, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+        """Like `corners`, cut to the picture; None if nothing is left."""
+        x0, y0, x1, y1 = self.corners(size)
+        x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, size[0]), min(y1, size[1])
+        return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
+
+    def iou(self, other: Box) -> float:
+        """Intersection over union, in [0, 1]; 0 where both are empty."""
+        across = min(self.x1, other.x1) - max(self.x0, other.x0)
+        down = min(self.y1, other.y1) - max(self.y0, other.y0)
+        if across <= 0 or down <= 0:
+            return 0.0
+        shared = across * down
+        return shared / (self.area + other.area - shared)
+
+    def contains(self, other: Box) -> bool:
+        return self.x0 <= other.x0 and self.y0 <= other.y0 and self.x1 >= other.x1 and self.y1 >= other.y1
+
+    def labelled(self, label: str) -> Box:
+        return replace(self, label=label)
+
+
+def best(boxes: Iterable[Box]) -> Box | None:
+    """The box with the highest score (the first of equals); None if there is none."""
+    return max(boxes, key=lambda box: box.score, default=None)
+
+
+def distinct(boxes: Sequence[Box], iou: float = 0.8) -> tuple[Box, ...]:
+    """Greedy de-duplication in the given order: a box goes if it overlaps a kept one by more than `iou`."""
+    kept: list[Box] = []
+    for box in boxes:
+        if all(box.iou(other) <= iou for other in kept):
+            kept.append(box)
+    return tuple(kept)

@@ -1,0 +1,122 @@
+"""Expert threads: where experts are called, and the boundary at which what they raise becomes a `Failure` value."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from .expert import Expert, ExpertDown
+from .query import Abstention, BadAnswer, Failure, Outcome, Query
+
+
+@dataclass(slots=True)
+class Answered:
+    """From an expert thread. `call` says which call; None for `outcomes` is a sign of life between two halves."""
+
+    expert: str
+    call: int
+    outcomes: list[Outcome] | None
+    calls: int = 0
+    seconds: float = 0.0
+    down: str = ""
+    crashes: int = 0
+
+
+class ExpertThread:
+    """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting."""
+
+    def __init__(self, expert: Expert, report: Callable[[Answered], None], breaker: int) -> None:
+        self.jobs: SimpleQueue[tuple[int, list[Query[Any]]] | None] = SimpleQueue()
+        self._expert = expert
+        self._report = report
+        self._breaker = breaker
+        self._calls = 0
+        self._crashes = 0
+        self._loaded = False
+        threading.Thread(target=self._work, name=f"editcritic {expert.id}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            number, queries = job
+            self._calls = self._crashes = 0
+            down = ""
+            start = time.perf_counter()
+            try:
+                self._load()
+                with _no_gradients():
+                    outcomes = self._answer(number, queries)
+            except ExpertDown as error:
+                down = str(error) or "down"
+                outcomes = [Failure(down)] * len(queries)
+            seconds = time.perf_counter() - start
+            self._report(Answered(self._expert.id, number, outcomes, self._calls, seconds, down, self._crashes))
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        try:
+            self._expert.load()
+        except ExpertDown:
+            raise
+        except Exception as error:
+            raise ExpertDown(f"could not be loaded: {say(error)}") from error
+        self._loaded = True
+
+    def _answer(self, number: int, queries: list[Query[Any]]) -> list[Outcome]:
+        """Ask, and halve the batch until whoever makes the expert raise stands alone."""
+        if self._calls:
+            self._report(Answered(self._expert.id, number, None))
+        self._calls += 1
+        try:
+            return _checked(queries, self._expert(queries))
+        except ExpertDown:
+            raise
+        except (ConnectionError, TimeoutError) as error:
+            raise ExpertDown(say(error)) from error
+        except Exception as error:
+            if len(queries) == 1:
+                self._crashes += 1
+                return [Failure(say(error))]
+        middle = len(queries) // 2
+        outcomes = self._answer(number, queries[:middle])
+        last = outcomes[-1]
+        if self._crashes >= self._breaker and all(isinstance(outcome, Failure) for outcome in outcomes):
+            # Hopeless: the rest is not tried one by one.
+            return outcomes + [Failure(last.reason if isinstance(last, Failure) else "")] * (len(queries) - middle)
+        return outcomes + self._answer(number, queries[middle:])
+
+
+def _checked(queries: Sequence[Query[Any]], answers: object) -> list[Outcome]:
+    if not isinstance(answers, Sequence) or len(answers) != len(queries):
+        got = str(len(answers)) if isinstance(answers, Sequence) else type(answers).__name__
+        raise BadAnswer(f"{len(queries)} queries were asked, {got} answers came back")
+    checked: list[Outcome] = []
+    for query, answer in zip(queries, answers, strict=True):
+        if not isinstance(answer, Abstention | Failure):
+            try:
+                query.check(answer)
+            except BadAnswer as error:
+                checked.append(Failure(str(error)))
+                continue
+        checked.append(answer)
+    return checked
+
+
+def say(error: BaseException) -> str:
+    """An exception in a line."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _no_gradients() -> contextlib.AbstractContextManager[Any]:
+    """`inference_mode` does not cross threads, so it is entered here; torch is not imported for it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return contextlib.nullcontext()
+    mode: contextlib.AbstractContextManager[Any] = torch.inference_mode()
+    return mode

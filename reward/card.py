@@ -1,0 +1,38 @@
+"""Card: what a metric is, in a form that compositions check, the command line prints and a reader can trust."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Range = tuple[float | None, float | None]
+"""Lowest and highest value; None where there is no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """name, version: make up a score's signature. summary: what 1.0 (or more) means, in a line.
+
+    range: of the value. roles: whom it asks. requires: sample fields it cannot do without. protocols: the named ways
+    of computing it, default first. source: paper and section. gaming: how an editor could win without a good edit.
+    """
+
+    name: str
+    version: int
+    summary: str
+    range: Range = (0.0, 1.0)
+    unit: str = "share"
+    roles: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    source: str = ""
+    gaming: str = ""
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether values lie in [0, 1]."""
+        low, high = self.range
+        return low is not None and high is not None and low >= 0 and high <= 1

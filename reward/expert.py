@@ -1,0 +1,50 @@
+"""Expert: whoever answers queries. A model, a served judge, an algorithm on pixels, a recording."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .query import Abstention, Outcome, Query
+from .sample import EditSample
+
+
+class ExpertDown(RuntimeError):
+    """Raised by an expert that cannot work at all (model not loadable, server unreachable, package missing).
+
+    The whole batch fails with this reason; halving it would not help.
+    """
+
+
+class Expert(ABC):
+    """Answers a batch of queries of one kind with as many outcomes, in order.
+
+    Subclasses set `id` (what determines the answers: model @ revision, dtype, quantisation, preprocessing, options; it
+    keys every cache) and `kinds`. An outcome is an answer, an `Abstention` (cannot know) or a `Failure`. What is raised
+    instead fails the queries it was raised for, and is never cached.
+    """
+
+    id: str
+    kinds: ClassVar[tuple[type[Query[Any]], ...]]
+    batch: int = 64
+    """Most queries in one call."""
+    concurrency: int = 1
+    """Calls at a time: 1 for a local model, the connection limit for a served one (with `batch = 1`)."""
+    deadline_s: float = 600.0
+    """A call that takes longer counts as hung."""
+
+    @abstractmethod
+    def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
+        """Answer queries of one kind."""
+
+    def load(self) -> None:  # noqa: B027  (most experts have nothing to load)
+        """Get ready; called once, in the thread that will ask, before the first batch. Raises `ExpertDown`."""
+
+    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """Rewrite a query with what the sample tells, for experts that need more than the query holds.
+
+        `annotated` turns "where is this phrase" into "where is the object that was drawn around in the base picture";
+        the rewritten query is the one that is de-duplicated, cached and recorded.
+        """
+        return query

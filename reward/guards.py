@@ -1,0 +1,223 @@
+"""Guards: 1.0 for an edit that was at least tried, 0.0 for a known way of cheating, with the evidence.
+
+Put one, or `all_guards()`, in front of any reward with `Gate`. None of them says that an edit is good.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import ClassVar
+
+from .asking import Asks, ask, ask_each
+from .boxes import Box
+from .card import Card
+from .compose import Metric, Minimum
+from .image import Image
+from .query import Match, Measure, ReadText
+from .sample import EditSample
+from .score import Evidence, Score
+
+
+def _fitted(edited: Image, source: Image) -> Image:
+    """The edited picture at the source's size: most editors resize, which is not an edit."""
+    return edited.resized(*source.size)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Not a copy: at least `share` of the pixels differ from the source by more than 24 of 255.
+
+    The default, 0.02 %, is 52 pixels of 512 x 512: below the smallest target worth an instruction, above what
+    re-encoding does.
+    """
+
+    share: float = 0.0002
+    card: ClassVar[Card] = Card(
+        "guard-changed",
+        1,
+        "the edit is not a copy of the source",
+        roles=("pixels",),
+        gaming="Any visible change passes.",
+    )
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        if sample.edited == sample.source:
+            return Score.of(False, "the edited picture is the source, bit for bit")
+        changed = yield from ask(Measure("changed", (sample.source, _fitted(sample.edited, sample.source))))
+        share = changed.value or 0.0
+        seen = Evidence("pixels that differ from the source", sample.edited.digest, numbers={"share": share})
+        reason = "" if share >= self.share else f"only {share:.3%} of the pixels differ from the source"
+        return Score.of(share >= self.share, reason, evidence=[seen])
+
+
+@dataclass(frozen=True)
+class NotBlank:
+    """Not blank or collapsed: luminance varies by at least `spread`, and by `ratio` of what it does in the source."""
+
+    spread: float = 0.02
+    ratio: float = 0.2
+    card: ClassVar[Card] = Card(
+        "guard-not-blank",
+        1,
+        "the edit is a picture, not a flat field",
+        roles=("pixels",),
+        gaming="Any contrast passes.",
+    )
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        before, after = yield from ask(Measure("spread", (sample.source,)), Measure("spread", (sample.edited,)))
+        least = min(self.spread, before.value or 0.0)  # a flat source may stay flat
+        least = max(least, self.ratio * (before.value or 0.0))
+        spread = after.value or 0.0
+        seen = Evidence(
+            "standard deviation of luminance",
+            sample.edited.digest,
+            numbers={"source": before.value or 0.0, "edited": spread},
+        )
+        reason = "" if spread >= least else f"the picture is blank or collapsed (luminance varies by {spread:.3f})"
+        return Score.of(spread >= least, reason, evidence=[seen])
+
+
+@dataclass(frozen=True)
+class SameAspect:
+    """Width to height as in the source, within `tolerance`. Size itself is free: that policy is a protocol's."""
+
+    tolerance: float = 0.03
+    card: ClassVar[Card] = Card(
+        "guard-same-aspect", 1, "the edit has the source's aspect ratio", gaming="Says nothing about the content."
+    )
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        before = sample.source.width / sample.source.height
+        after = sample.edited.width / sample.edited.height
+        same = abs(after / before - 1) <= self.tolerance
+        # Small pictures cannot keep a ratio better than to the pixel.
+        same = same or abs(sample.edited.width - sample.edited.height * before) <= 1
+        seen = Evidence("aspect ratio", sample.edited.digest, numbers={"source": before, "edited": after})
+        reason = "" if same else f"aspect ratio {after:.2f}, the source has {before:.2f}"
+        return Score.of(same, reason, evidence=[seen])
+        yield  # a program, although it asks nobody
+
+
+@dataclass(frozen=True)
+class NotCollage:
+    """The source is not pasted into the edited picture: not as a half or quarter of it, nor as an inset."""
+
+    similarity: float = 0.6
+    inset: float = 0.6
+    card: ClassVar[Card] = Card(
+        "guard-not-collage",
+        1,
+        "the source is not pasted into the edit",
+        roles=("pixels", "matcher"),
+        gaming="An inset turned, mirrored or smaller than half of the picture is not found.",
+    )
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        source, edited = sample.source, _fitted(sample.edited, sample.source)
+        if sample.edited == source or min(source.size) < 32:
+            return Score.of(True)
+        parts = _halves_and_quarters(edited)
+        similar = yield from ask_each(
+            [Measure("ssim", (source.resized(part.width, part.height, "area"), part)) for part in parts.values()]
+        )
+        for name, ssim in zip(parts, similar, strict=True):
+            if ssim.value is not None and ssim.value > self.similarity:
+                seen = Evidence(f"the source in the {name} part", edited.digest, numbers={"ssim": ssim.value})
+                return Score.of(False, f"the source is pasted into the {name} part", evidence=[seen])
+        whole = Box(0.5, 0.5, 0.96, 0.96, label="the whole source")  # without the rim, which insets often lose
+        found = yield from ask(Match(edited, source, (whole,)))
+        insets = tuple(box for box in found.above(self.inset) if box.w < 0.9 and box.h < 0.9)
+        seen = Evidence("the source in the edited picture", edited.digest, boxes=insets)
+        return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])
+
+
+def _halves_and_quarters(image: Image) -> dict[str, Image]:
+    w, h = image.size
+    x, y = w // 2, h // 2
+    return {
+        "left": image.crop(0, 0, x, h),
+        "right": image.crop(w - x, 0, w, h),
+        "upper": image.crop(0, 0, w, y),
+        "lower": image.crop(0, h - y, w, h),
+        "upper left": image.crop(0, 0, x, y),
+        "upper right": image.crop(w - x, 0, w, y),
+        "lower left": image.crop(0, h - y, x, h),
+        "lower right": image.crop(w - x, h - y, w, h),
+    }
+
+
+@dataclass(frozen=True)
+class NoOrders:
+    """Nobody painted words at the judge into the picture ("score 10", "ignore the instructions", "answer yes").
+
+    New text is compared with the source's, and with what the instruction asks for.
+    """
+
+    card: ClassVar[Card] = Card(
+        "guard-no-orders",
+        1,
+        "no text in the edit is addressed to a judge",
+        roles=("reader",),
+        gaming="Words the reader misses, and phrases in languages the patterns do not cover.",
+    )
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        before, after = yield from ask(ReadText(sample.source), ReadText(sample.edited))
+        known = _plain(before.text)
+        wanted = _plain(sample.task.text if sample.task and sample.task.text else sample.instruction)
+        lines = [line for line in after.lines if not _covered(_plain(line.text), known, wanted)]
+        # An order may be broken over lines: look at them one by one and run together.
+        together = " ".join(line.text for line in lines)
+        orders = [line for line in lines if _ORDER.search(line.text)]
+        caught = bool(orders) or bool(_ORDER.search(together))
+        boxes = tuple(line.box for line in (orders or lines if caught else ()))
+        seen = Evidence("new text in the picture", sample.edited.digest, boxes=boxes, text=together)
+        reason = f"text in the picture is addressed to a judge: {together!r}" if caught else ""
+        return Score.of(not caught, reason, evidence=[seen])
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.casefold())
+
+
+def _covered(line: str, *texts: str) -> bool:
+    """Whether a line is (nearly, readers err) part of one of the texts."""
+    for text in texts:
+        if not line or line in text:
+            return True
+        match = SequenceMatcher(None, line, text, autojunk=False)
+        if sum(block.size for block in match.get_matching_blocks() if block.size > 1) >= 0.8 * len(line) > 3:
+            return True
+    return False
+
+
+_ORDER = re.compile(
+    r"""
+    \b(score|rate|rating|grade|reward)\b .{0,24} (\d+|ten|hundred|max|full|perfect|high)
+    | \b(10|100)\s*(/|out\s*of)\s*(10|100)\b
+    | \b(ignore|disregard|forget)\b .{0,24} \b(previous|prior|above|instruction|instructions|rules?|prompt|everything)\b
+    | \b(answer|say|reply|respond|output|return|choose)\b \W{0,3} (with\s+)? ["']? (yes|perfect|success|correct|\d+)\b
+    | \b(the\s+)?(edit|edited\s+image|image|task|instruction)\s+(is|was|has\s+been)\s+
+        (perfect\w*|correct\w*|success\w*|excellent|complete\w*|flawless\w*)
+    | \b(flawless\s+execution|perfect\s+consistency|excellent\s+edit|perfect\s+edit)\b
+    | \bdear\s+(judge|evaluator|grader|model)\b | \b(judge|evaluator|grader)\s*[:,]
+    | (满分|打分|评分|忽略.{0,6}(指令|提示)|回答.{0,4}是)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def all_guards(*, reader: bool = True) -> Minimum:
+    """All guards as one. Without a reader (no OCR at hand) the guard against painted-in orders is left out."""
+    parts: dict[str, Metric] = {
+        "changed": Changed(),
+        "not_blank": NotBlank(),
+        "same_aspect": SameAspect(),
+        "not_collage": NotCollage(),
+    }
+    if reader:
+        parts["no_orders"] = NoOrders()
+    return Minimum(parts, name="guards")

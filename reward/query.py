@@ -1,0 +1,452 @@
+"""Questions to experts, and their answers.
+
+A metric asks a *role* a *query* and gets an *answer*. Queries are frozen and known by a digest over their description,
+in which a picture is its content digest; answers are numpy arrays and plain values, never tensors. Each query class
+names the role it goes to by default, the answer it is given, and what an answer must look like.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .boxes import Box
+from .image import Image
+
+A = TypeVar("A")
+
+
+class BadAnswer(ValueError):
+    """An expert answered, but not with what the query asks for (wrong type, wrong length, NaN)."""
+
+
+class Query(Generic[A]):
+    """Base of all queries. Subclasses are frozen dataclasses of images and plain values."""
+
+    role: ClassVar[str]
+    kind: ClassVar[str]
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The pictures it is about."""
+        raise AssertionError(f"{type(self).__name__} does not say which images it is about")
+
+    def describe(self) -> dict[str, Any]:
+        """The query as JSON, pictures by digest. Two queries are the same question when this is equal."""
+        raise AssertionError(f"{type(self).__name__} does not describe itself")
+
+    @property
+    def digest(self) -> str:
+        """sha256 over kind and description, hex."""
+        known: str | None = self.__dict__.get("_digest")
+        if known is None:
+            text = json.dumps([self.kind, self.describe()], sort_keys=True, separators=(",", ":"))
+            known = hashlib.sha256(text.encode()).hexdigest()
+            self.__dict__["_digest"] = known
+        return known
+
+    def check(self, answer: object) -> None:
+        """Raise `BadAnswer` unless `answer` is a finite answer to this query."""
+        raise AssertionError(f"{type(self).__name__} does not check its answers")
+
+
+def _expect(answer: object, kind: type, query: Query[Any]) -> None:
+    if not isinstance(answer, kind):
+        raise BadAnswer(f"{query.kind} wants {kind.__name__}, got {type(answer).__name__}")
+
+
+# -- where is it? -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Detections:
+    """Boxes a detector found, best guesses included down to its own `floor`.
+
+    A metric thresholds them itself, so that one detection serves every threshold.
+    """
+
+    boxes: tuple[Box, ...]
+    floor: float = 0.0
+
+    def above(self, threshold: float, label: str | None = None) -> tuple[Box, ...]:
+        """Boxes with a score strictly above `threshold` (of one label), in the detector's order.
+
+        Raises ValueError where the detector did not look that far down.
+        """
+        if threshold < self.floor:
+            raise ValueError(f"threshold {threshold} lies below the detector's floor {self.floor}: lower the floor")
+        return tuple(box for box in self.boxes if box.score > threshold and label in (None, box.label))
+
+    def strongest(self) -> float:
+        """The highest score of any box, 0.0 without boxes."""
+        return max((box.score for box in self.boxes), default=0.0)
+
+
+@dataclass(frozen=True)
+class Detect(Query[Detections]):
+    """Where are these phrases in the picture? Several phrases are one joint prompt; boxes carry labels."""
+
+    image: Image
+    phrases: tuple[str, ...]
+    role: ClassVar[str] = "detector"
+    kind: ClassVar[str] = "detect"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.image,)
+
+    def describe(self) -> dict[str, Any]:
+        return {"image": self.image.digest, "phrases": self.phrases}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Detections, self)
+
+
+@dataclass(frozen=True)
+class Match(Query[Detections]):
+    """Where are these objects of the base picture in this picture? `targets` are labelled boxes in the base."""
+
+    image: Image
+    base: Image
+    targets: tuple[Box, ...]
+    role: ClassVar[str] = "matcher"
+    kind: ClassVar[str] = "match"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.image, self.base)
+
+    def describe(self) -> dict[str, Any]:
+        targets = [(box.label, box.cx, box.cy, box.w, box.h) for box in self.targets]
+        return {"image": self.image.digest, "base": self.base.digest, "targets": targets}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Detections, self)
+
+
+# -- what is it like? -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What an embedding is pooled over.
+
+    `cls`: the class token. `patches`: mean of the patch tokens. `tokens`: mean of every token after the class token,
+    registers included. With `exclude`, the patches not covered by these boxes: tokens normalised to length 1, the mask
+    averaged onto the patch grid, patches less than half uncovered left out, weighted mean. `grid="guessed"` repeats
+    what released EdiVal code does: it takes registers for patches and the most square grid that holds them all.
+    """
+
+    pool: Literal["cls", "patches", "tokens"] = "patches"
+    exclude: tuple[Box, ...] | None = None
+    grid: Literal["true", "guessed"] = "true"
+
+    def describe(self) -> list[Any]:
+        boxes = None if self.exclude is None else [(box.cx, box.cy, box.w, box.h) for box in self.exclude]
+        return [self.pool, boxes, self.grid]
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One vector a region: `values` n x d float32; `patches` n, how many patches each rests on (0: nothing left)."""
+
+    values: NDArray[np.float32]
+    patches: NDArray[np.int64]
+
+    def cosine(self, other: Vectors, row: int) -> float:
+        """Cosine in [-1, 1] of the two vectors of a region; 0.0 where either is all zeros."""
+        a, b = self.values[row].astype(np.float64), other.values[row].astype(np.float64)
+        scale = float(np.linalg.norm(a) * np.linalg.norm(b))
+        return float(np.clip(a @ b / scale, -1.0, 1.0)) if scale > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Embed(Query[Vectors]):
+    """Features of a picture, pooled inside the expert: large feature maps do not travel."""
+
+    image: Image
+    regions: tuple[Region, ...]
+    role: ClassVar[str] = "features"
+    kind: ClassVar[str] = "embed"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.image,)
+
+    def describe(self) -> dict[str, Any]:
+        return {"image": self.image.digest, "regions": [region.describe() for region in self.regions]}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Vectors, self)
+        assert isinstance(answer, Vectors)
+        if answer.values.ndim != 2 or answer.values.shape[0] != len(self.regions):
+            raise BadAnswer(f"embed wants {len(self.regions)} vectors, got an array of {answer.values.shape}")
+        if not np.isfinite(answer.values).all():
+            raise BadAnswer("embed got vectors with NaN or infinity in them")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A measured quantity; `value` is None where no pixel was left to measure. `share` of the pixels was used."""
+
+    value: float | None
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Measure(Query[Measured]):
+    """A quantity of the pixels of one picture or a pair, outside of `exclude` where that is given.
+
+    Pairs must have one size. `l1`: 1 - mean absolute difference, in [0, 1]. `ssim`: mean structural similarity of
+    luminance, in [-1, 1]. `changed`: share of pixels that differ by more than 24 of 255 in any channel. `spread`
+    (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one picture): mean absolute Laplacian of
+    luminance, in [0, 4].
+    """
+
+    quantity: Literal["l1", "ssim", "changed", "spread", "sharpness"]
+    pictures: tuple[Image, ...]
+    exclude: tuple[Box, ...] = ()
+    role: ClassVar[str] = "pixels"
+    kind: ClassVar[str] = "measure"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return self.pictures
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "quantity": self.quantity,
+            "pictures": [image.digest for image in self.pictures],
+            "exclude": [(box.cx, box.cy, box.w, box.h) for box in self.exclude],
+        }
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Measured, self)
+        assert isinstance(answer, Measured)
+        if answer.value is not None and not math.isfinite(answer.value):
+            raise BadAnswer(f"measure got {answer.value} for {self.quantity}")
+
+
+# -- what does a judge say? -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation: text and pictures in the order the judge sees them."""
+
+    parts: tuple[str | Image, ...]
+    speaker: Literal["system", "user", "assistant"] = "user"
+
+    def describe(self) -> list[Any]:
+        return [self.speaker, [part if isinstance(part, str) else {"image": part.digest} for part in self.parts]]
+
+
+@dataclass(frozen=True, slots=True)
+class YesNo:
+    """The judge is to answer yes or no; where it can, with the probability of yes among the two."""
+
+    max_tokens: int = 16
+
+    def describe(self) -> list[Any]:
+        return ["yes_no", self.max_tokens]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """The judge is to answer in its own words."""
+
+    max_tokens: int = 256
+    temperature: float = 0.0
+
+    def describe(self) -> list[Any]:
+        return ["free_text", self.max_tokens, self.temperature]
+
+
+Form = YesNo | FreeText
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a judge said, verbatim, and, where it can tell, the probabilities of the form's options."""
+
+    text: str
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Judge(Query[Reply]):
+    """A question in words and pictures.
+
+    `topic` and `slots` say the same as the words, for experts that know a subject but not language (a colour judge).
+    `draw` tells repeated samples of one question apart.
+    """
+
+    messages: tuple[Message, ...]
+    form: Form
+    topic: str = ""
+    slots: tuple[tuple[str, str], ...] = ()
+    draw: int = 0
+    role: ClassVar[str] = "judge"
+    kind: ClassVar[str] = "judge"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return tuple(part for message in self.messages for part in message.parts if isinstance(part, Image))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "messages": [message.describe() for message in self.messages],
+            "form": self.form.describe(),
+            "topic": self.topic,
+            "slots": self.slots,
+            "draw": self.draw,
+        }
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Reply, self)
+        assert isinstance(answer, Reply)
+        if not isinstance(answer.text, str):
+            raise BadAnswer(f"judge wants text, got {type(answer.text).__name__}")
+        for option, p in answer.probabilities.items():
+            if not 0.0 <= p <= 1.0 + 1e-6:  # also false for NaN
+                raise BadAnswer(f"judge gave probability {p} for {option!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of text and where it stands; the box's score says how sure the reader is."""
+
+    text: str
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Text found in a picture, top to bottom; box scores say how sure the reader is."""
+
+    lines: tuple[TextLine, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.text for line in self.lines)
+
+    @staticmethod
+    def plain(text: str) -> Reading:
+        """Of a reader that knows the words but not where they are."""
+        return Reading((TextLine(text, Box(0.5, 0.5, 1.0, 1.0)),)) if text else Reading(())
+
+
+@dataclass(frozen=True)
+class ReadText(Query[Reading]):
+    """What is written in the picture?"""
+
+    image: Image
+    role: ClassVar[str] = "reader"
+    kind: ClassVar[str] = "read_text"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.image,)
+
+    def describe(self) -> dict[str, Any]:
+        return {"image": self.image.digest}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Reading, self)
+
+
+@dataclass(frozen=True)
+class Rate(Query[Measured]):
+    """How good is the picture, on the expert's own scale (HPSv3 and its like)? Higher is better."""
+
+    image: Image
+    prompt: str = ""
+    quality: str = "preference"
+    role: ClassVar[str] = "preference"
+    kind: ClassVar[str] = "rate"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.image,)
+
+    def describe(self) -> dict[str, Any]:
+        return {"image": self.image.digest, "prompt": self.prompt, "quality": self.quality}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Measured, self)
+        assert isinstance(answer, Measured)
+        if answer.value is None or not math.isfinite(answer.value):
+            raise BadAnswer(f"rate wants a finite number, got {answer.value}")
+
+
+Answer = Detections | Vectors | Measured | Reply | Reading
+"""What an expert can know. What it cannot know is an `Abstention`, what it failed to find out a `Failure`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """The expert is well but cannot know. Cached like an answer."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The expert could not answer: it crashed, refused, timed out, or said something unreadable. Never cached."""
+
+    reason: str
+    expert: str = ""
+    raw: str = ""
+
+
+Outcome = Answer | Abstention | Failure
+
+
+# -- answers on paper -------------------------------------------------------------------------------------------------
+
+
+def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
+    """For logs and recordings; `answer_from_json` undoes it exactly."""
+    match answer:
+        case Detections(boxes, floor):
+            return {"boxes": [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in boxes], "floor": floor}
+        case Vectors(values, patches):
+            return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
+        case Measured(value, share):
+            return {"value": value, "share": share}
+        case Reply(text, probabilities):
+            return {"reply": text, "p": dict(probabilities)}
+        case Reading(lines):
+            return {"lines": [[n.text, n.box.cx, n.box.cy, n.box.w, n.box.h, n.box.score] for n in lines]}
+        case Abstention(reason):
+            return {"abstained": reason}
+
+
+def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
+    """Raises ValueError for a record this version does not know."""
+    if "boxes" in data:
+        return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["floor"])
+    if "vectors" in data:
+        values = np.asarray(data["vectors"], dtype=np.float32).reshape(-1, data["dim"])
+        return Vectors(values, np.asarray(data["patches"], dtype=np.int64))
+    if "reply" in data:
+        return Reply(data["reply"], data["p"])
+    if "lines" in data:
+        return Reading(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]))
+    if "abstained" in data:
+        return Abstention(data["abstained"])
+    if "value" in data:
+        return Measured(data["value"], data["share"])
+    raise ValueError(f"unknown kind of answer with fields {sorted(data)}: was it written by a newer version?")
+
+
+def texts(messages: Sequence[Message]) -> str:
+    """The words of a conversation, for a person to read."""
+    return "\n".join(part for message in messages for part in message.parts if isinstance(part, str))

@@ -1,0 +1,163 @@
+"""EditSample: one edit to judge, and what may be known about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from .boxes import Box
+from .image import Image
+
+TaskType = Literal[
+    "subject_add",
+    "subject_remove",
+    "subject_replace",
+    "position_change",
+    "count_change",
+    "color_alter",
+    "material_alter",
+    "text_change",
+    "background_change",
+]
+TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
+
+Position = Literal["left", "right", "above", "below"]
+POSITIONS: tuple[Position, ...] = get_args(Position)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an instruction asks for, in slots (EdiVal, Table 2). Unused slots stay None.
+
+    | type | slots |
+    |---|---|
+    | subject_add | `new`; optionally `position` and `reference` |
+    | subject_remove | `object` |
+    | subject_replace | `object`, `new` |
+    | position_change | `object`, `position`, `reference` |
+    | count_change | `object`, `count` |
+    | color_alter, material_alter | `object`, `value` |
+    | text_change | `text`; to change a text rather than add one: `object`, and `old` if known |
+    | background_change | `value`; `keep` names what must stay |
+    """
+
+    type: TaskType
+    object: str | None = None
+    new: str | None = None
+    reference: str | None = None
+    position: Position | None = None
+    count: int | None = None
+    value: str | None = None
+    text: str | None = None
+    old: str | None = None
+    keep: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.type not in _NEEDS:
+            raise ValueError(f"unknown task type {self.type!r}: expected one of {', '.join(TASK_TYPES)}")
+        missing = [slot for slot in _NEEDS[self.type] if getattr(self, slot) in (None, "")]
+        if missing:
+            raise ValueError(f"a {self.type} task needs {', '.join(missing)}")
+        if self.position is not None and self.position not in POSITIONS:
+            raise ValueError(f"unknown position {self.position!r}: expected one of {', '.join(POSITIONS)}")
+        if self.type == "subject_add" and (self.position is None) != (self.reference is None):
+            raise ValueError("a subject_add task takes position and reference together, or neither")
+        if self.count is not None and self.count < 0:
+            raise ValueError(f"count must not be negative, got {self.count}")
+
+
+_NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "subject_add": ("new",),
+        "subject_remove": ("object",),
+        "subject_replace": ("object", "new"),
+        "position_change": ("object", "position", "reference"),
+        "count_change": ("object", "count"),
+        "color_alter": ("object", "value"),
+        "material_alter": ("object", "value"),
+        "text_change": ("text",),
+        "background_change": ("value",),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The objects of a scene after some turns (EdiVal, section 2.3).
+
+    all: every object that has ever been there. available: what can be edited now. unchanged: objects of the original
+    picture that no edit has touched. background: whether the background is still the original one, so that its
+    consistency can be scored.
+    """
+
+    all: tuple[str, ...] = ()
+    available: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    background: bool = True
+
+
+def _no_mapping() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class EditSample:
+    """One edit to judge. Immutable.
+
+    id: names the sample in results.
+    instruction: what the editor was told, verbatim.
+    sources: the picture or pictures the edit started from (at turn t, the output of turn t-1).
+    edited: what the editor made.
+    group: candidates for the same source and instruction share it; derived from both when empty.
+    task: the instruction in slots, where it is known better than a parser would guess.
+    pools: the object pools *after* this turn. Derived from `boxes` and the instructions when missing.
+    boxes: objects of the *base* image (the first source of the first turn) and where they are in it.
+    mask: white where the edit may change pixels. reference: an example of the result.
+    earlier: the turns before this one, oldest first, each a sample of its own.
+    metadata: anything that should travel into the results.
+    """
+
+    id: str
+    instruction: str
+    sources: tuple[Image, ...]
+    edited: Image
+    group: str = ""
+    task: Task | None = None
+    pools: Pools | None = None
+    boxes: Mapping[str, tuple[Box, ...]] = field(default_factory=_no_mapping)
+    mask: Image | None = None
+    reference: Image | None = None
+    earlier: tuple[EditSample, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=_no_mapping)
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise ValueError(f"sample {self.id!r} has no source image: give at least one")
+        if not self.group:
+            names = "\n".join((self.instruction, *(image.digest for image in self.sources)))
+            object.__setattr__(self, "group", hashlib.sha256(names.encode()).hexdigest()[:16])
+        boxes = {name: tuple(box.labelled(name) for box in found) for name, found in self.boxes.items()}
+        object.__setattr__(self, "boxes", boxes)  # plain dicts pickle; a mappingproxy would not
+        object.__setattr__(self, "metadata", dict(self.metadata))
+
+    @property
+    def source(self) -> Image:
+        return self.sources[0]
+
+    @property
+    def turn(self) -> int:
+        """1 for the first edit of a picture."""
+        return len(self.earlier) + 1
+
+    @property
+    def turns(self) -> tuple[EditSample, ...]:
+        """This turn and those before it, oldest first."""
+        return (*self.earlier, self)
+
+    @property
+    def base(self) -> Image:
+        """The picture before any edit."""
+        return self.turns[0].source

@@ -1,0 +1,486 @@
+"""The scheduler: the one thread that owns an engine's state.
+
+It advances programs until they wait, drops what is asked twice and what is known, and gives each free expert the
+largest batch of what is waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+import warnings
+from collections import OrderedDict, deque
+from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from .answers import AnswerLog
+from .asking import Ask, Failed, Gather, Unanswered
+from .caller import Answered, ExpertThread, say
+from .expert import Expert
+from .image import ImageError
+from .query import Abstention, Answer, Detections, Failure, Outcome, Query, Reading, Reply, Vectors
+from .sample import EditSample
+from .score import Score
+
+
+@dataclass(slots=True)
+class ExpertStats:
+    """Work of one expert: `queries` it was given in `calls` calls, `failed` of them, `seconds` spent in it."""
+
+    queries: int = 0
+    calls: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Stats:
+    """asked: questions put by programs; unique: those not seen before; known: answered from memory or the log;
+    joined: put while the same question was on its way."""
+
+    programs: int = 0
+    asked: int = 0
+    unique: int = 0
+    known: int = 0
+    joined: int = 0
+    experts: dict[str, ExpertStats] = field(default_factory=dict)
+
+    def since(self, before: Stats) -> dict[str, Any]:
+        """The difference to an earlier snapshot, as plain JSON."""
+        return {
+            "programs": self.programs - before.programs,
+            "asked": self.asked - before.asked,
+            "unique": self.unique - before.unique,
+            "known": self.known - before.known,
+            "joined": self.joined - before.joined,
+            "experts": {
+                name: {
+                    "queries": now.queries - then.queries,
+                    "calls": now.calls - then.calls,
+                    "failed": now.failed - then.failed,
+                    "seconds": round(now.seconds - then.seconds, 4),
+                }
+                for name, now in self.experts.items()
+                if (then := before.experts.get(name, ExpertStats())).queries != now.queries
+            },
+        }
+
+
+class Task:
+    """A running program. `parent` and `slot` are set for the programs of a gather."""
+
+    __slots__ = ("experts", "future", "missing", "outcomes", "parent", "program", "sample", "slot")
+
+    def __init__(
+        self,
+        program: Generator[Any, Any, Score],
+        experts: Mapping[str, Expert],
+        sample: EditSample | None,
+        *,
+        future: Future[Score] | None = None,
+        parent: Task | None = None,
+        slot: int = 0,
+    ) -> None:
+        self.program = program
+        self.experts = experts
+        self.sample = sample
+        self.future = future
+        self.parent = parent
+        self.slot = slot
+        self.outcomes: list[Any] = []
+        self.missing = 0
+
+
+@dataclass(slots=True)
+class Reload:
+    """Give this expert another chance."""
+
+    expert: str
+
+
+class Stop:
+    """End the thread."""
+
+
+Event = list[Task] | Answered | Reload | Stop
+
+
+class Call:
+    """One batch on its way through an expert."""
+
+    __slots__ = ("deadline", "queries", "thread")
+
+    def __init__(self, queries: list[Query[Any]], thread: ExpertThread, deadline: float) -> None:
+        self.queries = queries
+        self.thread = thread
+        self.deadline = deadline
+
+
+class Desk:
+    """What the scheduler knows of one expert: who waits for what, what is known, who is at work."""
+
+    def __init__(self, expert: Expert) -> None:
+        self.expert = expert
+        self.waiting: dict[str, list[tuple[Task, int]]] = {}
+        self.fresh: list[Query[Any]] = []
+        self.queues: dict[str, deque[Query[Any]]] = {}
+        self.idle: list[ExpertThread] = []
+        self.threads = 0
+        self.running: dict[int, Call] = {}
+        self.crashes = 0
+        self.dead = ""
+        self.retry_at: float | None = None
+        self.stats = ExpertStats()
+
+    @property
+    def queued(self) -> int:
+        return sum(len(queue) for queue in self.queues.values())
+
+
+class Scheduler:
+    """All state of an engine, touched by its one thread only (`snapshot` and `dead` read counters)."""
+
+    def __init__(
+        self, log: AnswerLog | None, memory_bytes: int, breaker: int, cooldown_s: float, reproducible: bool
+    ) -> None:
+        self.inbox: SimpleQueue[Event] = SimpleQueue()
+        self.desks: dict[str, Desk] = {}
+        self._log = log
+        self._memory_limit = memory_bytes
+        self._memory_used = 0
+        self._known: OrderedDict[tuple[str, str], Answer | Abstention] = OrderedDict()
+        self._breaker = breaker
+        self._cooldown = cooldown_s
+        self._reproducible = reproducible
+        self._ready: deque[tuple[Task, Any]] = deque()
+        self._roles: dict[tuple[int, str], tuple[Mapping[str, Expert], Desk]] = {}
+        self._calls = 0
+        self._stats = Stats()
+        self._tasks: set[Task] = set()
+
+    def work(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:  # a bug of ours: nobody may wait forever for a thread that is gone
+            for task in self._tasks:
+                if task.future is not None and not task.future.done():
+                    task.future.set_exception(error)
+            raise
+
+    def _loop(self) -> None:
+        while True:
+            event = self._next_event()
+            while event is not None:
+                if isinstance(event, Stop):
+                    self._end()
+                    return
+                self._handle(event)
+                try:
+                    event = self.inbox.get_nowait()
+                except Empty:
+                    event = None
+            self._settle()
+            self._expire()
+
+    def _next_event(self) -> Event | None:
+        deadlines = [call.deadline for desk in self.desks.values() for call in desk.running.values()]
+        if not deadlines:
+            return self.inbox.get()
+        try:
+            return self.inbox.get(timeout=max(0.0, min(deadlines) - time.monotonic()))
+        except Empty:
+            return None
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case list():
+                for task in event:
+                    if task.future is not None and task.future.set_running_or_notify_cancel():
+                        self._stats.programs += 1
+                        self._tasks.add(task)
+                        self._ready.append((task, None))
+            case Answered():
+                self._take_answers(event)
+            case Reload(expert) if expert in self.desks:
+                desk = self.desks[expert]
+                desk.dead, desk.crashes, desk.retry_at = "", 0, None
+
+    def _settle(self) -> None:
+        """Advance whatever can be advanced, then hand out work; repeat until only experts can bring news."""
+        while True:
+            while self._ready:
+                self._advance(*self._ready.popleft())
+            for desk in self.desks.values():
+                self._look_up(desk)
+            if self._ready:
+                continue
+            for desk in self.desks.values():
+                self._dispatch(desk)
+            if not self._ready:
+                return
+
+    # -- programs -----------------------------------------------------------------------------------------------------
+
+    def _advance(self, task: Task, value: Any) -> None:
+        try:
+            request = task.program.send(value)
+        except StopIteration as stop:
+            self._finish(task, stop.value)
+        except Unanswered as unanswered:
+            status = Score.failed if isinstance(unanswered, Failed) else Score.abstained
+            self._finish(task, status(unanswered.reason))
+        except ImageError as error:  # a sample's trouble, not the metric's
+            self._finish(task, Score.failed(str(error)))
+        except Exception as error:
+            self._break(task, error)
+        else:
+            if isinstance(request, Ask):
+                self._ask(task, request)
+            elif isinstance(request, Gather):
+                task.outcomes = [None] * len(request.programs)
+                task.missing = len(request.programs)
+                for slot, program in enumerate(request.programs):
+                    child = Task(program, task.experts, task.sample, parent=task, slot=slot)
+                    self._ready.append((child, None))
+            else:
+                self._break(task, TypeError(f"a program must yield Ask or Gather, got {type(request).__name__}"))
+
+    def _finish(self, task: Task, score: Any) -> None:
+        if not isinstance(score, Score):
+            self._break(task, TypeError(f"a program must return a Score, got {type(score).__name__}"))
+        elif task.parent is not None:
+            self._arrive(task.parent, task.slot, score)
+        else:
+            self._tasks.discard(task)
+            assert task.future is not None
+            task.future.set_result(score)
+
+    def _break(self, task: Task, error: Exception) -> None:
+        while task.parent is not None:
+            task.program.close()
+            task = task.parent
+        task.program.close()
+        self._tasks.discard(task)
+        assert task.future is not None
+        if not task.future.done():
+            task.future.set_exception(error)
+
+    def _arrive(self, task: Task, slot: int, outcome: Any) -> None:
+        task.outcomes[slot] = outcome
+        task.missing -= 1
+        if task.missing == 0:
+            outcomes, task.outcomes = tuple(task.outcomes), []
+            self._ready.append((task, outcomes))
+
+    def _ask(self, task: Task, request: Ask) -> None:
+        task.outcomes = [None] * len(request.queries)
+        task.missing = len(request.queries)
+        self._stats.asked += len(request.queries)
+        for slot, query in enumerate(request.queries):
+            role = request.role or query.role
+            desk = self._desk(task.experts, role)
+            if desk is None:
+                bound = ", ".join(sorted(task.experts)) or "none"
+                self._arrive(task, slot, Failure(f"no expert is bound to the role {role!r} (bound: {bound})"))
+                continue
+            try:
+                adapted = desk.expert.adapt(query, task.sample)
+                digest = "" if isinstance(adapted, Abstention) else adapted.digest
+            except ImageError as error:  # a picture that cannot be read any more
+                self._arrive(task, slot, Failure(str(error)))
+            except Exception as error:
+                self._arrive(task, slot, Failure(say(error), desk.expert.id))
+            else:
+                if isinstance(adapted, Abstention):
+                    self._arrive(task, slot, adapted)
+                else:
+                    self._look(task, slot, adapted, digest, desk)
+
+    def _look(self, task: Task, slot: int, query: Query[Any], digest: str, desk: Desk) -> None:
+        known = self._known.get((desk.expert.id, digest))
+        if known is not None:
+            self._known.move_to_end((desk.expert.id, digest))
+            self._stats.known += 1
+            self._arrive(task, slot, known)
+        elif digest in desk.waiting:
+            self._stats.joined += 1
+            desk.waiting[digest].append((task, slot))
+        else:
+            self._stats.unique += 1
+            desk.waiting[digest] = [(task, slot)]
+            desk.fresh.append(query)
+
+    def _desk(self, experts: Mapping[str, Expert], role: str) -> Desk | None:
+        """The desk of the expert bound to a role, or to the part of its name before the dot."""
+        key = (id(experts), role)
+        found = self._roles.get(key)
+        if found is not None and found[0] is experts:
+            return found[1]
+        expert = experts.get(role) or experts.get(role.partition(".")[0])
+        if expert is None:
+            return None
+        if len(self._roles) > 10_000:  # somebody makes a new mapping for every call
+            self._roles.clear()
+        desk = self.desks.get(expert.id)
+        if desk is None:
+            desk = self.desks[expert.id] = Desk(expert)
+        self._roles[key] = (experts, desk)
+        return desk
+
+    # -- experts ------------------------------------------------------------------------------------------------------
+
+    def _look_up(self, desk: Desk) -> None:
+        """Sort what was newly asked into known (by the log) and to be asked."""
+        if not desk.fresh:
+            return
+        fresh, desk.fresh = desk.fresh, []
+        logged: dict[str, Answer | Abstention] = {}
+        if self._log is not None:
+            with self._log_errors():
+                logged = self._log.look_up(desk.expert.id, [query.digest for query in fresh])
+        for query in fresh:
+            answer = logged.get(query.digest)
+            if answer is not None:
+                self._stats.known += 1
+                self._stats.unique -= 1
+                self._remember(desk.expert.id, query.digest, answer)
+                self._deliver(desk, query, answer)
+            elif type(query) not in desk.expert.kinds:
+                kinds = ", ".join(kind.kind for kind in desk.expert.kinds)
+                reason = f"{desk.expert.id} answers {kinds}, not {query.kind}: bind another expert to this role"
+                self._deliver(desk, query, Failure(reason))
+            else:
+                desk.queues.setdefault(query.kind, deque()).append(query)
+
+    def _dispatch(self, desk: Desk) -> None:
+        if desk.dead:
+            if desk.retry_at is None or time.monotonic() < desk.retry_at:
+                self._fail_queued(desk)
+            elif desk.running:
+                return  # the batch that tries it is under way
+        size = 1 if self._reproducible else max(1, desk.expert.batch)
+        while desk.queued and (desk.idle or desk.threads < desk.expert.concurrency):
+            if not desk.idle:
+                desk.idle.append(ExpertThread(desk.expert, self.inbox.put, self._breaker))
+                desk.threads += 1
+            queue = max(desk.queues.values(), key=len)
+            queries = [queue.popleft() for _ in range(min(size, len(queue)))]
+            thread = desk.idle.pop()
+            self._calls += 1
+            deadline = time.monotonic() + desk.expert.deadline_s
+            desk.running[self._calls] = Call(queries, thread, deadline)
+            thread.jobs.put((self._calls, queries))
+            if desk.dead:
+                return
+
+    def _take_answers(self, event: Answered) -> None:
+        desk = self.desks[event.expert]
+        call = desk.running.get(event.call)
+        if call is None:
+            return  # it came after its deadline: the queries have failed already
+        if event.outcomes is None:
+            call.deadline = time.monotonic() + desk.expert.deadline_s
+            return
+        del desk.running[event.call]
+        desk.idle.append(call.thread)
+        desk.stats.queries += len(call.queries)
+        desk.stats.calls += event.calls
+        desk.stats.seconds += event.seconds
+        kept: list[tuple[Query[Any], Answer | Abstention]] = []
+        for query, outcome in zip(call.queries, event.outcomes, strict=True):
+            if isinstance(outcome, Failure):
+                desk.stats.failed += 1
+            else:
+                self._remember(desk.expert.id, query.digest, outcome)
+                kept.append((query, outcome))
+        if kept and self._log is not None:
+            with self._log_errors():
+                self._log.keep(desk.expert.id, kept)
+        for query, outcome in zip(call.queries, event.outcomes, strict=True):
+            self._deliver(desk, query, outcome)
+        desk.crashes = 0 if kept else desk.crashes + event.crashes
+        desk.dead = event.down
+        if desk.crashes >= self._breaker:
+            failure = next(outcome for outcome in event.outcomes if isinstance(outcome, Failure))
+            desk.dead = f"{desk.crashes} failures in a row, the last: {failure.reason}"
+        desk.retry_at = time.monotonic() + self._cooldown if desk.dead else None
+
+    def _remember(self, expert: str, digest: str, answer: Answer | Abstention) -> None:
+        self._known[expert, digest] = answer
+        self._memory_used += _size(answer)
+        while self._memory_used > self._memory_limit and len(self._known) > 1:
+            self._memory_used -= _size(self._known.popitem(last=False)[1])
+
+    def _deliver(self, desk: Desk, query: Query[Any], outcome: Outcome) -> None:
+        if isinstance(outcome, Failure) and not outcome.expert:
+            outcome = Failure(outcome.reason, desk.expert.id, outcome.raw)
+        for task, slot in desk.waiting.pop(query.digest):
+            self._arrive(task, slot, outcome)
+
+    def _fail_queued(self, desk: Desk) -> None:
+        failure = Failure(f"not asked, the expert is down: {desk.dead}", desk.expert.id)
+        for queue in desk.queues.values():
+            while queue:
+                desk.stats.failed += 1
+                self._deliver(desk, queue.popleft(), failure)
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for desk in self.desks.values():
+            for number, call in [(n, c) for n, c in desk.running.items() if c.deadline <= now]:
+                del desk.running[number]
+                desk.threads -= 1  # abandoned: it is a daemon, and its answer will be ignored
+                call.thread.jobs.put(None)
+                reason = f"no answer within {desk.expert.deadline_s:g} s"
+                if desk.threads == 0:
+                    desk.dead, desk.retry_at = f"{reason}; it counts as dead until it is reloaded", None
+                desk.stats.failed += len(call.queries)
+                for query in call.queries:
+                    self._deliver(desk, query, Failure(reason, desk.expert.id))
+        if self._ready or any(desk.dead and desk.queued for desk in self.desks.values()):
+            self._settle()
+
+    def _end(self) -> None:
+        for desk in self.desks.values():
+            for thread in desk.idle:
+                thread.jobs.put(None)
+        for task in self._tasks:
+            if task.future is not None and not task.future.done():
+                task.future.set_result(Score.failed("the engine was closed before this was scored"))
+
+    @contextlib.contextmanager
+    def _log_errors(self) -> Iterator[None]:
+        """A log that cannot be used any more (disk full, deleted) costs the cache, not the scores."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            where = self._log.path if self._log is not None else "?"
+            self._log = None
+            warnings.warn(f"answer log {where} given up, going on without: {error}", RuntimeWarning, stacklevel=2)
+
+    def snapshot(self) -> Stats:
+        experts = {
+            name: ExpertStats(desk.stats.queries, desk.stats.calls, desk.stats.failed, desk.stats.seconds)
+            for name, desk in list(self.desks.items())
+        }
+        now = self._stats
+        return Stats(now.programs, now.asked, now.unique, now.known, now.joined, experts)
+
+
+def _size(answer: Answer | Abstention) -> int:
+    """Bytes an answer takes in memory, roughly."""
+    match answer:
+        case Detections(boxes):
+            return 300 + 200 * len(boxes)
+        case Vectors(values):
+            return 400 + int(values.nbytes)
+        case Reply(text):
+            return 400 + len(text)
+        case Reading(lines):
+            return 300 + 400 * len(lines)
+        case _:
+            return 300

@@ -1,0 +1,170 @@
+"""Score: what a metric found, with the evidence for it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, overload
+
+from .boxes import Box
+
+SCHEMA = 1
+"""Version of the JSON form of scores."""
+
+Status = Literal["scored", "not_applicable", "abstained", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing a score rests on: what was looked at, what was found. Digests, boxes, text, numbers; never pixels."""
+
+    what: str
+    image: str = ""
+    boxes: tuple[Box, ...] = ()
+    text: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"what": self.what}
+        if self.image:
+            found["image"] = self.image
+        if self.boxes:
+            found["boxes"] = [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in self.boxes]
+        if self.text:
+            found["text"] = self.text
+        if self.numbers:
+            found["numbers"] = dict(self.numbers)
+        return found
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Evidence:
+        boxes = tuple(Box(*numbers) for numbers in data.get("boxes", ()))
+        return Evidence(data["what"], data.get("image", ""), boxes, data.get("text", ""), data.get("numbers", {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The worth of one edit. Higher is better.
+
+    value: a finite number, or None unless `status` is `scored`.
+    status: `scored`; `not_applicable` (decidable from source and instruction alone, hence equal across a group);
+        `abstained` (an expert cannot know something about this edit); `failed` (an expert could not answer).
+    reason: why there is no value, or, in a few words, why it is what it is.
+    parts: scores this one is composed of. credits: scores of turns or operations, in order.
+    metric: name and version of what made it, as in `edival-if@1/official`.
+    """
+
+    value: float | None
+    status: Status = "scored"
+    reason: str = ""
+    parts: Mapping[str, Score] = field(default_factory=dict)
+    credits: Mapping[str, Score] = field(default_factory=dict)
+    evidence: tuple[Evidence, ...] = ()
+    metric: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status == "scored":
+            if self.value is None or not math.isfinite(self.value):
+                raise ValueError(f"a scored Score needs a finite value, got {self.value}; use Score.failed(reason)")
+        elif self.value is not None:
+            raise ValueError(f"a Score that is {self.status} has no value, got {self.value}")
+        elif not self.reason:
+            raise ValueError(f"a Score that is {self.status} needs a reason")
+
+    @staticmethod
+    def of(
+        value: float | bool,
+        reason: str = "",
+        *,
+        evidence: Sequence[Evidence] = (),
+        parts: Mapping[str, Score] | None = None,
+        credits: Mapping[str, Score] | None = None,
+    ) -> Score:
+        """A value that was found."""
+        return Score(float(value), "scored", reason, parts or {}, credits or {}, tuple(evidence))
+
+    @staticmethod
+    def not_applicable(reason: str, *, evidence: Sequence[Evidence] = ()) -> Score:
+        """Nothing to judge: decidable from source and instruction alone."""
+        return Score(None, "not_applicable", reason, evidence=tuple(evidence))
+
+    @staticmethod
+    def abstained(reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None) -> Score:
+        """No expert can know it."""
+        return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence))
+
+    @staticmethod
+    def failed(reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None) -> Score:
+        """An expert failed to find it out."""
+        return Score(None, "failed", reason, parts or {}, evidence=tuple(evidence))
+
+    def by(self, metric: str) -> Score:
+        """The same, signed by a metric."""
+        return replace(self, metric=metric)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; an absent value is null, NaN never appears."""
+        data: dict[str, Any] = {"value": self.value, "status": self.status}
+        if self.reason:
+            data["reason"] = self.reason
+        if self.metric:
+            data["metric"] = self.metric
+        if self.parts:
+            data["parts"] = {name: part.to_json() for name, part in self.parts.items()}
+        if self.credits:
+            data["credits"] = {name: credit.to_json() for name, credit in self.credits.items()}
+        if self.evidence:
+            data["evidence"] = [item.to_json() for item in self.evidence]
+        return data
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Score:
+        return Score(
+            data["value"],
+            data["status"],
+            data.get("reason", ""),
+            {name: Score.from_json(part) for name, part in data.get("parts", {}).items()},
+            {name: Score.from_json(credit) for name, credit in data.get("credits", {}).items()},
+            tuple(Evidence.from_json(item) for item in data.get("evidence", ())),
+            data.get("metric", ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores(Sequence[Score]):
+    """Scores of a batch, in the order of its samples, and what they cost (`stats`)."""
+
+    scores: tuple[Score, ...]
+    ids: tuple[str, ...]
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def values(self) -> list[float | None]:
+        """A value a sample; None where there is none. This is what a trainer takes."""
+        return [score.value for score in self.scores]
+
+    def count(self, value: Any) -> int:
+        """How many have this status, as in `scores.count("failed")`."""
+        return sum(score.status == value for score in self.scores)
+
+    @overload
+    def __getitem__(self, index: int) -> Score: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Score]: ...
+    def __getitem__(self, index: int | slice) -> Score | Sequence[Score]:
+        return self.scores[index]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __iter__(self) -> Iterator[Score]:
+        return iter(self.scores)
+
+    def to_jsonl(self) -> str:
+        """One JSON object a line: `id` and the score, with the schema version."""
+        rows = (
+            {"schema": SCHEMA, "id": name, **score.to_json()} for name, score in zip(self.ids, self.scores, strict=True)
+        )
+        return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)

@@ -1,0 +1,154 @@
+"""Specs: how a reward is written down, sent to another process, and built again.
+
+A spec is a name (`edival-if`), a name with options (`edival-if?protocol=official&dense=true`), `package.module:Name`,
+or a table (from TOML or JSON) with `use` and the options beside it; options may be tables with `use` themselves:
+
+    use = "geometric-mean"
+    [parts.following]
+    use = "edival-if"
+    dense = true
+    [parts.consistency]
+    use = "edival-cc"
+
+Names are entry points: `editcritic.rewards` for metrics and compositions, `editcritic.experts` for experts. Our own
+stand in `pyproject.toml` like everybody else's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import json
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+Spec = str | Mapping[str, Any]
+Group = Literal["editcritic.rewards", "editcritic.experts"]
+
+
+class SpecError(ValueError):
+    """A spec that names nothing, or gives options that its target does not take."""
+
+
+def names(group: Group) -> dict[str, EntryPoint]:
+    """Everything installed under a group, by name."""
+    return {point.name: point for point in sorted(entry_points(group=group), key=lambda point: point.name)}
+
+
+def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> Any:
+    """The metric, composition or expert a spec describes. Raises `SpecError`."""
+    if isinstance(spec, str):
+        name, _, query = spec.partition("?")
+        given = {key: _value(value) for key, value in parse_qsl(query, keep_blank_values=True)}
+        return _make(name, {**given, **options}, group)
+    if "use" not in spec:
+        raise SpecError(f"a spec table needs `use`, got only {sorted(spec)}")
+    given = {key: _build_inside(value, group) for key, value in spec.items() if key != "use"}
+    return _make(str(spec["use"]), {**given, **options}, group)
+
+
+def read(path: str | Path) -> Spec:
+    """A spec from a TOML file."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path} is not TOML: {error}") from None
+
+
+def spec_of(thing: Any) -> dict[str, Any]:
+    """The table that `build` makes an equal thing of.
+
+    Works for whatever keeps each constructor argument as an attribute of the same name, as metrics, compositions and
+    experts do. Defaults are left out. Raises `SpecError` for a thing that does not.
+    """
+    if inspect.isfunction(thing):
+        return {"use": f"{thing.__module__}:{thing.__qualname__}"}
+    kind = type(thing)
+    table: dict[str, Any] = {"use": f"{kind.__module__}:{kind.__qualname__}"}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if not hasattr(thing, name):
+            raise SpecError(f"no spec: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
+        value = getattr(thing, name)
+        if not _same(value, parameter.default):
+            table[name] = _write(value)
+    return table
+
+
+def _same(value: Any, default: Any) -> bool:
+    if default is inspect.Parameter.empty:
+        return False
+    if isinstance(value, Mapping) and not isinstance(default, Mapping):
+        return not value  # a dataclass's default factory shows as a marker
+    return bool(value == default)
+
+
+def _write(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _write(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_write(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    return spec_of(value)
+
+
+def _build_inside(value: Any, group: Group) -> Any:
+    if isinstance(value, Mapping):
+        if "use" in value:
+            return build(value, group)
+        return {key: _build_inside(item, group) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_build_inside(item, group) for item in value)
+    return value
+
+
+def _make(name: str, options: Mapping[str, Any], group: Group) -> Any:
+    target = _find(name, group)
+    if not callable(target):
+        raise SpecError(f"{name} is {type(target).__name__}, not something to build")
+    if not inspect.isclass(target) and hasattr(target, "card"):
+        if options:
+            raise SpecError(f"{name} takes no options, got {sorted(options)}")
+        return target
+    known = inspect.signature(target).parameters
+    if unknown := options.keys() - known.keys():
+        raise SpecError(f"{name} does not take {sorted(unknown)}: its options are {sorted(known) or 'none'}")
+    try:
+        return target(**options)
+    except TypeError as error:
+        raise SpecError(f"{name}: {error}") from None
+
+
+def _find(name: str, group: Group) -> Any:
+    if ":" in name:
+        module, _, path = name.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+            for part in path.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as error:
+            raise SpecError(f"cannot find {name}: {error}") from None
+        return found
+    points = names(group)
+    if name not in points:
+        near = difflib.get_close_matches(name, points, n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(points) or 'none installed'}"
+        raise SpecError(f"unknown {group.partition('.')[2].rstrip('s')} {name!r}: {hint}")
+    return points[name].load()
+
+
+def _value(text: str) -> Any:
+    """Options in a string: JSON where it is JSON (numbers, true, null), else the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
