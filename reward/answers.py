@@ -55,6 +55,8 @@ class AnswerLog:
             self._db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = normal")
+            self._db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are met again
+            self._db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
             self._db.executescript(_TABLES)
             self._db.execute("insert or ignore into meta values ('schema', ?)", (str(SCHEMA),))
             found = self.meta("schema")

@@ -56,6 +56,7 @@ class ExpertThread:
                 outcomes = [Failure(down)] * len(queries)
             seconds = time.perf_counter() - start
             self._report(Answered(self._expert.id, number, outcomes, self._calls, seconds, down, self._crashes))
+            del job, queries, outcomes  # a thread that waits for work pins no pictures
 
     def _load(self) -> None:
         if self._loaded:
@@ -64,7 +65,7 @@ class ExpertThread:
             self._expert.load()
         except ExpertDown:
             raise
-        except Exception as error:
+        except BaseException as error:  # an exit must not end the thread unheard either
             raise ExpertDown(f"could not be loaded: {say(error)}") from error
         self._loaded = True
 
@@ -79,7 +80,7 @@ class ExpertThread:
             raise
         except (ConnectionError, TimeoutError) as error:
             raise ExpertDown(say(error)) from error
-        except Exception as error:
+        except BaseException as error:
             if len(queries) == 1:
                 self._crashes += 1
                 return [Failure(say(error))]
@@ -98,13 +99,16 @@ def _checked(queries: Sequence[Query[Any]], answers: object) -> list[Outcome]:
         raise BadAnswer(f"{len(queries)} queries were asked, {got} answers came back")
     checked: list[Outcome] = []
     for query, answer in zip(queries, answers, strict=True):
-        if not isinstance(answer, Abstention | Failure):
-            try:
+        try:
+            if isinstance(answer, Abstention | Failure):
+                if not (isinstance(answer.reason, str) and answer.reason):
+                    raise BadAnswer(f"{type(answer).__name__} without a reason")
+            else:
                 query.check(answer)
-            except BadAnswer as error:
-                checked.append(Failure(str(error)))
-                continue
-        checked.append(answer)
+        except Exception as error:  # what is malformed deep inside trips the check itself
+            checked.append(Failure(str(error) if isinstance(error, BadAnswer) else f"malformed answer: {say(error)}"))
+        else:
+            checked.append(answer)
     return checked
 
 
@@ -115,8 +119,8 @@ def say(error: BaseException) -> str:
 
 def _no_gradients() -> contextlib.AbstractContextManager[Any]:
     """`inference_mode` does not cross threads, so it is entered here; torch is not imported for it."""
-    torch = sys.modules.get("torch")
-    if torch is None:
+    inference_mode = getattr(sys.modules.get("torch"), "inference_mode", None)
+    if inference_mode is None:  # not imported, or another thread is just importing it
         return contextlib.nullcontext()
-    mode: contextlib.AbstractContextManager[Any] = torch.inference_mode()
+    mode: contextlib.AbstractContextManager[Any] = inference_mode()
     return mode

@@ -181,7 +181,7 @@ class Gate:
         if guard.value is not None and guard.value < 1.0:
             lowest = self.reward.card.range[0]
             assert lowest is not None
-            return Score.of(lowest, f"rejected: {guard.reason}", parts={"guard": guard})
+            return Score.of(lowest, guard.reason, parts={"guard": guard})
         (reward,) = yield from gather([signed(self.reward, sample)])
         return replace(reward, parts={"guard": guard, "reward": reward}, metric="", evidence=())
 

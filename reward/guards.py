@@ -13,9 +13,9 @@ from typing import ClassVar
 from .asking import Asks, ask, ask_each
 from .boxes import Box
 from .card import Card
-from .compose import Metric, Minimum
+from .compose import Gate, Metric, Minimum
 from .image import Image
-from .query import Match, Measure, ReadText
+from .query import Differ, Match, Measure, ReadText, TextLine
 from .sample import EditSample
 from .score import Evidence, Score
 
@@ -27,29 +27,27 @@ def _fitted(edited: Image, source: Image) -> Image:
 
 @dataclass(frozen=True)
 class Changed:
-    """Not a copy: at least `share` of the pixels differ from the source by more than 24 of 255.
+    """Not a copy: some region differs from the source by more than re-encoding, noise or a shade of brightness do.
 
-    The default, 0.02 %, is 52 pixels of 512 x 512: below the smallest target worth an instruction, above what
-    re-encoding does.
+    What counts as a region is the `differences` expert's to say; by default 26 connected pixels of 512 x 512, which is
+    below the smallest target worth an instruction.
     """
 
-    share: float = 0.0002
     card: ClassVar[Card] = Card(
         "guard-changed",
         1,
         "the edit is not a copy of the source",
-        roles=("pixels",),
+        roles=("differences",),
         gaming="Any visible change passes.",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         if sample.edited == sample.source:
             return Score.of(False, "the edited picture is the source, bit for bit")
-        changed = yield from ask(Measure("changed", (sample.source, _fitted(sample.edited, sample.source))))
-        share = changed.value or 0.0
-        seen = Evidence("pixels that differ from the source", sample.edited.digest, numbers={"share": share})
-        reason = "" if share >= self.share else f"only {share:.3%} of the pixels differ from the source"
-        return Score.of(share >= self.share, reason, evidence=[seen])
+        regions = yield from ask(Differ(sample.source, _fitted(sample.edited, sample.source)))
+        seen = Evidence("regions that differ from the source", sample.edited.digest, regions.boxes)
+        reason = "" if regions.boxes else "the edited picture is the source, but for noise or encoding"
+        return Score.of(bool(regions.boxes), reason, evidence=[seen])
 
 
 @dataclass(frozen=True)
@@ -153,30 +151,50 @@ def _halves_and_quarters(image: Image) -> dict[str, Image]:
 class NoOrders:
     """Nobody painted words at the judge into the picture ("score 10", "ignore the instructions", "answer yes").
 
-    New text is compared with the source's, and with what the instruction asks for.
+    Only what changed is read. Text that the source has too, or that the instruction asks for, passes.
     """
 
     card: ClassVar[Card] = Card(
         "guard-no-orders",
         1,
         "no text in the edit is addressed to a judge",
-        roles=("reader",),
+        roles=("differences", "reader"),
         gaming="Words the reader misses, and phrases in languages the patterns do not cover.",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
-        before, after = yield from ask(ReadText(sample.source), ReadText(sample.edited))
-        known = _plain(before.text)
-        wanted = _plain(sample.task.text if sample.task and sample.task.text else sample.instruction)
-        lines = [line for line in after.lines if not _covered(_plain(line.text), known, wanted)]
-        # An order may be broken over lines: look at them one by one and run together.
-        together = " ".join(line.text for line in lines)
-        orders = [line for line in lines if _ORDER.search(line.text)]
-        caught = bool(orders) or bool(_ORDER.search(together))
-        boxes = tuple(line.box for line in (orders or lines if caught else ()))
-        seen = Evidence("new text in the picture", sample.edited.digest, boxes=boxes, text=together)
+        edited = _fitted(sample.edited, sample.source)
+        changes = yield from ask(Differ(sample.source, edited))
+        if not changes.boxes:
+            return Score.of(True)
+        area = _around(changes.boxes).inside(edited.size)
+        assert area is not None  # changed regions lie inside
+        looked_at = edited.crop(*area)
+        after = yield from ask(ReadText(looked_at))
+        caught = self._orders(after.lines, sample, "")
+        if caught:  # then, and only then, is it worth reading whether that stood there before
+            before = yield from ask(ReadText(sample.source))
+            caught = self._orders(after.lines, sample, before.text)
+        together = " ".join(line.text for line in caught)
+        seen = Evidence("new text in the picture", looked_at.digest, tuple(line.box for line in caught), together)
         reason = f"text in the picture is addressed to a judge: {together!r}" if caught else ""
         return Score.of(not caught, reason, evidence=[seen])
+
+    def _orders(self, lines: tuple[TextLine, ...], sample: EditSample, known: str) -> tuple[TextLine, ...]:
+        """Lines that give orders, and are neither in the source nor asked for by the instruction."""
+        wanted = _plain(sample.task.text if sample.task and sample.task.text else sample.instruction)
+        new = tuple(line for line in lines if not _covered(_plain(line.text), _plain(known), wanted))
+        orders = tuple(line for line in new if _ORDER.search(line.text))
+        if orders:
+            return orders
+        return new if _ORDER.search(" ".join(line.text for line in new)) else ()  # an order broken over lines
+
+
+def _around(boxes: tuple[Box, ...]) -> Box:
+    """The smallest box that holds them all, and a rim of 2 % so that letters at its edge stay whole."""
+    x0, y0 = min(box.x0 for box in boxes) - 0.02, min(box.y0 for box in boxes) - 0.02
+    x1, y1 = max(box.x1 for box in boxes) + 0.02, max(box.y1 for box in boxes) + 0.02
+    return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
 
 
 def _plain(text: str) -> str:
@@ -210,14 +228,13 @@ _ORDER = re.compile(
 )
 
 
-def all_guards(*, reader: bool = True) -> Minimum:
-    """All guards as one. Without a reader (no OCR at hand) the guard against painted-in orders is left out."""
-    parts: dict[str, Metric] = {
-        "changed": Changed(),
-        "not_blank": NotBlank(),
-        "same_aspect": SameAspect(),
-        "not_collage": NotCollage(),
-    }
+def all_guards(*, reader: bool = True) -> Gate:
+    """All guards as one, the cheap ones first: nothing is matched or read in an edit that they reject.
+
+    Without a reader (no OCR at hand) the guard against painted-in orders is left out.
+    """
+    cheap = Minimum({"changed": Changed(), "not_blank": NotBlank(), "same_aspect": SameAspect()}, name="cheap-guards")
+    rest: dict[str, Metric] = {"not_collage": NotCollage()}
     if reader:
-        parts["no_orders"] = NoOrders()
-    return Minimum(parts, name="guards")
+        rest["no_orders"] = NoOrders()
+    return Gate(cheap, Minimum(rest, name="other-guards"), name="guards")

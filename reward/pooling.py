@@ -1,4 +1,4 @@
-"""Pooling a token map into one vector a region, as `Region` asks; shared by every expert that answers `Embed`.
+"""Pooling a token map into one vector a region, as `Region` asks; for every expert that answers `Embed`.
 
 A token map is what a vision transformer ends with: a class token, some registers, then the patch tokens row by row.
 """
@@ -15,81 +15,83 @@ from numpy.typing import NDArray
 
 from .boxes import Box
 from .image import Image, Size
-from .query import Region
+from .query import Embed, Region, Vectors
 
 Tokens = NDArray[np.float32]
-"""(1 + registers + rows * columns) x d, float32."""
+"""(1 + registers + rows * columns) x d."""
 
 Grid = tuple[int, int]
 """Rows, columns."""
 
 _SIDE = 224
-"""Masks are brought to this many pixels a side before they are averaged onto the patches (EdiVal's released code)."""
+"""Masks are brought to this many pixels a side before they are averaged onto the patches, as in EdiVal's released code."""
 
 
 def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size) -> tuple[NDArray[np.float32], int]:
-    """The vector of a region (length d) and how many patches it rests on.
+    """The vector of a region (d numbers) and how many patches it rests on.
 
-    tokens: (1 + registers + rows * columns) x d. size: width and height of the picture, in which `region.exclude` is
-    drawn. Patches of which less than half is left free do not enter the vector, but count, as in EdiVal's released
-    code; where none is left the vector is all zeros. Raises ValueError when tokens, registers and grid do not match.
+    tokens: (1 + registers + rows * columns) x d. size: width and height of the picture `region.exclude` is drawn in.
+    A patch of which less than half is free does not enter the vector, though it counts while any of it is free, as in
+    EdiVal's released code; a vector that nothing enters is all zeros. `exclude` pools patches, whatever `region.pool`.
+    Raises ValueError when tokens, registers and grid do not fit together.
     """
     rows, columns = grid
     if tokens.ndim != 2 or tokens.shape[0] != 1 + registers + rows * columns:
         raise ValueError(
             f"a token map of {tokens.shape} does not hold a class token, {registers} registers and {rows} x {columns} "
-            "patches: give 1 + registers + rows * columns rows"
+            "patches: give (1 + registers + rows * columns) x d"
         )
     if region.pool == "cls" and region.exclude is None:
         return tokens[0], rows * columns
     guessed = region.grid == "guessed"
-    everything = guessed or (region.pool == "tokens" and region.exclude is None)
-    patches = tokens[1 if everything else 1 + registers :]
+    with_registers = guessed or (region.pool == "tokens" and region.exclude is None)
+    patches = tokens[1 if with_registers else 1 + registers :]
     if region.exclude is None:
-        return _mean(patches, np.full(len(patches), 1.0)), len(patches)
+        return _mean(patches, np.ones(len(patches))), len(patches)
     free = free_shares(region.exclude, size, guess_grid(len(patches)) if guessed else grid).ravel()
-    lengths = np.linalg.norm(patches, axis=1, keepdims=True)
-    directions = patches / np.maximum(lengths, 1e-12)
+    directions = patches / np.maximum(np.linalg.norm(patches, axis=1, keepdims=True), 1e-12)
     return _mean(directions, np.where(free < 0.5, 0.0, free)), int(np.count_nonzero(free > 0))
 
 
-def _mean(vectors: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float32]:
-    total = weights.sum()
-    if total <= 0:
-        return np.zeros(vectors.shape[1], np.float32)
-    mean: NDArray[np.float32] = (weights @ vectors / total).astype(np.float32)
+def _mean(vectors: Tokens, weights: NDArray[np.float64]) -> NDArray[np.float32]:
+    mean: NDArray[np.float32] = (weights @ vectors / max(weights.sum(), 1e-12)).astype(np.float32)
     return mean
 
 
 def guess_grid(patches: int) -> Grid:
-    """The factors of a number that are nearest to each other, the smaller first: 196 is 14 x 14, 200 is 10 x 20."""
+    """The two factors of a number that are nearest to each other, the smaller first: 196 is 14 x 14, 200 is 10 x 20."""
     rows = next(rows for rows in range(math.isqrt(patches), 0, -1) if patches % rows == 0)
     return rows, patches // rows
 
 
-def free_shares(exclude: Sequence[Box], size: Size, grid: Grid) -> NDArray[np.float64]:
-    """How much of each patch lies outside of the boxes, in [0, 1], rows x columns.
+def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
+    """Which pixels lie outside of the boxes, height x width.
 
     A box covers the pixels from one truncated corner to the other, both included.
     """
-    across, down = _nearest(size[0]), _nearest(size[1])
-    free = np.ones((_SIDE, _SIDE))
+    free = np.ones((size[1], size[0]), np.bool_)
     for box in exclude:
         x0, y0, x1, y1 = box.corners(size)
-        free[np.ix_((down >= y0) & (down <= y1), (across >= x0) & (across <= x1))] = 0.0
+        free[max(y0, 0) : max(y1 + 1, 0), max(x0, 0) : max(x1 + 1, 0)] = False
+    return free
+
+
+def free_shares(exclude: Sequence[Box], size: Size, grid: Grid) -> NDArray[np.float64]:
+    """How much of each patch lies outside of the boxes, in [0, 1]; rows x columns."""
+    free = free_pixels(exclude, size)[np.ix_(_nearest(size[1]), _nearest(size[0]))]
     rows, columns = (_averages(bins) for bins in grid)
     shares: NDArray[np.float64] = rows @ free @ columns.T
     return shares
 
 
 def _nearest(side: int) -> NDArray[np.int64]:
-    """Which pixels of a side remain when PIL shrinks or stretches it to 224 with NEAREST, its rounding included."""
+    """Which pixels of a side remain when PIL brings it to 224 with NEAREST, its accumulated rounding included."""
     step = side / _SIDE
     return np.cumsum([step * 0.5] + [step] * (_SIDE - 1)).astype(np.int64)
 
 
 def _averages(bins: int) -> NDArray[np.float64]:
-    """bins x 224, averaging 224 pixels into bins; bins overlap by a pixel where 224 is no multiple (adaptive pooling)."""
+    """bins x 224: averages 224 pixels into bins, which share a pixel where 224 is no multiple (adaptive pooling)."""
     weights = np.zeros((bins, _SIDE))
     for index in range(bins):
         start, stop = index * _SIDE // bins, -(-(index + 1) * _SIDE // bins)
@@ -98,9 +100,9 @@ def _averages(bins: int) -> NDArray[np.float64]:
 
 
 class TokenMaps:
-    """Answers `Embed` queries from token maps, each computed once and kept within a byte limit, oldest use first out.
+    """Answers `Embed` from token maps, each computed once and kept within a byte limit, the least recently used out first.
 
-    compute: the token maps of some pictures, in order. registers, grid: the layout of every map.
+    compute: the token maps of some pictures, in order. registers, grid: how every map is laid out. Thread-safe.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class TokenMaps:
         *,
         registers: int,
         grid: Grid,
-        limit_bytes: int = 128 * 2**20,
+        limit_bytes: int,
     ) -> None:
         self._compute = compute
         self._registers = registers
@@ -118,3 +120,35 @@ class TokenMaps:
         self._bytes = 0
         self._kept: OrderedDict[str, Tokens] = OrderedDict()
         self._lock = threading.Lock()
+
+    def answer(self, queries: Sequence[Embed]) -> list[Vectors]:
+        """The vectors of each query's regions. A picture asked about several times is computed once."""
+        maps = self._maps(list(dict.fromkeys(query.image for query in queries)))
+        return [self._pooled(maps[query.image], query) for query in queries]
+
+    def _maps(self, images: list[Image]) -> dict[Image, Tokens]:
+        # Held here until the batch is answered, so that the limit cannot take away what is about to be used.
+        with self._lock:
+            maps = {image: self._kept[image.digest] for image in images if image.digest in self._kept}
+            for image in maps:
+                self._kept.move_to_end(image.digest)
+        missing = [image for image in images if image not in maps]
+        if missing:
+            computed = dict(zip(missing, self._compute(missing), strict=True))
+            with self._lock:
+                for image, tokens in computed.items():
+                    self._keep(image.digest, tokens)
+            maps |= computed
+        return maps
+
+    def _keep(self, digest: str, tokens: Tokens) -> None:
+        if digest not in self._kept:
+            self._kept[digest] = tokens
+            self._bytes += tokens.nbytes
+        while self._bytes > self._limit:
+            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+
+    def _pooled(self, tokens: Tokens, query: Embed) -> Vectors:
+        pooled = [pool(tokens, self._registers, self._grid, region, query.image.size) for region in query.regions]
+        values = np.stack([vector for vector, _ in pooled]) if pooled else np.zeros((0, tokens.shape[1]), np.float32)
+        return Vectors(values, np.array([patches for _, patches in pooled], np.int64))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from .compose import Gate, GeometricMean
-from .edival.consistency import ContentConsistency
+from .compose import Gate
 from .edival.following import InstructionFollowing
+from .edival.overall import EditOverall
 from .guards import all_guards
 
 
 def edit_balanced(protocol: str = "paper", reader: bool = True) -> Gate:
-    """Did it do what was asked, and nothing else? Dense EdiVal-IF and EdiVal-CC, geometric mean, behind all guards."""
-    wanted = GeometricMean(
-        {
-            "following": InstructionFollowing(protocol=protocol, dense=True),
-            "consistency": ContentConsistency(),
-        },
-        missing="whole",
-        name="following-and-consistency",
-    )
+    """Did it do what was asked, and nothing else? EdiVal-O of one edit, with dense instruction following, guarded.
+
+    protocol: of instruction following. reader: whether painted-in orders are looked for, which takes OCR.
+    """
+    wanted = EditOverall(following=InstructionFollowing(protocol=protocol, dense=True))
     return Gate(all_guards(reader=reader), wanted, name="edit-balanced")

@@ -131,6 +131,29 @@ class Match(Query[Detections]):
         _expect(answer, Detections, self)
 
 
+@dataclass(frozen=True)
+class Differ(Query[Detections]):
+    """Where do two pictures of one size differ? Boxes around changed regions, the largest first.
+
+    Their scores are the mean difference inside, as a share of full scale.
+    """
+
+    before: Image
+    after: Image
+    role: ClassVar[str] = "differences"
+    kind: ClassVar[str] = "differ"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.before, self.after)
+
+    def describe(self) -> dict[str, Any]:
+        return {"before": self.before.digest, "after": self.after.digest}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Detections, self)
+
+
 # -- what is it like? -------------------------------------------------------------------------------------------------
 
 
@@ -207,10 +230,11 @@ class Measure(Query[Measured]):
     Pairs must have one size. `l1`: 1 - mean absolute difference, in [0, 1]. `ssim`: mean structural similarity of
     luminance, in [-1, 1]. `changed`: share of pixels that differ by more than 24 of 255 in any channel. `spread`
     (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one picture): mean absolute Laplacian of
-    luminance, in [0, 4].
+    luminance, in [0, 4]. `luma99`, `luma999` (one picture): the value that 99 % (99.9 %) of the luminances do not exceed,
+    in [0, 1].
     """
 
-    quantity: Literal["l1", "ssim", "changed", "spread", "sharpness"]
+    quantity: Literal["l1", "ssim", "changed", "spread", "sharpness", "luma99", "luma999"]
     pictures: tuple[Image, ...]
     exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "pixels"

@@ -204,6 +204,7 @@ def no_download() -> dict[str, Expert]:
     """
     from .experts.annotated import Annotated
     from .experts.colour import ColourJudge
+    from .experts.differences import Differences
     from .experts.ocr import RapidOcr
     from .experts.pixels import PixelFeatures
 
@@ -211,6 +212,7 @@ def no_download() -> dict[str, Expert]:
     return {
         "detector": annotated,
         "matcher": annotated,
+        "differences": Differences(),
         "judge": ColourJudge(),
         "reader": RapidOcr(),
         "features": pixels,

@@ -1,0 +1,54 @@
+# `make demo` and `make test` do all the set-up there is: Python 3.11 or newer, git and make are enough.
+# Another interpreter: make test PYTHON=python3.12. One test: make test ARGS="-k engine".
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-input -c constraints.txt
+
+# Stamps live inside the environment: who deletes it deletes them too.
+MADE := $(VENV)/.made
+DEMO := $(VENV)/.demo-installed
+TEST := $(VENV)/.test-installed
+
+.PHONY: demo test check clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+demo: $(DEMO)
+	$(BIN)/python -m editcritic.benchmarks.demo $(ARGS)
+
+test: $(TEST)
+	$(BIN)/pytest $(ARGS)
+
+check: $(TEST)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy examples tests
+	$(BIN)/pytest -q tests/test_contracts.py
+
+# Back to a fresh clone, the environment included.
+clean:
+	rm -rf $(VENV) build dist editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "editcritic needs Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)." >&2; \
+		echo "Name another interpreter: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV): a few minutes the first time, nothing after that."
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "$(PYTHON) cannot make virtual environments; Debian and Ubuntu ship that part as python3-venv." >&2; exit 1; }
+	@touch $@
+
+$(DEMO): pyproject.toml constraints.txt | $(MADE)
+	$(INSTALL) -e '.[ocr,bench]'
+	@touch $@
+
+# Holds all that the demo needs, so that `make demo` after `make test` installs nothing.
+$(TEST): pyproject.toml constraints.txt | $(MADE)
+	$(INSTALL) -e '.[dev,ocr,bench,hf]'
+	@touch $(DEMO) $@

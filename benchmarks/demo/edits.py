@@ -1,0 +1,85 @@
+"""The eight candidate edits of a row: one to be picked, and seven ways to fail."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from . import retouch
+from .photographs import PHOTOS, Pixels
+from .retouch import Cover
+from .scenes import Scene
+
+CANDIDATES = (
+    "good",
+    "sloppy",
+    "wrong_object",
+    "wrong_colour",
+    "damaged_background",
+    "unchanged",
+    "blank",
+    "over_sharpened",
+)
+"""Names, in order. `wrong_colour` is another wrong value (text, side, number) where no colour is asked for."""
+
+
+def candidates(scene: Scene) -> dict[str, Pixels]:
+    """Eight edits of a row's photograph, each of its size, by name and in the order of `CANDIDATES`. Deterministic."""
+    photo, operation = scene.source, scene.operation
+    good = operation.good(photo)
+    return {
+        "good": good,
+        "sloppy": operation.sloppy(photo),
+        "wrong_object": operation.wrong_object(photo),
+        "wrong_colour": operation.wrong_value(photo),
+        "damaged_background": _damaged(good, scene),
+        "unchanged": photo.pixels.copy(),
+        "blank": _blank(photo.pixels, scene),
+        "over_sharpened": _over_sharpened(good),
+    }
+
+
+def _damaged(good: Pixels, scene: Scene) -> Pixels:
+    """The good edit with the background far from the target spoilt."""
+    near = retouch.grown(scene.operation.touched(scene.source), 14)
+    far = 1 - retouch.softened(near, 3)
+    far[near > 0] = 0
+    match scene.damage:
+        case "tinted":
+            return retouch.blend(good, good * np.array((0.72, 0.98, 1.2), np.float32), far)
+        case "posterised":
+            return retouch.blend(good, np.floor(good / 64.0) * 64 + 32, far)
+        case "repainted":
+            broad = np.asarray(cv2.medianBlur(good, 15), np.float32)
+            return retouch.blend(good, broad[:, :, (1, 0, 2)], far)
+        case "stray object":
+            return _with_a_cup(good, far)
+
+
+def _with_a_cup(good: Pixels, far: Cover) -> Pixels:
+    """A coffee cup, half as tall as the picture, in the corner that is farthest from the edit."""
+    coffee = PHOTOS["coffee"]
+    x0, y0, x1, y1 = coffee.boxes["ceramic cup"][0]
+    cup = coffee.pixels[y0:y1, x0:x1]
+    whole = retouch.cover(coffee.outlines["ceramic cup"], (coffee.pixels.shape[1], coffee.pixels.shape[0]))
+    height = good.shape[0] // 2
+    size = (round(height * (x1 - x0) / (y1 - y0)), height)
+    bottom, right = good.shape[0] - size[1], good.shape[1] - size[0]
+    corners = [np.s_[y : y + size[1], x : x + size[0]] for y in (0, bottom) for x in (0, right)]
+    corner = max(corners, key=lambda at: float(far[at].sum()))
+    stray, area = good.copy(), np.zeros_like(far)
+    stray[corner] = cv2.resize(cup, size, interpolation=cv2.INTER_AREA)
+    area[corner] = cv2.resize(whole[y0:y1, x0:x1], size, interpolation=cv2.INTER_AREA)
+    return retouch.blend(good, stray.astype(np.float32), area * far)
+
+
+def _blank(pixels: Pixels, scene: Scene) -> Pixels:
+    colour: NDArray[np.floating] = np.zeros(3) if scene.blank == "black" else pixels.mean(axis=(0, 1))
+    return np.broadcast_to(np.rint(colour).astype(np.uint8), pixels.shape).copy()
+
+
+def _over_sharpened(good: Pixels) -> Pixels:
+    soft = np.asarray(cv2.GaussianBlur(good, (0, 0), 1.5), np.float32)
+    sharp = good + 2.5 * (good - soft)
+    return np.clip((sharp - 128) * 1.3 + 128, 0, 255).astype(np.uint8)

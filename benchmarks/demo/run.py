@@ -1,0 +1,82 @@
+"""The demo's run: every row's candidates scored with one preset, ranked, and ranked again after small damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...reward import Box, EditSample, Image, Reward, Score
+from .edits import candidates
+from .perturb import perturbed
+from .photographs import Pixels
+from .scenes import Scene, scenes
+
+GOOD = "good"
+HACKS = ("unchanged", "blank")
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A row of the table: candidates with their scores, best first, unscored ones last."""
+
+    scene: Scene
+    order: tuple[tuple[str, Score], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the good edit stands alone at the top and no hack above an honest try."""
+        names = [name for name, _ in self.order]
+        first, second = (score.value for _, score in self.order[:2])
+        alone = first is not None and (second is None or first > second)
+        return alone and names[0] == GOOD and set(names[-len(HACKS) :]) == set(HACKS)
+
+
+def samples(scene: Scene, edits: dict[str, Pixels]) -> list[EditSample]:
+    """One sample a candidate."""
+    source = Image.of(scene.pixels)
+    boxes = {
+        name: tuple(Box.from_corners(*corners, size=source.size) for corners in found)
+        for name, found in scene.boxes.items()
+    }
+    return [
+        EditSample(
+            id=f"{scene.name}/{name}",
+            instruction=scene.instruction,
+            sources=(source,),
+            edited=Image.of(pixels),
+            boxes=boxes,
+        )
+        for name, pixels in edits.items()
+    ]
+
+
+def rank(reward: Reward, rows: dict[Scene, dict[str, Pixels]]) -> list[Ranking]:
+    """Score all rows in one batch; order each by value, then by name."""
+    scored = iter(reward([sample for scene, edits in rows.items() for sample in samples(scene, edits)]))
+    found = []
+    for scene, edits in rows.items():
+        scores = {name: next(scored) for name in edits}
+        order = sorted(scores, key=lambda name: (-_sortable(scores[name]), name))
+        found.append(Ranking(scene, tuple((name, scores[name]) for name in order)))
+    return found
+
+
+def _sortable(score: Score) -> float:
+    return float("-inf") if score.value is None else score.value
+
+
+def rows() -> dict[Scene, dict[str, Pixels]]:
+    """Every scene with its candidate edits."""
+    return {scene: candidates(scene) for scene in scenes()}
+
+
+def damaged(edits: dict[Scene, dict[str, Pixels]], seeds: int) -> Iterator[dict[Scene, dict[str, Pixels]]]:
+    """The same candidates after small damage, once a seed; every candidate is damaged differently."""
+    for seed in range(seeds):
+        yield {
+            scene: {
+                name: perturbed(pixels, seed * 1000 + row * 10 + column)
+                for column, (name, pixels) in enumerate(found.items())
+            }
+            for row, (scene, found) in enumerate(edits.items())
+        }

@@ -1,0 +1,1 @@
+"""What things cost: scripts that print ratios and figures. Timings are printed, never asserted."""

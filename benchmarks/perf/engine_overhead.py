@@ -1,0 +1,112 @@
+"""What the engine costs a query, apart from experts and image hashing.
+
+    python -m editcritic.benchmarks.perf.engine_overhead [--queries 100000] [--log] [--json]
+
+Programs of eight questions each (an EdiVal sample asks six to ten) over one picture; the expert answers at once. Time
+of the experts is taken off; so is that of the programs themselves, run by a bare loop that hands them the same answers.
+Best of `--repeats` runs, because the machine is shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...reward import AnswerLog, Asks, Box, Detect, Detections, Engine, Expert, Image, Score, ask_each
+
+EACH = 8
+ANSWER = Detections((Box(0.5, 0.5, 0.2, 0.2, 0.9, "cup"),))
+
+
+class AtOnce(Expert):
+    """Finds the same cup everywhere."""
+
+    id = "at-once"
+    kinds = (Detect,)
+
+    def __call__(self, queries: Sequence[Detect]) -> list[Detections]:
+        return [ANSWER] * len(queries)
+
+
+def program(image: Image, number: int) -> Asks[Score]:
+    """Two waits of four questions, all of them new."""
+    found = 0
+    for wait in range(2):
+        phrases = [f"object {number}-{wait}-{index}" for index in range(EACH // 2)]
+        answers = yield from ask_each([Detect(image, (phrase,)) for phrase in phrases])
+        found += sum(len(answer.boxes) for answer in answers)
+    return Score.of(found)
+
+
+def bare(image: Image, programs: int) -> float:
+    """Seconds the programs take by themselves."""
+    start = time.perf_counter()
+    answers = (ANSWER,) * (EACH // 2)
+    for number in range(programs):
+        running = program(image, number)
+        running.send(None)
+        running.send(answers)
+        try:
+            running.send(answers)
+        except StopIteration:
+            continue
+    return time.perf_counter() - start
+
+
+def through_engine(image: Image, programs: int, log: Path | None) -> float:
+    """Seconds they take through an engine, its experts' own time taken off."""
+    with Engine(log=AnswerLog(log) if log else None) as engine:
+        experts = {"detector": AtOnce()}
+        start = time.perf_counter()
+        total = sum(
+            score.value or 0.0
+            for score in engine.run(((program(image, number), None) for number in range(programs)), experts)
+        )
+        seconds = time.perf_counter() - start
+        stats = engine.stats()
+    if total != programs * EACH or stats.asked != programs * EACH:
+        sys.exit(f"wrong work: {total} boxes of {stats.asked} queries, expected {programs * EACH}")
+    return seconds - stats.experts["at-once"].seconds
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queries", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--log", action="store_true", help="with an answer log on disk, cold and then warm")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    image = Image.of(np.zeros((8, 8, 3), np.uint8))
+    image.digest  # noqa: B018  (hashed before the clock starts)
+    programs = options.queries // EACH
+    own = min(bare(image, programs) for _ in range(options.repeats))
+    found: dict[str, Any] = {"queries": programs * EACH, "programs' own microseconds": own / programs / EACH * 1e6}
+    if options.log:
+        cold, warm = [], []
+        for _ in range(options.repeats):
+            with tempfile.TemporaryDirectory() as folder:
+                cold.append(through_engine(image, programs, Path(folder) / "log"))
+                warm.append(through_engine(image, programs, Path(folder) / "log"))
+        found["microseconds a query, log cold"] = (min(cold) - own) / programs / EACH * 1e6
+        found["microseconds a query, log warm"] = (min(warm) - own) / programs / EACH * 1e6
+    else:
+        best = min(through_engine(image, programs, None) for _ in range(options.repeats))
+        found["microseconds a query, in memory"] = (best - own) / programs / EACH * 1e6
+    if options.json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        for name, value in found.items():
+            sys.stdout.write(f"{name:>34}: {value:,.1f}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""EdiVal-O of one edit, and instruction following over several turns. Paper, section 2.4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ..asking import Asks
+from ..card import Card
+from ..compose import GeometricMean, Metric, Minimum, signed
+from ..sample import EditSample
+from ..score import Score
+from .consistency import ContentConsistency
+from .following import InstructionFollowing
+
+
+@dataclass(frozen=True)
+class EditOverall:
+    """sqrt(IF x CC) of one edit: what was asked was done, and nothing else.
+
+    following: instruction following of this turn; give a `Chain` to have all turns up to this one followed, as the
+    paper's tables do. consistency: with the picture before the first turn. Both values must lie in [0, 1]. Where one of
+    them has no value the whole has none: nothing is left out.
+    """
+
+    following: Metric = InstructionFollowing()
+    consistency: Metric = ContentConsistency()
+    card: ClassVar[Card] = Card(
+        "edival-o",
+        1,
+        "the instruction was followed and everything else is as it was",
+        roles=("detector", "judge", "reader", "features", "pixels"),
+        source="EdiVal-Agent, section 2.4",
+        gaming="Visual quality is not in it: a faithful edit of poor quality has a high value.",
+    )
+
+    def __post_init__(self) -> None:
+        self._mean()  # refuses parts outside of [0, 1] before anything is asked
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        score = yield from self._mean()(sample)
+        return score.by(self.card.signature)
+
+    def _mean(self) -> GeometricMean:
+        parts = {"following": self.following, "consistency": self.consistency}
+        return GeometricMean(parts, missing="whole", name=self.card.name)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The lowest score of the turns up to this one, each judged against the turn before.
+
+    following: the metric of a turn. Where it says 0 or 1 the chain is the AND of the turns; a `dense` one keeps edits
+    with the same verdict apart. `credits` holds the turns in order. A turn without a value leaves the chain without one.
+    """
+
+    following: Metric = InstructionFollowing()
+    card: ClassVar[Card] = Card(
+        "edival-chain",
+        1,
+        "the instructions of all turns up to this one were followed",
+        roles=("detector", "judge", "reader"),
+        source="EdiVal-Agent, section 2.4",
+        gaming="Later turns may undo what earlier ones did: each is judged when it is made.",
+    )
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        turns = {
+            f"turn {number}": _Turn(self.following, replace(turn, earlier=sample.turns[: number - 1]))
+            for number, turn in enumerate(sample.turns, start=1)
+        }
+        score = yield from Minimum(turns, missing="whole", name=self.card.name)(sample)
+        return replace(score, parts={}, credits=score.parts).by(self.card.signature)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """The metric of one turn, whatever sample it is asked about."""
+
+    metric: Metric
+    turn: EditSample
+
+    @property
+    def card(self) -> Card:
+        return self.metric.card
+
+    def __call__(self, _: EditSample) -> Asks[Score]:
+        return signed(self.metric, self.turn)

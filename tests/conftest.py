@@ -1,0 +1,13 @@
+"""What holds for every test: nothing is downloaded, and hypothesis draws the same examples on every run."""
+
+import os
+
+from hypothesis import settings
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub; processes started by tests inherit it
+
+# No deadlines: a shared machine is slow at times, and a slow example is not a wrong one. To look further than the
+# fixed examples: HYPOTHESIS_PROFILE=explore make test
+settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

@@ -1,0 +1,125 @@
+"""What is installed is what is in the tree: packages, data, types, entry points and pinned versions."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PARTS = ["reward", "verifiers", "integrations", "benchmarks"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+
+
+def files(root: Path) -> set[str]:
+    """All files of the four parts, by their path below `root`; caches and hidden files are nobody's."""
+    found = (path.relative_to(root) for part in PARTS for path in (root / part).rglob("*") if path.is_file())
+    return {path.as_posix() for path in found if not any(n[0] == "." or n == "__pycache__" for n in path.parts)}
+
+
+def shipped(root: Path) -> set[str]:
+    """The files of the four parts that pyproject.toml says are installed."""
+    shipped = set[Path]()
+    for package in SETUPTOOLS["packages"]:
+        folder = root.joinpath(*package.split(".")[1:])
+        for pattern in ["*.py", *SETUPTOOLS["package-data"].get(package, [])]:
+            shipped.update(folder.glob(pattern))
+    return {path.relative_to(root).as_posix() for path in shipped}
+
+
+def test_every_file_is_installed() -> None:
+    assert files(ROOT) - shipped(ROOT) == set(), "name its package or its pattern in pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    "stray", ["reward/weights.bin", "reward/edival/prompts/deep/a.txt", "verifiers/new/__init__.py"]
+)
+def test_a_file_left_out_is_seen(stray: str, tmp_path: Path) -> None:
+    for name in ["reward/__init__.py", "reward/py.typed", "reward/edival/prompts/a.txt", "reward/.DS_Store", stray]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert files(tmp_path) - shipped(tmp_path) == {stray}
+
+
+def test_packages_are_folders_with_an_init_and_the_parts_are_typed() -> None:
+    expected = {"/".join([*package.split(".")[1:], "__init__.py"]) for package in SETUPTOOLS["packages"]}
+    assert expected | {f"{part}/py.typed" for part in PARTS} <= files(ROOT)
+    assert SETUPTOOLS["package-dir"] == {f"editcritic.{part}": part for part in PARTS}
+
+
+def test_the_namespace_has_no_files_and_its_links_lead_to_the_parts() -> None:
+    links = sorted((ROOT / "typings" / "editcritic").iterdir())
+    assert [link.name for link in links] == sorted(PARTS)
+    assert [link.resolve(strict=True) for link in links] == [ROOT / part for part in sorted(PARTS)]
+    assert not any(link.readlink().is_absolute() for link in links)
+
+
+def test_a_type_checker_resolves_the_packages(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("".join(f"import editcritic.{part}\n" for part in [*PARTS, "nowhere"]), encoding="utf-8")
+    mypy = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--follow-imports", "skip"]
+    run = subprocess.run([*mypy, str(script)], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert re.findall(r'named "(.+?)"', run.stdout) == ["editcritic.nowhere"], run.stdout + run.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel made from the source archive made from a copy of the tree, unpacked."""
+    copy = tmp_path_factory.mktemp("copy")
+    for part in PARTS:
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for name in ["pyproject.toml", "README.md", "LICENSE"]:
+        shutil.copy(ROOT / name, copy)
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(copy / "dist"), str(copy)]
+    run = subprocess.run(build, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (built,) = (copy / "dist").glob("*.whl")
+    unpacked = tmp_path_factory.mktemp("wheel")
+    zipfile.ZipFile(built).extractall(unpacked)
+    return unpacked
+
+
+def test_the_wheel_holds_the_tree_below_a_namespace_without_files(wheel: Path) -> None:
+    namespace = wheel / "editcritic"
+    inside = {path.relative_to(namespace).as_posix() for path in namespace.rglob("*") if path.is_file()}
+    assert inside == files(ROOT)
+    assert [path.name.partition("-")[0] for path in sorted(wheel.iterdir())] == ["editcritic", "editcritic"]
+
+
+def test_the_wheel_imports(wheel: Path) -> None:
+    script = f"import sys; sys.path.insert(0, {str(wheel)!r}); import editcritic.reward as r; print(r.__file__)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=wheel, timeout=120)
+    assert run.stdout.strip() == str(wheel / "editcritic" / "reward" / "__init__.py"), run.stderr
+
+
+def test_entry_points_lead_to_something() -> None:
+    groups = {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
+    points = [EntryPoint(name, value, group) for group, named in groups.items() for name, value in named.items()]
+    assert all(callable(point.load()) for point in points)
+    assert {"console_scripts", "editcritic.rewards"} <= {*groups}
+
+
+def test_all_is_every_extra_but_the_tools() -> None:
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = (Requirement(text) for text in extras["all"])
+    assert everything.name == PROJECT["name"]
+    assert everything.extras == {*extras} - {"all", "dev"}
+
+
+def test_what_the_tests_install_is_pinned_within_the_ranges_users_get() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    extras = PROJECT["optional-dependencies"]
+    installed = [PROJECT["dependencies"], *(extras[name] for name in ["dev", "ocr", "bench", "hf"])]
+    for requirement in (Requirement(text) for texts in installed for text in texts):
+        assert pins[canonicalize_name(requirement.name)] in requirement.specifier
+    assert pins["torch"] == "2.13.0"
