@@ -1,4 +1,4 @@
-"""What the command line is given: sample files, folders of pictures, rewards. Wrong input is named, never guessed at."""
+"""What the command line is given: sample files, folders of pictures, rewards. What is wrong with it is said plainly."""
 
 from __future__ import annotations
 
@@ -80,10 +80,12 @@ class Input:
             return
         with _opened(self.path) as lines:
             numbers = (number for number, line in enumerate(lines, start=1) if line.strip())
-            for number, found in zip(numbers, read_samples(self.path, index=self.index), strict=True):
+            for number, found in zip(numbers, read_samples(self.path, index=self.index), strict=False):
                 where = f"{self.path}:{number}"
-                bad = isinstance(found, BadLine)
-                yield Entry(where, problem=found.problem) if bad else Entry(where, found)
+                if isinstance(found, BadLine):
+                    yield Entry(where, problem=found.problem)
+                else:
+                    yield Entry(where, found)
 
     def _pair(self, name: str, pictures: Mapping[str, Path]) -> Entry:
         where = str(self.path / name)
@@ -133,7 +135,8 @@ def entry_of(
     try:
         return Entry(where, sample_from_json(row, folder=folder, index=index))
     except ValidationError as error:
-        return Entry(where, problem="; ".join(str(item["msg"]) for item in error.errors()))
+        found = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        return Entry(where, problem="; ".join(found))
     except (ImageError, ValueError) as error:
         return Entry(where, problem=str(error))
 
@@ -179,7 +182,10 @@ def _read_boxes(text: str | None) -> Any:
 
 def read_spec(text: str) -> Spec:
     """A reward as it is given on the command line: the path of a TOML file, or else a name with options."""
-    return read(text) if text.endswith(".toml") else text
+    try:
+        return read(text) if text.endswith(".toml") else text
+    except UnicodeDecodeError as error:
+        raise InputError(f"{text} is not TOML: {error}") from None
 
 
 def load_reward(spec: Spec, protocol: str | None = None, **options: Any) -> Reward:
@@ -197,3 +203,24 @@ def load_reward(spec: Spec, protocol: str | None = None, **options: Any) -> Rewa
         raise InputError(f"{spec} cannot be loaded: {error}; `editcritic doctor` says what to install") from None
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def ranked_entries(
+    paths: list[Path], source: Path | None, instruction: str | None, boxes: str | None, index: FileIndex
+) -> list[Entry]:
+    """What to rank: pictures with their source and instruction, or the samples of one file (see `Input`)."""
+    if source is not None and instruction is not None:
+        return candidates(paths, source, instruction, boxes, index)
+    if source is None and instruction is None and boxes is None and len(paths) == 1:
+        return list(Input.of(paths[0], index=index))
+    raise InputError("give pictures with both --source and --instruction, or one file of samples without them")
+
+
+def apart(**paths: Path | None) -> None:
+    """Raise `InputError` where one file would be written over what is read, or over another. Stdout (-) does not count."""
+    seen: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None or path == Path("-"):
+            continue
+        if (other := seen.setdefault(path.resolve(), name)) != name:
+            raise InputError(f"{path} is given as {other} and as {name}: they need a file each")

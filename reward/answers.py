@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from .query import Abstention, Answer, Query, answer_from_json, answer_to_json
 
 SCHEMA = 1
 
-_TABLES = """
+_TABLES = f"""
+begin immediate;
 create table if not exists meta (key text primary key, value text not null) without rowid;
 create table if not exists experts (number integer primary key, id text not null unique);
 create table if not exists answers (
@@ -32,6 +34,8 @@ create table if not exists derived (
     parent text not null, operation text not null, digest text not null, primary key (parent, operation)
 ) without rowid;
 create table if not exists samples (number integer primary key, sample text not null);
+insert or ignore into meta values ('schema', '{SCHEMA}');
+commit;
 """
 
 _CHUNK = 500  # SQLite's older limit is 999 variables
@@ -53,18 +57,31 @@ class AnswerLog:
         self._lock = threading.RLock()
         try:
             self._db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
-            self._db.execute("pragma journal_mode = wal")
+            tables = {name for (name,) in self._db.execute("select name from sqlite_master where type = 'table'")}
+            if tables and "answers" not in tables:
+                raise LogError(f"{self.path} is a database of something else: give a new file")
+            self._use_wal()
             self._db.execute("pragma synchronous = normal")
             self._db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are met again
             self._db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
             self._db.executescript(_TABLES)
-            self._db.execute("insert or ignore into meta values ('schema', ?)", (str(SCHEMA),))
             found = self.meta("schema")
         except sqlite3.Error as error:
             raise LogError(f"{self.path} cannot be used as an answer log: {error}") from None
         if found != str(SCHEMA):
             raise LogError(f"{self.path} has schema {found}, this version reads {SCHEMA}: use a new file")
         self._numbers: dict[str, int] = {}
+
+    def _use_wal(self) -> None:
+        """SQLite's own patience does not cover this switch: where another process is just at it, try again."""
+        for left in reversed(range(100)):
+            try:
+                self._db.execute("pragma journal_mode = wal")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or not left:
+                    raise
+                time.sleep(0.05)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -81,7 +98,10 @@ class AnswerLog:
                     (number, *part),
                 )
                 for query, answer in rows:
-                    known[query.hex()] = answer_from_json(json.loads(answer))
+                    try:
+                        known[query.hex()] = answer_from_json(json.loads(answer))
+                    except (ValueError, TypeError, LookupError) as error:
+                        raise LogError(f"{self.path} holds an answer that cannot be read: {error}") from None
         return known
 
     def keep(self, expert: str, answered: Sequence[tuple[Query[Any], Answer | Abstention]]) -> None:

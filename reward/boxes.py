@@ -30,6 +30,9 @@ class Box:
             raise ValueError(f"box {numbers} of {self.label!r} holds a NaN or an infinity: drop it or redraw it")
         if self.w < 0 or self.h < 0:
             raise ValueError(f"box {numbers} of {self.label!r} has a negative size: give x0 < x1 and y0 < y1")
+        if not all(type(number) is float for number in numbers):  # one box, one way to write it: 1 and numpy's 1.0 too
+            for name, number in zip(("cx", "cy", "w", "h", "score"), numbers, strict=True):
+                object.__setattr__(self, name, float(number))
 
     @staticmethod
     def from_corners(

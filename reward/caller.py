@@ -75,7 +75,7 @@ class ExpertThread:
             self._report(Answered(self._expert.id, number, None))
         self._calls += 1
         try:
-            return _checked(queries, self._expert(queries))
+            return _checked(queries, self._expert(tuple(queries)))
         except ExpertDown:
             raise
         except (ConnectionError, TimeoutError) as error:
@@ -101,7 +101,7 @@ def _checked(queries: Sequence[Query[Any]], answers: object) -> list[Outcome]:
     for query, answer in zip(queries, answers, strict=True):
         try:
             if isinstance(answer, Abstention | Failure):
-                if not (isinstance(answer.reason, str) and answer.reason):
+                if not answer.reason:
                     raise BadAnswer(f"{type(answer).__name__} without a reason")
             else:
                 query.check(answer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from .asking import Asks, gather
 from .card import Card
@@ -47,7 +47,7 @@ class WeightedMean:
     name: str = "weighted-mean"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts)
+        _check_parts(self.name, self.parts, self.missing)
         if unknown := self.weights.keys() - self.parts.keys():
             raise ValueError(f"{self.name}: weights for {sorted(unknown)}, but the parts are {sorted(self.parts)}")
         if any(not (weight > 0 and math.isfinite(weight)) for weight in self.weights.values()):
@@ -79,7 +79,7 @@ class GeometricMean:
     name: str = "geometric-mean"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts)
+        _check_parts(self.name, self.parts, self.missing)
         _check_shares(self.name, self.parts)
 
     @property
@@ -103,7 +103,7 @@ class Product:
     name: str = "product"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts)
+        _check_parts(self.name, self.parts, self.missing)
         _check_shares(self.name, self.parts)
 
     @property
@@ -127,7 +127,7 @@ class Minimum:
     name: str = "minimum"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts)
+        _check_parts(self.name, self.parts, self.missing)
         units = {part.card.unit for part in self.parts.values()}
         if len(units) > 1:
             raise ValueError(f"{self.name}: parts of different units {sorted(units)} cannot be compared")
@@ -193,6 +193,10 @@ class Threshold:
     metric: Metric
     at: float
     name: str = "threshold"
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.at):
+            raise ValueError(f"{self.name}: at must be a finite number, got {self.at}")
 
     @property
     def card(self) -> Card:
@@ -260,9 +264,11 @@ def _without(status: Literal["failed", "abstained"] | str, name: str, scores: Ma
     return make(f"{name}: {scores[name].reason}", parts=scores)
 
 
-def _check_parts(name: str, parts: Mapping[str, Metric]) -> None:
+def _check_parts(name: str, parts: Mapping[str, Metric], missing: Missing) -> None:
     if not parts:
         raise ValueError(f"{name}: needs at least one part")
+    if missing not in get_args(Missing):
+        raise ValueError(f"{name}: missing is one of {', '.join(get_args(Missing))}, got {missing!r}")
 
 
 def _check_shares(name: str, parts: Mapping[str, Metric]) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import struct
 import warnings
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,8 +34,8 @@ def read_bytes(path: Path) -> bytes:
     """A file's contents. Raises ImageError for one that is missing or empty."""
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise ImageError(f"cannot read image {path}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character in it
+        raise ImageError(f"cannot read image {path}: {getattr(error, 'strerror', None) or error}") from None
     if not data:
         raise ImageError(f"image {path} is empty (zero bytes)")
     return data
@@ -39,21 +43,52 @@ def read_bytes(path: Path) -> bytes:
 
 def decode(data: bytes, name: str) -> Pixels:
     """Encoded bytes to pixels; `name` is for the message. Raises ImageError."""
+    with _said_of(name), PIL.Image.open(io.BytesIO(data)) as picture:
+        _refuse_bomb(picture.size, name)
+        picture.seek(0)  # of an animation, the first frame
+        return flatten(picture)
+
+
+def from_pil(picture: PIL.Image.Image) -> Pixels:
+    """A PIL image, decoded yet or not, to pixels. Raises ImageError."""
+    name = str(getattr(picture, "filename", "")) or "PIL image"
+    with _said_of(name):
+        _refuse_bomb(picture.size, name)
+        return flatten(picture)
+
+
+@contextlib.contextmanager
+def _said_of(name: str) -> Iterator[None]:
+    """What goes wrong with a picture is an ImageError that names it."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS below is our limit
-            with PIL.Image.open(io.BytesIO(data)) as picture:
-                _refuse_bomb(picture.size, name)
-                picture.seek(0)  # of an animation, the first frame
-                return flatten(picture)
+            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS is our limit
+            yield
     except PIL.Image.DecompressionBombError:
         raise ImageError(f"{name} claims more than {MAX_PIXELS:,} pixels: refused unread") from None
     except PIL.UnidentifiedImageError:
         raise ImageError(f"{name} is not an image this installation can read (PNG, JPEG, WebP, TIFF, ...)") from None
-    except (OSError, SyntaxError, EOFError, ValueError, MemoryError) as error:  # what PIL raises on damaged files
-        if isinstance(error, ImageError):
-            raise
+    except ImageError as error:
+        raise ImageError(str(error) if name in str(error) else f"{name}: {error}") from None
+    except _DAMAGE as error:
         raise ImageError(f"{name} is damaged: {error}") from None
+
+
+# What PIL raises on damaged files.
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
 
 
 def _refuse_bomb(size: Size, name: str) -> None:
@@ -64,7 +99,12 @@ def _refuse_bomb(size: Size, name: str) -> None:
 def flatten(picture: PIL.Image.Image) -> Pixels:
     """Any PIL mode to RGB: upright by EXIF, alpha over white, 16 bits scaled to 8."""
     picture = PIL.ImageOps.exif_transpose(picture)
-    if picture.mode.startswith("I;16") or picture.mode in ("I", "F"):
+    if picture.mode == "I":  # 16 bits, widened by PIL
+        wide = np.asarray(picture)
+        if wide.min() < 0 or wide.max() > 65535:
+            raise ImageError(f"integer pixels must lie in [0, 65535], got [{wide.min()}, {wide.max()}]")
+        return from_array(wide.astype(np.uint16))
+    if picture.mode.startswith("I;16") or picture.mode == "F":
         return from_array(np.asarray(picture))
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
@@ -105,10 +145,11 @@ def _to_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
             )
         rounded: NDArray[np.float32] = np.floor(np.clip(values, 0, 1) * np.float32(255) + np.float32(0.5))
         return rounded.astype(np.uint8)
-    if array.dtype.kind in "iu" and array.size and array.min() >= 0 and array.max() <= 65535:
-        # 16 bits come as uint16, or as int32 where PIL widened them
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         return ((array.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
-    raise ImageError(f"expected uint8, uint16 or float pixels, got {array.dtype}")
+    raise ImageError(
+        f"expected uint8, uint16 or float pixels, got {array.dtype}: convert it, so that its scale is known"
+    )
 
 
 def tensor_to_numpy(tensor: Any) -> NDArray[Any]:

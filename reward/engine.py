@@ -44,10 +44,11 @@ class Engine:
     ) -> None:
         if window < 1:
             raise ValueError(f"window must be at least 1, got {window}")
+        if breaker < 1:
+            raise ValueError(f"breaker must be at least 1, got {breaker}")
         self.window = window
         self.log = log
         self._scheduler = Scheduler(log, memory_bytes, breaker, cooldown_s, reproducible)
-        self._start = threading.Lock()
         self._started = False
         self._finalizer = weakref.finalize(self, self._scheduler.inbox.put, Stop())
 
@@ -56,17 +57,19 @@ class Engine:
     ) -> Future[Score]:
         """Start a program; thread-safe. `experts` binds roles (`judge` also serves `judge.quality`)."""
         future: Future[Score] = Future()
-        self._put([Task(program, experts, sample, future=future)])
+        self._put([Task(program, experts, sample, future=future, engine=self)])
         return future
 
     def _put(self, tasks: list[Task]) -> None:
-        with self._start:
+        with self._scheduler.gate:
+            if self._scheduler.broken is not None:
+                raise RuntimeError("this engine broke down: make a new one") from self._scheduler.broken
             if not self._finalizer.alive:
                 raise RuntimeError("this engine is closed: make a new one")
             if not self._started:
                 threading.Thread(target=self._scheduler.work, name="editcritic-engine", daemon=True).start()
                 self._started = True
-        self._scheduler.inbox.put(tasks)
+            self._scheduler.inbox.put(tasks)
 
     def run(
         self, programs: Iterable[tuple[Asks[Score], EditSample | None]], experts: Mapping[str, Expert]
@@ -107,9 +110,9 @@ class Engine:
                 self._put(fresh)
                 fresh = []
                 continue
-            if not waiting:
+            if not waiting and ended:
                 return
-            if waiting[0].done():
+            if waiting and waiting[0].done():
                 yield waiting.popleft().result()
                 continue
             wake.wait()
@@ -117,7 +120,7 @@ class Engine:
 
     @property
     def is_open(self) -> bool:
-        return self._finalizer.alive
+        return self._finalizer.alive and self._scheduler.broken is None
 
     def stats(self) -> Stats:
         """Counts since the engine was made."""
@@ -133,7 +136,8 @@ class Engine:
 
     def close(self) -> None:
         """Stop taking work. What is in flight is failed; answers already logged stay."""
-        self._finalizer()
+        with self._scheduler.gate:
+            self._finalizer()
 
     def __enter__(self) -> Engine:
         return self

@@ -78,6 +78,7 @@ class _Turn(_Row):
 
 
 Corners = tuple[float, float, float, float]
+Fractions = tuple[float, float, float, float, float]
 
 
 class _Sample(_Turn):
@@ -87,6 +88,8 @@ class _Sample(_Turn):
     source: str | _Picture | None = None
     sources: tuple[str | _Picture, ...] = ()
     boxes: dict[str, tuple[Corners, ...]] = {}
+    fractions: dict[str, tuple[Fractions, ...]] = {}
+    """Boxes as a recording keeps them (cx, cy, w, h, score): exactly, for queries are known by their numbers."""
     mask: str | _Picture | None = None
     reference: str | _Picture | None = None
     earlier: tuple[_Turn, ...] = ()
@@ -139,6 +142,7 @@ def sample_from_json(
 
     sources = tuple(image(value) for value in (row.sources or (row.source,)) if value is not None)
     boxes = {label: _boxes(label, found, sources[0].size) for label, found in row.boxes.items()}
+    boxes |= {label: tuple(Box(*numbers, label) for numbers in found) for label, found in row.fractions.items()}
     identity = row.id or name
     earlier: tuple[EditSample, ...] = ()
     for number, turn in enumerate(row.earlier, start=1):
@@ -188,10 +192,8 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
     data = {"schema": SCHEMA, "id": sample.id, "group": sample.group, **turn(sample)}
     data["sources"] = [picture(image) for image in first.sources]
     if sample.boxes:
-        width, height = sample.base.size
-        data["boxes"] = {
-            label: [[b.x0 * width, b.y0 * height, b.x1 * width, b.y1 * height] for b in found]
-            for label, found in sample.boxes.items()
+        data["fractions"] = {
+            label: [[b.cx, b.cy, b.w, b.h, b.score] for b in found] for label, found in sample.boxes.items()
         }
     if sample.mask is not None:
         data["mask"] = picture(sample.mask)

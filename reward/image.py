@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 import threading
 from collections import OrderedDict
@@ -19,7 +20,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import PIL.Image
 
-from .decode import ImageError, Pixels, Size, decode, flatten, from_array, frozen, read_bytes, tensor_to_numpy
+from .decode import ImageError, Pixels, Size, decode, from_array, from_pil, frozen, read_bytes, tensor_to_numpy
 
 __all__ = ["FileIndex", "Image", "ImageError", "Pixels", "Size"]
 
@@ -71,7 +72,7 @@ class Image:
         if isinstance(value, bytes | bytearray | memoryview):
             return Image._held(decode(bytes(value), "encoded image"))
         if isinstance(value, PIL.Image.Image):
-            return Image._held(flatten(value))
+            return Image._held(from_pil(value))
         if isinstance(value, np.ndarray):
             return Image._held(from_array(value))
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor, without importing torch
@@ -133,7 +134,9 @@ class Image:
                 raise ImageError(f"{self._path} has changed since it was first read: start again with a stable copy")
         else:
             raise ImageError(f"only the digest of image {self.digest[:12]} is known here (a recording without pixels)")
-        _cache.put(self.digest if self._digest else _digest(pixels), pixels)
+        if self._digest is None:
+            self._digest = _digest(pixels)
+        _cache.put(self._digest, pixels)
         return pixels
 
     @property
@@ -186,10 +189,14 @@ class Image:
             raise ImageError(f"crop {(x0, y0, x1, y1)} is empty or outside of a {self.width} x {self.height} image")
         if (x0, y0, x1, y1) == (0, 0, *self.size):
             return self
-        return Image((x1 - x0, y1 - y0), derived=(self, ("crop", x0, y0, x1, y1)))
+        corners = tuple(map(operator.index, (x0, y0, x1, y1)))  # plain integers, whatever numpy made of them
+        return Image((corners[2] - corners[0], corners[3] - corners[1]), derived=(self, ("crop", *corners)))
 
     def resized(self, width: int, height: int, resample: Literal["lanczos", "bicubic", "area"] = "lanczos") -> Image:
-        """The picture at another size; itself if it has that size already."""
+        """The picture at another size; itself if it has that size already. Raises `ImageError` for an empty size."""
+        width, height = operator.index(width), operator.index(height)
+        if width < 1 or height < 1:
+            raise ImageError(f"cannot resize to {width} x {height}: give at least 1 x 1")
         if self.size == (width, height):
             return self
         return Image((width, height), derived=(self, ("resize", width, height, resample)))

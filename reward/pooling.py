@@ -24,7 +24,7 @@ Grid = tuple[int, int]
 """Rows, columns."""
 
 _SIDE = 224
-"""Masks are brought to this many pixels a side before they are averaged onto the patches, as in EdiVal's released code."""
+"""Masks are brought to so many pixels a side before they are averaged onto patches, as in EdiVal's released code."""
 
 
 def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size) -> tuple[NDArray[np.float32], int]:
@@ -79,8 +79,9 @@ def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
 def free_shares(exclude: Sequence[Box], size: Size, grid: Grid) -> NDArray[np.float64]:
     """How much of each patch lies outside of the boxes, in [0, 1]; rows x columns."""
     free = free_pixels(exclude, size)[np.ix_(_nearest(size[1]), _nearest(size[0]))]
-    rows, columns = (_averages(bins) for bins in grid)
-    shares: NDArray[np.float64] = rows @ free @ columns.T
+    rows, columns = (_bins(count) for count in grid)
+    # Counted, then divided: a patch exactly half free must come out as exactly 0.5.
+    shares: NDArray[np.float64] = (rows @ free @ columns.T) / np.outer(rows.sum(1), columns.sum(1))
     return shares
 
 
@@ -90,17 +91,14 @@ def _nearest(side: int) -> NDArray[np.int64]:
     return np.cumsum([step * 0.5] + [step] * (_SIDE - 1)).astype(np.int64)
 
 
-def _averages(bins: int) -> NDArray[np.float64]:
-    """bins x 224: averages 224 pixels into bins, which share a pixel where 224 is no multiple (adaptive pooling)."""
-    weights = np.zeros((bins, _SIDE))
-    for index in range(bins):
-        start, stop = index * _SIDE // bins, -(-(index + 1) * _SIDE // bins)
-        weights[index, start:stop] = 1 / (stop - start)
-    return weights
+def _bins(count: int) -> NDArray[np.float64]:
+    """count x 224: 1 where a pixel belongs to a bin; neighbours may share one, as in adaptive pooling."""
+    pixels, bins = np.arange(_SIDE), np.arange(count)[:, None]
+    return ((pixels >= bins * _SIDE // count) & (pixels < -(-(bins + 1) * _SIDE // count))).astype(np.float64)
 
 
 class TokenMaps:
-    """Answers `Embed` from token maps, each computed once and kept within a byte limit, the least recently used out first.
+    """Answers `Embed` from token maps, each computed once; the most recently used ones are kept, within a byte limit.
 
     compute: the token maps of some pictures, in order. registers, grid: how every map is laid out. Thread-safe.
     """

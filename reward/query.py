@@ -62,6 +62,40 @@ def _expect(answer: object, kind: type, query: Query[Any]) -> None:
         raise BadAnswer(f"{query.kind} wants {kind.__name__}, got {type(answer).__name__}")
 
 
+def _is_number(value: object) -> bool:
+    """A finite number of Python's own: numpy's narrower ones cannot be written to a log."""
+    return isinstance(value, float | int) and math.isfinite(value)
+
+
+def _expect_boxes(answer: object, query: Query[Any]) -> None:
+    _expect(answer, Detections, query)
+    assert isinstance(answer, Detections)
+    boxes: Any = answer.boxes
+    if not (isinstance(boxes, tuple) and all(map(_is_box, boxes))):
+        raise BadAnswer(f"{query.kind} wants a tuple of boxes with text for labels, got {boxes!r:.200}")
+    if not _is_number(answer.floor):
+        raise BadAnswer(f"{query.kind} wants a finite floor, got {answer.floor!r}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_box(box: object) -> bool:
+    return isinstance(box, Box) and _is_text(box.label)
+
+
+def _is_line(line: object) -> bool:
+    return isinstance(line, TextLine) and _is_text(line.text) and _is_box(line.box)
+
+
+def _expect_measured(answer: object, query: Query[Any]) -> None:
+    _expect(answer, Measured, query)
+    assert isinstance(answer, Measured)
+    if not (answer.value is None or _is_number(answer.value)) or not _is_number(answer.share):
+        raise BadAnswer(f"{query.kind} wants finite floats, got {answer!r}")
+
+
 # -- where is it? -----------------------------------------------------------------------------------------------------
 
 
@@ -106,7 +140,7 @@ class Detect(Query[Detections]):
         return {"image": self.image.digest, "phrases": self.phrases}
 
     def check(self, answer: object) -> None:
-        _expect(answer, Detections, self)
+        _expect_boxes(answer, self)
 
 
 @dataclass(frozen=True)
@@ -128,7 +162,7 @@ class Match(Query[Detections]):
         return {"image": self.image.digest, "base": self.base.digest, "targets": targets}
 
     def check(self, answer: object) -> None:
-        _expect(answer, Detections, self)
+        _expect_boxes(answer, self)
 
 
 @dataclass(frozen=True)
@@ -151,7 +185,7 @@ class Differ(Query[Detections]):
         return {"before": self.before.digest, "after": self.after.digest}
 
     def check(self, answer: object) -> None:
-        _expect(answer, Detections, self)
+        _expect_boxes(answer, self)
 
 
 # -- what is it like? -------------------------------------------------------------------------------------------------
@@ -209,8 +243,12 @@ class Embed(Query[Vectors]):
     def check(self, answer: object) -> None:
         _expect(answer, Vectors, self)
         assert isinstance(answer, Vectors)
+        if answer.values.dtype != np.float32 or answer.patches.dtype.kind not in "iu":
+            raise BadAnswer(f"embed wants float32 and integers, got {answer.values.dtype} and {answer.patches.dtype}")
         if answer.values.ndim != 2 or answer.values.shape[0] != len(self.regions):
             raise BadAnswer(f"embed wants {len(self.regions)} vectors, got an array of {answer.values.shape}")
+        if answer.patches.shape != (len(self.regions),):
+            raise BadAnswer(f"embed wants {len(self.regions)} counts of patches, got {answer.patches.shape}")
         if not np.isfinite(answer.values).all():
             raise BadAnswer("embed got vectors with NaN or infinity in them")
 
@@ -230,8 +268,8 @@ class Measure(Query[Measured]):
     Pairs must have one size. `l1`: 1 - mean absolute difference, in [0, 1]. `ssim`: mean structural similarity of
     luminance, in [-1, 1]. `changed`: share of pixels that differ by more than 24 of 255 in any channel. `spread`
     (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one picture): mean absolute Laplacian of
-    luminance, in [0, 4]. `luma99`, `luma999` (one picture): the value that 99 % (99.9 %) of the luminances do not exceed,
-    in [0, 1].
+    luminance, in [0, 4]. `luma99`, `luma999` (one picture): the 99 % and 99.9 % quantile of luminance, in
+    [0, 1].
     """
 
     quantity: Literal["l1", "ssim", "changed", "spread", "sharpness", "luma99", "luma999"]
@@ -252,10 +290,7 @@ class Measure(Query[Measured]):
         }
 
     def check(self, answer: object) -> None:
-        _expect(answer, Measured, self)
-        assert isinstance(answer, Measured)
-        if answer.value is not None and not math.isfinite(answer.value):
-            raise BadAnswer(f"measure got {answer.value} for {self.quantity}")
+        _expect_measured(answer, self)
 
 
 # -- what does a judge say? -------------------------------------------------------------------------------------------
@@ -338,9 +373,10 @@ class Judge(Query[Reply]):
         assert isinstance(answer, Reply)
         if not isinstance(answer.text, str):
             raise BadAnswer(f"judge wants text, got {type(answer.text).__name__}")
-        for option, p in answer.probabilities.items():
-            if not 0.0 <= p <= 1.0 + 1e-6:  # also false for NaN
-                raise BadAnswer(f"judge gave probability {p} for {option!r}")
+        probabilities: Mapping[Any, Any] = answer.probabilities
+        for option, p in probabilities.items():
+            if not (isinstance(option, str) and _is_number(p) and 0.0 <= p <= 1.0 + 1e-6):
+                raise BadAnswer(f"judge gave probability {p!r} for {option!r}: give text and floats in [0, 1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +420,10 @@ class ReadText(Query[Reading]):
 
     def check(self, answer: object) -> None:
         _expect(answer, Reading, self)
+        assert isinstance(answer, Reading)
+        lines: Any = answer.lines
+        if not (isinstance(lines, tuple) and all(map(_is_line, lines))):
+            raise BadAnswer(f"read_text wants a tuple of lines, each text with a box, got {lines!r:.200}")
 
 
 @dataclass(frozen=True)
@@ -404,10 +444,10 @@ class Rate(Query[Measured]):
         return {"image": self.image.digest, "prompt": self.prompt, "quality": self.quality}
 
     def check(self, answer: object) -> None:
-        _expect(answer, Measured, self)
+        _expect_measured(answer, self)
         assert isinstance(answer, Measured)
-        if answer.value is None or not math.isfinite(answer.value):
-            raise BadAnswer(f"rate wants a finite number, got {answer.value}")
+        if answer.value is None:
+            raise BadAnswer("rate wants a number, got None")
 
 
 Answer = Detections | Vectors | Measured | Reply | Reading
@@ -448,7 +488,7 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
         case Reply(text, probabilities):
             return {"reply": text, "p": dict(probabilities)}
         case Reading(lines):
-            return {"lines": [[n.text, n.box.cx, n.box.cy, n.box.w, n.box.h, n.box.score] for n in lines]}
+            return {"lines": [[n.text, b.cx, b.cy, b.w, b.h, b.score, b.label] for n in lines for b in (n.box,)]}
         case Abstention(reason):
             return {"abstained": reason}
 
@@ -458,7 +498,7 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "boxes" in data:
         return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["floor"])
     if "vectors" in data:
-        values = np.asarray(data["vectors"], dtype=np.float32).reshape(-1, data["dim"])
+        values = np.asarray(data["vectors"], dtype=np.float32).reshape(len(data["vectors"]), data["dim"])
         return Vectors(values, np.asarray(data["patches"], dtype=np.int64))
     if "reply" in data:
         return Reply(data["reply"], data["p"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,11 +28,17 @@ _LEAST = 16
 
 
 class TooManyFailures(RuntimeError):
-    """More scores failed than `max_failed` allows. `scores` holds what was computed, in order."""
+    """More scores failed than `max_failed` allows.
+
+    `scores` holds what was computed, in order; of a stream, which has handed out the others, the last one.
+    """
 
     def __init__(self, message: str, scores: Sequence[Score]) -> None:
         super().__init__(message)
         self.scores = tuple(scores)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # workers send it home
+        return TooManyFailures, (str(self), self.scores)
 
 
 class Reward:
@@ -43,7 +50,8 @@ class Reward:
 
     max_failed, on_failures: what happens when, among the last 64 scores (at least 16), a greater share than
     `max_failed` has failed. `raise`: `TooManyFailures` with what was computed. `none`: nothing, scores are None.
-    `wait`: wait and ask again, first after 1 s, then after up to a minute, at most `patience_s` for one outage.
+    `wait`: wait and ask again, first after 1 s, then after up to a minute, at most `patience_s` for one outage; and
+    ask once more, at once, for whatever else has failed, which brings back what failed while the outage lasted.
     """
 
     def __init__(
@@ -77,6 +85,7 @@ class Reward:
         self._log = log
         self._engine = engine
         self._recent: deque[bool] = deque(maxlen=_ROLLING)
+        self._making = threading.Lock()
 
     @staticmethod
     def of(
@@ -119,9 +128,10 @@ class Reward:
 
     @property
     def engine(self) -> Engine:
-        if self._engine is None or not self._engine.is_open:
-            self._engine = Engine(window=self._window, log=self._log)
-        return self._engine
+        with self._making:  # a server's threads may all come at once
+            if self._engine is None or not self._engine.is_open:
+                self._engine = Engine(window=self._window, log=self._log)
+            return self._engine
 
     def __call__(self, samples: Iterable[EditSample]) -> Scores:
         """Score a batch. Results are in the order of the samples, whatever order the work is done in.
@@ -133,14 +143,18 @@ class Reward:
         self.check(batch)
         before = self.engine.stats()
         start = time.perf_counter()
-        scores = tuple(self.stream(batch))
+        scores: list[Score] = []
+        try:
+            for score in self.stream(batch):
+                scores.append(score)  # noqa: PERF402  (what was computed is wanted if it stops half-way)
+        except TooManyFailures as error:
+            raise TooManyFailures(str(error), [*scores, *error.scores]) from None
         stats = self.engine.stats().since(before)
         stats["seconds"] = round(time.perf_counter() - start, 4)
-        return Scores(scores, tuple(sample.id for sample in batch), stats)
+        return Scores(tuple(scores), tuple(sample.id for sample in batch), stats)
 
     def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
         """Scores one by one, in order; samples are taken as there is room, so that any number of them fits."""
-        done: list[Score] = []
         held: deque[EditSample] = deque()  # only where a failed one may have to be asked again
 
         def programs() -> Iterator[tuple[Any, EditSample]]:
@@ -151,9 +165,9 @@ class Reward:
 
         for score in self.engine.run(programs(), self.experts):
             sample = held.popleft() if self.on_failures == "wait" else None
+            if sample is not None and score.status == "failed":
+                score = self._again(sample)
             self._recent.append(score.status == "failed")
-            if self.on_failures == "raise":
-                done.append(score)
             if score.status == "failed" and self._tripped():
                 if self.on_failures == "raise":
                     share = sum(self._recent) / len(self._recent)
@@ -161,7 +175,7 @@ class Reward:
                     raise TooManyFailures(
                         f"{share:.0%} of the last scores failed (allowed: {self.max_failed:.0%}); the last one: "
                         f"{score.reason}",
-                        done,
+                        [score],
                     )
                 if sample is not None:
                     score = self._insist(sample, score)
@@ -193,8 +207,11 @@ class Reward:
             pause = min(2 * pause, 60.0)
             for expert in self.experts.values():
                 self.engine.reload(expert)
-            score = self.engine.submit(signed(self.metric, sample), self.experts, sample).result()
+            score = self._again(sample)
         return score
+
+    def _again(self, sample: EditSample) -> Score:
+        return self.engine.submit(signed(self.metric, sample), self.experts, sample).result()
 
 
 def no_download() -> dict[str, Expert]:

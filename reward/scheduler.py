@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 import time
 import warnings
 from collections import OrderedDict, deque
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .answers import AnswerLog
+from .answers import AnswerLog, LogError
 from .asking import Ask, Failed, Gather, Unanswered
 from .caller import Answered, ExpertThread, say
 from .expert import Expert
@@ -71,9 +72,12 @@ class Stats:
 
 
 class Task:
-    """A running program. `parent` and `slot` are set for the programs of a gather."""
+    """A running program. `parent` and `slot` are set for the programs of a gather.
 
-    __slots__ = ("experts", "future", "missing", "outcomes", "parent", "program", "sample", "slot")
+    `engine` keeps the engine that it was submitted to from being dropped, and thereby closed, before it is done.
+    """
+
+    __slots__ = ("engine", "experts", "future", "missing", "outcomes", "parent", "program", "sample", "slot")
 
     def __init__(
         self,
@@ -84,6 +88,7 @@ class Task:
         future: Future[Score] | None = None,
         parent: Task | None = None,
         slot: int = 0,
+        engine: object = None,
     ) -> None:
         self.program = program
         self.experts = experts
@@ -91,6 +96,7 @@ class Task:
         self.future = future
         self.parent = parent
         self.slot = slot
+        self.engine = engine
         self.outcomes: list[Any] = []
         self.missing = 0
 
@@ -124,7 +130,10 @@ class Desk:
     """What the scheduler knows of one expert: who waits for what, what is known, who is at work."""
 
     def __init__(self, expert: Expert) -> None:
+        if not isinstance(expert, Expert):
+            raise TypeError(f"{type(expert).__name__} is bound to a role, but is not an Expert")
         self.expert = expert
+        self.kinds = expert.kinds
         self.waiting: dict[str, list[tuple[Task, int]]] = {}
         self.fresh: list[Query[Any]] = []
         self.queues: dict[str, deque[Query[Any]]] = {}
@@ -148,6 +157,9 @@ class Scheduler:
         self, log: AnswerLog | None, memory_bytes: int, breaker: int, cooldown_s: float, reproducible: bool
     ) -> None:
         self.inbox: SimpleQueue[Event] = SimpleQueue()
+        self.gate = threading.Lock()
+        """Held to put tasks and to end: what came in after the end would wait for ever."""
+        self.broken: BaseException | None = None
         self.desks: dict[str, Desk] = {}
         self._log = log
         self._memory_limit = memory_bytes
@@ -157,7 +169,6 @@ class Scheduler:
         self._cooldown = cooldown_s
         self._reproducible = reproducible
         self._ready: deque[tuple[Task, Any]] = deque()
-        self._roles: dict[tuple[int, str], tuple[Mapping[str, Expert], Desk]] = {}
         self._calls = 0
         self._stats = Stats()
         self._tasks: set[Task] = set()
@@ -166,6 +177,12 @@ class Scheduler:
         try:
             self._loop()
         except BaseException as error:  # a bug of ours: nobody may wait forever for a thread that is gone
+            with self.gate:
+                self.broken = error
+            with contextlib.suppress(Empty):
+                while True:
+                    event = self.inbox.get_nowait()
+                    self._tasks.update(event if isinstance(event, list) else ())
             for task in self._tasks:
                 if task.future is not None and not task.future.done():
                     task.future.set_exception(error)
@@ -191,7 +208,8 @@ class Scheduler:
         if not deadlines:
             return self.inbox.get()
         try:
-            return self.inbox.get(timeout=max(0.0, min(deadlines) - time.monotonic()))
+            # At most an hour at a time: a deadline may be infinite, a timeout may not.
+            return self.inbox.get(timeout=min(max(0.0, min(deadlines) - time.monotonic()), 3600.0))
         except Empty:
             return None
 
@@ -232,13 +250,13 @@ class Scheduler:
             self._finish(task, stop.value)
         except Unanswered as unanswered:
             status = Score.failed if isinstance(unanswered, Failed) else Score.abstained
-            self._finish(task, status(unanswered.reason))
+            self._finish(task, status(unanswered.reason or say(unanswered)))
         except ImageError as error:  # a sample's trouble, not the metric's
-            self._finish(task, Score.failed(str(error)))
-        except Exception as error:
+            self._finish(task, Score.failed(str(error) or say(error)))
+        except BaseException as error:  # an exit, too, is for who submitted the program, not for everybody else
             self._break(task, error)
         else:
-            if isinstance(request, Ask):
+            if isinstance(request, Ask) and all(isinstance(query, Query) for query in request.queries):
                 self._ask(task, request)
             elif isinstance(request, Gather):
                 task.outcomes = [None] * len(request.programs)
@@ -247,7 +265,7 @@ class Scheduler:
                     child = Task(program, task.experts, task.sample, parent=task, slot=slot)
                     self._ready.append((child, None))
             else:
-                self._break(task, TypeError(f"a program must yield Ask or Gather, got {type(request).__name__}"))
+                self._break(task, TypeError(f"a program must yield Ask (of queries) or Gather, got {request!r:.200}"))
 
     def _finish(self, task: Task, score: Any) -> None:
         if not isinstance(score, Score):
@@ -259,11 +277,13 @@ class Scheduler:
             assert task.future is not None
             task.future.set_result(score)
 
-    def _break(self, task: Task, error: Exception) -> None:
-        while task.parent is not None:
-            task.program.close()
+    def _break(self, task: Task, error: BaseException) -> None:
+        while True:
+            with contextlib.suppress(BaseException):  # whatever its `finally` raises, and it may be no generator at all
+                task.program.close()
+            if task.parent is None:
+                break
             task = task.parent
-        task.program.close()
         self._tasks.discard(task)
         assert task.future is not None
         if not task.future.done():
@@ -282,7 +302,11 @@ class Scheduler:
         self._stats.asked += len(request.queries)
         for slot, query in enumerate(request.queries):
             role = request.role or query.role
-            desk = self._desk(task.experts, role)
+            try:
+                desk = self._desk(task.experts, role)
+            except Exception as error:
+                self._arrive(task, slot, Failure(f"nobody can be asked as {role!r}: {say(error)}"))
+                continue
             if desk is None:
                 bound = ", ".join(sorted(task.experts)) or "none"
                 self._arrive(task, slot, Failure(f"no expert is bound to the role {role!r} (bound: {bound})"))
@@ -316,19 +340,12 @@ class Scheduler:
 
     def _desk(self, experts: Mapping[str, Expert], role: str) -> Desk | None:
         """The desk of the expert bound to a role, or to the part of its name before the dot."""
-        key = (id(experts), role)
-        found = self._roles.get(key)
-        if found is not None and found[0] is experts:
-            return found[1]
         expert = experts.get(role) or experts.get(role.partition(".")[0])
         if expert is None:
             return None
-        if len(self._roles) > 10_000:  # somebody makes a new mapping for every call
-            self._roles.clear()
         desk = self.desks.get(expert.id)
         if desk is None:
             desk = self.desks[expert.id] = Desk(expert)
-        self._roles[key] = (experts, desk)
         return desk
 
     # -- experts ------------------------------------------------------------------------------------------------------
@@ -349,8 +366,8 @@ class Scheduler:
                 self._stats.unique -= 1
                 self._remember(desk.expert.id, query.digest, answer)
                 self._deliver(desk, query, answer)
-            elif type(query) not in desk.expert.kinds:
-                kinds = ", ".join(kind.kind for kind in desk.expert.kinds)
+            elif type(query) not in desk.kinds:
+                kinds = ", ".join(kind.kind for kind in desk.kinds)
                 reason = f"{desk.expert.id} answers {kinds}, not {query.kind}: bind another expert to this role"
                 self._deliver(desk, query, Failure(reason))
             else:
@@ -363,7 +380,7 @@ class Scheduler:
             elif desk.running:
                 return  # the batch that tries it is under way
         size = 1 if self._reproducible else max(1, desk.expert.batch)
-        while desk.queued and (desk.idle or desk.threads < desk.expert.concurrency):
+        while desk.queued and (desk.idle or desk.threads < max(1, desk.expert.concurrency)):
             if not desk.idle:
                 desk.idle.append(ExpertThread(desk.expert, self.inbox.put, self._breaker))
                 desk.threads += 1
@@ -438,6 +455,8 @@ class Scheduler:
                 reason = f"no answer within {desk.expert.deadline_s:g} s"
                 if desk.threads == 0:
                     desk.dead, desk.retry_at = f"{reason}; it counts as dead until it is reloaded", None
+                desk.stats.queries += len(call.queries)
+                desk.stats.calls += 1
                 desk.stats.failed += len(call.queries)
                 for query in call.queries:
                     self._deliver(desk, query, Failure(reason, desk.expert.id))
@@ -446,18 +465,22 @@ class Scheduler:
 
     def _end(self) -> None:
         for desk in self.desks.values():
-            for thread in desk.idle:
+            for thread in (*desk.idle, *(call.thread for call in desk.running.values())):
                 thread.jobs.put(None)
+            desk.waiting.clear()
         for task in self._tasks:
             if task.future is not None and not task.future.done():
                 task.future.set_result(Score.failed("the engine was closed before this was scored"))
+        self._tasks.clear()
+        self._ready.clear()
+        self._known.clear()
 
     @contextlib.contextmanager
     def _log_errors(self) -> Iterator[None]:
-        """A log that cannot be used any more (disk full, deleted) costs the cache, not the scores."""
+        """A log that cannot be used any more (disk full, deleted, damaged) costs the cache, not the scores."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, LogError) as error:
             where = self._log.path if self._log is not None else "?"
             self._log = None
             warnings.warn(f"answer log {where} given up, going on without: {error}", RuntimeWarning, stacklevel=2)

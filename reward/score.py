@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from .boxes import Box
 
@@ -65,6 +65,8 @@ class Score:
     metric: str = ""
 
     def __post_init__(self) -> None:
+        if self.status not in get_args(Status):
+            raise ValueError(f"unknown status {self.status!r}: expected one of {', '.join(get_args(Status))}")
         if self.status == "scored":
             if self.value is None or not math.isfinite(self.value):
                 raise ValueError(f"a scored Score needs a finite value, got {self.value}; use Score.failed(reason)")

@@ -46,6 +46,8 @@ def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> An
         name, _, query = spec.partition("?")
         given = {key: _value(value) for key, value in parse_qsl(query, keep_blank_values=True)}
         return _make(name, {**given, **options}, group)
+    if not isinstance(spec, Mapping):
+        raise SpecError(f"a spec is a name or a table, got {type(spec).__name__}: use a thing that is built as it is")
     if "use" not in spec:
         raise SpecError(f"a spec table needs `use`, got only {sorted(spec)}")
     given = {key: _build_inside(value, group) for key, value in spec.items() if key != "use"}
@@ -135,7 +137,7 @@ def _find(name: str, group: Group) -> Any:
             found: Any = importlib.import_module(module)
             for part in path.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: a name that is none
             raise SpecError(f"cannot find {name}: {error}") from None
         return found
     points = names(group)
@@ -143,7 +145,10 @@ def _find(name: str, group: Group) -> Any:
         near = difflib.get_close_matches(name, points, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(points) or 'none installed'}"
         raise SpecError(f"unknown {group.partition('.')[2].rstrip('s')} {name!r}: {hint}")
-    return points[name].load()
+    try:
+        return points[name].load()
+    except (ImportError, AttributeError) as error:
+        raise SpecError(f"{name} is installed, but {points[name].value} cannot be loaded: {error}") from None
 
 
 def _value(text: str) -> Any:

@@ -1,7 +1,7 @@
 """What the instructions of the demo ask for, each with the ways to do it well and badly.
 
-An operation holds what a person decided for one photograph: along which outline to cut, where to put the piece, in which
-letters to write. Its methods make pictures of the photograph:
+An operation holds what a person decided for one photograph: along which outline to cut, where to put the piece, how
+large to write. Its methods make pictures of the photograph:
 
     good          as asked, cleanly
     sloppy        roughly as asked, and visibly careless; colours drift everywhere
@@ -37,9 +37,9 @@ class Operation(Protocol):
 class Remove:
     """Take an object away.
 
-    hole: the outline of what goes, seam and lid included. donor: how far away the texture lies that shows instead; None for
-    a plain surface. apart: the outline of what touches the hole and is not its background. other: another object's outline.
-    tint: what the object is painted with instead of going.
+    hole: the outline of what goes, seam and lid included. donor: how far away the texture lies that shows instead; None
+    for a plain surface. apart: the outline of what touches the hole and is not its background. other: another object's
+    outline. tint: what the object is painted with instead of going.
     """
 
     object: str
@@ -103,8 +103,8 @@ class Recolour:
 class Move:
     """Put an object somewhere else.
 
-    piece: the outline it is cut along. hole: the outline of what its old place loses. by, wrong: how far it goes, and how
-    far on the wrong side. other, other_by: another object's outline, and how far that goes.
+    piece: the outline it is cut along. hole: the outline of what its old place loses. by, wrong: how far it goes, and
+    how far to a wrong side. other, other_by: another object's outline, and how far that goes.
     """
 
     object: str

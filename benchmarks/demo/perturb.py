@@ -18,7 +18,8 @@ def perturbed(pixels: Pixels, seed: int) -> Pixels:
     random = np.random.default_rng(seed)
     brightness, sigma = random.uniform(0.96, 1.04), random.uniform(1.0, 3.0)
     quality = int(random.integers(80, 96))
-    noisy = pixels * brightness + random.normal(0.0, sigma, pixels.shape)
+    noise = random.standard_normal(pixels.shape, np.float32)  # float32: half the time of float64
+    noisy = pixels * np.float32(brightness) + noise * np.float32(sigma)
     file = io.BytesIO()
     PIL.Image.fromarray(np.clip(np.rint(noisy), 0, 255).astype(np.uint8)).save(file, "JPEG", quality=quality)
     return np.array(PIL.Image.open(file).convert("RGB"))

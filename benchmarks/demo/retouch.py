@@ -1,7 +1,7 @@
 """What a person with a retouching program does, as functions on pixels.
 
-Pictures are H x W x 3 uint8 RGB; covers are H x W float32 in [0, 1], 1 where the tool works. Nothing is changed in place,
-a pixel whose cover is 0 keeps its value to the bit, and whatever is random is drawn from a fixed seed.
+Pictures are H x W x 3 uint8 RGB; covers are H x W float32 in [0, 1], 1 where the tool works. Nothing is changed in
+place, a pixel whose cover is 0 keeps its value to the bit, and whatever is random is drawn from a fixed seed.
 """
 
 from __future__ import annotations
@@ -62,36 +62,40 @@ def softened(area: Cover, sigma: float) -> Cover:
 def shifted(array: NDArray[np.float32], by: Offset) -> NDArray[np.float32]:
     """The array moved right and down; what moves in from outside is 0."""
     move = np.array([[1, 0, by[0]], [0, 1, by[1]]], np.float32)
-    return np.asarray(cv2.warpAffine(array, move, (array.shape[1], array.shape[0]), flags=cv2.INTER_NEAREST), np.float32)
+    size = (array.shape[1], array.shape[0])
+    return np.asarray(cv2.warpAffine(array, move, size, flags=cv2.INTER_NEAREST), np.float32)
 
 
-def blend(under: Pixels, over: NDArray[np.floating], area: Cover) -> Pixels:
+def blend(under: Pixels, over: NDArray[np.floating] | Pixels, area: Cover) -> Pixels:
     """`over` where the cover is 1, `under` where it is 0, and the mixture between."""
-    mixed = under + area[:, :, None] * (over - under.astype(np.float32))
+    mixed = under.astype(np.float32) + area[:, :, None] * (over - under.astype(np.float32))
     return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
 
 
-# -- taking away --------------------------------------------------------------------------------------------------------
+# -- taking away -------------------------------------------------------------------------------------------------------
+
+
+_REPEATS = 8
+"""A donor nearer than the hole is deep is repeated as often as this."""
 
 
 def fill(pixels: Pixels, area: Cover, donor: Offset | None = None, apart: Cover | None = None) -> Pixels:
     """Make what is covered look like its surroundings.
 
-    Without a donor: the smoothest surface through the rim, with the grain of the surroundings on it. With one: the texture
-    of the place `donor` px away (repeated, where that place is covered too), made to fit the rim: Poisson cloning.
+    Without a donor: the smoothest surface through the rim, with the grain of the surroundings on it. With one: the
+    texture of the place `donor` px away (repeated, where that place is covered too), made to fit the rim.
     `apart` covers what stays and yet is no part of the surroundings: a neighbour, or a light whose glow would spread.
     """
     hole = (area > 0) if apart is None else (area > 0) | (apart > 0)
     plain = pixels.astype(np.float32)
     if donor is None:
         return blend(pixels, _membrane(plain, hole) + _grain(pixels, hole), area)
-    texture = plain
-    for _ in range(8):
-        texture = np.where(area[:, :, None] > 0, shifted(texture, (-donor[0], -donor[1])), plain)
-    # Texture that runs into the rim would be corrected by nothing: it is compared where it would have gone on.
-    beyond = shifted(texture, (-donor[0], -donor[1]))
-    texture = np.where(area[:, :, None] > 0, texture, beyond)
-    # What the texture lacks at the rim is spread smoothly over the inside: the solution of Poisson's equation.
+    back = (-donor[0], -donor[1])
+    texture, covered = plain, area[:, :, None] > 0
+    for _ in range(_REPEATS):
+        texture = np.where(covered, shifted(texture, back), plain)
+    # The texture goes on beyond the rim. What it lacks there is spread smoothly over the inside: Poisson cloning.
+    texture = np.where(covered, texture, shifted(texture, back))
     return blend(pixels, texture + _membrane(plain - texture, hole), area)
 
 
@@ -100,11 +104,12 @@ def _membrane(values: NDArray[np.float32], hole: NDArray[np.bool_], reach: int =
     height, width = hole.shape
     if min(height, width) <= 2 or not hole.any():
         known = values[~hole] if not hole.all() else values.reshape(-1, values.shape[2])
-        return np.where(hole[:, :, None], known.mean(axis=0), values)
+        return np.where(hole[:, :, None], known.mean(axis=0, dtype=np.float32), values)
     size = ((width + 1) // 2, (height + 1) // 2)
     weight = np.asarray(cv2.resize((~hole).astype(np.float32), size, interpolation=cv2.INTER_AREA), np.float32)
     sums = np.asarray(cv2.resize(values * ~hole[:, :, None], size, interpolation=cv2.INTER_AREA), np.float32)
-    coarse = _membrane(sums / np.maximum(weight, 1e-6)[:, :, None], weight < 1e-6, reach=7)
+    means = np.divide(sums, np.maximum(weight, 1e-6)[:, :, None], dtype=np.float32)
+    coarse = _membrane(means, weight < 1e-6, reach=7)
     film = np.asarray(cv2.resize(coarse, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
     film = np.where(hole[:, :, None], film, values)
     for _ in range(24):
@@ -129,14 +134,14 @@ def smear(pixels: Pixels, area: Cover) -> Pixels:
     return blend(pixels, np.broadcast_to(pixels[rim].mean(axis=0), pixels.shape), area)
 
 
-# -- changing -----------------------------------------------------------------------------------------------------------
+# -- changing ----------------------------------------------------------------------------------------------------------
 
 
 def recolour(pixels: Pixels, area: Cover, colour: Colour, tolerance: float) -> Pixels:
     """Give what is covered another colour and keep its shading.
 
-    Only pixels whose hue lies within `tolerance` degrees of the usual one there take part, so that chrome and print on the
-    object stay as they are.
+    Only pixels whose hue lies within `tolerance` degrees of the usual one there take part, so that chrome and print on
+    the object stay as they are.
     """
     lab = _lab(pixels)
     target = _lab(np.array([[colour]], np.uint8))[0, 0]
@@ -164,7 +169,7 @@ def _hue(lab: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.arctan2(lab[..., 2], lab[..., 1])
 
 
-# -- adding -------------------------------------------------------------------------------------------------------------
+# -- adding ------------------------------------------------------------------------------------------------------------
 
 
 def paste(pixels: Pixels, piece: Pixels, area: Cover, by: Offset, scale: float = 1.0) -> Pixels:
@@ -180,7 +185,13 @@ def paste(pixels: Pixels, piece: Pixels, area: Cover, by: Offset, scale: float =
 
 
 def lettering(
-    text: str, centre: tuple[float, float], height: float, size: tuple[int, int], *, rim: float = 0.0, angle: float = 0.0
+    text: str,
+    centre: tuple[float, float],
+    height: float,
+    size: tuple[int, int],
+    *,
+    rim: float = 0.0,
+    angle: float = 0.0,
 ) -> tuple[Cover, Cover]:
     """Covers of a text's letters, and of letters and rim together.
 

@@ -92,7 +92,7 @@ _SCENES = (
         photo="coffee",
         task_type="color_alter",
         instruction="Change the color of brown coffee to green",
-        operation=Recolour("brown coffee", _GREEN, wrong=_PURPLE, other="ceramic cup"),
+        operation=Recolour("brown coffee", _GREEN, wrong=_PURPLE, other="ceramic red saucer"),
         damage="posterised",
         blank="black",
     ),

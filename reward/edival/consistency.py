@@ -7,10 +7,11 @@ shows. Protocols, default first:
 |---|---|---|
 | size | the current picture at the base's | both at 512 x 512 (LANCZOS) |
 | detection at 0.35 | a prompt for each name | all names in one prompt |
-| object similarity | mean of two cosines: class tokens, and mean patch tokens | likewise, with registers among the patches |
+| object similarity | mean of two cosines: class token, mean patch token | likewise, registers count as patches |
 | mean over | objects | boxes |
 | a listed object not found | abstains | counts for nothing; none found: 0.0 |
-| background | cosine of mean patch tokens that boxes leave free | the grid is guessed, registers among the patches |
+| a text that was added | where a reader reads it | where the detector sees "text" |
+| background | cosine of the mean of patch tokens that boxes leave free | likewise, on a guessed grid |
 | boxes cover everything | abstains | 0.0 |
 
 With `similarity="l1"`, 1 - mean absolute difference of pixels takes the place of the cosines.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from statistics import fmean
 from typing import ClassVar, Literal, get_args
 
@@ -28,9 +30,10 @@ from ..boxes import Box
 from ..card import Card
 from ..compose import Metric, WeightedMean, signed
 from ..image import Image, Size
-from ..query import Detect, Detections, Embed, Measure, Region
+from ..query import Detect, Detections, Embed, Measure, ReadText, Region
 from ..sample import EditSample
 from ..score import Evidence, Score
+from .degree import normalised
 from .instructions import task_of
 from .pools import pools_of, renamed
 
@@ -123,10 +126,10 @@ class BackgroundConsistency:
         "what lies around all objects looks as in the base picture",
         range=(-1.0, 1.0),
         unit="similarity",
-        roles=("detector", "features", "pixels"),
+        roles=("detector", "reader", "features", "pixels"),
         protocols=get_args(Protocol),
         source="EdiVal-Agent, section 2.4",
-        gaming="Damage is not seen under a box, and objects of the pools that appear where they should not bring boxes.",
+        gaming="Damage under a box is not seen, and an object of the pools that appears out of place brings a box.",
     )
 
     def __post_init__(self) -> None:
@@ -143,7 +146,10 @@ class BackgroundConsistency:
         if not pools.background:
             return Score.not_applicable("an instruction changes the background")
         base, now, said = _pair(sample, self.protocol)
-        before, after = yield from _find((base, now), pools.all, self.protocol, _renamings(sample, pools.all))
+        texts = _added_texts(sample) if self.protocol == "fixed" else ()
+        names = tuple(name for name in pools.all if not (texts and name == "text"))
+        before, after = yield from _find((base, now), names, self.protocol, _renamings(sample, names))
+        after += yield from _written(now, texts)
         evidence = (
             Evidence("objects in the base picture", base.digest, before),
             Evidence("objects in the current picture", now.digest, after),
@@ -168,7 +174,8 @@ class BackgroundConsistency:
 class ContentConsistency:
     """Mean of object and background consistency (Eq. 3), at least 0; one alone where the other has nothing to compare.
 
-    `parts` holds both, and beside them both by pixels (`objects_l1`, `background_l1`), which do not enter the value. Abstains where neither an unchanged object nor an unchanged background is left.
+    `parts` holds both, and beside them both by pixels (`objects_l1`, `background_l1`), which do not enter the value.
+    Abstains where neither an unchanged object nor an unchanged background is left.
     """
 
     protocol: Protocol = "fixed"
@@ -177,7 +184,7 @@ class ContentConsistency:
         "edival-cc",
         1,
         "objects and background that no instruction touches look as in the base picture",
-        roles=("detector", "features", "pixels"),
+        roles=("detector", "reader", "features", "pixels"),
         protocols=get_args(Protocol),
         source="EdiVal-Agent, Eq. 3",
         gaming="An unchanged copy has 1.0: use it together with instruction following. Damage under boxes is not seen.",
@@ -265,14 +272,45 @@ def _find_if_known(queries: Sequence[Detect]) -> Asks[tuple[Detections, ...]]:
 
 
 def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
-    """Names that pooled objects were given by a new colour or material.
+    """Those of the names that objects among them were given with a new colour or material.
 
-    The object is found under its first name too, so a detector that knows only objects of the base picture can do
-    without the later ones.
+    Such an object is looked for under its old name too, so a detector that knows only objects of the base picture can
+    do without the new one.
     """
-    later: list[str] = []
-    for turn in sample.turns:
-        task = task_of(turn)
-        if task is not None and task.type in ("color_alter", "material_alter") and task.object in names:
-            later.append(renamed(task))
-    return later
+    tasks = (task_of(turn) for turn in sample.turns)
+    known = {name.casefold() for name in names}
+    later = {
+        renamed(task).casefold()
+        for task in tasks
+        if task is not None
+        and task.type in ("color_alter", "material_alter")
+        and (task.object or "").casefold() in known
+    }
+    return [name for name in names if name.casefold() in later]
+
+
+def _added_texts(sample: EditSample) -> tuple[str, ...]:
+    """Texts that the turns so far added somewhere on the picture; the pools call each of them "text"."""
+    tasks = (task_of(turn) for turn in sample.turns)
+    return tuple(
+        task.text for task in tasks if task is not None and task.type == "text_change" and not task.object and task.text
+    )
+
+
+def _written(image: Image, texts: Sequence[str]) -> Asks[tuple[Box, ...]]:
+    """Lines that a reader takes for (part of) these texts. Other writing is background, and not to be there."""
+    if not texts:
+        return ()
+    reading = yield from ask(ReadText(image))
+    wanted = [normalised(text) for text in texts]
+    return tuple(
+        line.box.labelled("text")
+        for line in reading.lines
+        if any(_resembles(normalised(line.text), text) for text in wanted)
+    )
+
+
+def _resembles(line: str, text: str) -> bool:
+    """Whether half of the line's letters stand in the text in this order: readers, and editors, misspell."""
+    blocks = SequenceMatcher(None, line, text, autojunk=False).get_matching_blocks()
+    return 2 * sum(block.size for block in blocks) >= len(line) > 0

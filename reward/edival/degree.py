@@ -104,10 +104,11 @@ def counted(
     return finding(False, 0.0, 1 / (1 + to_go), why)
 
 
-def touching(old: Sequence[Box], new: Sequence[Box], why: str) -> Finding:
+def touching(old: Sequence[Box], new: Sequence[Box], names: str) -> Finding:
     """Whether any of the old boxes overlaps any of the new ones at all; where none does, how far they are apart."""
     overlap = max((a.iou(b) for a in old for b in new), default=0.0)
     gap = min((_gap(a, b) for a in old for b in new), default=math.inf)
+    why = f"{names} overlap (IoU {overlap:.3f})" if overlap > 0 else f"{names} do not overlap"
     return finding(overlap > 0, overlap, 1 - gap / math.sqrt(2), why)
 
 
@@ -133,9 +134,10 @@ def beside(
     return finding(holds, ahead / (1 - margin), 1 + ahead / (1 + margin), why)
 
 
-def neither_inside(a: Box, b: Box, why: str) -> Finding:
+def neither_inside(a: Box, b: Box, names: str) -> Finding:
     """Whether neither box contains the other; clearer the less of the smaller one is covered."""
     inside = a.contains(b) or b.contains(a)
+    why = f"{'one' if inside else 'neither'} of {names} lies inside the other"
     across = min(a.x1, b.x1) - max(a.x0, b.x0)
     down = min(a.y1, b.y1) - max(a.y0, b.y0)
     shared = across * down if across > 0 and down > 0 else 0.0
@@ -172,4 +174,5 @@ def normalised(text: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     visible = [letter for letter in folded if not letter.isspace() and unicodedata.category(letter) != "Cf"]
-    return "".join(letter for letter in visible if unicodedata.category(letter)[0] != "P") or "".join(visible)
+    letters = [letter for letter in visible if unicodedata.category(letter)[0] != "P"] or visible
+    return unicodedata.normalize("NFKC", "".join(letters))  # accents may have moved next to another letter

@@ -54,7 +54,7 @@ def _form(pattern: str) -> re.Pattern[str]:
 _ADD_AT = _form(rf"(?:add|insert)\s+(?P<new>.+?)\s+{_PLACE}\s+(?P<reference>.+)")
 _ADD = _form(rf"(?:add|insert)\s+(?P<new>.+?)(?:\s+(?:to|in|into|on)\s+{_SCENE})?")
 _REMOVE = _form(rf"(?:remove|delete|erase)\s+(?P<object>.+?)(?:\s+from\s+{_SCENE})?")
-_REPLACE = _form(r"replace\s+(?P<object>.+?)\s+(?:with|by)\s+(?P<new>.+)")
+_REPLACE = _form(r"replace\s+(?P<object>.+?)\s+with\s+(?P<new>.+)")
 _MOVE = _form(rf"(?:change\s+the\s+position\s+of|move)\s+(?P<object>.+?)\s+(?:to\s+)?{_PLACE}\s+(?P<reference>.+)")
 _COUNT = _form(r"change\s+the\s+(?:count|number)\s+of\s+(?P<object>.+)\s+to\s+(?P<count>\w+)")
 _COLOR = _form(r"change\s+the\s+colou?r\s+of\s+(?P<object>.+)\s+(?:in)?to\s+(?P<value>.+)")
@@ -65,7 +65,7 @@ _ADD_TEXT = _form(
 )
 _REPLACE_TEXT = _form(
     rf"(?:replace|change)\s+the\s+text(?:\s+{_OPEN}(?P<old>.+){_CLOSE})?(?:\s+(?:on|in)\s+(?:{_SCENE}|(?P<object>.+)))?"
-    rf"\s+(?:with|by|to)\s+{_OPEN}(?P<text>.+){_CLOSE}"
+    rf"\s+(?:with|to)\s+{_OPEN}(?P<text>.+){_CLOSE}"
 )
 _BACKGROUND = _form(
     r"(?:change|replace)\s+the\s+background\s+(?:(?:in)?to|with)\s+(?P<value>.+?)"

@@ -109,7 +109,7 @@ def _replaced(look: Look, old: str, new: str) -> Asks[Finding]:
     )
     conditions += [before.present(), after.present()]
     if before.boxes and after.boxes:
-        conditions.append(touching(before.boxes, after.boxes, f"{old} and {new} in one place"))
+        conditions.append(touching(before.boxes, after.boxes, f"{old} and {new}"))
     return all_of(conditions, of=4)
 
 
@@ -130,7 +130,7 @@ def _moved(look: Look, name: str, position: Position, reference: str) -> Asks[Fi
     other, moved = yield from look.detect(("edited", _phrase(reference)), ("edited", _phrase(name)), threshold=0.3)
     conditions += [other.present(), moved.present()]
     if other.best and moved.best:
-        conditions.append(neither_inside(other.best, moved.best, f"one of {name} and {reference} inside the other"))
+        conditions.append(neither_inside(other.best, moved.best, f"{name} and {reference}"))
         look.note("released code: centres are truncated to pixels, and one pixel is margin enough")
         conditions.append(placed(position, _on_pixels(moved.best), _on_pixels(other.best), 0.0))
     return all_of(conditions, of=6)

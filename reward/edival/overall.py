@@ -13,6 +13,9 @@ from ..score import Score
 from .consistency import ContentConsistency
 from .following import InstructionFollowing
 
+_FOLLOWING = InstructionFollowing()
+_CONSISTENCY = ContentConsistency()
+
 
 @dataclass(frozen=True)
 class EditOverall:
@@ -23,8 +26,8 @@ class EditOverall:
     them has no value the whole has none: nothing is left out.
     """
 
-    following: Metric = InstructionFollowing()
-    consistency: Metric = ContentConsistency()
+    following: Metric = _FOLLOWING
+    consistency: Metric = _CONSISTENCY
     card: ClassVar[Card] = Card(
         "edival-o",
         1,
@@ -51,10 +54,10 @@ class Chain:
     """The lowest score of the turns up to this one, each judged against the turn before.
 
     following: the metric of a turn. Where it says 0 or 1 the chain is the AND of the turns; a `dense` one keeps edits
-    with the same verdict apart. `credits` holds the turns in order. A turn without a value leaves the chain without one.
+    with the same verdict apart. `credits` holds the turns in order. Where one has no value the chain has none.
     """
 
-    following: Metric = InstructionFollowing()
+    following: Metric = _FOLLOWING
     card: ClassVar[Card] = Card(
         "edival-chain",
         1,
@@ -65,7 +68,7 @@ class Chain:
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
-        turns = {
+        turns: dict[str, Metric] = {
             f"turn {number}": _Turn(self.following, replace(turn, earlier=sample.turns[: number - 1]))
             for number, turn in enumerate(sample.turns, start=1)
         }
@@ -84,5 +87,5 @@ class _Turn:
     def card(self) -> Card:
         return self.metric.card
 
-    def __call__(self, _: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Asks[Score]:
         return signed(self.metric, self.turn)

@@ -120,7 +120,7 @@ def _replaced(o: PaperOptions, look: Look, old: str, new: str) -> Asks[Finding]:
     if o.replace_precheck:
         conditions.append((yield from _ask(look, "replaced", (look.source, look.edited), {"object": old, "new": new})))
     if before.boxes and after.boxes:
-        conditions.append(touching(before.boxes, after.boxes, f"{old} and {new} in one place"))
+        conditions.append(touching(before.boxes, after.boxes, f"{old} and {new}"))
     return all_of(conditions, of=3 + o.replace_old_gone + o.replace_precheck)
 
 

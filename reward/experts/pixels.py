@@ -6,7 +6,6 @@ It compares appearance, not meaning: an object drawn anew in another pose is ano
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import cv2
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..expert import Expert
 from ..image import Image, Pixels
-from ..pooling import Tokens, TokenMaps, free_pixels
+from ..pooling import TokenMaps, Tokens, free_pixels
 from ..query import Abstention, Embed, Failure, Measure, Measured, Outcome
 
 Plane = NDArray[np.float32]
@@ -116,7 +115,7 @@ def _tokens(pixels: Pixels) -> Tokens:
 
 def _statistics(pixels: Pixels) -> NDArray[np.float32]:
     """14 x 14 x 13, in units of what is plain to see."""
-    colours = cv2.transform(_fitted(pixels).astype(np.float32), _LUMA_CHROMA)
+    colours = np.asarray(cv2.transform(_fitted(pixels).astype(np.float32), _LUMA_CHROMA), np.float32)
     mean = _per_patch(colours)
     chroma_variance = (_per_patch(colours * colours) - mean * mean)[:, :, 1:].sum(2)
     found = [
@@ -128,10 +127,10 @@ def _statistics(pixels: Pixels) -> NDArray[np.float32]:
     luminance = np.ascontiguousarray(colours[:, :, 0])
     for scale in range(_SCALES):
         if scale:
-            luminance = cv2.pyrDown(luminance)
+            luminance = np.asarray(cv2.pyrDown(luminance), np.float32)
         across = cv2.Sobel(luminance, cv2.CV_32F, 1, 0, scale=1 / 8)
         down = cv2.Sobel(luminance, cv2.CV_32F, 0, 1, scale=1 / 8)
-        tensor = _per_patch(cv2.merge([across * across, down * down, across * down]))
+        tensor = _per_patch(np.dstack([across * across, down * down, across * down]))
         energy = tensor[:, :, 0] + tensor[:, :, 1]
         unit = (energy + _FLOOR**2) * _DIRECTEDNESS
         found += [
@@ -146,11 +145,11 @@ def _fitted(pixels: Pixels) -> Pixels:
     """448 x 448: first shrunk by averaging, then enlarged linearly, where a side needs it."""
     height, width = pixels.shape[:2]
     small = cv2.resize(pixels, (min(width, _SIDE), min(height, _SIDE)), interpolation=cv2.INTER_AREA)
-    return cv2.resize(small, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(cv2.resize(small, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR), np.uint8)
 
 
 def _per_patch(plane: Plane) -> Plane:
-    return cv2.resize(plane, (_GRID, _GRID), interpolation=cv2.INTER_AREA)
+    return np.asarray(cv2.resize(plane, (_GRID, _GRID), interpolation=cv2.INTER_AREA), np.float32)
 
 
 def _log_amplitude(energy: Plane, floor: float) -> Plane:
@@ -205,7 +204,7 @@ def _ssim(a: Pixels, b: Pixels, free: NDArray[np.bool_]) -> float:
 
 
 def _window(plane: NDArray[np.float64]) -> NDArray[np.float64]:
-    return cv2.GaussianBlur(plane, (_WINDOW, _WINDOW), 1.5, borderType=cv2.BORDER_REFLECT)
+    return np.asarray(cv2.GaussianBlur(plane, (_WINDOW, _WINDOW), 1.5, borderType=cv2.BORDER_REFLECT), np.float64)
 
 
 def _spread(a: Pixels, free: NDArray[np.bool_]) -> float:
@@ -226,7 +225,7 @@ def _luma999(a: Pixels, free: NDArray[np.bool_]) -> float:
 
 def _luminance(pixels: Pixels) -> Plane:
     """H x W in [0, 1]."""
-    return cv2.transform(pixels.astype(np.float32), _REC709)
+    return np.asarray(cv2.transform(pixels.astype(np.float32), _REC709), np.float32)
 
 
 _OF_ONE: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {

@@ -40,7 +40,7 @@ class Recorded(Expert):
         return [
             Detections(
                 tuple(
-                    Box(*numbers, label=name)
+                    Box(*numbers).labelled(name)
                     for name in query.phrases
                     for numbers in self.found[query.image].get(name, ())
                 )
@@ -56,7 +56,9 @@ class StandIn(Expert):
     kinds = (Embed,)
 
     def __init__(self):
-        self.maps = TokenMaps(lambda images: list(map(token_map, images)), registers=4, grid=(14, 14), limit_bytes=2**24)
+        self.maps = TokenMaps(
+            lambda images: list(map(token_map, images)), registers=4, grid=(14, 14), limit_bytes=2**24
+        )
 
     def __call__(self, queries):
         return self.maps.answer(queries)

@@ -1,0 +1,335 @@
+"""The command line `editcritic`.
+
+Exit codes: 0 done; 1 ran, but some scores failed, a replay disagreed, or an installed part does not work; 2 input or
+usage was wrong (what was right is still done); 130 interrupted. With `--json` there is one JSON document on standard
+output and nothing else. Modules are imported in the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .terminal import document, plainly, progress, say, show
+
+if TYPE_CHECKING:
+    from ..reward import AnswerLog, Score
+    from .inputs import Entry
+    from .score_run import Outcome
+
+app = typer.Typer(
+    name="editcritic",
+    help="Scores image edits: for selection, for RL and for benchmarks, with the same scorer.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
+RewardName = Annotated[
+    str,
+    typer.Option(
+        "--reward", help="A name (see `editcritic rewards`), `name?option=value`, `module:Name`, or a TOML file."
+    ),
+]
+Protocol = Annotated[str | None, typer.Option("--protocol", help="A named way of computing it; its card lists them.")]
+DEFAULT = "edit-balanced"
+
+
+def main() -> None:
+    """Entry point."""
+    app()
+
+
+# -- rewards ----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@plainly
+def rewards(
+    name: Annotated[str | None, typer.Argument(help="Print the card of this one.")] = None,
+    as_json: Json = False,
+) -> int:
+    """List the installed rewards, or print the card of one."""
+    from .catalogue import card_of, describe, listed, table
+
+    if name is not None:
+        one = describe(name)
+        document(one.to_json()) if as_json else show(card_of(one))
+        return 0
+    found = list(listed())
+    document([one.to_json() for one in found]) if as_json else show(table(found))
+    return int(any(one.problem for one in found))
+
+
+# -- score ------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@plainly
+def score(
+    samples: Annotated[
+        Path,
+        typer.Argument(
+            help="A JSONL file, one edit a line, pictures relative to it; or a folder: with a `samples.jsonl`, or with "
+            "pairs `<id>_source.png` and `<id>_edited.png` (or .jpg, .webp, ...), the instruction in `<id>.txt` or by "
+            "--instruction."
+        ),
+    ],
+    reward: RewardName = DEFAULT,
+    protocol: Protocol = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Write scores as JSONL, one by one as they come; - is stdout."),
+    ] = None,
+    instruction: Annotated[
+        str | None, typer.Option("--instruction", help="Of all pairs in a folder that have no <id>.txt.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", help="Keep answers of experts here, and use those that are there.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Keep all that `editcritic replay` needs. It is a cache as well.")
+    ] = None,
+    max_failed: Annotated[
+        float, typer.Option("--max-failed", min=0.0, max=1.0, help="Share of failed scores that is tolerated.")
+    ] = 0.5,
+    on_failures: Annotated[
+        str, typer.Option("--on-failures", help="Beyond that: raise (stop), none (go on), wait (and ask again).")
+    ] = "raise",
+    window: Annotated[int, typer.Option("--window", min=1, help="Samples in flight at a time; bounds memory.")] = 256,
+    profile: Annotated[bool, typer.Option("--profile", help="Say what was asked and what experts took.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Score edits, with a summary: how many have which status, how the values lie, why the others have none."""
+    from .inputs import Input, InputError, load_reward, read_spec
+    from .recording import Recording
+    from .score_run import row_of, run, warnings_to
+
+    if cache is not None and record is not None:
+        raise InputError("--record is a cache as well: give one of the two")
+    if as_json and out == Path("-"):
+        raise InputError("--json and -o - both want standard output: give a file to -o")
+    apart(samples=samples, out=out, cache=cache, record=record)
+    with ExitStack() as stack:
+        log = open_log(stack, cache or record, describe=record is not None)
+        index = log.files if log is not None else None
+        given = Input.of(samples, instruction=instruction, index=index)
+        options = {"log": log, "window": window, "max_failed": max_failed, "on_failures": on_failures}
+        bound = load_reward(read_spec(reward), protocol, **options)
+        recording = Recording(log, bound) if log is not None and record is not None else None
+        rows = opened(stack, out)
+        kept: list[Any] = []
+
+        def write(name: str, found: Score) -> None:
+            if rows is not None:
+                rows.write(row_of(name, found))
+                rows.flush()
+            elif as_json:
+                kept.append(json.loads(row_of(name, found)))
+            else:
+                _line(name, found)
+            if recording is not None:
+                recording.keep(name, found)
+            step()
+
+        with progress(given.count, "scoring") as (step, tell), warnings_to(tell) as warned:
+            taken = recording.add if recording is not None else lambda sample: None
+            outcome = run(bound, given, write, complain=tell, taken=taken)
+        if as_json:
+            document(
+                {
+                    **_outcome(outcome),
+                    "reward": bound.spec,
+                    "scores": kept if out is None else None,
+                    "scores_file": None if out is None else str(out),
+                    "profile": outcome.stats if profile else None,
+                    "warnings": warned,
+                }
+            )
+        else:
+            _report(outcome, bound.card.name, stderr=out == Path("-"), profile=profile)
+        if outcome.exit_code == 130:
+            stack.pop_all()  # the engine's thread may be using the log until the process ends
+        # A log that was given up has lost answers: harmless in a cache, not in a recording.
+        return outcome.exit_code or int(record is not None and bool(warned))
+
+
+def _line(name: str, found: Score) -> None:
+    """A score in a line, for a person."""
+    value = found.status.replace("_", " ") if found.value is None else f"{found.value:.4f}"
+    say(f"{name}  {value}  {found.reason}".rstrip(), stderr=False)
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "exit_code": outcome.exit_code,
+        "summary": outcome.summary.to_json(),
+        "problems": outcome.problems,
+        "ended": outcome.ended,
+        "interrupted": outcome.interrupted,
+    }
+
+
+def _report(outcome: Outcome, name: str, *, stderr: bool = False, profile: bool = False) -> None:
+    show(outcome.summary.table(name), stderr=stderr)
+    if profile:
+        from .summary import profile_table
+
+        show(profile_table(outcome.stats), stderr=stderr)
+    if outcome.problems:
+        say(f"editcritic: {len(outcome.problems)} problems with the input, named above")
+    if outcome.ended:
+        say(f"editcritic: stopped: {outcome.ended}")
+    if outcome.interrupted:
+        say("editcritic: interrupted; what was scored has been written")
+
+
+# -- rank -------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@plainly
+def rank(
+    candidates: Annotated[
+        list[Path],
+        typer.Argument(help="Pictures, or folders of them, with --source and --instruction; or one file of samples."),
+    ],
+    source: Annotated[Path | None, typer.Option("--source", help="The picture they were made from.")] = None,
+    instruction: Annotated[str | None, typer.Option("--instruction", help="What the editor was told.")] = None,
+    boxes: Annotated[
+        str | None,
+        typer.Option("--boxes", help='Objects of the source, in pixels: {"cup": [[x0, y0, x1, y1]]}; or a file of it.'),
+    ] = None,
+    reward: RewardName = DEFAULT,
+    protocol: Protocol = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a contact sheet (HTML) here.")] = None,
+    cache: Annotated[Path | None, typer.Option("--cache", help="As in `score`.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Rank candidate edits of a source: order, margins, and why. Samples of a file are ranked within their groups."""
+    from . import rank as ranking
+    from .inputs import load_reward, read_spec
+    from .score_run import run, warnings_to
+
+    with ExitStack() as stack:
+        log = open_log(stack, cache, describe=False)
+        entries = ranked_entries(candidates, source, instruction, boxes, log)
+        bound = load_reward(read_spec(reward), protocol, log=log, on_failures="none")
+        if out is not None:
+            out.touch()  # before the work, not after it
+        taken: list[Any] = []
+        scores: list[Score] = []
+
+        def write(name: str, found: Score) -> None:
+            scores.append(found)
+            step()
+
+        with progress(len(entries), "scoring") as (step, tell), warnings_to(tell):
+            outcome = run(bound, entries, write, complain=tell, taken=taken.append)
+        if outcome.interrupted:
+            stack.pop_all()
+            say("editcritic: interrupted")
+            return 130
+        ranked = ranking.rank(taken, scores)
+        if out is not None and ranked:
+            from .sheet import write_sheet
+
+            write_sheet(out, ranked, bound.card)
+        if as_json:
+            groups = [one.to_json() for one in ranked]
+            sheet = str(out) if out is not None and ranked else None
+            document(
+                {"schema": ranking.SCHEMA, **_outcome(outcome), "reward": bound.spec, "groups": groups, "sheet": sheet}
+            )
+        else:
+            for one in ranked:
+                show(ranking.table(one))
+        return outcome.exit_code
+
+
+# -- replay -----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@plainly
+def replay(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[REWARD] FILE",
+            help="A recording (made by `score --record`) or golden cases of EdiVal. REWARD, or - for the recorded one, "
+            "is replayed over the recorded answers.",
+        ),
+    ],
+    protocol: Protocol = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the scores of a recording as JSONL.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Score again from recorded answers, without models and pictures. Exit code 1 if anything disagrees."""
+    from .inputs import InputError
+    from .recording import Recall
+    from .replay import is_golden, replay_golden, replay_recording
+    from .score_run import row_of
+
+    if len(what) > 2:
+        raise InputError(f"one reward and one file are expected, got {' '.join(what)}")
+    name = what[0] if len(what) == 2 and what[0] != "-" else None
+    path = Path(what[-1])
+    if is_golden(path):
+        found = replay_golden(name, path, protocol)
+    else:
+        with ExitStack() as stack:
+            recall = Recall(path)
+            stack.callback(recall.log.close)
+            apart(recording=path, out=out)
+            rows = opened(stack, out)
+
+            def write(sample: str, score: Score) -> None:
+                if rows is not None:
+                    rows.write(row_of(sample, score))
+                step()
+
+            with progress(len(recall), "replaying") as (step, tell):
+                found = replay_recording(name, recall, protocol, write=write, complain=tell)
+    for line in found.differ[:_DIFFER]:
+        say(line)
+    if len(found.differ) > _DIFFER:
+        say(f"and {len(found.differ) - _DIFFER} others")
+    if as_json:
+        counts = {"agree": found.agree, "compared": found.compared, "differ": found.differ}
+        document({**_outcome(found.outcome), **counts, "exit_code": found.exit_code})
+        return found.exit_code
+    on_stderr = out == Path("-")
+    if found.outcome.summary.total:
+        _report(found.outcome, name or "recorded reward", stderr=on_stderr)
+    if found.compared:
+        say(f"{found.agree}/{found.compared} agree", stderr=on_stderr)
+    return found.exit_code
+
+
+_DIFFER = 20
+
+
+# -- doctor -----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@plainly
+def doctor(as_json: Json = False) -> int:
+    """Say what is installed, which experts can run here, how fast, and what to install for the rest."""
+    from .doctor import examine, table
+
+    report = examine()
+    document(report.to_json()) if as_json else show(table(report))
+    return report.exit_code
+
+
+if __name__ == "__main__":
+    main()

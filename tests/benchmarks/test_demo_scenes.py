@@ -1,0 +1,226 @@
+"""The pictures of the demo: annotations that lie in them, edits that do what their names say, the same every time."""
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.demo import retouch
+from editcritic.benchmarks.demo.edits import CANDIDATES, candidates
+from editcritic.benchmarks.demo.operations import Copy, Move, Recolour, Remove, ReplaceText
+from editcritic.benchmarks.demo.perturb import perturbed
+from editcritic.benchmarks.demo.photographs import LONGEST, PHOTOS
+from editcritic.benchmarks.demo.scenes import Scene, scenes
+from editcritic.reward.edival.instructions import parse
+
+
+def rows(*operations):
+    """The test once a row, or once a row with one of these operations."""
+    wanted = [scene for scene in scenes() if not operations or isinstance(scene.operation, operations)]
+    return pytest.mark.parametrize("scene", wanted, ids=lambda scene: scene.name)
+
+
+ROWS = rows()
+
+TYPES = {"subject_remove", "count_change", "color_alter", "text_change", "position_change"}
+"""What can be judged without downloading a model."""
+
+
+@pytest.fixture(scope="module")
+def edits():
+    return {scene.name: candidates(scene) for scene in scenes()}
+
+
+def difference(one, other):
+    """Largest over the channels, H x W."""
+    return np.abs(one.astype(int) - other.astype(int)).max(axis=2)
+
+
+# -- annotations -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PHOTOS)
+def test_boxes_lie_in_the_photograph_and_hold_something(name):
+    photo = PHOTOS[name]
+    height, width = photo.pixels.shape[:2]
+    assert max(height, width) <= LONGEST
+    for found in photo.boxes.values():
+        for x0, y0, x1, y1 in found:
+            assert 0 <= x0 < x1 <= width
+            assert 0 <= y0 < y1 <= height
+            assert (x1 - x0) * (y1 - y0) >= 300
+            gray = photo.pixels[y0:y1, x0:x1].mean(axis=2)
+            assert gray.std() > 8, "nothing to find it again by"
+
+
+@pytest.mark.parametrize("name", PHOTOS)
+def test_an_object_is_outlined_within_its_boxes(name):
+    photo = PHOTOS[name]
+    size = (photo.pixels.shape[1], photo.pixels.shape[0])
+    for outlined in photo.boxes.keys() & photo.outlines.keys():
+        boxes = np.maximum.reduce([retouch.rectangle(box, size, margin=4) for box in photo.boxes[outlined]])
+        inside = retouch.cover(photo.outlines[outlined], size)
+        assert inside[boxes == 0].max() == 0, outlined
+        for box in photo.boxes[outlined]:
+            assert inside[retouch.rectangle(box, size) > 0].mean() > 0.2, outlined
+
+
+def test_photographs_cannot_be_painted_on():
+    with pytest.raises(ValueError, match="read-only"):
+        scenes()[0].pixels[0, 0] = 0
+
+
+def test_a_missing_scikit_image_names_the_extra():
+    program = (
+        "import sys\nsys.modules['skimage'] = None\n"
+        "from editcritic.benchmarks.demo.photographs import PHOTOS\n"
+        "try:\n    PHOTOS['cat'].pixels\nexcept ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "pip install 'editcritic[bench]'" in answer.stdout, answer.stderr
+
+
+# -- instructions ------------------------------------------------------------------------------------------------------
+
+
+@ROWS
+def test_instructions_are_of_their_type_and_name_annotated_objects(scene: Scene):
+    task = parse(scene.instruction)
+    assert task is not None
+    assert task.type == scene.task_type
+    for named in (task.object, task.reference):
+        assert named is None or named in scene.boxes
+
+
+@rows(Remove, Recolour, Move, Copy)
+def test_operations_are_about_the_object_of_the_instruction_and_another(scene: Scene):
+    task, operation = parse(scene.instruction), scene.operation
+    assert task is not None
+    assert isinstance(operation, Remove | Recolour | Move | Copy)
+    assert operation.object == task.object
+    assert operation.other in scene.boxes
+    assert operation.other != task.object
+
+
+def test_enough_rows_of_enough_types():
+    assert len(scenes()) >= 10
+    assert {scene.task_type for scene in scenes()} == TYPES
+    assert len({scene.name for scene in scenes()}) == len(scenes())
+
+
+# -- candidates --------------------------------------------------------------------------------------------------------
+
+
+@ROWS
+def test_eight_candidates_of_one_size_and_no_two_alike(scene: Scene, edits):
+    found = edits[scene.name]
+    assert tuple(found) == CANDIDATES
+    assert all(pixels.shape == scene.pixels.shape and pixels.dtype == np.uint8 for pixels in found.values())
+    assert len({pixels.tobytes() for pixels in found.values()}) == len(CANDIDATES)
+
+
+@ROWS
+def test_the_good_edit_leaves_the_rest_alone_to_the_bit(scene: Scene, edits):
+    changed = difference(edits[scene.name]["good"], scene.pixels) > 0
+    near = retouch.grown(scene.operation.touched(scene.source), 2) > 0
+    assert changed.any()
+    assert not changed[~near].any()
+    assert near.mean() < 0.25
+
+
+@rows(Remove, Recolour, ReplaceText)
+def test_an_edit_in_place_stays_near_its_object(scene: Scene, edits):
+    changed = difference(edits[scene.name]["good"], scene.pixels) > 0
+    size = (scene.pixels.shape[1], scene.pixels.shape[0])
+    assert isinstance(scene.operation, Remove | Recolour | ReplaceText)
+    boxes = [retouch.rectangle(box, size, margin=8) for box in scene.boxes[scene.operation.object]]
+    assert not changed[np.maximum.reduce(boxes) == 0].any()
+
+
+@ROWS
+def test_unchanged_is_an_exact_copy_and_blank_is_one_colour(scene: Scene, edits):
+    found = edits[scene.name]
+    assert np.array_equal(found["unchanged"], scene.pixels)
+    assert len(np.unique(found["blank"].reshape(-1, 3), axis=0)) == 1
+
+
+@ROWS
+def test_a_damaged_background_is_damaged_far_from_the_target_only(scene: Scene, edits):
+    found = edits[scene.name]
+    changed = difference(found["damaged_background"], found["good"])
+    near = retouch.grown(scene.operation.touched(scene.source), 12) > 0
+    assert changed[near].max() == 0
+    assert (changed > 20).mean() > 0.05
+
+
+@rows(Remove, Recolour)
+def test_wrong_objects_leave_the_target_as_it_was(scene: Scene, edits):
+    assert isinstance(scene.operation, Remove | Recolour)
+    changed = difference(edits[scene.name]["wrong_object"], scene.pixels)
+    size = (scene.pixels.shape[1], scene.pixels.shape[0])
+    target = retouch.cover(scene.source.outlines[scene.operation.object], size)
+    assert changed.max() > 0
+    assert changed[target == 1].max() == 0
+
+
+@ROWS
+def test_careless_edits_touch_more_than_good_ones(scene: Scene, edits):
+    found = edits[scene.name]
+    good = difference(found["good"], scene.pixels)
+    for name in ("sloppy", "damaged_background", "over_sharpened"):
+        assert difference(found[name], scene.pixels).mean() > good.mean() + 1, name
+
+
+@ROWS
+def test_edits_are_the_same_every_time(scene: Scene, edits):
+    again = candidates(scene)
+    assert all(np.array_equal(again[name], pixels) for name, pixels in edits[scene.name].items())
+
+
+# -- retouching --------------------------------------------------------------------------------------------------------
+
+
+def test_a_filled_hole_continues_a_smooth_surface():
+    ramp = np.linspace(40, 200, 60, dtype=np.float32)
+    plain = np.rint(np.broadcast_to(ramp[:, None, None] + ramp[None, :, None] / 8, (60, 60, 3))).astype(np.uint8)
+    area = retouch.rectangle((20, 20, 40, 40), (60, 60))
+    spoilt = retouch.blend(plain, np.full_like(plain, 255), area)
+    assert difference(retouch.fill(spoilt, area), plain).max() <= 8
+
+
+def test_a_donor_continues_a_pattern():
+    stripes = np.where(np.arange(60) // 5 % 2, 200, 60).astype(np.uint8)
+    plain = np.broadcast_to(stripes[None, :, None], (60, 60, 3)).copy()
+    area = retouch.rectangle((20, 20, 40, 40), (60, 60))
+    spoilt = retouch.blend(plain, np.full_like(plain, 255), area)
+    assert difference(retouch.fill(spoilt, area, donor=(0, -12)), plain).max() <= 2
+
+
+def test_repainting_keeps_shading_and_what_has_another_hue():
+    shades = np.linspace(80, 220, 40)
+    red = np.stack([shades, shades * 0.2, shades * 0.2], axis=-1)
+    pixels = np.rint(np.broadcast_to(red[None], (40, 40, 3))).astype(np.uint8)
+    pixels[:10] = (30, 160, 40)
+    painted = retouch.recolour(pixels, np.ones((40, 40), np.float32), (45, 90, 190), tolerance=45)
+    assert np.array_equal(painted[:10], pixels[:10])
+    assert (painted[10:, :, 2] > painted[10:, :, 0]).all()
+    assert (np.diff(painted[20].astype(int).sum(axis=1)) >= -1).all()
+
+
+# -- small damage ------------------------------------------------------------------------------------------------------
+
+
+def test_small_damage_is_small_and_drawn_from_its_seed():
+    pixels = PHOTOS["cat"].pixels
+    digests = set()
+    for seed in range(20):
+        once = perturbed(pixels, seed)
+        assert once.shape == pixels.shape
+        assert once.dtype == np.uint8
+        assert np.array_equal(once, perturbed(pixels, seed))
+        assert 0.5 < np.abs(once.astype(int) - pixels).mean() < 12
+        assert 0.95 < once.mean() / pixels.mean() < 1.05
+        digests.add(hashlib.sha256(once.tobytes()).hexdigest())
+    assert len(digests) == 20

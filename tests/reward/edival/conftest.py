@@ -1,0 +1,109 @@
+"""Scripted experts, so that a test can say in a line what was found and said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from editcritic.reward.boxes import Box
+from editcritic.reward.edival.following import InstructionFollowing
+from editcritic.reward.engine import Engine
+from editcritic.reward.expert import Expert
+from editcritic.reward.image import Image
+from editcritic.reward.query import (
+    Abstention,
+    Detect,
+    Detections,
+    Failure,
+    Judge,
+    Outcome,
+    Query,
+    Reading,
+    ReadText,
+    Reply,
+)
+from editcritic.reward.sample import EditSample, Task
+from editcritic.reward.score import Score
+
+SOURCE = Image.unseen("a" * 64, (512, 512))
+EDITED = Image.unseen("b" * 64, (512, 512))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of published data and golden cases, which lies beside the repository."""
+    folder = Path(__file__).resolve().parents[4] / "shared"
+    if not folder.is_dir():
+        pytest.fail(f"{folder} is missing: put the folder with data/ and golden/ beside the repository")
+    return folder
+
+
+@dataclass
+class Scene(Expert):
+    """What detector, judge and reader have to say about one edit; `asked` is what they were asked.
+
+    Boxes are (cx, cy, w, h, score). A picture that is not `SOURCE`, or cut out of it, is the edited one.
+    """
+
+    source: Mapping[str, Sequence[tuple[float, ...]]] = field(default_factory=dict)
+    edited: Mapping[str, Sequence[tuple[float, ...]]] = field(default_factory=dict)
+    judge: Reply | Abstention | Failure | dict[str, str] = field(default_factory=lambda: Reply("yes"))
+    text: str = ""
+    unknown: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    asked: list[Query[Any]] = field(default_factory=list)
+    id: str = "scene"
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Judge, ReadText)
+
+    def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
+        self.asked += queries
+        return [self._answer(query) for query in queries]
+
+    def _answer(self, query: Query[Any]) -> Outcome:
+        match query:
+            case Detect(image, (phrase,)) if phrase in self.unknown:
+                return Abstention(f"cannot look for {phrase}")
+            case Detect(image, (phrase,)) if phrase in self.broken:
+                return Failure(f"crashed on {phrase}")
+            case Detect(image, (phrase,)):
+                boxes = (self.source if _root(image) == SOURCE else self.edited).get(phrase, ())
+                return Detections(tuple(Box(*box).labelled(phrase) for box in boxes), floor=0.05)
+            case Judge(slots=slots):
+                return Reply(self.judge[dict(slots)["object"]]) if isinstance(self.judge, dict) else self.judge
+            case _:
+                return Reading.plain(self.text)
+
+
+def _root(image: Image) -> Image:
+    while image.origin is not None:
+        image = image.origin[0]
+    return image
+
+
+Follow = Callable[..., Score]
+
+
+@pytest.fixture(scope="session")
+def follow() -> Follow:
+    """Score one scene: `follow(task or instruction, Scene(...), protocol=..., dense=..., ...)`."""
+
+    def run(task: Task | str, scene: Scene, *, metric: InstructionFollowing | None = None, **options: Any) -> Score:
+        instruction = task if isinstance(task, str) else "see the task"
+        given = None if isinstance(task, str) else task
+        sample = EditSample("s", instruction, (SOURCE,), EDITED, task=given)
+        metric = metric or InstructionFollowing(**options)
+        with Engine() as engine:
+            return engine.submit(metric(sample), dict.fromkeys(metric.card.roles, scene), sample).result(timeout=60)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def scene() -> type[Scene]:
+    """The class, for tests to make scenes of."""
+    return Scene

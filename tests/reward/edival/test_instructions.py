@@ -1,0 +1,168 @@
+"""Reading instructions: all published ones, the usual variants, any script; and refusing the rest."""
+
+import csv
+import re
+from ast import literal_eval
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from editcritic.reward.edival.instructions import parse, task_of
+from editcritic.reward.image import Image
+from editcritic.reward.sample import POSITIONS, TASK_TYPES, EditSample, Position, Task, TaskType
+
+
+def as_position(word: str) -> Position:
+    (position,) = (known for known in POSITIONS if known == word)
+    return position
+
+
+def slots_in_brackets(kind: TaskType, form: str, sentence: str) -> Task:
+    """The task as the published form marks its slots."""
+    slots = re.findall(r"\[([^\]]*)\]", form)
+    match kind:
+        case "subject_add":
+            if len(slots) == 1:
+                return Task(kind, new=slots[0])
+            return Task(kind, new=slots[0], position=as_position(slots[1]), reference=slots[2])
+        case "subject_remove":
+            return Task(kind, object=slots[0])
+        case "subject_replace":
+            return Task(kind, object=slots[0], new=slots[1])
+        case "position_change":
+            return Task(kind, object=slots[0], position=as_position(slots[1]), reference=slots[2])
+        case "count_change":
+            return Task(kind, object=slots[0], count=int(slots[1]))
+        case "text_change":
+            return Task(kind, old=slots[0], object=slots[1], text=slots[2]) if slots[1:] else Task(kind, text=slots[0])
+        case "background_change":
+            listed = re.search(r", remain the (.*) unchanged", sentence)
+            return Task(kind, value=slots[0], keep=tuple(listed[1].split(", ")) if listed else ())
+        case "color_alter" | "material_alter":
+            return Task(kind, object=slots[0], value=slots[1])
+
+
+def test_every_published_instruction_is_read_as_its_type_and_slots(shared: Path) -> None:
+    with (shared / "data" / "oai_instruction_generation_output.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 1716
+    wrong: list[object] = []
+    for row in rows:
+        kind, form, sentence = (
+            literal_eval(row[key])[-1] for key in ("task_type", "format_instructions", "instructions")
+        )
+        wanted = slots_in_brackets(kind, form, sentence)
+        if not parse(sentence) == parse(sentence, type=kind) == wanted:
+            wrong.append((sentence, parse(sentence), wanted))
+        if any(parse(sentence, type=other) is not None for other in TASK_TYPES if other != kind):
+            wrong.append((sentence, "also of another type", wanted))
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("sentence", "task"),
+    [
+        ("Remove the red car.", Task("subject_remove", object="red car")),
+        ("remove  an apple from the picture", Task("subject_remove", object="apple")),
+        ("Delete [the sign]", Task("subject_remove", object="sign")),
+        ("REPLACE THE DOG WITH A CAT!", Task("subject_replace", object="DOG", new="CAT")),
+        ("Remove sticker with GitHub logo", Task("subject_remove", object="sticker with GitHub logo")),
+        ("Change the color of the cup to blue", Task("color_alter", object="cup", value="blue")),
+        ("change the colour of the cup into dark blue.", Task("color_alter", object="cup", value="dark blue")),
+        ('Change the material of hat to "leather"', Task("material_alter", object="hat", value='"leather"')),
+        ("Change the number of the cups to three", Task("count_change", object="cups", count=3)),
+        ('"Change the count of cup to 0."', Task("count_change", object="cup", count=0)),
+        ("Add a bird above the tree", Task("subject_add", new="bird", position="above", reference="tree")),
+        (
+            "Insert a lamp to the left side of the left shoe",
+            Task("subject_add", new="lamp", position="left", reference="left shoe"),
+        ),
+        ("Add a left shoe", Task("subject_add", new="left shoe")),
+        ("Add an umbrella to the image", Task("subject_add", new="umbrella")),
+        (
+            "Move the cup to the right of the book",
+            Task("position_change", object="cup", position="right", reference="book"),
+        ),
+        ("Move the cup below the book", Task("position_change", object="cup", position="below", reference="book")),
+        ('Add the text "OPEN" to the picture', Task("text_change", text="OPEN")),
+        ("Write the words “Open late” on the red door", Task("text_change", text="Open late", object="red door")),
+        (
+            "Replace the text 'IT'S A' on hat with 'B. C.'",
+            Task("text_change", old="IT'S A", object="hat", text="B. C."),
+        ),
+        (
+            "Change the text on the door to 'Replace me, and add this'",
+            Task("text_change", object="door", text="Replace me, and add this"),
+        ),
+        ("Replace the text 'A' with 'B'", Task("text_change", old="A", text="B")),
+        ("Change the background to a beach", Task("background_change", value="beach")),
+        (
+            "Replace the background with a sunny beach, keep the red cup, and the black and white dog unchanged",
+            Task("background_change", value="sunny beach", keep=("red cup", "black and white dog")),
+        ),
+    ],
+)  # fmt: skip
+def test_usual_ways_to_write_them(sentence: str, task: Task) -> None:
+    assert parse(sentence) == task
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "",
+        "Make it nicer",
+        "Remove",
+        "Remove the car and change the color of the cup to blue",
+        "Remove the car. Add bench on the left of tree",
+        "Add bench on the left of tree. Change the color of cup to blue",
+        "Add a cat on the sofa",  # none of the four positions
+        "Move the cup to the left",  # of what?
+        "Replace a man with a hat with a dog with a bone",  # which "with" replaces?
+        "Replace the text OPEN with CLOSED",
+        "Add text OPEN",
+        "Add text ' ' on the image",
+        "Change the count of cup to many",
+        "Change the color of cup, to blue, keep the rest",
+        "Change the style to watercolor",
+    ],
+)
+def test_what_is_not_clearly_one_of_the_nine_is_refused(sentence: str) -> None:
+    assert parse(sentence) is None
+
+
+def test_a_wanted_type_excludes_the_others() -> None:
+    assert parse("Remove the cup", type="color_alter") is None
+    with pytest.raises(ValueError, match="unknown task type 'style'"):
+        parse("Remove the cup", type="style")  # type: ignore[arg-type]
+
+
+words = st.text(st.characters(categories=["Lu", "Ll", "Lo", "Mn"]), min_size=1, max_size=8)
+names = st.lists(words, min_size=1, max_size=4).map(" ".join)
+_KEYWORDS = re.compile(
+    r"\b(?:an?|the|[io]n|into|to|at|of|with|by|from|near|next|beside|behind|under|over|between|inside|and|then|"
+    r"left|right|above|below|side|keep|make|leave|remain|unchanged|text|words?|image|picture|photo|photograph|scene)\b",
+    re.IGNORECASE,
+)
+
+
+@given(names, names, st.sampled_from(POSITIONS))
+def test_slots_may_hold_any_script(first: str, second: str, position: Position) -> None:
+    assume(not _KEYWORDS.search(f"{first} {second}"))
+    assert parse(f"Replace {first} with {second}") == Task("subject_replace", object=first, new=second)
+    assert parse(f"Change the color of {first} to {second}") == Task("color_alter", object=first, value=second)
+    assert parse(f"Change the position of {first} to {position} of {second}.") == Task(
+        "position_change", object=first, position=position, reference=second
+    )
+    assert parse(f"Replace the text '{first}' on {second} with '{first}'") == Task(
+        "text_change", old=first, object=second, text=first
+    )
+
+
+def test_a_task_that_is_given_comes_before_the_words() -> None:
+    image = Image.unseen("0" * 64, (8, 8))
+    told = Task("color_alter", object="cup", value="blue")
+    assert task_of(EditSample("s", "Remove the cup", (image,), image, task=told)) is told
+    assert task_of(EditSample("s", "Remove the cup", (image,), image)) == Task("subject_remove", object="cup")
+    assert task_of(EditSample("s", "Surprise me", (image,), image)) is None

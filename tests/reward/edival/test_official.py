@@ -1,0 +1,119 @@
+"""Habits of the released code that the golden cases cannot show, and what we say about them."""
+
+import numpy as np
+import pytest
+
+from editcritic.reward.edival.following import InstructionFollowing
+from editcritic.reward.engine import Engine
+from editcritic.reward.image import Image
+from editcritic.reward.query import Detect, Failure, Judge, Reply
+from editcritic.reward.sample import EditSample, Task
+
+BOX = (0.5, 0.5, 0.2, 0.2, 0.9)
+
+
+def rules(score) -> str:
+    return "\n".join(item.text for item in score.evidence if item.what == "rule")
+
+
+@pytest.mark.parametrize(("answer", "value"), [("It is, yes.", 1), ("Yesterday", 1), ("I cannot tell", 0), ("", 0)])
+def test_yes_anywhere_counts_and_all_else_is_no(follow, scene, answer, value) -> None:
+    score = follow(Task("color_alter", object="cup", value="red"), scene(judge=Reply(answer)), protocol="official")
+    assert score.value == value
+    assert f"counts as {'yes' if value else 'no'}" in rules(score)
+
+
+def test_a_clear_answer_needs_no_remark(follow, scene) -> None:
+    score = follow(Task("color_alter", object="cup", value="red"), scene(judge=Reply("No.")), protocol="official")
+    assert score.value == 0
+    assert not rules(score)
+
+
+def test_what_fails_is_no_no(follow, scene) -> None:
+    removal = Task("subject_remove", object="cup")
+    crashed = follow(removal, scene(source={"cup": [BOX]}, broken=("cup",)), protocol="official")
+    assert (crashed.status, crashed.value) == ("failed", None)
+    silent = follow(Task("color_alter", object="cup", value="red"), scene(judge=Failure("gone")), protocol="official")
+    assert (silent.status, silent.value) == ("failed", None)
+
+
+def test_a_background_change_that_keeps_nothing_scores_nothing(follow, scene) -> None:
+    unread = scene()
+    score = follow("Change the background to garden", unread, protocol="official")
+    assert score.value == 0
+    assert "names nothing to keep" in rules(score)
+    assert not unread.asked
+
+
+def test_phrases_are_lower_case_without_full_stops(follow, scene) -> None:
+    seen = scene(source={"tv st stand": [BOX]})
+    follow(Task("subject_remove", object="TV St. Stand"), seen, protocol="official")
+    assert [query.phrases for query in seen.asked] == [("tv st stand",)] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "phrase"), [("glasses", "glass"), ("horses", "hors"), ("cups", "cup"), ("cat", "cat")]
+)
+def test_replaced_names_lose_their_last_letters(follow, scene, name, phrase) -> None:
+    seen = scene(source={phrase: [BOX]}, edited={"dog": [BOX]})
+    score = follow(Task("subject_replace", object=name, new="dogs"), seen, protocol="official")
+    assert score.value == 1
+    assert (f"{name!r} is looked for as {phrase!r}" in rules(score)) is (name != phrase)
+
+
+def test_a_name_that_contains_hat_is_looked_for_as_hat(follow, scene) -> None:
+    task = Task("subject_remove", object="chat bubble")
+    same = {"chat bubble": [BOX]}
+    score = follow(task, scene(source=same, edited=same), protocol="official")
+    assert score.value == 1
+    assert "'chat bubble' contains 'hat'" in rules(score)
+    assert follow(task, scene(source=same, edited={**same, "hat": [BOX]}), protocol="official").value == 0
+
+
+def test_core_names_are_asked_for_and_an_empty_one_fails(follow, scene) -> None:
+    task = Task("position_change", object="red cup", position="left", reference="old dog")
+    place = {"red cup": [(0.2, 0.5, 0.1, 0.1, 0.9)], "cup": [BOX], "old dog": [BOX], "dog": [BOX]}
+    seen = scene(source=place, edited=place, judge={"red cup": "Cup", "old dog": "dog"})
+    assert follow(task, seen, protocol="official").value == 1
+    phrases = [query.phrases[0] for query in seen.asked if isinstance(query, Detect)]
+    assert sorted(phrases) == ["cup", "cup", "dog", "dog", "old dog", "red cup"]
+    silent = follow(task, scene(judge={"red cup": " ", "old dog": "dog"}), protocol="official")
+    assert silent.status == "failed"
+
+
+def test_pictures_are_forced_to_512_by_512(scene) -> None:
+    wide = Image.of(np.zeros((40, 60, 3), np.uint8))
+    square = Image.of(np.full((512, 512, 3), 9, np.uint8))
+    sample = EditSample("s", "Change the color of cup to red", (square,), wide)
+    metric, judge = InstructionFollowing("official"), scene()
+    with Engine() as engine:
+        score = engine.submit(metric(sample), {"judge": judge}, sample).result(timeout=60)
+    (question,) = judge.asked
+    assert isinstance(question, Judge)
+    assert [image.size for image in question.images] == [(512, 512)] * 2
+    assert rules(score) == "released code: the edited image, 60 x 40, is resized to 512 x 512"
+    assert question.images[1] == wide.resized(512, 512, "lanczos")
+
+
+def test_one_inside_the_other_is_nowhere(follow, scene) -> None:
+    task = Task("position_change", object="cup", position="left", reference="dog")
+    cup, dog = (0.4, 0.5, 0.1, 0.1, 0.9), (0.5, 0.5, 0.6, 0.6, 0.9)
+    names = {"cup": "cup", "dog": "dog"}
+    inside = {"cup": [cup], "dog": [dog]}
+    score = follow(task, scene(source=inside, edited=inside, judge=names), protocol="official")
+    assert score.value == 0
+    assert score.reason == "one of cup and dog lies inside the other"
+    out = {"cup": [(0.2, 0.5, 0.1, 0.1, 0.9)], "dog": [dog]}
+    assert follow(task, scene(source=out, edited=out, judge=names), protocol="official").value == 1
+
+
+def test_one_pixel_is_margin_enough(follow, scene) -> None:
+    task = Task("position_change", object="cup", position="left", reference="dog")
+
+    def verdict(pixels: float) -> float | None:
+        place = {"cup": [(0.5 - pixels / 512, 0.3, 0.1, 0.1, 0.9)], "dog": [(0.5, 0.7, 0.1, 0.1, 0.9)]}
+        score = follow(task, scene(source=place, edited=place, judge={"cup": "cup", "dog": "dog"}), protocol="official")
+        return score.value
+
+    assert verdict(1) == 1
+    assert verdict(0) == 0

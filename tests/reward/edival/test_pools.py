@@ -1,0 +1,123 @@
+"""Object pools, against every turn of the published instruction file."""
+
+import csv
+from ast import literal_eval
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.reward.boxes import Box
+from editcritic.reward.edival.instructions import parse
+from editcritic.reward.edival.pools import apply, pools_of, renamed
+from editcritic.reward.image import Image
+from editcritic.reward.sample import EditSample, Pools, Task, TaskType
+
+Turns = dict[int, tuple[Task, Pools]]
+
+
+@pytest.fixture(scope="module")
+def chains(shared: Path) -> dict[str, Turns]:
+    """Per picture: the task of each turn, and the published pools after it."""
+    chains: dict[str, Turns] = defaultdict(dict)
+    with (shared / "data" / "oai_instruction_generation_output.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            everything, available, unchanged = (
+                tuple(literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged")
+            )
+            task = parse(literal_eval(row["instructions"])[-1])
+            assert task is not None
+            chains[row["image_index"]][int(row["turns"])] = (
+                task,
+                Pools(everything, available, unchanged, row["bg_consistency"] == "True"),
+            )
+    assert len(chains) == 572
+    return chains
+
+
+def objects_at_first(chain: Turns) -> tuple[str, ...]:
+    """What was in the picture before the first turn: what is there after it but for what it brought, the last."""
+    task, after = chain[1]
+    before = Pools(after.all[:-1], after.all[:-1], after.all[:-1])
+    return before.all if apply(before, task).all == after.all else after.all
+
+
+def test_published_pools_follow_from_the_turn_before_in_order(chains: dict[str, Turns]) -> None:
+    steps = [(*chain[turn], chain[turn - 1][1]) for chain in chains.values() for turn in (2, 3)]
+    differing = [(task, after, before) for task, after, before in steps if apply(before, task) != after]
+    assert (len(steps), len(steps) - len(differing)) == (1144, 1069)
+    # All that differ are background changes, in one thing: the file drops from `available` what an earlier turn brought
+    # or renamed, though the instruction itself lists it among what is to be kept.
+    for task, after, before in differing:
+        ours = apply(before, task)
+        assert task.type == "background_change"
+        assert replace(ours, available=after.available) == after
+        assert set(after.available) < set(ours.available) <= set(task.keep)
+
+
+def test_all_of_them_do_when_the_original_foreground_objects_are_given(chains: dict[str, Turns]) -> None:
+    for chain in chains.values():
+        originals = objects_at_first(chain)
+        for turn in (2, 3):
+            task, after = chain[turn]
+            foreground = [name for name in task.keep if name in originals]
+            assert apply(chain[turn - 1][1], task, foreground=foreground) == after
+
+
+def test_first_turns_follow_from_the_objects_of_the_picture(chains: dict[str, Turns]) -> None:
+    for chain in chains.values():
+        task, after = chain[1]
+        names = objects_at_first(chain)
+        assert apply(Pools(names, names, names), task) == after
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "new"),
+    [
+        ("color_alter", "concrete gray wall", "orange", "concrete orange wall"),
+        ("color_alter", "woven tan chair", "gray", "gray woven tan chair"),  # tan is no colour to the file
+        ("color_alter", "feathered red bird", "blue", "blue red bird"),  # feathe-red
+        ("material_alter", "wooden brown chair", "metal", "metal brown chair"),
+        ("material_alter", "fish", "glass", "glass fish"),
+    ],
+)
+def test_renaming(kind: TaskType, name: str, value: str, new: str) -> None:
+    assert renamed(Task(kind, object=name, value=value)) == new
+
+
+def sample(instruction: str, *earlier: EditSample, **fields: Any) -> EditSample:
+    image = Image.unseen("0" * 64, (8, 8))
+    return EditSample("s", instruction, (image,), image, earlier=earlier, **fields)
+
+
+def test_pools_of_a_chain_begin_with_the_names_of_the_boxes() -> None:
+    box = (Box(0.5, 0.5, 0.1, 0.1),)
+    first = sample("Add a hat above the dog", boxes={"dog": box, "Cat": box, "cup": box})
+    second = sample("Remove the cat", first)
+    third = sample("Change the color of dog to red", first, second, boxes=first.boxes)
+    assert pools_of(first) == Pools(("dog", "Cat", "cup", "hat"), ("dog", "Cat", "cup", "hat"), ("dog", "Cat", "cup"))
+    assert pools_of(second) == Pools(("dog", "Cat", "cup", "hat"), ("dog", "cup", "hat"), ("dog", "cup"))
+    assert pools_of(third) == Pools(("dog", "Cat", "cup", "hat", "red dog"), ("cup", "hat", "red dog"), ("cup",))
+
+
+def test_pools_that_are_given_come_first() -> None:
+    given = Pools(("dog", "hat"), ("dog", "hat"), ("dog",))
+    first = sample("Surprise me", pools=given)
+    assert pools_of(first) is given
+    assert pools_of(sample("Remove the dog", first)) == Pools(("dog", "hat"), ("hat",), ())
+    assert pools_of(sample("Remove the dog", first, pools=Pools())) == Pools()
+
+
+def test_pools_nobody_knows() -> None:
+    assert pools_of(sample("Remove the dog")) is None
+    assert pools_of(sample("Surprise me", boxes={"dog": (Box(0.5, 0.5, 0.1, 0.1),)})) is None
+
+
+def test_a_background_change_keeps_what_stands_before_it_and_ends_background_scoring() -> None:
+    before = Pools(("dog", "wall"), ("dog", "wall"), ("dog", "wall"))
+    task = Task("background_change", value="beach", keep=("dog",))
+    assert apply(before, task) == Pools(("dog", "wall"), ("dog",), ("dog",), background=False)
+    assert apply(before, task, foreground=["wall"]).unchanged == ("wall",)
+    assert apply(apply(before, task), Task("subject_remove", object="dog")).background is False

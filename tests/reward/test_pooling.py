@@ -1,0 +1,141 @@
+"""Pooling of token maps: equal to the plain loops it stands for, and a token map is computed once."""
+
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import Box, Embed, Image, Region
+from editcritic.reward.pooling import TokenMaps, free_pixels, free_shares, guess_grid, pool
+
+fractions = st.floats(-0.2, 1.2)
+boxes = st.builds(Box, fractions, fractions, st.floats(0, 0.9), st.floats(0, 0.9))
+sizes = st.tuples(st.integers(1, 700), st.integers(1, 700))
+
+
+def tokens(registers=4, rows=14, columns=14, d=6, seed=0):
+    random = np.random.default_rng(seed)
+    return random.normal(size=(1 + registers + rows * columns, d)).astype(np.float32)
+
+
+def shares_by_pil(exclude, size, grid):
+    """The released code's way: PIL draws and shrinks the mask, loops average it."""
+    mask = PIL.Image.new("L", size, 1)
+    for box in exclude:
+        PIL.ImageDraw.Draw(mask).rectangle(box.corners(size), fill=0)
+    free = np.asarray(mask.resize((224, 224), PIL.Image.Resampling.NEAREST), float)
+    rows, columns = grid
+    edges = [[(k * 224 // n, -(-(k + 1) * 224 // n)) for k in range(n)] for n in (rows, columns)]
+    return np.array([[free[a:b, c:d].mean() for c, d in edges[1]] for a, b in edges[0]])
+
+
+@given(st.lists(boxes, max_size=4), sizes, st.sampled_from([(14, 14), (10, 20), (7, 7), (16, 32)]))
+def test_masks_are_what_pil_makes_of_them(exclude, size, grid):
+    assert free_shares(exclude, size, grid) == pytest.approx(shares_by_pil(exclude, size, grid))
+
+
+@given(st.lists(boxes, max_size=4), sizes, st.booleans(), st.integers(0, 6))
+def test_excluding_equals_a_plain_loop(exclude, size, guessed, registers):
+    found = tokens(registers)
+    region = Region(exclude=tuple(exclude), grid="guessed" if guessed else "true")
+    vector, patches = pool(found, registers, (14, 14), region, size)
+    used = found[1:] if guessed else found[1 + registers :]
+    shares = shares_by_pil(exclude, size, guess_grid(len(used)) if guessed else (14, 14)).ravel()
+    total, weight = np.zeros(6), 0.0
+    for share, token in zip(shares, used, strict=True):
+        if share >= 0.5:
+            total += share * token.astype(float) / np.linalg.norm(token)
+            weight += share
+    assert patches == sum(share > 0 for share in shares)
+    assert vector == pytest.approx(total / weight if weight else total, abs=1e-6)
+
+
+def test_pools_differ_in_the_tokens_they_take():
+    found = tokens()
+    assert pool(found, 4, (14, 14), Region("cls"), (9, 9))[0] == pytest.approx(found[0])
+    assert pool(found, 4, (14, 14), Region("patches"), (9, 9))[0] == pytest.approx(found[5:].mean(0), abs=1e-6)
+    assert pool(found, 4, (14, 14), Region("tokens"), (9, 9))[0] == pytest.approx(found[1:].mean(0), abs=1e-6)
+
+
+@given(st.permutations(range(196)))
+def test_the_order_of_patches_does_not_matter_to_their_mean(order):
+    found = tokens()
+    shuffled = np.concatenate([found[:5], found[5:][list(order)]])
+    for region in (Region("patches"), Region("tokens"), Region(exclude=())):
+        before, after = (pool(each, 4, (14, 14), region, (9, 9))[0] for each in (found, shuffled))
+        assert after == pytest.approx(before, abs=1e-6)
+
+
+@pytest.mark.parametrize("grid", ["true", "guessed"])
+def test_nothing_left_is_a_zero_vector_of_no_patches(grid):
+    region = Region(exclude=(Box(0.5, 0.5, 1, 1),), grid=grid)
+    vector, patches = pool(tokens(), 4, (14, 14), region, (512, 512))
+    assert patches == 0
+    assert not vector.any()
+
+
+def test_patches_less_than_half_free_count_but_do_not_enter():
+    almost_all = Box.from_corners(0, 0, 511, 502, (512, 512))  # a strip of 4 of 16 mask pixels stays at the bottom
+    vector, patches = pool(tokens(), 4, (14, 14), Region(exclude=(almost_all,)), (512, 512))
+    assert patches == 14
+    assert not vector.any()
+
+
+@pytest.mark.parametrize(("count", "grid"), [(196, (14, 14)), (200, (10, 20)), (197, (1, 197)), (1, (1, 1))])
+def test_the_guessed_grid_is_the_most_nearly_square(count, grid):
+    assert guess_grid(count) == grid
+
+
+def test_a_box_covers_both_of_its_corners():
+    free = free_pixels([Box.from_corners(10, 20, 12, 23, (40, 30))], (40, 30))
+    assert np.argwhere(~free).tolist() == [[y, x] for y in range(20, 24) for x in range(10, 13)]
+
+
+def test_tokens_that_do_not_fit_the_layout_are_refused():
+    with pytest.raises(ValueError, match="14 x 14 patches"):
+        pool(tokens(registers=4), 0, (14, 14), Region("cls"), (9, 9))
+
+
+class Counted:
+    """Token maps that know how often they were made."""
+
+    def __init__(self):
+        self.made = []
+
+    def __call__(self, images):
+        self.made += images
+        return [tokens(0, 2, 2, 4, seed=int(image.pixels[0, 0, 0])) for image in images]
+
+
+def picture(value):
+    return Image.of(np.full((8, 8, 3), value, np.uint8))
+
+
+def test_a_picture_is_computed_once_in_a_batch_and_in_later_ones():
+    counted = Counted()
+    maps = TokenMaps(counted, registers=0, grid=(2, 2), limit_bytes=10_000)
+    one, two = picture(1), picture(2)
+    queries = [Embed(one, (Region("cls"),)), Embed(two, (Region("cls"),)), Embed(picture(1), (Region("patches"),))]
+    answers = maps.answer(queries)
+    assert maps.answer(queries[:1])[0].values.tolist() == answers[0].values.tolist()
+    assert counted.made == [one, two]
+    assert answers[1].values[0].tolist() == tokens(0, 2, 2, 4, seed=2)[0].tolist()
+    assert [answer.patches.tolist() for answer in answers] == [[4], [4], [4]]
+
+
+def test_the_least_recently_used_maps_go_first():
+    counted = Counted()
+    maps = TokenMaps(counted, registers=0, grid=(2, 2), limit_bytes=2 * 5 * 4 * 4)  # room for two
+    for value in (1, 2, 1, 3, 1, 2):
+        maps.answer([Embed(picture(value), (Region("cls"),))])
+    assert [int(image.pixels[0, 0, 0]) for image in counted.made] == [1, 2, 3, 2]
+
+
+def test_a_batch_larger_than_the_limit_is_answered():
+    counted = Counted()
+    maps = TokenMaps(counted, registers=0, grid=(2, 2), limit_bytes=1)
+    answers = maps.answer([Embed(picture(value), (Region("cls"), Region("patches"))) for value in range(5)])
+    assert len(answers) == len(counted.made) == 5
+    assert {answer.values.shape for answer in answers} == {(2, 4)}
