@@ -8,18 +8,16 @@ output and nothing else. Modules are imported in the commands, so that `--help` 
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .terminal import document, plainly, progress, say, show
 
 if TYPE_CHECKING:
-    from ..reward import AnswerLog, Score
-    from .inputs import Entry
+    from ..reward import Score
     from .score_run import Outcome
 
 app = typer.Typer(
@@ -108,23 +106,24 @@ def score(
     as_json: Json = False,
 ) -> int:
     """Score edits, with a summary: how many have which status, how the values lie, why the others have none."""
-    from .inputs import Input, InputError, load_reward, read_spec
+    from ..reward import AnswerLog
+    from .inputs import Input, InputError, apart, load_reward, read_spec
     from .recording import Recording
-    from .score_run import row_of, run, warnings_to
+    from .score_run import row_of, rows_to, run, warnings_to
 
     if cache is not None and record is not None:
         raise InputError("--record is a cache as well: give one of the two")
     if as_json and out == Path("-"):
         raise InputError("--json and -o - both want standard output: give a file to -o")
     apart(samples=samples, out=out, cache=cache, record=record)
+    given = Input.of(samples, instruction=instruction)
+    path = cache or record
     with ExitStack() as stack:
-        log = open_log(stack, cache or record, describe=record is not None)
-        index = log.files if log is not None else None
-        given = Input.of(samples, instruction=instruction, index=index)
+        log = None if path is None else stack.enter_context(AnswerLog(path, describe=record is not None))
         options = {"log": log, "window": window, "max_failed": max_failed, "on_failures": on_failures}
         bound = load_reward(read_spec(reward), protocol, **options)
-        recording = Recording(log, bound) if log is not None and record is not None else None
-        rows = opened(stack, out)
+        recording = None if log is None or record is None else Recording(log, bound)
+        rows = None if out is None else stack.enter_context(rows_to(out))
         kept: list[Any] = []
 
         def write(name: str, found: Score) -> None:
@@ -141,7 +140,8 @@ def score(
 
         with progress(given.count, "scoring") as (step, tell), warnings_to(tell) as warned:
             taken = recording.add if recording is not None else lambda sample: None
-            outcome = run(bound, given, write, complain=tell, taken=taken)
+            entries = given.read(None if log is None else log.files)
+            outcome = run(bound, entries, write, complain=tell, taken=taken)
         if as_json:
             document(
                 {
@@ -214,13 +214,15 @@ def rank(
     as_json: Json = False,
 ) -> int:
     """Rank candidate edits of a source: order, margins, and why. Samples of a file are ranked within their groups."""
+    from ..reward import AnswerLog
     from . import rank as ranking
-    from .inputs import load_reward, read_spec
+    from .inputs import load_reward, ranked_entries, read_spec
     from .score_run import run, warnings_to
 
     with ExitStack() as stack:
-        log = open_log(stack, cache, describe=False)
-        entries = ranked_entries(candidates, source, instruction, boxes, log)
+        log = None if cache is None else stack.enter_context(AnswerLog(cache))
+        index = {} if log is None else log.files
+        entries = ranked_entries(candidates, source, instruction, boxes, index)
         bound = load_reward(read_spec(reward), protocol, log=log, on_failures="none")
         if out is not None:
             out.touch()  # before the work, not after it
@@ -273,10 +275,10 @@ def replay(
     as_json: Json = False,
 ) -> int:
     """Score again from recorded answers, without models and pictures. Exit code 1 if anything disagrees."""
-    from .inputs import InputError
+    from .inputs import InputError, apart
     from .recording import Recall
     from .replay import is_golden, replay_golden, replay_recording
-    from .score_run import row_of
+    from .score_run import row_of, rows_to
 
     if len(what) > 2:
         raise InputError(f"one reward and one file are expected, got {' '.join(what)}")
@@ -289,7 +291,7 @@ def replay(
             recall = Recall(path)
             stack.callback(recall.log.close)
             apart(recording=path, out=out)
-            rows = opened(stack, out)
+            rows = None if out is None else stack.enter_context(rows_to(out))
 
             def write(sample: str, score: Score) -> None:
                 if rows is not None:

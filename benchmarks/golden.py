@@ -117,8 +117,8 @@ class RecordedAnswers(Expert):
             match query:
                 case Detect(image, (phrase,)):
                     found, name = self._pictures[image.digest]
-                    boxes = (Box(*box) for box in found.detections[name][phrase])
-                    return Detections(tuple(box.labelled(phrase) for box in boxes))
+                    rows = found.detections[name][phrase]
+                    return Detections(tuple(Box(cx, cy, w, h, score, phrase) for cx, cy, w, h, score in rows))
                 case ReadText(image):
                     while image.origin is not None:  # a crop: the recorded answer is the one about it
                         image = image.origin[0]

@@ -32,21 +32,20 @@ class Entry:
     problem: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Input:
-    """Samples to be read: iterate over it, once or more, for its entries; none is held. `count` says how many."""
+    """Samples to be read, `count` of them: a JSONL file, or a folder of pictures with what their `instruction` is."""
 
     path: Path
     instruction: str | None
-    index: FileIndex | None
     count: int
 
     @staticmethod
-    def of(path: Path, *, instruction: str | None = None, index: FileIndex | None = None) -> Input:
+    def of(path: Path, *, instruction: str | None = None) -> Input:
         """A JSONL file, or a folder with a `samples.jsonl` or with pairs of pictures (see `_pairs`).
 
-        instruction: what a folder of pairs has in common. index: file digest -> picture digest, to spare decoding.
-        Raises `InputError` for anything else, and where there is nothing to read.
+        instruction: what the pairs of a folder have in common, where no `<id>.txt` says otherwise. Raises `InputError`
+        for anything else, and where there is nothing to read.
         """
         if path.is_dir() and (path / "samples.jsonl").is_file():
             path = path / "samples.jsonl"
@@ -64,30 +63,31 @@ class Input:
             raise InputError(f"{path} {kind}: give a JSONL file of samples, or a folder")
         if not count:
             raise InputError(f"{path} holds {wanted}")
-        return Input(path, instruction, index, count)
+        return Input(path, instruction, count)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def read(self, index: FileIndex | None = None) -> Iterator[Entry]:
+        """Its entries, one at a time. index: file digest -> picture digest, to spare decoding."""
         seen: dict[str, str] = {}
-        for entry in self._read():
+        for entry in self._read(index):
             if entry.sample is not None and (first := seen.setdefault(entry.sample.id, entry.where)) != entry.where:
                 yield Entry(entry.where, problem=f"the id {entry.sample.id!r} is that of {first} too: make it unique")
             else:
                 yield entry
 
-    def _read(self) -> Iterator[Entry]:
+    def _read(self, index: FileIndex | None) -> Iterator[Entry]:
         if self.path.is_dir():
-            yield from (self._pair(name, pictures) for name, pictures in _pairs(self.path).items())
+            yield from (self._pair(name, pictures, index) for name, pictures in _pairs(self.path).items())
             return
         with _opened(self.path) as lines:
             numbers = (number for number, line in enumerate(lines, start=1) if line.strip())
-            for number, found in zip(numbers, read_samples(self.path, index=self.index), strict=False):
+            for number, found in zip(numbers, read_samples(self.path, index=index), strict=False):
                 where = f"{self.path}:{number}"
                 if isinstance(found, BadLine):
                     yield Entry(where, problem=found.problem)
                 else:
                     yield Entry(where, found)
 
-    def _pair(self, name: str, pictures: Mapping[str, Path]) -> Entry:
+    def _pair(self, name: str, pictures: Mapping[str, Path], index: FileIndex | None) -> Entry:
         where = str(self.path / name)
         missing = [f"{name}_{part}.png" for part in ("source", "edited") if part not in pictures]
         if missing:
@@ -100,7 +100,7 @@ class Input:
         if not instruction:
             return Entry(where, problem=f"no instruction: write it into {text.name}, or give --instruction to all")
         row = {"id": name, "instruction": instruction, **{part: path.name for part, path in pictures.items()}}
-        return entry_of(row, where, folder=self.path, index=self.index)
+        return entry_of(row, where, folder=self.path, index=index)
 
 
 def _opened(path: Path) -> Any:
@@ -212,12 +212,12 @@ def ranked_entries(
     if source is not None and instruction is not None:
         return candidates(paths, source, instruction, boxes, index)
     if source is None and instruction is None and boxes is None and len(paths) == 1:
-        return list(Input.of(paths[0], index=index))
+        return list(Input.of(paths[0]).read(index))
     raise InputError("give pictures with both --source and --instruction, or one file of samples without them")
 
 
 def apart(**paths: Path | None) -> None:
-    """Raise `InputError` where one file would be written over what is read, or over another. Stdout (-) does not count."""
+    """Raise `InputError` where one file would be written over what is read, or over another. `-` is no file."""
     seen: dict[Path, str] = {}
     for name, path in paths.items():
         if path is None or path == Path("-"):

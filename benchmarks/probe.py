@@ -41,7 +41,7 @@ from ..reward import (
     YesNo,
     no_download,
 )
-from ..reward.query import Query
+from ..reward.query import Differ, Query
 from ..reward.spec import names
 
 SIDE = 512
@@ -53,6 +53,7 @@ _Ask = Callable[[Image, Image], Query[Any]]
 _QUESTIONS: Mapping[type[Query[Any]], _Ask] = {
     Detect: lambda now, before: Detect(now, ("disc",)),
     Match: lambda now, before: Match(now, before, (Box(0.35, 0.4, 0.3, 0.3, label="disc"),)),
+    Differ: lambda now, before: Differ(before, now),
     Embed: lambda now, before: Embed(now, (Region("cls"), Region("patches"))),
     Measure: lambda now, before: Measure("ssim", (before, now)),
     Judge: lambda now, before: Judge(
@@ -84,7 +85,6 @@ def probe(name: str) -> dict[str, Any]:
 
     Only experts that need no download are run; of others it is told whether their packages are there.
     """
-    before = _memory()["now"]
     free = {type(expert) for expert in no_download().values()}
     try:
         made = names("editcritic.experts")[name].load()
@@ -92,11 +92,13 @@ def probe(name: str) -> dict[str, Any]:
         return {"status": "missing", "problem": f"{error.name or error} is not installed", "package": error.name}
     if made not in free:
         return {"status": "untried", "problem": "it needs weights, which are not looked for here"}
-    expert: Expert = made()
-    found: dict[str, Any] = {"status": "runs", "id": expert.id, "milliseconds": {}}
+    found: dict[str, Any] = {"status": "runs", "milliseconds": {}}
     pictures = [picture(number) for number in range(ROUNDS + 2)]
+    before = _memory()["now"]  # with numpy and OpenCV, which all experts share
     try:
         start = time.perf_counter()
+        expert: Expert = made()
+        found["id"] = expert.id
         expert.load()
         found["load_seconds"] = round(time.perf_counter() - start, 3)
         for kind in expert.kinds:

@@ -19,9 +19,9 @@ SCHEMA = 1
 class Placed:
     """A candidate in its place, 1 being the best; without a score there is no place.
 
-    margin: value less that of the next candidate; None for the last one that has a value. deciding: parts of the score
-    in which it differs most from the candidate it is compared with (the best one; for the best, the runner-up), as
-    name -> (own value, the other's value).
+    margin: value less that of the next candidate; None for the last one that has a value. deciding: where it falls
+    behind the best candidate most (the best one: where it is ahead of the second), as path of the part -> (own value,
+    the other's value).
     """
 
     place: int | None
@@ -33,9 +33,10 @@ class Placed:
     @property
     def why(self) -> str:
         """The reason of the score, else the deciding parts, in words."""
-        if self.score.reason:
+        if self.score.reason or not self.deciding:
             return self.score.reason
-        return ", ".join(f"{name} {own:.3f} against {other:.3f}" for name, (own, other) in self.deciding.items())
+        parts = (f"{name} ({own:.4f} to {other:.4f})" for name, (own, other) in self.deciding.items())
+        return f"{'ahead' if self.place == 1 else 'behind'} in {', '.join(parts)}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -83,29 +84,45 @@ def _placed(found: list[tuple[EditSample, Score]]) -> Iterator[Placed]:
     for index, (value, (sample, score)) in enumerate(order):
         following = order[index + 1][0] if index + 1 < len(order) else None
         other = order[0 if index else 1][1][1] if len(order) > 1 else None
-        deciding = {} if other is None else _deciding(score, other)
+        deciding = {} if other is None else _deciding(score, other, 1 if index == 0 else -1)
         yield Placed(index + 1, sample, score, None if following is None else value - following, deciding)
     for sample, score in by_id:
         if score.value is None:
             yield Placed(None, sample, score, None, {})
 
 
-def _deciding(score: Score, other: Score, most: int = 2) -> dict[str, tuple[float, float]]:
-    """The innermost parts both scores have that differ, the greatest difference first."""
-    own, theirs = leaves(score), leaves(other)
-    shared = {name: (own[name], theirs[name]) for name in own if name in theirs and own[name] != theirs[name]}
-    return dict(sorted(shared.items(), key=lambda item: -abs(item[1][0] - item[1][1]))[:most])
+def _deciding(score: Score, other: Score, sign: int) -> dict[str, tuple[float, float]]:
+    """Where the tree of parts first branches, the two furthest ahead (sign 1) or behind (-1), each followed inwards."""
+    path: tuple[str, ...] = ()
+    while len(gaps := _gaps(score, other, sign)) == 1:
+        path = (*path, gaps[0])
+        score, other = _parts(score)[gaps[0]], _parts(other)[gaps[0]]
+    if not gaps:
+        return dict([_innermost(score, other, sign, path)]) if path else {}
+    return dict(_innermost(_parts(score)[part], _parts(other)[part], sign, (*path, part)) for part in gaps[:2])
 
 
-def leaves(score: Score, name: str = "") -> dict[str, float]:
-    """Values of the innermost parts (credits of turns included) by their path, as in `reward/consistency`."""
-    inner = {**score.parts, **score.credits}
-    if not inner:
-        return {name: score.value} if name and score.value is not None else {}
-    found: dict[str, float] = {}
-    for part, one in inner.items():
-        found |= leaves(one, f"{name}/{part}" if name else part)
-    return found
+def _innermost(score: Score, other: Score, sign: int, path: tuple[str, ...]) -> tuple[str, tuple[float, float]]:
+    while gaps := _gaps(score, other, sign):
+        path = (*path, gaps[0])
+        score, other = _parts(score)[gaps[0]], _parts(other)[gaps[0]]
+    assert score.value is not None  # or there would have been no gap on the way here
+    assert other.value is not None
+    return "/".join(path), (score.value, other.value)
+
+
+def _gaps(score: Score, other: Score, sign: int) -> list[str]:
+    """Names of the parts both have, in which this one leads (sign 1) or lags (-1); the greatest difference first."""
+    values = {name: part.value for name, part in _parts(other).items()}
+    gaps: dict[str, float] = {}
+    for name, part in _parts(score).items():
+        if part.value is not None and (value := values.get(name)) is not None:
+            gaps[name] = sign * (part.value - value)
+    return sorted((name for name, gap in gaps.items() if gap > 0), key=lambda name: -gaps[name])
+
+
+def _parts(score: Score) -> dict[str, Score]:
+    return {**score.parts, **score.credits}
 
 
 def table(ranking: Ranking) -> Table:

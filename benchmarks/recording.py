@@ -13,23 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..reward import (
-    Abstention,
-    AnswerLog,
-    Box,
-    Detect,
-    EditSample,
-    Embed,
-    Expert,
-    Failure,
-    Judge,
-    Match,
-    Measure,
-    Rate,
-    ReadText,
-    Reward,
-    Score,
-)
+from ..reward import Abstention, AnswerLog, Box, EditSample, Expert, Failure, Reward, Score
 from ..reward.files import sample_from_json, sample_to_json
 from ..reward.query import Outcome, Query
 from ..reward.spec import build
@@ -69,7 +53,7 @@ class Recorded(Expert):
     It adapts queries as that expert does, if it could be built here (which loads no model); otherwise as they are.
     """
 
-    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Match, Embed, Measure, Judge, ReadText, Rate)
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = tuple(Query.__subclasses__())
 
     def __init__(self, name: str, stands_for: Expert | None) -> None:
         self.id = name
@@ -166,7 +150,10 @@ def _to_json(sample: EditSample) -> str:
 
 def _from_json(row: str) -> EditSample:
     data = json.loads(row)
-    boxes = {label: tuple(Box(cx, cy, w, h, score, label) for cx, cy, w, h, score in found) for label, found in data["boxes"].items()}
+    boxes = {
+        label: tuple(Box(cx, cy, w, h, score, label) for cx, cy, w, h, score in found)
+        for label, found in data["boxes"].items()
+    }
     return _drawn(sample_from_json(data["sample"]), boxes)
 
 

@@ -6,14 +6,16 @@ Nothing computed is lost: whatever ends a run early, the scores that were ready 
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
-from ..reward import Asks, Card, EditSample, Metric, Reward, Score, TooManyFailures
+from ..reward import Asks, Card, EditSample, Metric, Reward, Score, TooManyFailures, gather
 from ..reward.compose import signed
 from ..reward.edival.instructions import task_of
 from ..reward.score import SCHEMA
@@ -127,7 +129,7 @@ class _Noting:
         return self.metric.card
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
-        score = yield from signed(self.metric, sample)
+        (score,) = yield from gather([signed(self.metric, sample)])  # which has a score for what raises, too
         self.ready[sample.id] = score
         return score
 
@@ -143,6 +145,19 @@ def _not_applicable(score: Score) -> str:
 def row_of(name: str, score: Score) -> str:
     """A line of a scores file."""
     return json.dumps({"schema": SCHEMA, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@contextmanager
+def rows_to(path: Path) -> Iterator[IO[str]]:
+    """A scores file to write to; `-` is standard output. Raises OSError.
+
+    A lone surrogate, which JSON may hold and UTF-8 may not, becomes its JSON escape.
+    """
+    if path == Path("-"):
+        yield sys.stdout
+    else:
+        with path.open("w", encoding="utf-8", errors="backslashreplace") as opened:
+            yield opened
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
+import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
@@ -22,6 +23,7 @@ from .rank import Placed, Ranking
 SIDE = 640
 """Pixels of the longer side of a picture in the sheet."""
 
+_Rectangle = tuple[float, float, float, float]
 _LEAST = 96
 _FONT = 17
 # Told apart by people with any of the common colour deficiencies (Okabe and Ito), the darker ones first.
@@ -47,6 +49,7 @@ class Shown:
     picture: Image
     boxes: tuple[Box, ...]
     bars: tuple[Bar, ...]
+    all_bars: tuple[Bar, ...]
     evidence: tuple[tuple[str, Evidence], ...]
 
 
@@ -68,14 +71,16 @@ class Section:
     @property
     def shown(self) -> Iterator[Shown]:
         for one in self.ranking.placed:
-            boxes = boxes_on(one.sample.edited, one.sample, one.score)
-            yield Shown(one, one.sample.edited, boxes, tuple(bars(one.score)), tuple(evidence(one.score)))
+            score = one.score
+            boxes = boxes_on(one.sample.edited, one.sample, score)
+            every, most = tuple(bars(score)), tuple(main_bars(score))
+            yield Shown(one, one.sample.edited, boxes, most, every, tuple(evidence(score)))
 
     @property
     def colours(self) -> dict[str, str]:
         """A colour for each label, the same in all pictures of the group."""
         boxes = [*self.source_boxes, *(box for one in self.shown for box in one.boxes)]
-        labels = dict.fromkeys(box.label for box in boxes)
+        labels = dict.fromkeys(box.label for box in boxes if box.label)
         return {label: _COLOURS[number % len(_COLOURS)] for number, label in enumerate(labels)}
 
 
@@ -97,6 +102,15 @@ def bars(score: Score, depth: int = 0) -> Iterator[Bar]:
         text = f"{value:.3f}" if value is not None else part.status.replace("_", " ")
         yield Bar(name, depth, text, share, part.reason)
         yield from bars(part, depth + 1)
+
+
+def main_bars(score: Score, depth: int = 0) -> Iterator[Bar]:
+    """The bars worth seeing at once: the outer three levels, and nothing inside of what is 1.0 throughout."""
+    inner = {**score.parts, **score.credits}
+    for bar, part in zip((bar for bar in bars(score, depth) if bar.depth == depth), inner.values(), strict=True):
+        yield bar
+        if depth < 2 and any(one.share != 1 for one in bars(part)):
+            yield from main_bars(part, depth + 1)
 
 
 def evidence(score: Score, name: str = "") -> Iterator[tuple[str, Evidence]]:
@@ -134,27 +148,27 @@ def data_uri(picture: Image, boxes: Sequence[Box] = (), colours: Mapping[str, st
 
 
 def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str]) -> PIL.Image.Image:
-    """The picture, at most `SIDE` pixels long, with boxes and their labels: the unsure ones thin, the sure ones thick.
+    """The picture, at most `SIDE` pixels long, with boxes and their labels: the surer the thicker, thinnest without.
 
     Raises `ImageError` if the pixels cannot be had.
     """
     drawn = _fitted(picture.pil())
     pen = PIL.ImageDraw.Draw(drawn)
     font = PIL.ImageFont.load_default(_FONT)
-    taken: list[tuple[float, float, float, float]] = []
-    for box in sorted(boxes, key=lambda box: -box.area):
-        colour = colours.get(box.label, _COLOURS[0])
-        inside = box.inside(drawn.size)
-        if inside is None:
-            continue
-        x0, y0, x1, y1 = inside
-        width = 3 if box.score >= 0.5 else 1
-        pen.rectangle((x0, y0, x1 - 1, y1 - 1), outline="white", width=width + 2)
-        pen.rectangle((x0 + 1, y0 + 1, max(x1 - 2, x0 + 1), max(y1 - 2, y0 + 1)), outline=colour, width=width)
+    inside = [(box, corners) for box in boxes if (corners := box.inside(drawn.size)) is not None]
+    for box, (x0, y0, x1, y1) in sorted(inside, key=lambda item: bool(item[0].label)):
+        colour, width = (
+            (colours.get(box.label, _COLOURS[0]), 3 if box.score >= 0.5 else 2) if box.label else ("white", 1)
+        )
+        x1, y1 = max(x1 - 1, x0), max(y1 - 1, y0)
+        pen.rectangle((x0 - 1, y0 - 1, x1 + 1, y1 + 1), outline="black" if colour == "white" else "white", width=1)
+        pen.rectangle((x0, y0, x1, y1), outline=colour, width=width)
+    taken: list[_Rectangle] = []
+    for box, corners in sorted(inside, key=lambda item: -item[0].area):
         if text := _label(box):
-            place = _free(pen.textbbox((0, 0), text, font), inside, drawn.size, taken)
+            place = _free(pen.textbbox((0, 0), text, font), corners, drawn.size, taken)
             taken.append(place)
-            pen.rectangle(place, fill=colour)
+            pen.rectangle(place, fill=colours.get(box.label, _COLOURS[0]))
             pen.text((place[0] + 4, place[1] + 1), text, fill="white", font=font)
     return drawn
 
@@ -170,24 +184,23 @@ def _fitted(picture: PIL.Image.Image) -> PIL.Image.Image:
 
 def _label(box: Box) -> str:
     """What is written at a box. The font knows Latin letters; names in other scripts stand in the legend."""
+    if not box.label:
+        return ""
     name = box.label if all(ord(letter) < 0x250 for letter in box.label) else "·"
     name = name if len(name) <= 28 else f"{name[:27]}…"
     return f"{name} {box.score:.2f}" if box.score < 1 else name
 
 
 def _free(
-    text: tuple[float, float, float, float],
-    box: tuple[int, int, int, int],
-    size: tuple[int, int],
-    taken: Sequence[tuple[float, float, float, float]],
-) -> tuple[float, float, float, float]:
-    """Where a label goes: above its box, in it, or below, whichever is free and in the picture; else above all."""
+    text: _Rectangle, box: tuple[int, int, int, int], size: tuple[int, int], taken: Sequence[_Rectangle]
+) -> _Rectangle:
+    """Where a label goes: above its box, in it, below it or further down, wherever it is free; else above, anyway."""
     width, height = text[2] + 8, text[3] + 5
     x = max(0, min(box[0], size[0] - width))
-    places = [(x, y, x + width, y + height) for y in (box[1] - height, box[1], box[3] - height, box[3])]
-    for place in places:
-        apart = (place[0] >= b[2] or place[2] <= b[0] or place[1] >= b[3] or place[3] <= b[1] for b in taken)
-        if place[1] >= 0 and place[3] <= size[1] and all(apart):
-            return place
+    rows = [box[1] - height, box[1], box[3] - height, box[3], *np.arange(box[1] + height, size[1] - height, height)]
+    for y in rows:
+        apart = (x >= b[2] or x + width <= b[0] or y >= b[3] or y + height <= b[1] for b in taken)
+        if y >= 0 and y + height <= size[1] and all(apart):
+            return (x, y, x + width, y + height)
     y = max(0, min(box[1] - height, size[1] - height))
     return (x, y, x + width, y + height)

@@ -53,7 +53,8 @@ class AnswerLog:
 
     def __init__(self, path: str | Path, *, describe: bool = False) -> None:
         self.path = Path(path)
-        self._describe = describe
+        self.describes = describe
+        self._noted: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
         try:
             self._db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
@@ -117,7 +118,7 @@ class AnswerLog:
                         for query, answer in answered
                     ),
                 )
-                if self._describe:
+                if self.describes:
                     self._keep_descriptions([query for query, _ in answered])
             except BaseException:
                 self._db.execute("rollback")
@@ -129,15 +130,26 @@ class AnswerLog:
             "insert or ignore into queries values (?, ?, ?)",
             ((bytes.fromhex(query.digest), query.kind, json.dumps(query.describe())) for query in queries),
         )
-        for query in queries:
-            for image in query.images:
-                self._keep_derivation(image)
 
-    def _keep_derivation(self, image: Image) -> None:
-        while image.origin is not None:
-            parent, operation = image.origin
-            self._db.execute("insert or ignore into derived values (?, ?, ?)", (parent.digest, operation, image.digest))
-            image = parent
+    def note(self, query: Query[Any]) -> None:
+        """Keep what the crops in a query were made of, where the log `describes`.
+
+        For every question asked, be it answered already: crops of two pictures may be equal, and then only one of the
+        two questions reaches an expert, but a replay has to know both crops.
+        """
+        if not self.describes:
+            return
+        with self._lock:
+            for image in query.images:
+                while (origin := image.origin) is not None:
+                    parent, operation = origin
+                    if (parent.digest, operation) in self._noted:
+                        break
+                    self._db.execute(
+                        "insert or ignore into derived values (?, ?, ?)", (parent.digest, operation, image.digest)
+                    )
+                    self._noted.add((parent.digest, operation))
+                    image = parent
 
     def _number(self, expert: str) -> int:
         number = self._numbers.get(expert)

@@ -86,7 +86,8 @@ class Box:
         if across <= 0 or down <= 0:
             return 0.0
         shared = across * down
-        return shared / (self.area + other.area - shared)
+        union = self.area + other.area - shared
+        return shared / union if union > 0 else 0.0
 
     def contains(self, other: Box) -> bool:
         return self.x0 <= other.x0 and self.y0 <= other.y0 and self.x1 >= other.x1 and self.y1 >= other.y1

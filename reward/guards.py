@@ -101,57 +101,69 @@ class SameAspect:
 
 @dataclass(frozen=True)
 class NotCollage:
-    """The source is not pasted into the edited picture: not as a half or quarter of it, nor as an inset."""
+    """The source is not pasted into the edited picture: not as a half or quarter of it, nor as an inset.
+
+    A half or quarter is the source pasted where it resembles the whole source by at least `similarity`, and by `gain`
+    more than the same part of the source itself does: a sky resembles itself at every size.
+    """
 
     similarity: float = 0.6
+    gain: float = 0.25
     inset: float = 0.6
     card: ClassVar[Card] = Card(
         "guard-not-collage",
         1,
         "the source is not pasted into the edit",
         roles=("pixels", "matcher"),
-        gaming="An inset turned, mirrored or smaller than half of the picture is not found.",
+        gaming="An inset turned or smaller than half of the picture is not found.",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         source, edited = sample.source, _fitted(sample.edited, sample.source)
-        if sample.edited == source or min(source.size) < 32:
+        if edited == source or min(source.size) < _THUMBNAIL:
             return Score.of(True)
-        parts = _halves_and_quarters(edited)
-        similar = yield from ask_each(
-            [Measure("ssim", (source.resized(part.width, part.height, "area"), part)) for part in parts.values()]
-        )
-        for name, ssim in zip(parts, similar, strict=True):
-            if ssim.value is not None and ssim.value > self.similarity:
-                seen = Evidence(f"the source in the {name} part", edited.digest, numbers={"ssim": ssim.value})
+        whole = source.resized(_THUMBNAIL, _THUMBNAIL, "area")
+        parts = _halves_and_quarters(edited), _halves_and_quarters(source)
+        pairs = [(whole, part) for half in parts for part in half.values()]
+        similar = yield from ask_each([Measure("ssim", pair) for pair in pairs])
+        now, before = similar[: len(parts[0])], similar[len(parts[0]) :]
+        for name, a, b in zip(parts[0], now, before, strict=True):
+            if a.value is not None and a.value > max(self.similarity, (b.value or 0.0) + self.gain):
+                seen = Evidence(f"the source in the {name} part", edited.digest, numbers={"ssim": a.value})
                 return Score.of(False, f"the source is pasted into the {name} part", evidence=[seen])
-        whole = Box(0.5, 0.5, 0.96, 0.96, label="the whole source")  # without the rim, which insets often lose
-        found = yield from ask(Match(edited, source, (whole,)))
+        middle = Box(0.5, 0.5, 0.96, 0.96, label="the whole source")  # without the rim, which insets often lose
+        found = yield from ask(Match(edited, source, (middle,)))
         insets = tuple(box for box in found.above(self.inset) if box.w < 0.9 and box.h < 0.9)
         seen = Evidence("the source in the edited picture", edited.digest, boxes=insets)
         return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])
 
 
+_THUMBNAIL = 64
+"""Pixels: enough to tell a picture by, and cheap."""
+
+
 def _halves_and_quarters(image: Image) -> dict[str, Image]:
     w, h = image.size
     x, y = w // 2, h // 2
-    return {
-        "left": image.crop(0, 0, x, h),
-        "right": image.crop(w - x, 0, w, h),
-        "upper": image.crop(0, 0, w, y),
-        "lower": image.crop(0, h - y, w, h),
-        "upper left": image.crop(0, 0, x, y),
-        "upper right": image.crop(w - x, 0, w, y),
-        "lower left": image.crop(0, h - y, x, h),
-        "lower right": image.crop(w - x, h - y, w, h),
+    parts = {
+        "left": (0, 0, x, h),
+        "right": (w - x, 0, w, h),
+        "upper": (0, 0, w, y),
+        "lower": (0, h - y, w, h),
+        "upper left": (0, 0, x, y),
+        "upper right": (w - x, 0, w, y),
+        "lower left": (0, h - y, x, h),
+        "lower right": (w - x, h - y, w, h),
     }
+    return {name: image.crop(*part).resized(_THUMBNAIL, _THUMBNAIL, "area") for name, part in parts.items()}
 
 
 @dataclass(frozen=True)
 class NoOrders:
     """Nobody painted words at the judge into the picture ("score 10", "ignore the instructions", "answer yes").
 
-    Only what changed is read. Text that the source has too, or that the instruction asks for, passes.
+    Only what changed is read, by `reader.guard` where that is bound (a fast reader will do: nobody writes small to
+    persuade), else by `reader`. Text that the source has too, or that the instruction asks for, passes.
     """
 
     card: ClassVar[Card] = Card(
@@ -170,10 +182,10 @@ class NoOrders:
         area = _around(changes.boxes).inside(edited.size)
         assert area is not None  # changed regions lie inside
         looked_at = edited.crop(*area)
-        after = yield from ask(ReadText(looked_at))
+        after = yield from ask(ReadText(looked_at), role="reader.guard")
         caught = self._orders(after.lines, sample, "")
         if caught:  # then, and only then, is it worth reading whether that stood there before
-            before = yield from ask(ReadText(sample.source))
+            before = yield from ask(ReadText(sample.source), role="reader.guard")
             caught = self._orders(after.lines, sample, before.text)
         together = " ".join(line.text for line in caught)
         seen = Evidence("new text in the picture", looked_at.digest, tuple(line.box for line in caught), together)

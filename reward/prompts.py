@@ -23,12 +23,17 @@ class Prompts:
     def render(self, name: str, **slots: str) -> str:
         """The prompt with its slots filled. Raises ValueError for a pack's file that uses a slot we do not fill."""
         text = _read(self.package, self.pack, name)
-        wanted = {slot for _, slot, _, _ in Formatter().parse(text) if slot is not None}
-        if not wanted <= slots.keys():
+        try:
+            wanted = {slot for _, slot, _, _ in Formatter().parse(text) if slot is not None}
+            if wanted <= slots.keys():
+                return text.format(**slots)
+        except (KeyError, ValueError) as error:
             raise ValueError(
-                f"prompt {name!r} uses {sorted(wanted - slots.keys())}, but only {sorted(slots)} are filled here"
-            )
-        return text.format(**slots)
+                f"prompt {name!r} is no template ({error}): write {{object}} for a slot, {{{{ and }}}} for braces"
+            ) from None
+        raise ValueError(
+            f"prompt {name!r} uses {sorted(wanted - slots.keys())}, but only {sorted(slots)} are filled here"
+        )
 
     @property
     def digest(self) -> str:

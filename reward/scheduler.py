@@ -322,6 +322,9 @@ class Scheduler:
                 if isinstance(adapted, Abstention):
                     self._arrive(task, slot, adapted)
                 else:
+                    if self._log is not None and self._log.describes:
+                        with self._log_errors():
+                            self._log.note(adapted)
                     self._look(task, slot, adapted, digest, desk)
 
     def _look(self, task: Task, slot: int, query: Query[Any], digest: str, desk: Desk) -> None:

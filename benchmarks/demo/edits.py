@@ -42,7 +42,9 @@ def candidates(scene: Scene) -> dict[str, Pixels]:
 
 def _damaged(good: Pixels, scene: Scene) -> Pixels:
     """The good edit with the background far from the target spoilt."""
-    near = retouch.grown(scene.operation.touched(scene.source), 14)
+    size = (good.shape[1], good.shape[0])
+    target = [retouch.rectangle(box, size) for box in scene.boxes.get(scene.operation.object or "", ())]
+    near = retouch.grown(np.maximum.reduce([scene.operation.touched(scene.source), *target]), 14)
     far = 1 - retouch.softened(near, 3)
     far[near > 0] = 0
     match scene.damage:

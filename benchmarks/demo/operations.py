@@ -14,7 +14,7 @@ and `touched` covers where `good` may differ from the photograph.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from .retouch import Colour, Cover, Offset
 
 
 class Operation(Protocol):
-    """One way to change a photograph, done well and badly."""
+    """One way to change a photograph, done well and badly. object: the annotated object it is about, if any."""
 
+    @property
+    def object(self) -> str | None: ...
     def good(self, photo: Photo) -> Pixels: ...
     def sloppy(self, photo: Photo) -> Pixels: ...
     def wrong_object(self, photo: Photo) -> Pixels: ...
@@ -186,6 +188,7 @@ class AddText:
     centre: tuple[float, float]
     height: float
     over: tuple[float, float]
+    object: ClassVar[None] = None
 
     def good(self, photo: Photo) -> Pixels:
         return self._written(photo.pixels, self.text, self.centre)

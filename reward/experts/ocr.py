@@ -25,10 +25,10 @@ _CANVAS = 1
 _LEAST = 4
 """Pixels: no script is legible in fewer rows or columns."""
 
-_TINY, _SMALL, _WORKING, _LONGEST = 96, 256, 736, 2000
+_TINY, _SMALL, _LONGEST = 96, 256, 2000
 """Pixels. The text detector was trained on pages and street scenes: it misses letters that fill the picture or are only
 a few pixels high. A picture whose short side is below `_TINY` is enlarged to that; from `_TINY` to `_SMALL` it stays as
-it is; from there on its short side becomes `_WORKING`, by at most a factor of two either way and to no more than
+it is; from there on its short side becomes `working`, by at most a factor of two either way and to no more than
 `_LONGEST` on the long side."""
 
 _MARGIN, _MOST_MARGIN = 0.25, 48
@@ -52,6 +52,8 @@ class RapidOcr(Expert):
 
     min_score: lines the recogniser is less sure of, in [0, 1], are dropped; single characters below 0.95 always are.
     threads: of each model (`intra_op`); the second saves a tenth of the time for twice the work, so one is the default.
+    working: short side, in pixels, that larger pictures are brought to; half of it takes a quarter of the time and
+    loses small print.
 
     Lines come top to bottom, then left to right, along the direction most of them are written in; boxes enclose slanted
     lines. Weak on decorative faces and text upside down; spaces between words may be missing. Pictures under 4 pixels
@@ -61,14 +63,17 @@ class RapidOcr(Expert):
     kinds = (ReadText,)
     deadline_s = 900.0
 
-    def __init__(self, min_score: float = 0.5, threads: int = 1) -> None:
+    def __init__(self, min_score: float = 0.5, threads: int = 1, working: int = 736) -> None:
         if not 0 <= min_score <= 1:
             raise ValueError(f"min_score must lie in [0, 1], got {min_score}")
         if threads < 1:
             raise ValueError(f"threads must be at least 1, got {threads}")
+        if not 96 <= working <= _LONGEST:
+            raise ValueError(f"working must lie in [96, {_LONGEST}] pixels, got {working}")
         self.min_score = min_score
         self.threads = threads
-        self.id = f"rapidocr@{_version()} canvas={_CANVAS} min_score={min_score:g}"
+        self.working = working
+        self.id = f"rapidocr@{_version()} canvas={_CANVAS} working={working} min_score={min_score:g}"
         self._read: Any = None
 
     def load(self) -> None:
@@ -102,7 +107,7 @@ class RapidOcr(Expert):
         height, width = pixels.shape[:2]
         if min(width, height) < _LEAST:
             return Reading(())
-        canvas, scale, (left, top) = _canvas(pixels)
+        canvas, scale, (left, top) = _canvas(pixels, self.working)
         found = self._read(np.ascontiguousarray(canvas[:, :, ::-1]))  # it takes BGR
         if getattr(found, "txts", None) is None:
             return Reading(())
@@ -140,11 +145,11 @@ def _model(part: str) -> str:
     return str(path)
 
 
-def _canvas(pixels: Pixels) -> tuple[Pixels, float, tuple[int, int]]:
+def _canvas(pixels: Pixels, working: int) -> tuple[Pixels, float, tuple[int, int]]:
     """The picture at the size the detector likes, in a frame; the scale; where its left upper corner lies."""
     height, width = pixels.shape[:2]
     short, long = min(width, height), max(width, height)
-    scale = max(1.0, _TINY / short) if short < _SMALL else min(max(_WORKING / short, 0.5), 2.0)
+    scale = max(1.0, _TINY / short) if short < _SMALL else min(max(working / short, 0.5), 2.0)
     scale = min(scale, _LONGEST / long)
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     way = cv2.INTER_CUBIC if scale > 1 else cv2.INTER_AREA

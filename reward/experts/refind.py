@@ -71,6 +71,7 @@ def find_again(
 
 class _Level(NamedTuple):
     fields: Floats  # H x W x 4
+    edges: Floats  # H x W, squared gradient
     x: float  # level pixels per picture pixel
     y: float
 
@@ -97,6 +98,7 @@ class _Match(NamedTuple):
     pose: _Pose
     raw: float  # similarity, at most 1
     side: float  # root of the area of the frame it was measured on, pixels
+    kept: float = 1.0
 
 
 class Pyramid:
@@ -124,7 +126,7 @@ class Pyramid:
             image = self.image.astype(np.float32)
             if (w, h) != (self.width, self.height):
                 image = np.asarray(cv2.resize(image, (w, h), interpolation=cv2.INTER_AREA), np.float32)
-            self._levels[k] = _Level(_fields(image), w / self.width, h / self.height)
+            self._levels[k] = _Level(*_structure(image), w / self.width, h / self.height)
         return self._levels[k]
 
     def planes(self, k: int) -> list[Floats]:
@@ -133,22 +135,34 @@ class Pyramid:
             fields = self.level(k).fields
             padded = np.pad(fields, ((_BORDER, _BORDER), (_BORDER, _BORDER), (0, 0)))
             planes = [np.ascontiguousarray(padded[..., c]) for c in range(4)]
-            self._planes[k] = [*planes, np.square(padded).sum(-1)]
+            self._planes[k] = [*planes, _dot(padded, padded)]
         return self._planes[k]
 
     def sample(self, pose: _Pose, w: int, h: int) -> Floats:
         """The fields inside `pose` on a grid of w x h; zeros outside the picture."""
         level = self.level(self.nearest(math.sqrt(w * h / (pose.w * pose.h))))
-        dx, dy = pose.w * level.x / w * (-1 if pose.mirrored else 1), pose.h * level.y / h
-        onto = np.array(
-            [
-                [dx, 0, pose.x * level.x - 0.5 - dx * (w - 1) / 2],
-                [0, dy, pose.y * level.y - 0.5 - dy * (h - 1) / 2],
-            ]
-        )
-        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-        out = np.asarray(cv2.warpAffine(level.fields, onto, (w, h), flags=flags), np.float32)
+        out = _cut(level.fields, level, pose, w, h)
         return out * _MIRROR if pose.mirrored else out
+
+    def sharpness(self, pose: _Pose, weight: Floats) -> float:
+        """Edge energy at the resolution of `weight`, in units of that at a third of it."""
+        h, w = weight.shape
+        ratio = math.sqrt(w * h / (pose.w * pose.h))
+        levels = [self.level(self.nearest(r)) for r in (ratio, ratio / 2**1.5)]
+        fine, coarse = (float(((_cut(v.edges, v, pose, w, h) + 0.5) * weight).sum()) for v in levels)
+        return fine / coarse
+
+
+def _cut(plane: Floats, level: _Level, pose: _Pose, w: int, h: int) -> Floats:
+    dx, dy = pose.w * level.x / w * (-1 if pose.mirrored else 1), pose.h * level.y / h
+    onto = np.array(
+        [
+            [dx, 0, pose.x * level.x - 0.5 - dx * (w - 1) / 2],
+            [0, dy, pose.y * level.y - 0.5 - dy * (h - 1) / 2],
+        ]
+    )
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    return np.asarray(cv2.warpAffine(plane, onto, (w, h), flags=flags), np.float32)
 
 
 class _Frame:
@@ -157,7 +171,11 @@ class _Frame:
     def __init__(self, fields: Floats) -> None:
         self.h, self.w = fields.shape[:2]
         self.fields, self.weight = fields, _weight(self.w, self.h)
-        self.energy = float(np.square(fields).sum(-1).ravel() @ self.weight.ravel())
+        self._cells = _pool(_dot(fields, fields) * self.weight)
+        self.energy = float(self._cells.sum()) * fields.size / 4 / self._cells.size
+        # A cell with a tenth of the mean energy counts little, whatever its agreement.
+        self._least = 0.1 * float(self._cells.mean()) + 1e-9
+        self._most = float((2 * self._cells**2 / (2 * self._cells + self._least)).sum()) + 1e-9
         x = ((np.arange(self.w, dtype=np.float32) + 0.5) / self.w - 0.5)[None, :, None]
         y = ((np.arange(self.h, dtype=np.float32) + 0.5) / self.h - 0.5)[:, None, None]
         across, down = np.gradient(fields, axis=1) * self.w, np.gradient(fields, axis=0) * self.h
@@ -168,17 +186,13 @@ class _Frame:
 
     def similarity(self, seen: Floats) -> float:
         """Dice coefficient of the cells of a grid, averaged by the template's energy in them; 1 for equal fields."""
-        cells = (min(_CELLS, self.w), min(_CELLS, self.h))
-        products = np.dstack([(self.fields * seen).sum(-1), np.square(self.fields).sum(-1), np.square(seen).sum(-1)])
-        pooled = cv2.resize(products * self.weight[..., None], cells, interpolation=cv2.INTER_AREA)
-        both, mine, its = pooled[..., 0], pooled[..., 1], pooled[..., 2]
-        # A cell with a tenth of the mean energy counts little, whatever its agreement.
-        least = 0.1 * float(mine.mean()) + 1e-9
-        return float((2 * both * mine / (mine + its + least)).sum() / (2 * mine * mine / (2 * mine + least)).sum())
+        both, its = _pool(_dot(self.fields, seen) * self.weight), _pool(_dot(seen, seen) * self.weight)
+        dice = 2 * both / (self._cells + its + self._least)
+        return float((dice * self._cells).sum()) / self._most
 
     def step(self, seen: Floats) -> NDArray[np.float64]:
         """Shift right and down, growth of width and height, as parts of the box, that lead towards the template."""
-        gain = float(((self.fields * seen).sum(-1) * self.weight).sum()) / self.energy
+        gain = float((_dot(self.fields, seen) * self.weight).sum()) / (self.energy + 1e-9)
         difference = (seen / max(gain, 0.3) - self.fields).reshape(-1)
         return np.clip(self._inverse @ (self._slopes.T @ difference), -0.12, 0.12)
 
@@ -217,10 +231,23 @@ class Template:
         for m in middle:
             if all(m.pose.mirrored != d.pose.mirrored or m.pose.overlap(d.pose)[0] < 0.6 for d in distinct):
                 distinct.append(m)
-        out = [self._align(edited, m.pose, _FINE, steps=6) for m in distinct[:10]]
-        # The object where it was: exactly there, and a little off (cropped or resized pictures).
-        out.append(max((self._align(edited, home, _FINE, steps=0), self._align(edited, self._align(edited,home,_MIDDLE,steps=5).pose, _FINE, steps=6)), key=lambda m: m.raw))
-        return sorted(out, key=lambda m: -m.raw)
+        fine = [self._align(edited, m.pose, _FINE, steps=6) for m in distinct[:10]]
+        near = self._align(edited, home, _MIDDLE, steps=5)
+        fine += [self._align(edited, home, _FINE, steps=0), self._align(edited, near.pose, _FINE, steps=6)]
+        return [self._sharp(edited, m) for m in fine]
+
+    def _sharp(self, picture: Pyramid, match: _Match) -> _Match:
+        """The match, less where there is only a blur of the object: agreement of what is left proves little."""
+        frame = self._fit(match.pose, picture, _FINE)
+        kept = picture.sharpness(match.pose, frame.weight) / self._base_sharp(frame)
+        return match._replace(kept=kept)
+
+    def _base_sharp(self, frame: _Frame) -> float:
+        return self.base.sharpness(self._home, frame.weight)
+
+    def _fit(self, pose: _Pose, picture: Pyramid, side: int) -> _Frame:
+        home = self._nominal(picture)
+        return self._frame(math.sqrt(pose.w * pose.h / (home.w * home.h)), side)
 
     def _nominal(self, edited: Pyramid) -> _Pose:
         """The box itself in an edited picture that was at most resized."""
@@ -301,7 +328,7 @@ class Template:
         """The weighted template to correlate with, the weight itself, and the template's energy."""
         if (w, h, mirrored) not in self._kernels:
             fields, weight = self.base.sample(self._home, w, h), _weight(w, h)
-            energy = float(np.square(fields).sum(-1).ravel() @ weight.ravel())
+            energy = float((_dot(fields, fields) * weight).sum())
             if mirrored:
                 fields = fields[:, ::-1] * _MIRROR
             kernels = [np.ascontiguousarray(fields[..., c] * weight) for c in range(4)]
@@ -309,18 +336,19 @@ class Template:
         return self._kernels[w, h, mirrored]
 
 
-def _fields(image: Floats) -> Floats:
-    """Luminance gradient and double-angle colour gradient, over the edge strength around; float32 H x W x 4."""
+def _structure(image: Floats) -> tuple[Floats, Floats]:
+    """The fields (luminance gradient, double-angle colour gradient, over the edge strength around), and the edges."""
     smooth = cv2.GaussianBlur(image, (0, 0), 0.7)
     across = cv2.Scharr(smooth, cv2.CV_32F, 1, 0, scale=1 / 32, borderType=cv2.BORDER_REPLICATE)
     down = cv2.Scharr(smooth, cv2.CV_32F, 0, 1, scale=1 / 32, borderType=cv2.BORDER_REPLICATE)
     luminance, mean = np.array([[0.299, 0.587, 0.114]], np.float32), np.full((1, 3), 1 / 3, np.float32)
     xx, yy = cv2.transform(across * across, mean), cv2.transform(down * down, mean)
     xy = cv2.transform(across * down, mean)
-    around = np.sqrt(cv2.GaussianBlur(xx + yy, (0, 0), 4.0) + _NOISE**2)
+    edges = xx + yy
+    around = np.sqrt(cv2.GaussianBlur(edges, (0, 0), 4.0) + _NOISE**2)
     cosine, sine = xx - yy, 2 * xy
     strength = np.sqrt(np.sqrt(cosine * cosine + sine * sine) + 1e-6)
-    return np.dstack(
+    fields = np.dstack(
         [
             cv2.transform(across, luminance) / around,
             cv2.transform(down, luminance) / around,
@@ -328,6 +356,18 @@ def _fields(image: Floats) -> Floats:
             sine / (strength * around),
         ]
     )
+    return fields, edges
+
+
+def _dot(one: Floats, two: Floats) -> Floats:
+    """Scalar product of the four fields at every pixel."""
+    return np.asarray(cv2.transform(one * two, np.ones((1, 4), np.float32)), np.float32)
+
+
+def _pool(plane: Floats) -> Floats:
+    """Means over a grid of `_CELLS` each way, or over single pixels where there are fewer."""
+    h, w = plane.shape
+    return np.asarray(cv2.resize(plane, (min(_CELLS, w), min(_CELLS, h)), interpolation=cv2.INTER_AREA), np.float32)
 
 
 def _weight(w: int, h: int) -> Floats:

@@ -72,7 +72,7 @@ class Scene(Expert):
                 return Failure(f"crashed on {phrase}")
             case Detect(image, (phrase,)):
                 boxes = (self.source if _root(image) == SOURCE else self.edited).get(phrase, ())
-                return Detections(tuple(Box(*box).labelled(phrase) for box in boxes), floor=0.05)
+                return Detections(tuple(Box(cx, cy, w, h, p, phrase) for cx, cy, w, h, p in boxes), floor=0.05)
             case Judge(slots=slots):
                 return Reply(self.judge[dict(slots)["object"]]) if isinstance(self.judge, dict) else self.judge
             case _:

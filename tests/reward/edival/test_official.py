@@ -6,7 +6,7 @@ import pytest
 from editcritic.reward.edival.following import InstructionFollowing
 from editcritic.reward.engine import Engine
 from editcritic.reward.image import Image
-from editcritic.reward.query import Detect, Failure, Judge, Reply
+from editcritic.reward.query import Detect, Failure, Judge, ReadText, Reply
 from editcritic.reward.sample import EditSample, Task
 
 BOX = (0.5, 0.5, 0.2, 0.2, 0.9)
@@ -107,13 +107,25 @@ def test_one_inside_the_other_is_nowhere(follow, scene) -> None:
     assert follow(task, scene(source=out, edited=out, judge=names), protocol="official").value == 1
 
 
-def test_one_pixel_is_margin_enough(follow, scene) -> None:
+def test_centres_are_compared_in_whole_pixels(follow, scene) -> None:
     task = Task("position_change", object="cup", position="left", reference="dog")
 
-    def verdict(pixels: float) -> float | None:
-        place = {"cup": [(0.5 - pixels / 512, 0.3, 0.1, 0.1, 0.9)], "dog": [(0.5, 0.7, 0.1, 0.1, 0.9)]}
+    def verdict(cup: float, dog: float) -> float | None:
+        place = {"cup": [(cup / 512, 0.3, 0.1, 0.1, 0.9)], "dog": [(dog / 512, 0.7, 0.1, 0.1, 0.9)]}
         score = follow(task, scene(source=place, edited=place, judge={"cup": "cup", "dog": "dog"}), protocol="official")
         return score.value
 
-    assert verdict(1) == 1
-    assert verdict(0) == 0
+    assert verdict(255, 256) == 1
+    assert verdict(255.9, 256.1) == 1
+    assert verdict(256.1, 256.9) == 0
+    assert verdict(256, 256) == 0
+
+
+def test_changed_text_is_read_where_the_object_was_before(follow, scene) -> None:
+    seen = scene(source={"sign": [(0.25, 0.25, 0.25, 0.25, 0.9)]}, edited={"sign": [BOX]}, text="It says OPEN.")
+    score = follow(Task("text_change", text="open", object="sign"), seen, protocol="official")
+    assert score.value == 1
+    (reading,) = [query for query in seen.asked if isinstance(query, ReadText)]
+    assert reading.image.origin is not None
+    assert reading.image.origin[1] == '["crop", 64, 64, 192, 192]'
+    assert "cropped where the object was in the source image" in rules(score)

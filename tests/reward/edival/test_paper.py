@@ -75,6 +75,7 @@ def test_add_looks_for_the_reference_in_the_edited_image(follow, scene) -> None:
     hat = {"hat": [at(0.5, 0.2)]}
     assert follow(task, scene(source={"dog": [DOG]}, edited=hat)).value == 0
     assert follow(task, scene(edited={**hat, "dog": [DOG]})).value == 1
+    assert follow(task, scene(source=hat, edited={**hat, "dog": [DOG]})).value == 0
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_remove_wants_it_present_before(follow, scene) -> None:
     assert follow(task, scene(source={"dog": [DOG]})).value == 1
     never = follow(task, scene())
     assert never.value == 0
-    assert never.reason == "dog not found in the source image (0.00 <= 0.35)".replace("0.35", "0.3")
+    assert never.reason == "dog not found in the source image (0.00 <= 0.3)"
 
 
 def test_replace_wants_any_old_and_new_box_to_overlap(follow, scene) -> None:

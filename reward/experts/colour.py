@@ -1,0 +1,291 @@
+"""ColourJudge: tells by its pixels whether an object has a colour. Nothing to download, a few milliseconds a question.
+
+Pixels are named in OKLab (Ottosson 2020), where shade moves a colour along a straight line to black: the quotients a/L
+and b/L stay. So what is darker than the asked colour, with the same quotients, is that colour in shade, whatever it
+would be called by itself (shaded white is gray, shaded orange brown).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ..expert import Expert
+from ..image import Pixels
+from ..query import Abstention, Judge, Outcome, Query, Reply
+from ..sample import EditSample
+
+Floats = NDArray[np.float64]
+
+_ANCHORS = {
+    "red": "e50000 ff2a3c a81212 840000 c8474b be0a3c 5c060a d85a50",
+    "blue": "0a32e0 2868c0 5090d8 98c8fa c4e8ff 10104c 3a6a90 00b4dc 6a88a8 4630c0 0060ff 0a3a66 80d8e8",
+    "green": "12a018 005a14 16340e 6aa040 98c83a 90f090 3ee060 5c7a3c 20a878 3e5010 b4e0a8 90b000 62f020 0c4a30",
+    "yellow": "ffe600 fdff3c ffff90 d8b818 c8bc10 f0d860 ffc814",
+    "black": "000000 1a1a1a 262422 101420 282828",
+    "white": "ffffff f0f0f0 e6e6e6 faf2e0 e8eef8",
+    "brown": "653700 964b14 a87840 c8a470 38200c 7a5c30 6e4434 8a6a50 b06a38",
+    "gray": "484848 707070 949494 b4b4b4 c8c8c8 6e7a84 a09890 8c9ca4",
+    "orange": "ff7a00 ff9f4a c65a08 ffb050 ee5a14 d8863c",
+    "purple": "7e1e9c a838f0 b98af0 d8c0fa 3a0a44 7a5480 9a3a96 5a1a96 c890d8 4c2450",
+    "pink": "ff1493 ff69b4 ffb8c8 e0608a d68c9a ff8c94 f6c4d2 c82a78 f48cdc",
+}
+"""What is called by each of the paper's eleven basic colours (appendix O.2), dark, light, pale and strong, in sRGB.
+A pixel has the name of the nearest one. They agree with 431 of the 447 colours of the XKCD survey that people called
+by one basic colour and a modifier."""
+
+COLOURS = tuple(_ANCHORS)
+"""The colours it knows."""
+
+_SYNONYMS = {
+    "grey": "gray",
+    "charcoal": "gray",
+    "violet": "purple",
+    "lavender": "purple",
+    "lilac": "purple",
+    "navy": "blue",
+    "azure": "blue",
+    "cobalt": "blue",
+    "sapphire": "blue",
+    "crimson": "red",
+    "scarlet": "red",
+    "emerald": "green",
+    "olive": "green",
+    "chocolate": "brown",
+    "ivory": "white",
+    "ebony": "black",
+}
+_MODIFIERS = frozenset(
+    "a an very light lighter dark darker bright brighter deep pale pastel vivid neon hot soft medium strong rich dusty "
+    "faded matte matt glossy shiny solid plain pure sky royal baby midnight electric forest lime mint grass sea moss "
+    "cherry ruby wine blood brick fire lemon golden mustard canary jet pitch snow rose bubblegum coffee color colour "
+    "colored coloured".split()
+)
+"""Words that may stand beside a colour without making it another. Shade and finish are not judged: light blue is
+blue."""
+
+_LEAST = 4
+"""Pixels a side, below which a crop shows rather its surroundings."""
+
+_SIDE = 48
+"""Pixels: the longer side pictures are reduced to; noise and JPEG blocks average out, and it is fast."""
+
+_LIGHTNESS = 0.6
+"""How much a difference in lightness counts beside one in hue or chroma: shading changes it most."""
+
+_BLUR = 0.03
+"""OKLab distance over which one name passes into the next; people's own names differ about as much."""
+
+_SPREAD = 0.81
+"""Objects fill the middle of their boxes: pixels weigh exp(-r^2 / this), with r = 1 where the sides are nearest."""
+
+_RIM = (1.0, 1.5)
+"""From which r^2 to which a pixel begins to count as a sample of the background: the corners of the box."""
+
+_ALIKE = (0.03, 0.25)
+"""A pixel is background-like from a 3 % share of the rim that looks like it, and fully at 25 %."""
+
+_TRUST, _FULL = 0.85, (0.5, 0.9)
+"""Background-like pixels lose up to 85 % of their weight; less if they are half of the picture, and nothing at 90 %:
+then the object fills its box, corners included."""
+
+_SHADE = (0.4, 0.6)
+"""Lightness relative to the lit surface at which shade ends: below the lower, it is another surface. 0.6 is shade of a
+fifth of the light."""
+
+_SAME = 0.04
+"""Difference in (a/L, b/L) at which a pixel's colour cannot be one surface in other light any more (Gaussian)."""
+
+_CHANGED = (0.05, 0.12)
+"""OKLab distance between before and after at which a pixel begins to, and surely does, belong to the edit: JPEG and
+an editor's re-encoding stay below."""
+
+_MAIN, _STEEP = 0.35, 12.0
+"""The colour must have this share, and the largest of all; the probability of yes is a logistic of the margin, so steep
+that 10 % of the object make the difference between 0.5 and 0.77."""
+
+
+class ColourJudge(Expert):
+    """Answers `edival/color` and `edival/color_pair`: is the object in this crop of that colour?
+
+    The first shows the crop of an object after an edit; the second that from before it, then that from after it, and
+    what has not changed at the corners is then surely background. Abstains on other topics, on colours that are none
+    of the eleven (`COLOURS`; synonyms and shades of them are understood), on crops below 4 pixels, and on whole
+    pictures, in which it cannot tell the object from the rest.
+
+    The probability of yes is 0.5 where the asked colour covers as much of the object as any other (and at least 35 %),
+    and grows with its share. Objects of two colours are neither below that. It sees no difference between an object
+    and its surroundings of the same colour, nor between paint and coloured light.
+    """
+
+    kinds = (Judge,)
+    id = "colour-judge@1 oklab 48px"
+
+    def adapt(self, query: Query[object], sample: EditSample | None) -> Query[object] | Abstention:
+        """Refuses colour questions about the whole of one of the sample's pictures."""
+        if sample is not None and isinstance(query, Judge) and query.topic in _TOPICS:
+            whole = {image.digest for turn in sample.turns for image in (*turn.sources, turn.edited)}
+            if any(image.digest in whole for image in query.images):
+                name = dict(query.slots).get("object", "object")
+                return Abstention(f"a colour judge cannot tell the {name} from the rest of a whole picture: ask of a crop")
+        return query
+
+    def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
+        return [_answer(query) for query in queries]
+
+
+_TOPICS = {"edival/color": 1, "edival/color_pair": 2}
+"""Topic -> pictures shown."""
+
+
+def basic_colour(words: str) -> str | None:
+    """The basic colour that `words` name ("dark Grey" is gray); None for none, several, or words it does not know."""
+    known = words.casefold().replace("-", " ").replace(".", " ").split()
+    colours = {_SYNONYMS.get(word, word) for word in known if word not in _MODIFIERS}
+    if len(colours) == 2 and known[-1] in COLOURS:  # "navy blue", "olive green", but not "olive brown"
+        colours -= {known[-1]} if _SYNONYMS.get(known[0]) == known[-1] else set()
+    return colours.pop() if len(colours) == 1 and colours <= set(COLOURS) else None
+
+
+def probability(edited: Pixels, colour: str, source: Pixels | None = None) -> float:
+    """That the object in the middle of a crop has a basic colour, in [0, 1].
+
+    edited, source: H x W x 3 uint8 RGB, the crop after and before the edit; a source of quite another shape is ignored.
+    Raises KeyError for a colour it does not know.
+    """
+    asked = dict(zip(COLOURS, range(len(COLOURS)), strict=True))[colour]
+    share, shaded = _shares(edited, source)
+    mine = share[asked] + shaded[asked].sum()
+    # Rivals count with their shaded parts too, but no pixel twice.
+    left = share - shaded[asked]
+    rivals = np.delete(left + np.minimum(shaded, left).sum(1) - np.minimum(shaded, left)[:, asked], asked)
+    margin = float(mine - max(_MAIN, rivals.max()))
+    return float(1 / (1 + np.exp(-_STEEP * margin)))
+
+
+def _answer(query: Judge) -> Outcome:
+    slots = dict(query.slots)
+    name, value = slots.get("object", "object"), slots.get("value", "")
+    if query.topic not in _TOPICS:
+        return Abstention(f"a colour judge cannot tell {query.topic or 'anything but colours'}: bind another judge")
+    colour = basic_colour(value)
+    if colour is None:
+        return Abstention(f"a colour judge cannot tell {value!r}: it knows {', '.join(COLOURS)}, and shades of one")
+    if len(query.images) != _TOPICS[query.topic]:
+        return Abstention(
+            f"a colour judge cannot tell the {name} in {len(query.images)} pictures: "
+            f"{query.topic} shows {_TOPICS[query.topic]}"
+        )
+    *before, edited = query.images
+    if min(edited.size) < _LEAST:
+        return Abstention(
+            f"a colour judge cannot tell the colour of the {name} in {edited.width} x {edited.height} pixels"
+        )
+    yes = probability(edited.pixels, colour, before[0].pixels if before else None)
+    return Reply("yes" if yes >= 0.5 else "no", {"yes": yes, "no": 1 - yes})
+
+
+class _Shares(NamedTuple):
+    own: Floats  # share of the object that has each name by itself
+    shaded: Floats  # [i, j]: of what is named j, how much is the surface named i in shade
+
+
+def _shares(edited: Pixels, source: Pixels | None) -> _Shares:
+    height, width = edited.shape[:2]
+    scale = min(1.0, _SIDE / max(height, width))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    lab = _oklab(edited, size)
+    changed = np.zeros(len(lab))
+    if source is not None and 0.8 < (source.shape[1] / source.shape[0]) / (width / height) < 1.25:
+        changed = _ramp(np.linalg.norm(lab - _oklab(source, size), axis=1), *_CHANGED)
+    weight = _weights(lab, size, changed)
+    named = _named(lab)
+    own = weight @ named
+    # The mean lightness and (a/L, b/L) of what has each name, and how well each pixel fits to it as a shaded part.
+    part = weight[:, None] * named / np.maximum(own, 1e-9)
+    lightness = np.maximum(lab[:, 0], 0.05)
+    quotients = lab[:, 1:] / lightness[:, None]
+    darker = lightness[:, None] / np.maximum(part.T @ lightness, 0.05)
+    away = np.square(quotients[:, None] - part.T @ quotients).sum(-1)
+    fits = np.exp(-away / (2 * _SAME**2)) * _ramp(darker, *_SHADE) * (1 - _ramp(darker, 0.97, 1.05))
+    shaded = (weight[:, None] * fits).T @ named
+    np.fill_diagonal(shaded, 0.0)
+    shaded[COLOURS.index("black")] = 0.0  # nothing is black in shade
+    # Shade speaks for a colour no louder than its lit part.
+    shaded *= np.minimum(1.0, own / np.maximum(shaded.sum(1), 1e-9))[:, None]
+    return _Shares(own, shaded)
+
+
+def _weights(lab: Floats, size: tuple[int, int], changed: Floats) -> Floats:
+    """How surely each pixel belongs to the object; the sum is 1."""
+    x, y = ((np.arange(n) + 0.5) / n * 2 - 1 for n in size)
+    radius = (x[None, :] ** 2 + y[:, None] ** 2).ravel()
+    central = np.exp(-radius / _SPREAD)
+    rim = _ramp(radius, *_RIM) * (1 - changed)
+    sample = np.flatnonzero(rim > 0.05)
+    sample = sample[:: max(1, len(sample) // 200)]  # enough to know the background by
+    if not len(sample):
+        return central / central.sum()
+    alike = np.exp(-_distances(lab, lab[sample]) / (2 * _BLUR**2)) @ (rim[sample] / rim[sample].sum())
+    background = _ramp(alike, *_ALIKE) * (1 - changed)
+    covered = float(central @ background / central.sum())
+    weight = central * (1 - _TRUST * float(1 - _ramp(np.array(covered), *_FULL)) * background)
+    return weight / weight.sum()
+
+
+def _named(lab: Floats) -> Floats:
+    """n x 11: to what degree each pixel has each name; rows sum to 1."""
+    nearest = np.minimum.reduceat(_distances(lab, _PLACES), _STARTS, axis=1)
+    degrees = np.exp(-(nearest - nearest.min(1, keepdims=True)) / (2 * _BLUR**2))
+    return np.asarray(degrees / degrees.sum(1, keepdims=True))
+
+
+def _distances(one: Floats, other: Floats) -> Floats:
+    """n x m squared OKLab distances, lightness counting less."""
+    scale = np.array([_LIGHTNESS, 1.0, 1.0])
+    one, other = one * scale, other * scale
+    squares = np.square(one).sum(1)[:, None] + np.square(other).sum(1) - 2 * (one @ other.T)
+    return np.maximum(squares, 0.0)  # rounding
+
+
+def _oklab(pixels: Pixels, size: tuple[int, int]) -> Floats:
+    """n x 3 lightness, a, b (black 0, white 1) of the picture brought to `size`."""
+    if (pixels.shape[1], pixels.shape[0]) != size:
+        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    linear = _LINEAR[pixels.reshape(-1, 3)]
+    return np.cbrt(linear @ _TO_CONES.T) @ _TO_LAB.T
+
+
+def _ramp(value: Floats, low: float, high: float) -> Floats:
+    """0 below `low`, 1 above `high`, smooth between."""
+    t = np.clip((value - low) / (high - low), 0.0, 1.0)
+    return np.asarray(t * t * (3 - 2 * t))
+
+
+_steps = np.arange(256) / 255
+_LINEAR = np.where(_steps <= 0.04045, _steps / 12.92, ((_steps + 0.055) / 1.055) ** 2.4)
+"""sRGB to linear light (IEC 61966-2-1)."""
+
+_TO_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+_rgb = np.array([[list(bytes.fromhex(code)) for code in " ".join(_ANCHORS.values()).split()]], np.uint8)
+_PLACES = _oklab(_rgb, (_rgb.shape[1], 1))
+_counts = [len(codes.split()) for codes in _ANCHORS.values()]
+_STARTS = np.cumsum([0, *_counts[:-1]])

@@ -1,0 +1,92 @@
+"""The command line as a user meets it: real commands on real files."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+from typer.testing import CliRunner, Result
+
+from editcritic.benchmarks.cli import app
+from editcritic.benchmarks.demo.photographs import PHOTOS
+
+SIDE = 128
+
+# Two guards that look at pixels alone: a reward that takes milliseconds and understands any instruction.
+CHEAP = """
+[reward]
+use = "weighted-mean"
+parts.changed.use = "guard-changed"
+parts.not_blank.use = "guard-not-blank"
+"""
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def editcritic() -> Command:
+    """Runs a command. Whatever it is given, it ends by exiting, never with a traceback."""
+
+    def run(*arguments: object) -> Result:
+        result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(argument) for argument in arguments])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert "Traceback" not in result.stdout + result.stderr
+        return result
+
+    return run
+
+
+def photograph() -> PIL.Image.Image:
+    """The astronaut, small."""
+    return PIL.Image.fromarray(PHOTOS["astronaut"].pixels).resize((SIDE, SIDE))
+
+
+def patched(share: float) -> PIL.Image.Image:
+    """The photograph with a green square of this share of its side."""
+    pixels = np.array(photograph())
+    pixels[: int(share * SIDE), : int(share * SIDE)] = (20, 180, 40)
+    return PIL.Image.fromarray(pixels)
+
+
+class Folder:
+    """A folder with `source.png`, three edits of it, and sample files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cheap = path / "cheap.toml"
+        self.cheap.write_text(CHEAP, encoding="utf-8")
+        photograph().save(path / "source.png")
+        photograph().save(path / "copy.png")
+        patched(0.4).save(path / "patched.png")
+        PIL.Image.new("RGB", (SIDE, SIDE), (9, 9, 9)).save(path / "blank.png")
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def row(self, **fields: object) -> dict[str, object]:
+        """A line of a sample file."""
+        return {"instruction": "Remove helmet", "source": "source.png", "edited": "patched.png", **fields}
+
+    def samples(self, *rows: dict[str, object] | str, name: str = "samples.jsonl") -> Path:
+        path = self.path / name
+        lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def three(folder: Folder) -> Path:
+    """A sample file: a copy, a patched and a blank edit of one source."""
+    return folder.samples(*(folder.row(id=name, edited=f"{name}.png") for name in ("copy", "patched", "blank")))
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, object]]:
+    with path.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)

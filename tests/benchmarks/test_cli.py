@@ -1,0 +1,483 @@
+import io
+import json
+import os
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from editcritic.reward import Score, Scores
+
+from .conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
+
+# -- rewards ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_installed_reward_is_listed(editcritic: Command) -> None:
+    listed = editcritic("rewards")
+    assert listed.exit_code == 0
+    for name in entry_points(group="editcritic.rewards").names:
+        assert name in listed.stdout
+
+
+def test_the_list_says_what_needs_no_download_and_what_needs_parts(editcritic: Command) -> None:
+    rewards = {one["name"]: one for one in json.loads(editcritic("rewards", "--json").stdout)}
+    assert rewards["edival-if"]["no_download"]
+    assert not rewards["edival-if"]["needs_parts"]
+    assert rewards["edival-vq"]["unserved_roles"] == ["preference"]
+    assert rewards["gate"]["needs_parts"]
+    assert rewards["gate"]["card"] is None
+    assert rewards["gate"]["summary"].startswith("The reward where the guard says 1")
+
+
+def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command) -> None:
+    shown = editcritic("rewards", "edival-if")
+    assert shown.exit_code == 0
+    for text in ["edival-if@1", "0 to 1", "paper, official", "EdiVal-Agent", "gaming", 'protocol = "paper"']:
+        assert text in shown.stdout
+    assert json.loads(editcritic("rewards", "edival-if", "--json").stdout)["card"]["protocols"] == ["paper", "official"]
+
+
+def test_a_composition_is_shown_with_the_parts_it_needs(editcritic: Command) -> None:
+    assert 'guard = "required"' in editcritic("rewards", "gate").stdout
+
+
+def test_an_unknown_reward_gets_the_nearest_names(editcritic: Command) -> None:
+    for result in (editcritic("rewards", "edvial-if"), editcritic("rewards", "edvial-if", "--json")):
+        assert result.exit_code == 2
+        assert "did you mean edival-if" in result.stderr
+    assert "did you mean edival-if" in json.loads(result.stdout)["error"]
+
+
+def test_rewards_of_other_distributions_are_listed_and_broken_ones_named(
+    editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[editcritic.rewards]\ntheirs = theirs:Theirs\nlost = theirs_lost:Lost\n")
+    (tmp_path / "theirs.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from editcritic.reward import Card, Score\n"
+        "@dataclass(frozen=True)\n"
+        "class Theirs:\n"
+        "    card: ClassVar = Card('theirs', 1, 'it is theirs', roles=('judge', 'oracle'))\n"
+        "    def __call__(self, sample):\n"
+        "        return Score.of(1.0)\n"
+        "        yield\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    result = editcritic("rewards", "--json")
+    assert result.exit_code == 1
+    rewards = {one["name"]: one for one in json.loads(result.stdout)}
+    assert rewards["theirs"]["summary"] == "it is theirs"
+    assert rewards["theirs"]["unserved_roles"] == ["oracle"]
+    assert "theirs_lost" in rewards["lost"]["problem"]
+    assert "nobody for oracle" in editcritic("rewards").stdout
+
+
+# -- score ------------------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_written_as_the_library_writes_them_and_summed_up(
+    editcritic: Command, folder: Folder, three: Path
+) -> None:
+    out = folder / "scores.jsonl"
+    result = editcritic("score", three, "--reward", folder.cheap, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    rows = list(read_jsonl(out))
+    assert [(row["id"], row["value"]) for row in rows] == [("copy", 0.5), ("patched", 1.0), ("blank", 0.5)]
+    scores = Scores(tuple(Score.from_json(row) for row in rows), tuple(str(row["id"]) for row in rows))
+    assert scores.to_jsonl() == out.read_text(encoding="utf-8")
+    assert "3 scored" in result.stdout
+    assert "0.6667" in result.stdout
+
+
+def test_without_a_file_scores_are_printed(editcritic: Command, folder: Folder, three: Path) -> None:
+    lines = editcritic("score", three, "--reward", folder.cheap).stdout.splitlines()
+    assert lines[1].split() == ["patched", "1.0000"]
+    rows = editcritic("score", three, "--reward", folder.cheap, "-o", "-").stdout.splitlines()
+    assert [json.loads(row)["id"] for row in rows] == ["copy", "patched", "blank"]
+
+
+def test_json_is_one_document(editcritic: Command, folder: Folder, three: Path) -> None:
+    document = json.loads(editcritic("score", three, "--reward", folder.cheap, "--json", "--profile").stdout)
+    assert document["exit_code"] == 0
+    assert document["summary"]["counts"] == {"scored": 3, "not_applicable": 0, "abstained": 0, "failed": 0}
+    assert document["summary"]["quantiles"]["highest"] == 1.0
+    assert [row["id"] for row in document["scores"]] == ["copy", "patched", "blank"]
+    assert document["profile"]["asked"] >= document["profile"]["unique"] > 0
+    assert document["reward"]["reward"]["use"].endswith(":WeightedMean")
+
+
+def test_a_profile_says_what_was_asked_and_what_experts_took(editcritic: Command, folder: Folder, three: Path) -> None:
+    shown = editcritic("score", three, "--reward", folder.cheap, "--profile").stdout
+    assert "unique" in shown
+    assert "pixel-features" in shown
+    assert "queries in" in shown
+
+
+def test_a_folder_may_hold_a_sample_file_or_pairs(editcritic: Command, folder: Folder, three: Path) -> None:
+    assert "3 scored" in editcritic("score", folder.path, "--reward", folder.cheap).stdout
+    pairs = folder / "pairs"
+    pairs.mkdir()
+    for name in ("a", "b_2"):
+        photograph().save(pairs / f"{name}_source.png")
+        patched(0.3).save(pairs / f"{name}_edited.jpg")
+    (pairs / "a.txt").write_text("Remove helmet\n", encoding="utf-8")
+    photograph().save(pairs / "alone_source.png")
+    result = editcritic("score", pairs, "--reward", folder.cheap, "--json")
+    assert result.exit_code == 2
+    assert [row["id"] for row in json.loads(result.stdout)["scores"]] == ["a"]
+    assert "no instruction: write it into b_2.txt" in result.stderr
+    assert "no alone_edited.png beside alone_source.png" in result.stderr
+    (pairs / "alone_source.png").unlink()
+    result = editcritic("score", pairs, "--reward", folder.cheap, "--instruction", "Remove patch", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert [row["id"] for row in json.loads(result.stdout)["scores"]] == ["a", "b_2"]
+
+
+def test_a_cache_answers_instead_of_the_experts(editcritic: Command, folder: Folder, three: Path) -> None:
+    run = ["score", three, "--reward", folder.cheap, "--cache", folder / "cache.db", "--json", "--profile"]
+    first, second = (json.loads(editcritic(*run).stdout) for _ in range(2))
+    assert first["scores"] == second["scores"]
+    assert first["profile"]["unique"] > 0
+    assert second["profile"]["unique"] == 0
+    assert second["profile"]["experts"] == {}
+
+
+# -- wrong input: named, and the rest is done --------------------------------------------------------------------------
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A PNG that claims a size and holds next to nothing."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 99)) + chunk(b"IEND", b"")
+    )
+
+
+def truncated() -> bytes:
+    encoded = io.BytesIO()
+    photograph().save(encoded, "PNG")
+    return encoded.getvalue()[:4000]
+
+
+BAD_PICTURES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "truncated": (truncated, "bad.png is damaged"),
+    "empty": (lambda: b"", "bad.png is empty (zero bytes)"),
+    "bomb": (lambda: png_of(60_000, 60_000), "150,000,000"),
+    "large": (lambda: png_of(13_000, 12_000), "13,000 x 12,000 pixels"),
+    "text": (lambda: b"no picture at all", "is not an image"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_PICTURES)
+def test_a_picture_that_cannot_be_read_is_named_and_the_others_scored(
+    kind: str, editcritic: Command, folder: Folder
+) -> None:
+    make, says = BAD_PICTURES[kind]
+    (folder / "bad.png").write_bytes(make())
+    samples = folder.samples(folder.row(id="first"), folder.row(id="bad", edited="bad.png"), folder.row(id="last"))
+    result = editcritic("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
+    assert result.exit_code == 2
+    assert f"{samples}:2: " in result.stderr
+    assert says in result.stderr
+    assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["first", "last"]
+
+
+BAD_LINES = {
+    '{"id": "x", "instr': "not JSON",
+    '["a list"]': "valid dictionary",
+    '{"id": "x", "instruction": "Remove helmet", "source": "source.png"}': "edited: Field required",
+    '{"id": "x", "instruction": "Remove helmet", "edited": "patched.png"}': "either `source` or `sources`",
+    '{"id": "x", "instruction": "Remove helmet", "source": "gone.png", "edited": "patched.png"}': "gone.png: No such file",
+    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [[NaN, 1, 9, 9]]}}': "NaN",
+    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [[1, 1, 9, 999]]}}': "outside",
+    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [[9, 9, 1, 1]]}}': "is empty",
+    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [1, 1, 9, 9]}}': "boxes.cup",
+    '{"id": "ok", "instruction": "x", "source": "source.png", "edited": "patched.png"}': "'ok' is that of",
+    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "task": {"type": "dance"}}': "task.type",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_bad_line_is_named_and_the_others_scored(line: str, editcritic: Command, folder: Folder) -> None:
+    samples = folder.samples("", folder.row(id="ok"), line, folder.row(id="last"))
+    result = editcritic("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
+    assert result.exit_code == 2
+    assert f"{samples}:3: " in result.stderr
+    assert BAD_LINES[line] in result.stderr
+    assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["ok", "last"]
+
+
+def test_problems_stand_in_the_document(editcritic: Command, folder: Folder) -> None:
+    samples = folder.samples(folder.row(id="ok"), "{")
+    document = json.loads(editcritic("score", samples, "--reward", folder.cheap, "--json").stdout)
+    assert document["exit_code"] == 2
+    assert len(document["problems"]) == 1
+    assert document["problems"][0].startswith(f"{samples}:2: not JSON")
+
+
+@pytest.mark.parametrize("instruction", ["把杯子变成蓝色", "Make it look nicer", "اجعل الكوب أزرق", "\ud83d\ude00"])
+def test_an_instruction_nobody_understands_is_named_and_its_row_written(
+    instruction: str, editcritic: Command, folder: Folder
+) -> None:
+    known = {"type": "subject_remove", "object": "helmet"}
+    boxes = {"helmet": [[70, 85, 127, 127]]}
+    samples = folder.samples(
+        folder.row(id="strange", instruction=instruction, boxes=boxes),
+        folder.row(id="told", instruction=instruction, boxes=boxes, task=known),
+    )
+    result = editcritic("score", samples, "--reward", "edival-if", "-o", folder / "out.jsonl")
+    assert result.exit_code == 2
+    assert f"{samples}:1: strange: instruction" in result.stderr
+    assert ":2:" not in result.stderr
+    rows = list(read_jsonl(folder / "out.jsonl"))
+    assert [(row["id"], row["status"]) for row in rows] == [("strange", "not_applicable"), ("told", "scored")]
+    assert editcritic("score", samples, "--reward", folder.cheap).exit_code == 0
+
+
+def saved(name: str, folder: Folder) -> str:
+    """The patched photograph in an unusual form; the name of its file."""
+    picture = patched(0.4)
+    path = folder / f"{name}.png"
+    if name == "cmyk":
+        path = path.with_suffix(".jpg")
+        picture.convert("CMYK").save(path)
+    elif name == "rgba":
+        picture.putalpha(200)
+        picture.save(path)
+    elif name == "sixteen_bit":
+        PIL.Image.fromarray(np.array(picture.convert("L")).astype(np.uint16) * 257).save(path)
+    elif name == "animated":
+        path = path.with_suffix(".gif")
+        picture.save(path, save_all=True, append_images=[photograph()])
+    elif name == "rotated":
+        path = path.with_suffix(".jpg")
+        exif = PIL.Image.Exif()
+        exif[0x0112] = 6
+        picture.rotate(90).save(path, exif=exif, quality=100, subsampling=0)
+    else:
+        picture.convert("P").save(path)
+    return path.name
+
+
+@pytest.mark.parametrize("form", ["cmyk", "rgba", "sixteen_bit", "animated", "rotated", "palette"])
+def test_pictures_in_unusual_forms_are_converted(form: str, editcritic: Command, folder: Folder) -> None:
+    samples = folder.samples(folder.row(id=form, edited=saved(form, folder)))
+    result = editcritic("score", samples, "--reward", folder.cheap, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["scores"][0]["value"] == 1.0
+
+
+def test_a_rotated_picture_is_seen_upright(editcritic: Command, folder: Folder) -> None:
+    samples = folder.samples(folder.row(id="up", source="patched.png", edited=saved("rotated", folder)))
+    score = json.loads(editcritic("score", samples, "--reward", "guard-changed", "--json").stdout)["scores"][0]
+    assert score["value"] == 0.0
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20_000, 3), (3, 20_000), (5, 5)])
+def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(
+    size: tuple[int, int], editcritic: Command, folder: Folder
+) -> None:
+    source, edited = (np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), np.uint8) for seed in (1, 2))
+    PIL.Image.fromarray(source).save(folder / "a.png")
+    PIL.Image.fromarray(edited).save(folder / "b.png")
+    boxes = {"helmet": [[0, 0, *size]]}
+    samples = folder.samples(folder.row(id="x", source="a.png", edited="b.png", boxes=boxes))
+    result = editcritic("score", samples, "--json")
+    assert result.exit_code == 0, result.stderr
+    (score,) = json.loads(result.stdout)["scores"]
+    assert score["status"] in ("scored", "abstained")
+
+
+# -- wrong usage -------------------------------------------------------------------------------------------------------
+
+WRONG_USAGE = {
+    "no such file": (["{folder}/gone.jsonl"], "gone.jsonl does not exist"),
+    "no samples": (["{folder}/empty.jsonl"], "no samples"),
+    "nothing in the folder": (["{folder}/nothing"], "neither a samples.jsonl nor pictures"),
+    "unknown reward": (["{samples}", "--reward", "edit-balancd"], "did you mean edit-balanced"),
+    "unknown module": (["{samples}", "--reward", "no.such:Thing"], "cannot find no.such:Thing"),
+    "not a metric": (["{samples}", "--reward", "pathlib:Path"], "not a metric"),
+    "unknown option": (["{samples}", "--reward", "edival-if?dens=true"], "does not take ['dens']"),
+    "bad option": (["{samples}", "--reward", "edival-if?protocol=2"], "paper and official"),
+    "needs parts": (["{samples}", "--reward", "gate"], "gate"),
+    "wrong protocol": (["{samples}", "--reward", "edival-if", "--protocol", "papper"], "paper and official"),
+    "wrong protocol of a preset": (["{samples}", "--protocol", "papper"], "paper and official"),
+    "wrong protocol of cc": (["{samples}", "--reward", "edival-cc", "--protocol", "papper"], "fixed"),
+    "no protocols at all": (
+        ["{samples}", "--reward", "guard-changed", "--protocol", "x"],
+        "does not take ['protocol']",
+    ),
+    "nobody to ask": (["{samples}", "--reward", "edival-vq"], "preference"),
+    "no such TOML": (["{samples}", "--reward", "{folder}/gone.toml"], "cannot read"),
+    "bad TOML": (["{samples}", "--reward", "{folder}/bad.toml"], "bad.toml is not TOML"),
+    "binary TOML": (["{samples}", "--reward", "{folder}/binary.toml"], "binary.toml is not TOML"),
+    "TOML of nothing": (["{samples}", "--reward", "{folder}/other.toml"], "`use`"),
+    "wrong policy": (["{samples}", "--on-failures", "shrug"], "'raise', 'none' or 'wait'"),
+    "share above one": (["{samples}", "--max-failed", "7"], "--max-failed"),
+    "no window": (["{samples}", "--window", "0"], "--window"),
+    "output into nowhere": (["{samples}", "--reward", "{cheap}", "-o", "{folder}/no/out.jsonl"], "No such file"),
+    "output over a folder": (["{samples}", "--reward", "{cheap}", "-o", "{folder}"], "Is a directory"),
+    "output over the input": (["{samples}", "--reward", "{cheap}", "-o", "{samples}"], "a file each"),
+    "a cache that is none": (["{samples}", "--reward", "{cheap}", "--cache", "{folder}/bad.toml"], "bad.toml"),
+    "a cache in nowhere": (["{samples}", "--reward", "{cheap}", "--cache", "{folder}/no/cache"], "no/cache"),
+    "cache and record": (["{samples}", "--cache", "a", "--record", "b"], "give one of the two"),
+    "two documents": (["{samples}", "--json", "-o", "-"], "standard output"),
+    "two instructions": (["{samples}", "--instruction", "x"], "for folders of pictures"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_USAGE)
+def test_wrong_usage_is_explained(case: str, editcritic: Command, folder: Folder, three: Path) -> None:
+    arguments, says = WRONG_USAGE[case]
+    (folder / "empty.jsonl").write_text("\n \n")
+    (folder / "nothing").mkdir()
+    (folder / "bad.toml").write_text("reward = [")
+    (folder / "other.toml").write_text("[reward]\nname = 'x'")
+    (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    names = {"folder": folder.path, "samples": three, "cheap": folder.cheap}
+    before = three.read_bytes()
+    result = editcritic("score", *(argument.format(**names) for argument in arguments))
+    assert result.exit_code == 2
+    assert says in result.stderr.replace("\n", " ")
+    assert result.stdout == "" or "--json" in arguments
+    assert three.read_bytes() == before
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+SLOW = """
+import time
+from pathlib import Path
+from editcritic.reward import Detections, Expert, Failure
+from editcritic.reward.query import Differ
+
+class Fails(Expert):
+    id = "fails"
+    kinds = (Differ,)
+    def __call__(self, queries):
+        return [Failure("the server is on fire")] * len(queries)
+
+class SticksAtTheFirst(Expert):
+    id = "sticks"
+    kinds = (Differ,)
+    batch = 1
+    concurrency = 4
+    def __call__(self, queries):
+        if min(queries[0].after.pixels.min(axis=(0, 1))) == 0:  # the first edit is all black
+            time.sleep(600)
+        return [Detections(())]
+"""
+
+
+def with_expert(folder: Folder, name: str) -> Path:
+    (folder / "their_experts.py").write_text(SLOW)
+    path = folder / "theirs.toml"
+    path.write_text(f'[reward]\nuse = "guard-changed"\n[experts.differences]\nuse = "their_experts:{name}"\n')
+    return path
+
+
+def twenty(folder: Folder) -> Path:
+    for number in range(20):
+        PIL.Image.new("RGB", (SIDE, SIDE), (number * 9,) * 3).save(folder / f"edit{number}.png")
+    return folder.samples(*(folder.row(id=str(number), edited=f"edit{number}.png") for number in range(20)))
+
+
+def test_too_many_failures_end_a_run_and_lose_nothing(
+    editcritic: Command, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder.path)
+    reward, samples, out = with_expert(folder, "Fails"), twenty(folder), folder / "out.jsonl"
+    stopped = editcritic("score", samples, "--reward", reward, "-o", out)
+    assert stopped.exit_code == 1
+    assert "100% of the last scores failed" in stopped.stderr
+    assert "the server is on fire" in stopped.stdout
+    assert 16 <= len(list(read_jsonl(out))) <= 20
+    tolerated = editcritic("score", samples, "--reward", reward, "-o", out, "--on-failures", "none")
+    assert tolerated.exit_code == 1
+    assert [row["status"] for row in read_jsonl(out)] == ["failed"] * 20
+    assert "20 x fails: the server is on fire" in tolerated.stdout
+    assert editcritic("score", samples, "--reward", reward, "--max-failed", "1").exit_code == 1
+
+
+def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:
+    reward, samples, out = with_expert(folder, "SticksAtTheFirst"), twenty(folder), folder / "out.jsonl"
+    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "score", samples, "--reward", reward, "-o", out]
+    command += ["--cache", folder / "cache.db"]
+    path = os.pathsep.join([str(folder.path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with subprocess.Popen(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as run:
+        deadline = time.monotonic() + 60
+        while not (out.exists() and answers_in(folder / "cache.db") == 19):
+            assert time.monotonic() < deadline, "the others were never answered"
+            time.sleep(0.1)
+        time.sleep(0.5)
+        run.send_signal(signal.SIGINT)
+        stdout, stderr = run.communicate(timeout=30)
+    assert run.returncode == 130, stderr
+    assert "interrupted" in stderr
+    assert "Traceback" not in stdout + stderr
+    assert [row["id"] for row in read_jsonl(out)] == [str(number) for number in range(1, 20)]
+
+
+def answers_in(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with sqlite3.connect(path) as db:
+        try:
+            return int(db.execute("select count(*) from answers").fetchone()[0])
+        except sqlite3.OperationalError:  # it is being made just now
+            return 0
+
+
+# -- the whole ---------------------------------------------------------------------------------------------------------
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from editcritic.benchmarks.cli import main\n"
+        "sys.argv = ['editcritic', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "replay" in run.stdout
+    loaded = set(run.stderr.split())
+    assert "editcritic.benchmarks.cli" in loaded
+    assert not loaded & {"cv2", "numpy", "PIL", "torch", "onnxruntime", "pydantic.main"}
+
+
+@pytest.mark.parametrize("command", ["rewards", "score", "rank", "replay", "doctor"])
+def test_every_command_explains_itself(command: str, editcritic: Command) -> None:
+    result = editcritic(command, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.stdout
+
+
+def test_a_full_disk_is_told(editcritic: Command, folder: Folder, three: Path) -> None:
+    result = editcritic("score", three, "--reward", folder.cheap, "-o", "/dev/full")
+    assert result.exit_code == 2
+    assert "No space left" in result.stderr

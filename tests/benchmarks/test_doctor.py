@@ -1,0 +1,137 @@
+import importlib.util
+import json
+import subprocess
+from importlib.metadata import entry_points, version
+from pathlib import Path
+
+import pytest
+
+from editcritic.benchmarks import doctor
+from editcritic.benchmarks.probe import picture
+
+from .conftest import Command
+
+
+@pytest.fixture(scope="module")
+def report() -> doctor.Report:
+    return doctor.examine()
+
+
+def test_every_expert_without_a_download_really_runs(report: doctor.Report) -> None:
+    ran = {one.name: one for one in report.experts if one.status == "runs"}
+    assert set(ran) >= {"annotated", "colour", "pixels", "rapidocr"}
+    for one in ran.values():
+        assert one.id
+        assert all(0 < milliseconds < 60_000 for milliseconds in one.milliseconds.values())
+        assert one.load_seconds is not None
+        assert one.memory_mib is not None
+    assert set(ran["pixels"].milliseconds) == {"embed", "measure"}
+    assert (ran["rapidocr"].memory_mib or 0) > 20  # three models and their runtime
+    assert {one.name for one in report.experts} == set(entry_points(group="editcritic.experts").names)
+
+
+def test_versions_and_what_is_lacking_are_told(report: doctor.Report) -> None:
+    packages = {(one.extra, one.name): one.version for one in report.packages}
+    assert packages["", "numpy"] == version("numpy")
+    assert ("ocr", "rapidocr") in packages
+    for extra, missing in report.lacking.items():
+        assert all(packages[extra, name] is None for name in missing)
+        assert report.to_json()["install"][extra] == f"pip install 'editcritic[{extra}]'"
+    assert report.exit_code == 0
+
+
+def test_torch_and_its_device_are_told(report: doctor.Report) -> None:
+    import torch
+
+    assert report.torch["installed"]
+    assert report.torch["version"] == torch.__version__
+    assert report.torch["device"].startswith("cuda" if torch.cuda.is_available() else ("cpu", "mps"))
+
+
+def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "torch" else find(name))
+    assert doctor.torch_report() == {"installed": False, "device": None, "install": "pip install 'editcritic[hf]'"}
+
+
+def test_who_lacks_torchvision_is_told_who_will_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    (note,) = doctor.notes()
+    assert "Qwen-VL" in note
+    assert "InternVL" in note
+    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
+    assert list(doctor.notes()) == []
+
+
+def theirs(folder: Path, module: str) -> None:
+    """An expert of another distribution."""
+    info = folder / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[editcritic.experts]\ntheirs = theirs:Theirs\n")
+    (folder / "theirs.py").write_text(module)
+
+
+EXPERT = (
+    "from editcritic.reward import Expert\n"
+    "class Theirs(Expert):\n"
+    "    id, kinds = 'theirs', ()\n"
+    "    def __init__(self, weights): ...\n"
+    "    def __call__(self, queries): return []\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "status", "says", "install"),
+    [
+        (EXPERT, "untried", "needs weights", ""),
+        ("import openai\n" + EXPERT, "missing", "openai is not installed", "pip install 'editcritic[judge]'"),
+        ("import theirs_nowhere\n", "missing", "theirs_nowhere is not installed", ""),
+        ("raise RuntimeError('out of order')\n", "broken", "RuntimeError: out of order", ""),
+    ],
+)
+def test_what_cannot_run_is_told_with_what_to_install(
+    module: str, status: str, says: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs(tmp_path, module)
+    (tmp_path / "openai.py").write_text("raise ModuleNotFoundError('No module named openai', name='openai')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    found = doctor.check("theirs", tuple(doctor.packages()))
+    assert (found.status, found.install) == (status, install)
+    assert says in found.problem
+
+
+def test_a_missing_package_of_ours_is_told_by_the_expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rapidocr.py").write_text("raise ModuleNotFoundError('No module named rapidocr', name='rapidocr')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    found = doctor.check("rapidocr", ())
+    assert found.status == "missing"
+    assert "pip install 'editcritic[ocr]'" in found.problem
+
+
+def test_an_expert_that_hangs_does_not_hang_the_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("probe", doctor.TIMEOUT_S)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    found = doctor.check("pixels", ())
+    assert (found.status, found.problem) == ("broken", "not done after 180 s")
+
+
+def test_the_synthetic_pictures_differ_and_are_the_same_every_time() -> None:
+    assert len({picture(number).digest for number in range(7)}) == 7
+    assert picture(3) == picture(3)
+    assert picture(0).size == (512, 512)
+
+
+def test_the_command_prints_the_report(
+    editcritic: Command, report: doctor.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda: report)
+    shown = editcritic("doctor")
+    assert shown.exit_code == 0
+    for text in ["numpy", "rapidocr", "ms a query at 512 x 512", "torch", "read_text"]:
+        assert text in shown.stdout
+    document = json.loads(editcritic("doctor", "--json").stdout)
+    assert {one["name"] for one in document["experts"]} == {one.name for one in report.experts}
+    assert document["system"]["python"] in shown.stdout

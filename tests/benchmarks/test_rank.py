@@ -1,0 +1,267 @@
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import PIL.Image
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.benchmarks.rank import rank
+from editcritic.reward import EditSample, Image, Score
+
+from .conftest import Command, Folder, patched
+
+PICTURE = Image.unseen("0" * 64, (8, 8))
+
+
+def sample(name: str, group: str = "one") -> EditSample:
+    return EditSample(name, "Remove cup", (PICTURE,), PICTURE, group=group)
+
+
+def parts(**values: float) -> Score:
+    return Score.of(sum(values.values()) / len(values), parts={name: Score.of(value) for name, value in values.items()})
+
+
+# -- the order ---------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.dictionaries(st.text(min_size=1), st.sampled_from([0.0, 0.25, 0.5, 1.0, None]), min_size=1),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_is_that_of_values_then_ids_wherever_candidates_stood(values, random):
+    samples = [sample(name) for name in values]
+    random.shuffle(samples)
+    scores = [Score.abstained("?") if (v := values[s.id]) is None else Score.of(v) for s in samples]
+    (ranking,) = rank(samples, scores)
+    expected = sorted(values, key=lambda name: (values[name] is None, -(values[name] or 0.0), name))
+    assert [one.sample.id for one in ranking.placed] == expected
+    scored = [one for one in ranking.placed if one.place is not None]
+    assert [one.place for one in scored] == list(range(1, len(scored) + 1))
+    for one, following in zip(scored, scored[1:], strict=False):
+        assert one.margin == one.score.value - following.score.value >= 0
+    assert all(one.margin is None for one in [*scored[-1:], *ranking.placed[len(scored) :]])
+
+
+def test_groups_keep_the_order_in_which_they_came():
+    samples = [sample("a", "second"), sample("b", "first"), sample("c", "second")]
+    rankings = rank(samples, [Score.of(0.1), Score.of(0.2), Score.of(0.3)])
+    assert [(one.group, [p.sample.id for p in one.placed]) for one in rankings] == [
+        ("second", ["c", "a"]),
+        ("first", ["b"]),
+    ]
+
+
+def test_the_reason_stands_before_the_parts():
+    (ranking,) = rank([sample("a"), sample("b")], [Score.of(1.0, "well done"), Score.failed("no server")])
+    assert [one.why for one in ranking.placed] == ["well done", "no server"]
+
+
+def test_the_deciding_parts_are_where_a_candidate_falls_behind_and_the_best_is_ahead():
+    best = parts(following=0.9, consistency=0.8, style=0.2)
+    middle = parts(following=0.9, consistency=0.5, style=0.3)
+    (ranking,) = rank([sample("middle"), sample("best")], [middle, best])
+    first, second = ranking.placed
+    assert first.deciding == {"consistency": (0.8, 0.5)}
+    assert first.why == "ahead in consistency (0.8000 to 0.5000)"
+    assert second.why == "behind in consistency (0.5000 to 0.8000)"
+
+
+def test_the_tree_of_parts_is_followed_to_its_leaves_from_where_it_branches():
+    def gate(cup: float, lamp: float, following: float) -> Score:
+        consistency = parts(cup=cup, lamp=lamp)
+        reward = Score.of(0.5, parts={"consistency": consistency, "following": Score.of(following)})
+        return Score.of(cup + following, parts={"guard": Score.of(1.0), "reward": reward})
+
+    (ranking,) = rank([sample("good"), sample("bad")], [gate(0.9, 0.8, 1.0), gate(0.4, 0.6, 0.7)])
+    assert ranking.placed[1].deciding == {
+        "reward/consistency/cup": (0.4, 0.9),
+        "reward/following": (0.7, 1.0),
+    }
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def ask(folder: Folder, *more: object) -> list[object]:
+    given = ["--source", folder / "source.png", "--instruction", "Remove helmet", "--reward", folder.cheap]
+    return ["rank", *more, *given]
+
+
+def test_pictures_are_ranked(editcritic: Command, folder: Folder) -> None:
+    result = editcritic(*ask(folder, folder / "blank.png", folder / "patched.png", folder / "copy.png"))
+    assert result.exit_code == 0
+    order = [line.split()[1] for line in result.stdout.splitlines()[2:]]
+    assert order == ["patched", "blank", "copy"]
+    assert "ahead in not_blank (1.0000 to 0.0000)" in result.stdout
+
+
+def test_a_folder_is_ranked_without_the_source_in_it(editcritic: Command, folder: Folder) -> None:
+    document = json.loads(editcritic(*ask(folder, folder.path), "--json").stdout)
+    (group,) = document["groups"]
+    assert [one["id"] for one in group["candidates"]] == ["patched", "blank", "copy"]
+    assert [one["place"] for one in group["candidates"]] == [1, 2, 3]
+    assert [one["margin"] for one in group["candidates"]] == [0.5, 0.0, None]
+    assert group["candidates"][0]["deciding"] == {"not_blank": {"own": 1.0, "other": 0.0}}
+    assert document["sheet"] is None
+
+
+def test_names_that_are_not_unique_become_paths(editcritic: Command, folder: Folder) -> None:
+    (folder / "more").mkdir()
+    patched(0.2).save(folder / "more" / "patched.png")
+    result = editcritic(*ask(folder, folder / "patched.png", folder / "more" / "patched.png"), "--json")
+    names = {one["id"] for one in json.loads(result.stdout)["groups"][0]["candidates"]}
+    assert names == {str(folder / "patched.png"), str(folder / "more" / "patched.png")}
+
+
+def test_a_sample_file_is_ranked_by_groups(editcritic: Command, folder: Folder) -> None:
+    samples = folder.samples(
+        folder.row(id="a", edited="copy.png", group="g1"),
+        folder.row(id="b", edited="patched.png", group="g2"),
+        folder.row(id="c", edited="patched.png", group="g1"),
+    )
+    groups = json.loads(editcritic("rank", samples, "--reward", folder.cheap, "--json").stdout)["groups"]
+    assert [(one["group"], [c["id"] for c in one["candidates"]]) for one in groups] == [
+        ("g1", ["c", "a"]),
+        ("g2", ["b"]),
+    ]
+
+
+def test_unscored_candidates_come_last_with_their_reason(editcritic: Command, folder: Folder) -> None:
+    result = editcritic("rank", folder / "patched.png", folder / "copy.png", "--source", folder / "source.png",
+                        "--instruction", "Change the material of helmet to glass", "--reward", "edival-if",
+                        "--boxes", '{"helmet": [[70, 85, 127, 127]]}', "--json")  # fmt: skip
+    candidates = json.loads(result.stdout)["groups"][0]["candidates"]
+    assert [(one["id"], one["place"], one["status"]) for one in candidates] == [
+        ("copy", None, "abstained"),
+        ("patched", None, "abstained"),
+    ]
+    assert all(one["why"] for one in candidates)
+
+
+def test_a_bad_candidate_is_named_and_the_others_ranked(editcritic: Command, folder: Folder) -> None:
+    (folder / "bad.png").write_bytes(b"")
+    result = editcritic(*ask(folder, folder / "bad.png", folder / "patched.png", folder / "gone.png"), "--json")
+    assert result.exit_code == 2
+    assert "bad.png is empty" in result.stderr
+    assert "gone.png: No such file" in result.stderr
+    document = json.loads(result.stdout)
+    assert len(document["problems"]) == 2
+    assert [one["id"] for one in document["groups"][0]["candidates"]] == ["patched"]
+
+
+WRONG = {
+    "no source": (["{patched}", "--instruction", "x"], "both --source and --instruction"),
+    "no instruction": (["{patched}", "--source", "{source}"], "both --source and --instruction"),
+    "neither": (["{patched}", "{copy}"], "both --source and --instruction"),
+    "no such source": (["{patched}", "--source", "no.png", "--instruction", "x"], "no.png: No such file"),
+    "no pictures": (["{nothing}", "--source", "{source}", "--instruction", "x"], "no pictures in"),
+    "no JSON": (["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", "{{cup"], "--boxes is not JSON"),
+    "no boxes": (["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", "no.json"], "boxes in no.json"),
+    "NaN": (
+        ["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", '{{"cup": [[NaN, 0, 1, 1]]}}'],
+        "holds a NaN",
+    ),
+    "outside": (
+        ["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", '{{"cup": [[0, 0, 1, 900]]}}'],
+        "lies outside",
+    ),
+    "no reward": (["{patched}", "--source", "{source}", "--instruction", "x", "--reward", "edivl-if"], "edival-if"),
+    "no sheet": (
+        ["{patched}", "--source", "{source}", "--instruction", "x", "-o", "{nothing}/a/b.html"],
+        "No such file",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_usage_is_explained_once(case: str, editcritic: Command, folder: Folder) -> None:
+    arguments, says = WRONG[case]
+    (folder / "nothing").mkdir()
+    names = {name: folder / f"{name}.png" for name in ("patched", "copy", "source")} | {"nothing": folder / "nothing"}
+    result = editcritic("rank", *(argument.format(**names) for argument in arguments))
+    assert result.exit_code == 2
+    assert result.stderr.count(says) == 1
+    assert result.stdout == ""
+
+
+# -- the contact sheet -------------------------------------------------------------------------------------------------
+
+
+class Reader(HTMLParser):
+    """What a page shows and what it would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [value or "" for name, value in attributes if name in ("src", "href", "data", "srcset")]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture
+def page(editcritic: Command, folder: Folder) -> Reader:
+    boxes = folder / "boxes.json"
+    boxes.write_text('{"helmet": [[70, 85, 127, 127]], "头盔": [[10, 10, 40, 40]]}', encoding="utf-8")
+    (folder / "<b>bold</b> & co.png").write_bytes((folder / "blank.png").read_bytes())
+    edits = [folder / name for name in ("patched.png", "copy.png", "<b>bold</b> & co.png")]
+    result = editcritic(*ask(folder, *edits), "--boxes", boxes, "-o", folder / "sheet.html")
+    assert result.exit_code == 0, result.stderr
+    return Reader((folder / "sheet.html").read_text(encoding="utf-8"))
+
+
+def test_a_sheet_holds_all_that_it_shows(page: Reader) -> None:
+    assert page.tags.count("img") == 4
+    assert len(page.loads) == 4
+    assert all(source.startswith("data:image/jpeg;base64,") for source in page.loads)
+    assert not {"script", "link", "iframe"} & set(page.tags)
+
+
+def test_a_sheet_shows_order_reasons_parts_and_evidence(page: Reader) -> None:
+    words = re.sub(r"\s+", " ", page.words)
+    assert words.index("patched 1.000") < words.index("copy 0.500")
+    for text in ["Remove helmet", "not_blank", "standard deviation of luminance", "ahead in not_blank", "头盔"]:
+        assert text in words
+
+
+def test_names_in_a_sheet_are_text_and_never_markup(page: Reader) -> None:
+    assert "b" not in page.tags
+    assert "<b>bold</b> & co" in page.words
+
+
+def test_boxes_are_drawn_on_the_picture_where_they_lie(folder: Folder) -> None:
+    from editcritic.benchmarks.sheet import draw
+    from editcritic.reward import Box
+
+    grey = Image.of(PIL.Image.new("RGB", (400, 200), (128, 128, 128)))
+    box = Box.from_corners(100, 80, 300, 180, size=(400, 200), label="cup")
+    drawn = draw(grey, [box], {"cup": "#0072b2"})
+    assert drawn.size == (400, 200)
+    for corner in [(101, 130), (298, 130), (200, 81), (200, 178)]:
+        assert drawn.getpixel(corner) == (0x00, 0x72, 0xB2)
+    assert drawn.getpixel((200, 130)) == drawn.getpixel((50, 130)) == (128, 128, 128)
+    assert drawn.getpixel((101, 60)) == (0x00, 0x72, 0xB2)  # its label, above
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20_000, 3), (3, 5_000), (900, 700)])
+def test_pictures_of_any_size_can_be_drawn_on(size: tuple[int, int]) -> None:
+    from editcritic.benchmarks.sheet import SIDE, draw
+    from editcritic.reward import Box
+
+    boxes = [Box(0.5, 0.5, 1.0, 1.0, 0.3, "a long name of an object that is in the picture"), Box(0.1, 0.1, 0.0, 0.0)]
+    assert max(draw(Image.of(PIL.Image.new("RGB", size)), boxes, {}).size) <= SIDE
+
+
+def test_a_picture_that_is_gone_by_then_is_left_out(editcritic: Command, folder: Folder, tmp_path: Path) -> None:
+    from editcritic.benchmarks.sheet import data_uri
+
+    assert data_uri(PICTURE) == ""

@@ -1,0 +1,225 @@
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from editcritic.benchmarks.recording import Recall, Recording
+from editcritic.reward import AnswerLog, Box, EditSample, Image, Reward
+
+from .conftest import SIDE, Command, Folder, patched, read_jsonl
+
+BOXES = {"helmet": [[70, 85, 127, 127]], "face": [[47.123456789, 13.2, 73.75, 41.1]]}
+
+
+@pytest.fixture
+def samples(folder: Folder) -> Path:
+    patched(0.2).save(folder / "second.png")
+    turn = {"instruction": "Remove badge", "edited": "patched.png"}
+    return folder.samples(
+        folder.row(id="patched", boxes=BOXES),
+        folder.row(id="copy", edited="copy.png", boxes=BOXES),
+        folder.row(id="strange", instruction="Make it pretty", boxes=BOXES),
+        folder.row(id="later", edited="second.png", boxes=BOXES, earlier=[turn], metadata={"seed": 3}),
+    )
+
+
+@pytest.fixture
+def recording(editcritic: Command, folder: Folder, samples: Path) -> Path:
+    """A run with edival-cc and the guards recorded, and all pictures gone since."""
+    reward = folder / "both.toml"
+    reward.write_text(
+        '[reward]\nuse = "weighted-mean"\nparts.consistency.use = "edival-cc"\nparts.changed.use = "guard-changed"\n'
+    )
+    path = folder / "run.db"
+    out = folder / "scores.jsonl"
+    assert editcritic("score", samples, "--reward", reward, "--record", path, "-o", out).exit_code in (0, 2)
+    for picture in folder.path.glob("*.png"):
+        picture.unlink()
+    samples.unlink()
+    return path
+
+
+def test_a_recording_replays_to_the_same_scores_without_pictures(
+    editcritic: Command, folder: Folder, recording: Path
+) -> None:
+    result = editcritic("replay", recording, "-o", folder / "again.jsonl")
+    assert result.exit_code == 0, result.stderr
+    assert "4/4 agree" in result.stdout
+    first, again = (list(read_jsonl(folder / f"{name}.jsonl")) for name in ("scores", "again"))
+    assert [(row["id"], row["value"], row["status"]) for row in first] == [
+        (row["id"], row["value"], row["status"]) for row in again
+    ]
+    assert any(row["value"] is not None for row in first)
+    assert "4/4 agree" in editcritic("replay", "-", recording).stdout
+
+
+def test_another_reward_is_replayed_over_the_same_answers(editcritic: Command, recording: Path) -> None:
+    document = json.loads(editcritic("replay", "guard-changed", recording, "--json").stdout)
+    assert document["compared"] == 0
+    assert document["summary"]["counts"]["scored"] == 4
+    official = json.loads(editcritic("replay", "edival-cc", recording, "--protocol", "official", "--json").stdout)
+    assert official["exit_code"] == 1
+    reasons = {row["reason"].rpartition(": ")[2] for row in official["summary"]["unscored"]}
+    assert "the recording holds no answer to this question" in reasons
+
+
+def test_what_comes_out_otherwise_is_named(editcritic: Command, recording: Path) -> None:
+    with sqlite3.connect(recording) as db:
+        changed = json.dumps({"value": 0.123, "status": "scored"})
+        db.execute("update meta set value = ? where key = 'score of copy'", (changed,))
+    result = editcritic("replay", recording)
+    assert result.exit_code == 1
+    assert "3/4 agree" in result.stdout
+    assert "copy: recorded 0.123, got" in result.stderr
+    document = json.loads(editcritic("replay", recording, "--json").stdout)
+    assert (document["agree"], document["compared"], len(document["differ"])) == (3, 4, 1)
+    assert document["exit_code"] == 1
+
+
+def test_a_missing_answer_fails_what_needs_it(editcritic: Command, recording: Path) -> None:
+    with sqlite3.connect(recording) as db:
+        db.execute("delete from answers")
+    result = editcritic("replay", recording)
+    assert result.exit_code == 1
+    assert "the recording holds no answer to this question" in result.stderr
+
+
+def test_a_recording_is_a_cache_and_goes_on_where_it_stopped(
+    editcritic: Command, folder: Folder, samples: Path
+) -> None:
+    run = ["score", samples, "--reward", folder.cheap, "--record", folder / "run.db"]
+    assert editcritic(*run).exit_code == 0
+    again = json.loads(editcritic(*run, "--json", "--profile").stdout)
+    assert again["profile"]["unique"] == 0
+    assert "4/4 agree" in editcritic("replay", folder / "run.db").stdout
+    other = editcritic("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db")
+    assert other.exit_code == 2
+    assert "recording of another reward (weighted-mean)" in other.stderr
+
+
+def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcritic: Command, folder: Folder) -> None:
+    """The object consistency crops the same box out of source and edits; where nothing changed the crops are one."""
+    face = {"face": [[47, 13, 73, 41]], "helmet": [[70, 85, 127, 127]]}
+    pixels = np.array(PIL.Image.open(folder / "source.png"))
+    for number in range(6):
+        pixels[90 + number, 90:] = 255
+        PIL.Image.fromarray(pixels).save(folder / f"edit{number}.png")
+    samples = folder.samples(*(folder.row(id=str(n), edited=f"edit{n}.png", boxes=face) for n in range(6)))
+    editcritic("score", samples, "--reward", "edival-cc", "--record", folder / "run.db")
+    assert "6/6 agree" in editcritic("replay", folder / "run.db").stdout
+
+
+def test_samples_come_back_from_a_recording_as_they_were(tmp_path: Path) -> None:
+    size = (97, 61)
+    source, edited = (Image.unseen(f"{number:064}", size) for number in (1, 2))
+    numbers = np.random.default_rng(0).uniform(0.05, 0.9, (200, 2))
+    boxes = {"cup": tuple(Box(x, y, 1 / 3 * x, 0.07, 0.25) for x, y in numbers)}
+    first = EditSample("a/turn-1", "Add cup", (source,), edited, boxes=boxes)
+    sample = EditSample("a", "Remove cup", (edited,), edited, boxes=boxes, earlier=(first,), metadata={"seed": 1})
+    with AnswerLog(tmp_path / "run.db", describe=True) as log:
+        Recording(log, Reward.of("guard-same-aspect")).add(sample)
+    recall = Recall(tmp_path / "run.db")
+    (back,) = recall.samples()
+    recall.log.close()
+    assert back == sample
+
+
+def golden(folder: Folder, *expected: int) -> Path:
+    """Golden cases of a removal that was done."""
+    found = {"source": {"bench": [[0.5, 0.5, 0.2, 0.2, 0.9]]}, "edited": {"bench": []}}
+    calls = [{"image": image, "phrase": "bench", "threshold": 0.3} for image in ("source", "edited")]
+    row = {"instruction": "Remove bench", "detections": found, "vlm": {"core_name": {"bench": "bench"}}}
+    path = folder / "golden.jsonl"
+    lines = ({**row, "id": f"{n}-1-0", "detector_calls": calls, "expected": one} for n, one in enumerate(expected))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_all_published_golden_cases_agree(editcritic: Command) -> None:
+    path = Path(__file__).resolve().parents[3] / "shared" / "golden" / "edival_instruction_following.jsonl"
+    result = editcritic("replay", "edival", path, "--protocol", "official")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.strip() == "2730/2730 agree"
+
+
+def test_a_golden_case_that_disagrees_is_named(editcritic: Command, folder: Folder) -> None:
+    result = editcritic("replay", "edival", golden(folder, 1, 0, 1), "--protocol", "official")
+    assert result.exit_code == 1
+    assert result.stdout.strip() == "2/3 agree"
+    assert "1-1-0: expected 0, got 1" in result.stderr
+    document = json.loads(editcritic("replay", golden(folder, 1, 0, 1), "--json").stdout)
+    assert (document["agree"], document["compared"], document["exit_code"]) == (2, 3, 1)
+
+
+def wrong_file(kind: str, folder: Folder) -> Path:
+    path = folder / f"{kind}.file"
+    match kind:
+        case "text":
+            path.write_text("hello")
+        case "empty":
+            path.touch()
+        case "picture":
+            PIL.Image.new("RGB", (SIDE, SIDE)).save(path, "PNG")
+        case "database":
+            with sqlite3.connect(path) as db:
+                db.execute("create table meta (theirs)")
+        case "cache":
+            AnswerLog(path).close()
+        case "torn":
+            AnswerLog(path).close()
+            path.write_bytes(path.read_bytes()[:5000])
+        case "samples":
+            path.write_text('{"id": "x", "instruction": "Remove cup"}\n')
+        case "binary":
+            path.write_bytes(b'{"id": "\xff\xfe"}\n')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("missing", "No such file"),
+        ("text", "is not a recording"),
+        ("empty", "is not a recording"),
+        ("picture", "is not a recording"),
+        ("database", "is not a recording"),
+        ("cache", "it is a cache, not made with --record"),
+        ("torn", "torn.file"),
+        ("samples", "line 1: not a golden case"),
+        ("binary", "not a file of golden cases"),
+    ],
+)
+def test_a_file_that_cannot_be_replayed_is_refused_and_left_alone(
+    kind: str, says: str, editcritic: Command, folder: Folder
+) -> None:
+    path = wrong_file(kind, folder)
+    before = path.read_bytes() if path.exists() else b""
+    for more in ([], ["--json"]):
+        result = editcritic("replay", path, *more)
+        assert result.exit_code == 2
+        assert says in result.stderr
+    assert says in json.loads(result.stdout)["error"]
+    assert kind == "cache" or (path.read_bytes() if path.exists() else b"") == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["guard-changed", "{golden}"], "golden cases of edival, not of guard-changed"),
+        (["edival", "{golden}", "--protocol", "papper"], "paper and official"),
+        (["a", "b", "c"], "one reward and one file"),
+        (["edvial-if", "{recording}"], "did you mean edival-if"),
+        (["edival-if", "{recording}", "--protocol", "papper"], "paper and official"),
+        (["{recording}", "-o", "{recording}"], "a file each"),
+    ],
+)
+def test_wrong_usage_is_explained(
+    arguments: list[str], says: str, editcritic: Command, folder: Folder, recording: Path
+) -> None:
+    names = {"golden": golden(folder, 1), "recording": recording}
+    result = editcritic("replay", *(argument.format(**names) for argument in arguments))
+    assert result.exit_code == 2
+    assert says in result.stderr

@@ -1,0 +1,97 @@
+"""Boxes go from pixels to fractions and back, and overlap as rectangles do."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import Box
+from editcritic.reward.boxes import best, distinct
+
+SHARES = st.floats(0, 1)
+BOXES = st.builds(Box, SHARES, SHARES, SHARES, SHARES, SHARES, st.sampled_from(["", "cup", "saucer"]))
+
+
+@given(data=st.data(), width=st.integers(1, 20_000), height=st.integers(1, 20_000))
+def test_whole_pixels_come_back_as_they_were(data, width, height):
+    x0, y0 = data.draw(st.integers(-9, width)), data.draw(st.integers(-9, height))
+    x1, y1 = data.draw(st.integers(x0, width + 9)), data.draw(st.integers(y0, height + 9))
+    box = Box.from_corners(x0, y0, x1, y1, (width, height))
+    assert box.corners((width, height)) == (x0, y0, x1, y1)
+    inside = max(x0, 0), max(y0, 0), min(x1, width), min(y1, height)
+    assert box.inside((width, height)) == (inside if inside[0] < inside[2] and inside[1] < inside[3] else None)
+
+
+def test_corners_are_truncated_below_zero_too():
+    assert Box.from_corners(-0.5, 0.5, 1.5, 2.9, (10, 10)).corners((10, 10)) == (-1, 0, 1, 2)
+
+
+@given(BOXES, BOXES)
+def test_overlap_is_a_share_the_same_from_both_sides(one, other):
+    assert 0 <= one.iou(other) <= 1 + 1e-9
+    assert one.iou(other) == other.iou(one)
+    if min(one.w, one.h) > 1e-4:  # of a picture's side: a pixel or so
+        assert one.iou(one) == pytest.approx(1)
+    if one.contains(other):
+        assert one.area >= other.area - 1e-9
+
+
+def test_overlap_is_that_of_pixels():
+    rows, columns = np.mgrid[:100, :100]
+    drawn = [(10, 20, 60, 70), (40, 10, 90, 60), (0, 0, 100, 100), (0, 0, 5, 5), (60, 20, 90, 70)]
+
+    def inside(x0, y0, x1, y1):
+        return (columns >= x0) & (columns < x1) & (rows >= y0) & (rows < y1)
+
+    for a in drawn:
+        for b in drawn:
+            expected = (inside(*a) & inside(*b)).sum() / (inside(*a) | inside(*b)).sum()
+            one, other = (Box.from_corners(*corners, (100, 100)) for corners in (a, b))
+            assert one.iou(other) == pytest.approx(expected)
+            assert one.contains(other) == (not (inside(*b) & ~inside(*a)).any())
+
+
+def test_boxes_too_small_to_have_an_area_do_not_overlap():
+    for side in (0.0, 1e-170, 5e-324):
+        assert Box(0.0, 0.0, side, side).iou(Box(0.0, 0.0, side, side)) == 0.0
+
+
+def test_the_best_box_is_the_first_of_the_surest():
+    boxes = [Box(0.1, 0.1, 0.1, 0.1, score, str(score)) for score in (0.3, 0.9, 0.9, 0.1)]
+    assert best(boxes) is boxes[1]
+    assert best([]) is None
+
+
+@given(st.lists(BOXES, max_size=8), st.floats(0.05, 0.95))
+def test_distinct_boxes_overlap_no_more_than_they_may_and_stand_for_all(boxes, iou):
+    kept = distinct(boxes, iou)
+    assert all(a.iou(b) <= iou for place, a in enumerate(kept) for b in kept[:place])
+    assert all(box in kept or any(box.iou(other) > iou for other in kept) for box in boxes)
+    assert list(kept) == [box for box in boxes if any(box is other for other in kept)]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        ((float("nan"), 0.5, 0.1, 0.1), "of 'cup' holds a NaN or an infinity"),
+        ((0.5, 0.5, float("inf"), 0.1), "holds a NaN or an infinity"),
+        ((0.5, 0.5, 0.1, 0.1, float("nan")), "holds a NaN or an infinity"),
+        ((0.5, 0.5, -0.1, 0.1), "has a negative size: give x0 < x1 and y0 < y1"),
+    ],
+)
+def test_a_box_that_is_none_is_refused(numbers, says):
+    with pytest.raises(ValueError, match=says):
+        Box(*numbers, label="cup")
+
+
+def test_a_box_is_written_in_one_way_whatever_its_numbers_came_as():
+    box = Box(0.5, 0.5, 1.0, 1.0, 1.0)
+    for kind in (int, np.float32, np.float64, np.int64):
+        made = Box(kind(0.5) or 0.5, 0.5, kind(1), kind(1), kind(1))
+        assert made == box
+        assert {type(number) for number in (made.cx, made.cy, made.w, made.h, made.score)} == {float}
+
+
+def test_a_label_changes_nothing_else():
+    box = Box(0.1, 0.2, 0.3, 0.4, 0.5)
+    assert box.labelled("cup") == Box(0.1, 0.2, 0.3, 0.4, 0.5, "cup")

@@ -1,0 +1,365 @@
+"""An expert that misbehaves fails the programs that asked it, and nobody else; nothing of it is kept."""
+
+import subprocess
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import (
+    Abstention,
+    AnswerLog,
+    Box,
+    Detect,
+    Detections,
+    Embed,
+    Engine,
+    ExpertDown,
+    Failure,
+    Measure,
+    Measured,
+    Rate,
+    Reading,
+    ReadText,
+    Region,
+    Reply,
+    Score,
+    Vectors,
+    ask,
+)
+from editcritic.reward.query import Query, TextLine
+
+from .fakes import PICTURE, Fake, alone, asks, known, question, run_all, verdict
+
+ROOT = Path(__file__).parents[2]
+POISON = 13
+
+
+def is_poison(query):
+    return query.digest == question(POISON).digest
+
+
+def raises(error):
+    def whole(queries):
+        if any(map(is_poison, queries)):
+            raise error
+        return [known(query) for query in queries]
+
+    return whole
+
+
+def spoils(change):
+    def whole(queries):
+        answers = [known(query) for query in queries]
+        return change(answers) if any(map(is_poison, queries)) else answers
+
+    return whole
+
+
+def answers(answer):
+    return lambda queries: [answer if is_poison(query) else known(query) for query in queries]
+
+
+# What one question does to the expert: the others in its batch are answered all the same.
+MISBEHAVIOURS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "raises": (raises(ValueError("no such picture")), "ValueError: no such picture"),
+    "raises without a word": (raises(KeyError()), "KeyError"),
+    "runs out of memory": (raises(MemoryError()), "MemoryError"),
+    "exits": (raises(SystemExit(3)), "SystemExit: 3"),
+    "returns too few": (spoils(lambda answers: answers[:-1]), "1 queries were asked, 0 answers came back"),
+    "returns too many": (spoils(lambda answers: [*answers, answers[0]]), "1 queries were asked, 2 answers came back"),
+    "returns nothing": (spoils(lambda answers: None), "1 queries were asked, NoneType answers came back"),
+    "returns a generator": (spoils(iter), "1 queries were asked, list_iterator answers came back"),
+    "returns an array": (spoils(lambda answers: np.zeros(len(answers))), "ndarray answers came back"),
+    "returns one answer bare": (spoils(lambda answers: answers[0]), "Measured answers came back"),
+    "answers None": (answers(None), "rate wants Measured, got NoneType"),
+    "answers a number": (answers(0.5), "rate wants Measured, got float"),
+    "answers another question": (answers(Reply("yes")), "rate wants Measured, got Reply"),
+    "answers NaN": (answers(Measured(float("nan"))), "rate wants finite floats, got Measured(value=nan"),
+    "answers infinity": (answers(Measured(float("inf"))), "rate wants finite floats, got Measured(value=inf"),
+    "answers a tensor": (answers(Measured(torch.tensor(0.5))), "rate wants finite floats, got Measured(value=tensor"),
+    "answers no value": (answers(Measured(None)), "rate wants a number, got None"),
+    "fails": (answers(Failure("lost for words")), "lost for words"),
+    "fails for no reason": (answers(Failure("")), "Failure without a reason"),
+    "abstains for no reason": (answers(Abstention("")), "Abstention without a reason"),
+}
+
+
+@pytest.mark.parametrize("name", MISBEHAVIOURS)
+def test_one_poisoned_question_among_64_fails_alone(name, tmp_path):
+    whole, reason = MISBEHAVIOURS[name]
+    expert = Fake(whole=whole)
+    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
+        scores = list(engine.run(((asks(number), None) for number in range(64)), {"preference": expert}))
+        for number, score in enumerate(scores):
+            if number == POISON:
+                assert (score.status, score.value) == ("failed", None)
+                assert score.reason.startswith("fake: ")
+                assert reason in score.reason
+            else:
+                assert score == alone(asks(number), known)
+        assert not engine.dead()
+        assert len(log) == 63
+        assert log.look_up("fake", [question(POISON).digest]) == {}
+        before = expert.seen[question(POISON).digest]
+        assert run_all(engine, [asks(POISON)], expert)[0].status == "failed"
+        assert expert.seen[question(POISON).digest] == before + 1, "a failure is kept nowhere: it was asked again"
+
+
+@given(many=st.integers(1, 128), poison=st.integers(0, 127))
+def test_finding_the_poisoned_question_takes_a_logarithm_of_calls(many, poison):
+    def whole(queries):
+        if any(query.prompt == str(poison) for query in queries):
+            raise ValueError("poisoned")
+        return [known(query) for query in queries]
+
+    expert = Fake(whole=whole, batch=128)
+    with Engine() as engine:
+        (score,) = run_all(engine, [asks(*range(many))], expert)
+    assert score.status == ("failed" if poison < many else "scored")
+    assert len(expert.calls) <= 1 + 2 * (many - 1).bit_length()
+
+
+def vectors(values=((1.0, 2.0),), patches=(4,), dtype=np.float32):
+    return Vectors(np.array(values, dtype), np.array(patches))
+
+
+NAN = float("nan")
+BOX = Box(0.5, 0.5, 0.1, 0.1, 0.9, "cup")
+EMBED, DETECT = Embed(PICTURE, (Region(),)), Detect(PICTURE, ("cup",))
+MEASURE, READ = Measure("l1", (PICTURE, PICTURE)), ReadText(PICTURE)
+WRONG: list[tuple[Query[Any], Any]] = [
+    (DETECT, Reading(())),
+    (DETECT, Detections(None)),  # type: ignore[arg-type]
+    (DETECT, Detections([BOX])),  # type: ignore[arg-type]
+    (DETECT, Detections((None,))),  # type: ignore[arg-type]
+    (DETECT, Detections((Box(0.5, 0.5, 0.1, 0.1, 0.9, None),))),  # type: ignore[arg-type]
+    (DETECT, Detections((BOX,), NAN)),
+    (DETECT, Detections((BOX,), None)),  # type: ignore[arg-type]
+    (EMBED, vectors(((1.0, NAN),))),
+    (EMBED, vectors(((1.0, float("inf")),))),
+    (EMBED, vectors(((1.0,), (2.0,)))),
+    (EMBED, vectors((1.0, 2.0))),
+    (EMBED, vectors(patches=(4, 4))),
+    (EMBED, vectors(patches=(4.0,))),
+    (EMBED, vectors(dtype=np.float64)),  # type: ignore[arg-type]
+    (EMBED, Vectors([[1.0]], [4])),  # type: ignore[arg-type]
+    (MEASURE, Measured(NAN)),
+    (MEASURE, Measured(0.5, NAN)),
+    (MEASURE, Measured(np.float32(0.5))),  # type: ignore[arg-type]
+    (MEASURE, Measured("0.5")),  # type: ignore[arg-type]
+    (Rate(PICTURE), Measured(None)),
+    (verdict(0), Reply("yes", {"yes": NAN})),
+    (verdict(0), Reply("yes", {"yes": 1.5})),
+    (verdict(0), Reply("yes", {"yes": -0.5})),
+    (verdict(0), Reply("yes", {"yes": np.float32(0.5)})),  # type: ignore[dict-item]
+    (verdict(0), Reply("yes", {1: 0.5})),  # type: ignore[dict-item]
+    (verdict(0), Reply("yes", None)),  # type: ignore[arg-type]
+    (verdict(0), Reply(None)),  # type: ignore[arg-type]
+    (READ, Reading(None)),  # type: ignore[arg-type]
+    (READ, Reading(("cup",))),  # type: ignore[arg-type]
+    (READ, Reading((TextLine(None, BOX),))),  # type: ignore[arg-type]
+    (READ, Reading((TextLine("cup", None),))),  # type: ignore[arg-type]
+]
+
+
+def asking(query):
+    yield from ask(query)
+    return Score.of(1)
+
+
+@pytest.mark.parametrize(("query", "answer"), WRONG, ids=lambda value: f"{value!r:.60}")
+def test_an_answer_with_a_fault_anywhere_in_it_is_no_answer(query, answer, tmp_path):
+    expert = Fake(lambda asked: answer if asked is query else known(asked))
+    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
+        (score,) = run_all(engine, [asking(query)], expert)
+        assert (score.status, score.value) == ("failed", None)
+        assert expert.calls == [1], "it is not asked for again"
+        assert len(log) == 0
+        assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
+
+
+# -- experts that are down or hang ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ExpertDown("no GPU"), "no GPU"),
+        (ExpertDown(), "down"),
+        (ConnectionRefusedError("port 80"), "ConnectionRefusedError: port 80"),
+        (TimeoutError("10 s"), "TimeoutError: 10 s"),
+    ],
+    ids=repr,
+)
+def test_an_expert_that_is_down_fails_its_batch_at_once(error, reason):
+    def whole(queries):
+        raise error
+
+    expert = Fake(whole=whole)
+    with Engine() as engine:
+        scores = list(engine.run(((asks(number), None) for number in range(32)), {"preference": expert}))
+        assert engine.dead() == {"fake": reason}
+    assert {score.status for score in scores} == {"failed"}
+    assert scores[0].reason == f"fake: {reason}"
+    assert len(expert.calls) == 1, "halving would not help, and who is down is not asked again"
+
+
+class Loading(Fake):
+    """Notes in which thread it is loaded, and fails for as often as it is told."""
+
+    def __init__(self, error: BaseException | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.error = error
+        self.loaded: list[threading.Thread] = []
+
+    def load(self) -> None:
+        self.loaded.append(threading.current_thread())
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ExpertDown("give a token"), "give a token"),
+        (ImportError("pip install it"), "could not be loaded: ImportError: pip install it"),
+        (SystemExit(1), "could not be loaded: SystemExit: 1"),
+    ],
+    ids=repr,
+)
+def test_an_expert_that_cannot_be_loaded_is_down_and_comes_back_when_it_can(error, reason):
+    expert = Loading(error)
+    with Engine() as engine:
+        assert run_all(engine, [asks(1)], expert)[0].reason == f"fake: {reason}"
+        assert run_all(engine, [asks(1)], expert)[0].reason == f"fake: not asked, the expert is down: {reason}"
+        assert (len(expert.loaded), expert.calls) == (1, [])
+        expert.error = None
+        engine.reload(expert)
+        assert run_all(engine, [asks(1), asks(2)], expert) == [alone(asks(1), known), alone(asks(2), known)]
+
+
+def test_an_expert_is_loaded_once_in_each_thread_that_asks_it():
+    expert = Loading(batch=1, concurrency=3, jitter_s=0.005)
+    with Engine() as engine:
+        run_all(engine, [asks(*range(30))], expert)
+    assert 1 <= len(expert.loaded) <= 3
+    assert len(set(expert.loaded)) == len(expert.loaded)
+    assert threading.main_thread() not in expert.loaded
+
+
+class Hanging(Fake):
+    """Does not come back from the poisoned question until it is let go."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(self.hang, batch=1, deadline_s=0.2, **options)
+        self.go = threading.Event()
+
+    def hang(self, query: Any) -> Any:
+        if is_poison(query):
+            self.go.wait(60)
+        return known(query)
+
+
+def test_an_expert_that_hangs_fails_who_asked_it_and_counts_as_dead_until_it_is_reloaded(tmp_path):
+    hanging, well = Hanging(name="hanging"), Fake(name="well")
+    with AnswerLog(tmp_path / "log") as log, Engine(log=log, cooldown_s=0.0) as engine:
+        stuck = engine.submit(asks(POISON), {"preference": hanging})
+        assert run_all(engine, [asks(1)], well) == [alone(asks(1), known)]
+        score = stuck.result(60)
+        assert (score.status, score.value, score.reason) == ("failed", None, "hanging: no answer within 0.2 s")
+        (score,) = run_all(engine, [asks(2)], hanging)
+        assert "not asked, the expert is down: no answer within 0.2 s" in score.reason
+        assert len(hanging.calls) == 1
+        hanging.go.set()  # what comes after the deadline is not listened to
+        assert run_all(engine, [asks(2)], hanging)[0].status == "failed"
+        assert log.look_up("hanging", [question(POISON).digest]) == {}
+        engine.reload(hanging)
+        assert run_all(engine, [asks(POISON)], hanging) == [alone(asks(POISON), known)]
+        assert engine.dead() == {}
+
+
+def test_one_hung_connection_of_several_does_not_stop_the_others():
+    expert = Hanging(concurrency=3)
+    with Engine() as engine:
+        scores = list(engine.run(((asks(number), None) for number in range(40)), {"preference": expert}))
+        expert.go.set()
+        assert engine.dead() == {}
+    assert [number for number, score in enumerate(scores) if score.status == "failed"] == [POISON]
+    assert [score.value for score in scores if score.value is not None] == [
+        alone(asks(number), known).value for number in range(40) if number != POISON
+    ]
+
+
+def test_a_deadline_is_for_each_half_of_a_batch_that_is_halved():
+    def slow(queries):
+        if len(queries) > 1:
+            raise ValueError("one by one, please")
+        time.sleep(0.04)
+        return [known(query) for query in queries]
+
+    expert = Fake(whole=slow, deadline_s=0.5)
+    with Engine() as engine:
+        assert run_all(engine, [asks(*range(16))], expert) == [alone(asks(*range(16)), known)]
+
+
+def test_no_deadline_is_a_deadline_too():
+    with Engine() as engine:
+        assert run_all(engine, [asks(1)], Fake(deadline_s=float("inf"))) == [alone(asks(1), known)]
+
+
+HUNG = """
+import threading
+from editcritic.reward import Engine
+from tests.reward.fakes import Fake, asks, known, run_all
+
+def hang(query):
+    threading.Event().wait()
+
+engine = Engine()
+print(run_all(engine, [asks(1)], Fake(hang, name="hung", deadline_s=0.2))[0].reason)
+print(run_all(engine, [asks(2)], Fake(known, name="well"))[0].status)
+"""
+
+
+def test_a_process_with_a_hung_expert_ends_by_itself():
+    run = subprocess.run([sys.executable, "-c", HUNG], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout) == (0, "hung: no answer within 0.2 s\nscored\n"), run.stderr
+
+
+# -- torch ------------------------------------------------------------------------------------------------------------
+
+
+def test_experts_run_in_inference_mode_and_callers_do_not():
+    modes = []
+
+    def rule(query):
+        modes.append((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+        return known(query)
+
+    weight = torch.ones(1, requires_grad=True)
+    state = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002  (the global one is meant)
+    with Engine() as engine:
+        run_all(engine, [asks(1)], Fake(rule))
+    assert modes == [(True, False)]
+    assert not torch.is_inference_mode_enabled()
+    (weight * 2).backward()
+    assert weight.grad == 2
+    assert torch.equal(state[0], torch.random.get_rng_state())
+    assert np.array_equal(state[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize("torch_now", [None, types.ModuleType("torch")], ids=["absent", "half imported"])
+def test_torch_is_not_needed(torch_now, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_now)
+    with Engine() as engine:
+        assert run_all(engine, [asks(1)], Fake()) == [alone(asks(1), known)]

@@ -1,0 +1,25 @@
+"""A card signs scores and says whether they are shares."""
+
+import pytest
+
+from editcritic.reward import Card
+
+
+def test_a_signature_names_metric_and_version():
+    assert Card("edival-if", 2, "did what it was told").signature == "edival-if@2"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "share"),
+    [
+        ((0.0, 1.0), True),
+        ((0.25, 0.75), True),
+        ((-1.0, 1.0), False),
+        ((0.0, 10.0), False),
+        ((0.0, None), False),
+        ((None, 1.0), False),
+        ((None, None), False),
+    ],
+)
+def test_a_share_lies_in_0_to_1(bounds, share):
+    assert Card("m", 1, "m", range=bounds).is_share is share

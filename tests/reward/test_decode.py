@@ -1,0 +1,233 @@
+"""Every kind of file becomes upright 8-bit RGB, or an error that names it."""
+
+import contextlib
+import io
+import struct
+import zlib
+
+import numpy as np
+import PIL.Image
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editcritic.reward import Image, ImageError
+
+RAMP = np.dstack([np.tile(np.arange(0, 240, 15, dtype=np.uint8), (12, 1))] * 3)
+RAMP[:, :, 1] = np.arange(0, 240, 20, dtype=np.uint8)[:, None]
+
+
+def encoded(picture, kind="PNG", **options):
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def pil(mode="RGB"):
+    return PIL.Image.fromarray(RAMP).convert(mode)
+
+
+def near(image, expected, tolerance):
+    return np.abs(image.pixels.astype(int) - np.asarray(expected, int)).max() <= tolerance
+
+
+def test_transparent_pixels_lie_on_white():
+    alpha = np.zeros(RAMP.shape[:2], np.uint8)
+    alpha[:4], alpha[4:8] = 255, 128
+    expected = RAMP.astype(float)
+    expected[8:] = 255
+    expected[4:8] = (expected[4:8] * 128 + 255 * 127) / 255
+    rgba = np.dstack([RAMP, alpha])
+    for route in (rgba, PIL.Image.fromarray(rgba), encoded(PIL.Image.fromarray(rgba)), rgba / 255):
+        assert near(Image.of(route), expected, 1)
+
+
+def test_a_grey_picture_with_transparency_lies_on_white():
+    grey = PIL.Image.merge("LA", [pil("L"), PIL.Image.new("L", pil().size, 0)])
+    assert near(Image.of(encoded(grey)), np.full(RAMP.shape, 255), 0)
+
+
+def test_a_transparent_colour_of_a_palette_is_white():
+    palette = PIL.Image.new("P", (4, 2), 0)
+    palette.putpalette([200, 0, 0, 0, 200, 0])
+    palette.putpixel((3, 1), 1)
+    expected = np.full((2, 4, 3), 255, np.uint8)
+    expected[1, 3] = (0, 200, 0)
+    for kind in ("PNG", "GIF"):
+        assert np.array_equal(Image.of(encoded(palette, kind, transparency=0)).pixels, expected)
+    assert Image.of(encoded(palette)).pixels[0, 0].tolist() == [200, 0, 0]
+
+
+def test_a_transparent_colour_of_an_rgb_png_is_white():
+    picture = PIL.Image.new("RGB", (2, 1), (10, 20, 30))
+    picture.putpixel((1, 0), (9, 9, 9))
+    assert Image.of(encoded(picture, transparency=(10, 20, 30))).pixels.tolist() == [[[255] * 3, [9] * 3]]
+
+
+@pytest.mark.parametrize("mode", ["1", "L"])
+def test_one_channel_becomes_three(mode):
+    pixels = Image.of(encoded(pil(mode))).pixels
+    assert np.array_equal(pixels, np.asarray(pil(mode).convert("RGB")))
+    assert np.array_equal(pixels[:, :, 0], pixels[:, :, 2])
+
+
+@pytest.mark.parametrize(("kind", "options"), [("JPEG", {"quality": 100, "subsampling": 0}), ("TIFF", {})])
+def test_cmyk_becomes_the_colours_it_prints(kind, options):
+    assert near(Image.of(encoded(pil("CMYK"), kind, **options)), RAMP, 6)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_are_scaled_to_eight(kind):
+    values = np.array([[0, 128, 257, 32767, 32768, 65534, 65535]], np.uint16)
+    pixels = Image.of(encoded(PIL.Image.fromarray(values), kind)).pixels
+    assert pixels[0, :, 0].tolist() == [0, 0, 1, 127, 128, 255, 255]
+
+
+def test_a_colour_png_of_sixteen_bits_is_read():
+    row = b"".join(struct.pack(">BHHH", 0, 65535, 32896, 0) for _ in range(1))
+    pixels = Image.of(png(1, 1, row, depth=16)).pixels
+    assert pixels.tolist() == [[[255, 128, 0]]]
+
+
+def test_integer_pixels_of_another_scale_are_refused():
+    wide = encoded(PIL.Image.fromarray(np.array([[0, 1_000_000]], np.int32)), "TIFF")
+    with pytest.raises(ImageError, match=r"encoded image: integer pixels must lie in \[0, 65535\], got \[0, 1000000\]"):
+        Image.of(wide)
+
+
+def test_float_pixels_lie_in_0_to_1():
+    shares = PIL.Image.fromarray((RAMP[:, :, 0] / 255).astype(np.float32))
+    assert np.array_equal(Image.of(encoded(shares, "TIFF")).pixels[:, :, 0], RAMP[:, :, 0])
+    with pytest.raises(ImageError, match="encoded image: float pixels must lie in"):
+        Image.of(encoded(PIL.Image.fromarray(RAMP[:, :, 0].astype(np.float32)), "TIFF"))
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP"])
+def test_of_an_animation_the_first_frame_is_taken(kind):
+    frames = [PIL.Image.new("RGB", (6, 5), (shade, shade, shade)) for shade in (200, 100, 0)]
+    data = encoded(frames[0], kind, save_all=True, append_images=frames[1:], duration=40, lossless=True)
+    opened = PIL.Image.open(io.BytesIO(data))
+    opened.seek(2)
+    assert near(Image.of(data), np.full((5, 6, 3), 200), 1)
+    assert opened.n_frames == 3
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
+def test_a_picture_is_upright_whatever_its_exif_says(orientation, kind):
+    # What a camera held like this has stored, for the scene to come out as the ramp.
+    stored = {
+        1: RAMP,
+        2: RAMP[:, ::-1],
+        3: RAMP[::-1, ::-1],
+        4: RAMP[::-1],
+        5: RAMP.transpose(1, 0, 2),
+        6: np.rot90(RAMP),
+        7: RAMP[::-1, ::-1].transpose(1, 0, 2),
+        8: np.rot90(RAMP, -1),
+    }[orientation]
+    exif = PIL.Image.Exif()
+    exif[0x0112] = orientation
+    options = {"quality": 100, "subsampling": 0} if kind == "JPEG" else {}
+    image = Image.of(encoded(PIL.Image.fromarray(np.ascontiguousarray(stored)), kind, exif=exif, **options))
+    assert image.size == (16, 12)
+    assert near(image, RAMP, 6)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20_000, 1), (1, 20_000), (20_000, 30)])
+def test_odd_sizes_are_read(size):
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    assert Image.of(encoded(PIL.Image.fromarray(pixels))) == Image.of(pixels)
+
+
+# -- what cannot be read ----------------------------------------------------------------------------------------------
+
+
+def png(width, height, rows, depth=8):
+    """A PNG of colour type RGB that claims this size, whatever its rows hold."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, depth, 2, 0, 0, 0)
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+BOMB, LESSER_BOMB = png(60_000, 60_000, b""), png(16_000, 10_000, b"")
+UNREADABLE = {
+    "zero bytes": (b"", "is empty (zero bytes)"),
+    "text": (b"not a picture at all", "is not an image this installation can read (PNG, JPEG, WebP, TIFF, ...)"),
+    "truncated PNG": (encoded(pil())[:-40], "is damaged"),
+    "truncated JPEG": (encoded(PIL.Image.effect_noise((64, 64), 90), "JPEG")[:-400], "is damaged"),
+    "only a header": (png(100, 100, b""), "is damaged"),
+    "bomb": (BOMB, "claims more than 150,000,000 pixels: refused unread"),
+    "lesser bomb": (LESSER_BOMB, "has 16,000 x 10,000 pixels, more than 150,000,000: refused unread"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.filterwarnings("error")
+def test_a_file_that_cannot_be_read_is_named(name, tmp_path):
+    data, says = UNREADABLE[name]
+    path = tmp_path / "odd one.png"
+    path.write_bytes(data)
+    with pytest.raises(ImageError) as caught:
+        Image.of(path)
+    assert str(caught.value).count(str(path)) == 1
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("nowhere.png", "No such file or directory"), (".", "Is a directory"), ("a\0.png", "null")],
+    ids=["missing", "folder", "null character"],
+)
+def test_what_is_no_file_is_named(path, says, tmp_path):
+    with pytest.raises(ImageError, match=f"cannot read image {tmp_path}.*: .*{says}"):
+        Image.of(tmp_path / path)
+
+
+def test_a_pil_image_that_cannot_be_decoded_is_named_too(tmp_path):
+    path = tmp_path / "short.png"
+    path.write_bytes(UNREADABLE["truncated PNG"][0])
+    with pytest.raises(ImageError, match=f"{path} is damaged"):
+        Image.of(PIL.Image.open(path))
+    closed = pil()
+    closed.close()
+    with pytest.raises(ImageError, match="PIL image is damaged"):
+        Image.of(closed)
+
+
+EXIF = PIL.Image.Exif()
+EXIF[0x0112] = 6
+SEEDS = [
+    encoded(pil()),
+    encoded(pil("P")),
+    encoded(pil("RGBA"), exif=EXIF),
+    encoded(pil(), "JPEG", exif=EXIF),
+    encoded(pil("CMYK"), "JPEG"),
+    encoded(pil(), "TIFF"),
+    encoded(pil(), "TIFF", compression="tiff_lzw"),
+    encoded(pil("P"), "GIF"),
+    encoded(pil(), "WEBP"),
+    encoded(pil(), "BMP"),
+    encoded(pil(), "PPM"),
+    encoded(pil(), "AVIF"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+@settings(max_examples=400)
+@given(
+    data=st.sampled_from(SEEDS),
+    changes=st.lists(st.tuples(st.integers(0, 250), st.integers(0, 255)), max_size=8),
+    end=st.none() | st.integers(1, 500),
+)
+def test_a_damaged_file_is_read_or_refused_and_nothing_else(data, changes, end):
+    damaged = bytearray(data)
+    for place, value in changes:
+        damaged[place % len(damaged)] = value
+    with contextlib.suppress(ImageError):  # anything else that is raised fails the test
+        image = Image.of(bytes(damaged[:end]))
+        assert image.pixels.shape == (image.height, image.width, 3)

@@ -1,0 +1,275 @@
+"""Sample files: what a line says becomes a sample, what is wrong with it is said, and the other lines are read."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import Box, EditSample, Pools, Task
+from editcritic.reward.files import BadLine, read_samples, sample_from_json, sample_to_json
+from editcritic.reward.sample import POSITIONS
+
+from .fakes import picture
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Four pictures of 16 x 8."""
+    for seed, name in enumerate(["before.png", "after.png", "later.png", "mask.png"]):
+        picture(seed, 16, 8).pil().save(tmp_path / name)
+    return tmp_path
+
+
+GOOD = {"instruction": "make it blue", "source": "before.png", "edited": "after.png"}
+
+
+def read(folder, *rows, encoding="utf-8"):
+    lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
+    path = folder / "samples.jsonl"
+    path.write_bytes("\n".join(lines).encode(encoding))
+    return list(read_samples(path))
+
+
+def problem(folder, row):
+    (found,) = read(folder, row)
+    assert isinstance(found, BadLine)
+    assert found.number == 1
+    return found.problem
+
+
+def test_the_least_line_is_a_sample(folder):
+    (found,) = read(folder, GOOD)
+    assert isinstance(found, EditSample)
+    assert (found.id, found.instruction) == ("samples:1", "make it blue")
+    assert (found.source, found.edited) == (picture(0, 16, 8), picture(1, 16, 8))
+
+
+def test_a_line_with_everything_is_a_sample(folder):
+    row = {
+        **GOOD,
+        "schema": 1,
+        "id": "cup",
+        "group": "g",
+        "task": {"type": "color_alter", "object": "cup", "value": "blue"},
+        "pools": {"all": ["cup"], "available": ["cup"], "unchanged": [], "background": False},
+        "boxes": {"cup": [[0, 0, 8, 4], [8, 4, 16, 8]]},
+        "mask": "mask.png",
+        "reference": "later.png",
+        "metadata": {"seed": 3},
+    }
+    (found,) = read(folder, row)
+    assert isinstance(found, EditSample)
+    assert (found.id, found.group, found.metadata) == ("cup", "g", {"seed": 3})
+    assert found.task == Task("color_alter", object="cup", value="blue")
+    assert found.pools == Pools(("cup",), ("cup",), (), False)
+    assert found.boxes == {"cup": (Box(0.25, 0.25, 0.5, 0.5, label="cup"), Box(0.75, 0.75, 0.5, 0.5, label="cup"))}
+    assert (found.mask, found.reference) == (picture(3, 16, 8), picture(2, 16, 8))
+
+
+def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
+    row = {
+        **GOOD,
+        "edited": "later.png",
+        "boxes": {"cup": [[0, 0, 8, 4]]},
+        "earlier": [
+            {
+                "instruction": "remove the lid",
+                "edited": "after.png",
+                "task": {"type": "subject_remove", "object": "lid"},
+            },
+            {"instruction": "add a straw", "edited": "mask.png", "pools": {"all": ["cup"]}},
+        ],
+    }
+    (found,) = read(folder, row)
+    assert isinstance(found, EditSample)
+    assert [turn.instruction for turn in found.turns] == ["remove the lid", "add a straw", "make it blue"]
+    before, after, later, mask = (picture(seed, 16, 8) for seed in range(4))
+    assert [turn.source for turn in found.turns] == [before, after, mask]
+    assert [turn.edited for turn in found.turns] == [after, mask, later]
+    assert [turn.turn for turn in found.turns] == [1, 2, 3]
+    assert found.base == before
+    assert found.turns[0].task == Task("subject_remove", object="lid")
+    assert found.turns[1].pools == Pools(all=("cup",))
+    assert found.turns[1].boxes == found.boxes
+    assert [turn.id for turn in found.earlier] == ["samples:1/turn-1", "samples:1/turn-2"]
+
+
+def test_several_sources_are_taken_in_order(folder):
+    row = {"instruction": "merge", "sources": ["before.png", "later.png"], "edited": "after.png"}
+    (found,) = read(folder, row)
+    assert isinstance(found, EditSample)
+    assert found.sources == (picture(0, 16, 8), picture(2, 16, 8))
+
+
+def test_a_broken_line_is_numbered_and_the_others_are_read(folder):
+    found = read(folder, GOOD, '{"id": ', "", GOOD, '{"instruction"', {**GOOD, "edited": "nowhere.png"}, GOOD)
+    kinds = [type(item) for item in found]
+    assert kinds == [EditSample, BadLine, EditSample, BadLine, BadLine, EditSample]
+    assert [item.number for item in found if isinstance(item, BadLine)] == [2, 5, 6]
+    assert [item.id for item in found if isinstance(item, EditSample)] == ["samples:1", "samples:4", "samples:7"]
+    assert str(found[1]).startswith(f"{folder / 'samples.jsonl'}:2: not JSON: Expecting value")
+
+
+@pytest.mark.parametrize("text", ["\ufeff", "\n\n", "  \n\t\n"])
+def test_what_editors_leave_in_front_does_no_harm(text, folder):
+    (found,) = read(folder, text + json.dumps(GOOD))
+    assert isinstance(found, EditSample)
+
+
+def test_lines_may_end_as_they_do_on_windows(folder):
+    found = read(folder, json.dumps(GOOD) + "\r", json.dumps(GOOD) + "\r", "\r")
+    assert [type(item) for item in found] == [EditSample, EditSample]
+
+
+@pytest.mark.parametrize(
+    "instruction", ["把杯子变成蓝色", "Смени цвет чашки", "اجعل الكوب أزرق", "कप", "🫖→🔵", "a\u2028b"]
+)
+def test_instructions_in_any_script_are_kept_verbatim(instruction, folder):
+    found = read(folder, {**GOOD, "instruction": instruction}, json.dumps({**GOOD, "instruction": instruction}))
+    assert [item.instruction for item in found if isinstance(item, EditSample)] == [instruction] * 2
+
+
+def test_a_file_in_another_encoding_is_said_to_be_no_json(folder):
+    (found,) = read(folder, {**GOOD, "instruction": "rötlich"}, encoding="latin-1")
+    assert isinstance(found, BadLine)
+    assert found.problem.startswith("not JSON: 'utf-8' codec can't decode")
+
+
+def test_paths_are_relative_to_the_file_or_absolute(folder, monkeypatch, tmp_path_factory):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    (folder / "deep").mkdir()
+    picture(7).pil().save(folder / "deep" / "a.png")
+    found = read(folder, {**GOOD, "edited": "deep/../deep/a.png"}, {**GOOD, "edited": str(folder / "deep" / "a.png")})
+    assert [item.edited for item in found if isinstance(item, EditSample)] == [picture(7)] * 2
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        next(read_samples(tmp_path / "nowhere.jsonl"))
+
+
+def test_lines_are_read_one_by_one(folder):
+    path = folder / "samples.jsonl"
+    path.write_text(json.dumps(GOOD) + "\n" + "not json\n")
+    lines = read_samples(path)
+    assert isinstance(next(lines), EditSample)
+
+
+NAN, INF = float("nan"), float("inf")
+WRONG = {
+    "a field that is none": ({**GOOD, "instructions": "x"}, "instructions: Extra inputs are not permitted"),
+    "no instruction": ({"source": "before.png", "edited": "after.png"}, "instruction: Field required"),
+    "no edited picture": ({"instruction": "x", "source": "before.png"}, "edited: Field required"),
+    "no source": ({"instruction": "x", "edited": "after.png"}, "give either `source` or `sources`"),
+    "two sources": ({**GOOD, "sources": ["before.png"]}, "give either `source` or `sources`"),
+    "another version": ({**GOOD, "schema": 2}, "schema 2 is not 1: written by another version"),
+    "a list": ([1], "Input should be"),
+    "a number": ("7", "Input should be"),
+    "an instruction that is none": ({**GOOD, "instruction": 7}, "instruction: Input should be a valid string"),
+    "a missing picture": ({**GOOD, "edited": "nowhere.png"}, "cannot read image"),
+    "a picture that is none": ({**GOOD, "edited": "samples.jsonl"}, "samples.jsonl is not an image"),
+    "an unknown task": ({**GOOD, "task": {"type": "paint"}}, "task.type: Input should be 'subject_add'"),
+    "a task without its slots": ({**GOOD, "task": {"type": "subject_add"}}, "a subject_add task needs new"),
+    "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Extra inputs"),
+    "three corners": ({**GOOD, "boxes": {"cup": [[1, 2, 3]]}}, "boxes.cup.0.3: Field required"),
+    "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "box [1.0, nan, 3.0, 4.0] of 'cup' holds a NaN"),
+    "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "holds a NaN or an infinity: redraw it"),
+    "an empty box": ({**GOOD, "boxes": {"cup": [[3, 2, 3, 4]]}}, "is empty: give x0 < x1 and y0 < y1, in pixels"),
+    "corners the wrong way": ({**GOOD, "boxes": {"cup": [[5, 2, 3, 4]]}}, "is empty: give x0 < x1"),
+    "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
+    "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
+    "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "holds a NaN"),
+    "an earlier turn without a picture": ({**GOOD, "earlier": [{"instruction": "x"}]}, "earlier.0.edited: Field"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_with_a_line_is_said(name, folder):
+    row, says = WRONG[name]
+    found = problem(folder, row)
+    assert says in found
+    assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [(b"", "is empty (zero bytes)"), (b"text", "is not an image"), (b"\x89PNG\r\n\x1a\n123", "")],
+    ids=["zero bytes", "text", "truncated"],
+)
+def test_a_picture_that_cannot_be_read_is_named(data, says, folder):
+    (folder / "odd.png").write_bytes(data)
+    found = problem(folder, {**GOOD, "edited": "odd.png"})
+    assert str(folder / "odd.png") in found
+    assert says in found
+
+
+# -- recordings -------------------------------------------------------------------------------------------------------
+
+TEXTS = st.text(max_size=6)
+NAMES = st.text(min_size=1, max_size=6)
+SHARES = st.floats(0, 1)
+SIZES = st.tuples(st.integers(1, 4000), st.integers(1, 4000))
+TASKS = st.one_of(
+    st.builds(Task, st.just("subject_remove"), object=NAMES),
+    st.builds(Task, st.just("count_change"), object=NAMES, count=st.integers(0, 9)),
+    st.builds(Task, st.just("position_change"), object=NAMES, position=st.sampled_from(POSITIONS), reference=NAMES),
+    st.builds(Task, st.just("text_change"), text=NAMES, object=NAMES, old=NAMES),
+    st.builds(Task, st.just("background_change"), value=NAMES, keep=st.lists(NAMES, max_size=2).map(tuple)),
+)
+OBJECTS = st.lists(NAMES, max_size=3).map(tuple)
+POOLS = st.builds(Pools, OBJECTS, OBJECTS, OBJECTS, st.booleans())
+
+
+@st.composite
+def boxes(draw, size):
+    """Drawn by hand in whole pixels, or found by a detector anywhere."""
+    if draw(st.booleans()):
+        return Box(draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES))
+    x0, y0 = draw(st.integers(0, size[0] - 1)), draw(st.integers(0, size[1] - 1))
+    return Box.from_corners(x0, y0, draw(st.integers(x0 + 1, size[0])), draw(st.integers(y0 + 1, size[1])), size)
+
+
+@st.composite
+def samples(draw):
+    def image(number):
+        return picture(number).unseen(f"{number:064x}", draw(SIZES))
+
+    name, metadata = draw(NAMES), draw(st.dictionaries(TEXTS, st.integers() | TEXTS, max_size=2))
+    sources = tuple(image(number) for number in range(draw(st.integers(1, 2))))
+    drawn = draw(st.dictionaries(NAMES, st.lists(boxes(sources[0].size), max_size=2), max_size=2))
+    turns = []
+    count = draw(st.integers(1, 3))
+    for number in range(count):
+        last = number == count - 1
+        turn = EditSample(
+            id=name if last else f"{name}/turn-{number + 1}",
+            instruction=draw(TEXTS),
+            sources=sources,
+            edited=image(10 + number),
+            group=draw(NAMES) if last else "",
+            task=draw(st.none() | TASKS),
+            pools=draw(st.none() | POOLS),
+            boxes=drawn,
+            mask=draw(st.none() | st.just(image(100))) if last else None,
+            reference=draw(st.none() | st.just(image(101))) if last else None,
+            earlier=tuple(turns),
+            metadata=metadata,
+        )
+        turns.append(turn)
+        sources = (turn.edited,)
+    return turns[-1]
+
+
+@given(samples())
+def test_a_recorded_sample_comes_back_as_it_was(sample):
+    text = json.dumps(sample_to_json(sample), allow_nan=False)
+    assert sample_from_json(json.loads(text)) == sample
+
+
+@given(data=st.data(), size=SIZES)
+def test_a_recorded_box_comes_back_to_the_bit(data, size):
+    box = data.draw(boxes(size))
+    sample = EditSample("s", "x", (picture(0).unseen("0" * 64, size),), picture(1), boxes={"cup": (box,)})
+    again = sample_from_json(json.loads(json.dumps(sample_to_json(sample))))
+    assert again.boxes == {"cup": (box.labelled("cup"),)}

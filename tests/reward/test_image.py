@@ -1,0 +1,315 @@
+"""A picture is its pixels: whatever route it came by, what was cut out of it, and whether it is still there."""
+
+import hashlib
+import pickle
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import editcritic.reward.image as image_module
+from editcritic.reward import Image, ImageError
+
+from .fakes import picture
+
+PIXELS = arrays.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(5, 9), st.just(3)))
+
+
+@given(pixels=PIXELS)
+def test_the_digest_does_not_depend_on_the_route(pixels, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("routes")
+    shares = pixels / 255
+    tensor = torch.from_numpy(pixels)
+    chw = tensor.permute(2, 0, 1)
+    PIL.Image.fromarray(pixels).save(folder / "a.png")
+    PIL.Image.open(folder / "a.png").save(folder / "b.png", compress_level=1)
+    PIL.Image.fromarray(pixels).save(folder / "a.tiff")
+    encoded = (folder / "b.png").read_bytes()
+    routes = {
+        "PIL": PIL.Image.fromarray(pixels),
+        "opaque PIL": PIL.Image.fromarray(pixels).convert("RGBA"),
+        "uint8": pixels,
+        "in Fortran's order": np.asfortranarray(pixels),
+        "mirrored twice": pixels[:, ::-1].copy()[:, ::-1],
+        "uint16": pixels.astype(np.uint16) * 257,
+        "big-endian uint16": (pixels.astype(np.uint16) * 257).astype(">u2"),
+        "float64": shares,
+        "float32": shares.astype(np.float32),
+        "float16": shares.astype(np.float16),
+        "opaque": np.dstack([pixels, np.full(pixels.shape[:2], 255, np.uint8)]),
+        "tensor": tensor,
+        "tensor 3 x H x W": chw,
+        "tensor 1 x 3 x H x W": chw[None],
+        "float tensor": chw.float() / 255,
+        "bfloat16 tensor": (chw.float() / 255).bfloat16(),
+        "half tensor with gradient": (tensor.float() / 255).half().requires_grad_(),
+        "PNG": folder / "a.png",
+        "PNG by name": str(folder / "b.png"),
+        "TIFF": folder / "a.tiff",
+        "bytes": encoded,
+        "bytearray": bytearray(encoded),
+        "memoryview": memoryview(encoded),
+        "PIL file": PIL.Image.open(folder / "a.png"),
+        "image": Image.of(pixels),
+        "pickled": pickle.loads(pickle.dumps(Image.of(pixels))),
+    }
+    images = {name: Image.of(value) for name, value in routes.items()}
+    expected = Image.of(pixels)
+    assert {name for name, image in images.items() if image.digest != expected.digest} == set()
+    assert {name for name, image in images.items() if not np.array_equal(image.pixels, pixels)} == set()
+    assert {image.size for image in images.values()} == {(pixels.shape[1], pixels.shape[0])}
+    assert set(images.values()) == {expected}
+
+
+def test_the_digest_tells_shapes_of_the_same_bytes_apart():
+    flat = np.arange(36, dtype=np.uint8)
+    assert len({Image.of(flat.reshape(shape)) for shape in [(3, 4, 3), (4, 3, 3), (2, 6, 3), (12, 1, 3)]}) == 4
+
+
+def test_a_digest_is_the_same_in_every_version():
+    # Logs and recordings live longer than versions: sha256 of "editcritic image 1 3x2 " and 18 zero bytes.
+    digest = hashlib.sha256(b"editcritic image 1 3x2 " + bytes(18)).hexdigest()
+    assert digest.startswith("30c397970e56")
+    assert Image.of(np.zeros((2, 3, 3), np.uint8)).digest == digest
+
+
+def test_pixels_are_private_and_read_only():
+    buffer = np.zeros((4, 4, 3), np.uint8)
+    image = Image.of(buffer)
+    digest = image.digest
+    buffer[:] = 255
+    assert image.pixels.max() == 0
+    assert Image.of(np.zeros((4, 4, 3), np.uint8)).digest == digest
+    for pixels in (image.pixels, image.crop(0, 0, 2, 2).pixels, image.resized(2, 2).pixels):
+        with pytest.raises(ValueError, match="read-only"):
+            pixels[0, 0, 0] = 1
+    copy = image.pil()
+    copy.putpixel((0, 0), (9, 9, 9))
+    assert image.pixels.max() == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (None, "cannot make an image of NoneType: give a path"),
+        (7, "cannot make an image of int"),
+        (np.zeros((2, 2, 2), np.uint8), r"expected an array of .* got \(2, 2, 2\)"),
+        (np.zeros((0, 2, 3), np.uint8), r"got \(0, 2, 3\)"),
+        (np.zeros(4, np.uint8), r"got \(4,\)"),
+        (np.zeros((2, 4, 4, 3), np.uint8), r"got \(2, 4, 4, 3\)"),
+        (torch.zeros(2, 3, 4, 4), r"got \(2, 3, 4, 4\)"),
+        (np.full((4, 4, 3), 2.0), r"float pixels must lie in \[0, 1\], got \[2, 2\]"),
+        (np.full((4, 4, 3), -0.5), r"got \[-0.5, -0.5\]"),
+        (np.full((4, 4, 3), np.nan), r"got \[nan, nan\]"),
+        (np.zeros((4, 4, 3), np.int64), "expected uint8, uint16 or float pixels, got int64"),
+        (np.zeros((4, 4, 3), bool), "got bool"),
+        (torch.zeros(3, 4, 4, dtype=torch.int32), "got int32"),
+        (np.zeros((4, 4, 3), complex), "got complex128"),
+        (np.broadcast_to(np.uint8(0), (20_000, 20_000, 3)), "20,000 x 20,000 pixels, more than 150,000,000"),
+    ],
+    ids=lambda value: None,
+)
+def test_what_is_no_picture_is_refused(value, says):
+    with pytest.raises(ImageError, match=says):
+        Image.of(value)
+
+
+# -- crops and resizes ------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def crops_of_crops(draw):
+    pixels = draw(PIXELS)
+    image, expected = Image.of(pixels), pixels
+    for _ in range(draw(st.integers(0, 3))):
+        x0, y0 = draw(st.integers(0, image.width - 1)), draw(st.integers(0, image.height - 1))
+        x1, y1 = draw(st.integers(x0 + 1, image.width)), draw(st.integers(y0 + 1, image.height))
+        image, expected = image.crop(x0, y0, x1, y1), expected[y0:y1, x0:x1]
+    return image, expected
+
+
+@given(crops_of_crops())
+def test_a_crop_is_the_picture_of_its_pixels(cropped):
+    image, expected = cropped
+    assert image.size == (expected.shape[1], expected.shape[0])
+    assert image == Image.of(expected)
+    assert hash(image) == hash(Image.of(expected))
+    assert np.array_equal(image.pixels, expected)
+    assert pickle.loads(pickle.dumps(image)) == image
+
+
+def test_pixels_of_a_crop_can_be_had_before_its_digest():
+    image = picture(3)
+    expected = image.pixels[2:5, 1:7]
+    crop = image.crop(1, 2, 7, 5)
+    assert np.array_equal(crop.pixels, expected)
+    assert crop.pixels is crop.pixels, "they are kept"
+    assert crop.digest == Image.of(expected).digest
+
+
+def test_a_crop_of_everything_and_a_resize_to_the_same_size_are_the_picture():
+    image = picture()
+    assert image.crop(0, 0, 8, 8) is image
+    assert image.resized(8, 8) is image
+    assert image.origin is None
+
+
+@pytest.mark.parametrize("corners", [(0, 0, 0, 4), (4, 4, 2, 8), (-1, 0, 4, 4), (0, 0, 9, 8), (0, 0, 8, 9)])
+def test_an_empty_or_outlying_crop_is_refused(corners):
+    with pytest.raises(ImageError, match="is empty or outside of a 8 x 8 image"):
+        picture().crop(*corners)
+
+
+@pytest.mark.parametrize("size", [(0, 4), (4, -1)])
+def test_an_empty_resize_is_refused(size):
+    with pytest.raises(ImageError, match="give at least 1 x 1"):
+        picture().resized(*size)
+
+
+def test_numpy_integers_make_the_same_crop_as_plain_ones():
+    image = picture()
+    crop = image.crop(*np.array([1, 2, 5, 6]))
+    assert crop.origin == image.crop(1, 2, 5, 6).origin
+    assert image.resized(*np.array([4, 5])).origin == image.resized(4, 5).origin
+    with pytest.raises(TypeError):
+        image.crop(0.5, 0, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("how", "resample"),
+    [("lanczos", PIL.Image.LANCZOS), ("bicubic", PIL.Image.BICUBIC), ("area", PIL.Image.BOX)],
+)
+def test_resizing_is_pillows(how, resample):
+    image = picture(1, 20, 10)
+    expected = np.asarray(PIL.Image.fromarray(image.pixels).resize((7, 5), resample))
+    assert image.resized(7, 5, how) == Image.of(expected)
+
+
+def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
+    computed = []
+    apply = image_module._apply
+    monkeypatch.setattr(image_module, "_apply", lambda *given: computed.append(given[1]) or apply(*given))
+    digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
+    assert (len(digests), len(computed)) == (1, 1)
+    assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
+    assert len(computed) == 2
+
+
+# -- pictures in files ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The names of what is decoded; nothing is remembered from other tests."""
+    names = []
+    decode = image_module.decode
+    monkeypatch.setattr(image_module, "decode", lambda data, name: names.append(name) or decode(data, name))
+    monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(10_000))
+    return names
+
+
+def saved(path, seed):
+    picture(seed).pil().save(path)
+    return path
+
+
+def test_an_index_of_files_spares_decoding(tmp_path, decoded):
+    index = {}
+    first = Image.open(saved(tmp_path / "a.png", 1), index=index)
+    assert (len(decoded), len(index)) == (1, 1)
+    image_module._cache.put("another", np.zeros(20_000, np.uint8))  # drives the pixels out
+    again = Image.open(tmp_path / "a.png", index=index)
+    assert (again, again.size, len(decoded)) == (first, (8, 8), 1)
+    assert np.array_equal(again.pixels, picture(1).pixels)
+    assert len(decoded) == 2, "only who looks at the pixels needs them"
+
+
+def test_a_file_with_other_contents_is_another_entry_of_the_index(tmp_path):
+    index = {}
+    images = {Image.open(saved(tmp_path / "a.png", seed), index=index) for seed in (1, 2)}
+    assert images == {picture(1), picture(2)}
+    assert len(index) == 2
+
+
+def test_pixels_of_files_are_decoded_again_when_they_were_driven_out(tmp_path, decoded):
+    images = [Image.open(saved(tmp_path / f"{seed}.png", seed)) for seed in range(100)]
+    for seed, image in enumerate(images):
+        assert np.array_equal(image.pixels, picture(seed).pixels)
+    assert image_module._cache._bytes <= 10_000 < 100 * 192
+    assert len(decoded) > 150
+
+
+def test_a_list_of_files_pins_no_pixels(tmp_path, decoded):
+    image = Image.open(saved(tmp_path / "a.png", 1))
+    pixels = weakref.ref(image.pixels)
+    image_module._cache.put("another", np.zeros(20_000, np.uint8))
+    assert pixels() is None
+
+
+def test_a_file_that_changed_since_is_an_error_and_not_another_picture(tmp_path, decoded):
+    image = Image.open(saved(tmp_path / "a.png", 1))
+    image_module._cache.put("another", np.zeros(20_000, np.uint8))
+    saved(tmp_path / "a.png", 2)
+    with pytest.raises(ImageError, match=r"a\.png has changed since it was first read"):
+        _ = image.pixels
+    (tmp_path / "a.png").unlink()
+    with pytest.raises(ImageError, match=r"cannot read image .*a\.png: No such file or directory"):
+        _ = image.pixels
+    assert image == picture(1), "its digest is known all the same"
+
+
+def test_threads_may_look_at_one_picture_at_once(tmp_path, decoded):
+    image = Image.open(saved(tmp_path / "a.png", 1))
+    crops = [image.crop(0, 0, 4, 4) for _ in range(50)]
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda crop: (crop.digest, crop.pixels.tobytes()), crops * 4)) == {
+            (picture(1).crop(0, 0, 4, 4).digest, picture(1).pixels[:4, :4].tobytes())
+        }
+
+
+# -- pictures of which only the digest is known -----------------------------------------------------------------------
+
+
+def test_an_unseen_picture_equals_the_one_that_was_seen():
+    image = picture(5)
+    unseen = Image.unseen(image.digest, image.size)
+    assert unseen == image
+    assert (unseen.seen, image.seen) == (False, True)
+    assert pickle.loads(pickle.dumps(unseen)) == image
+    with pytest.raises(ImageError, match=r"only the digest of image .* is known here"):
+        _ = unseen.pixels
+    with pytest.raises(ImageError, match="only the digest"):
+        _ = unseen.crop(0, 0, 4, 4).pixels
+
+
+def test_a_crop_of_an_unseen_picture_is_known_once_it_is_learned():
+    image = picture(6)
+    crop = image.crop(1, 1, 6, 6).resized(3, 3)
+    for made in (crop, image.crop(1, 1, 6, 6)):
+        parent, operation = made.origin
+        Image.learn(parent.digest, operation, made.digest)
+    assert Image.unseen(image.digest, image.size).crop(1, 1, 6, 6).resized(3, 3) == crop
+
+
+def test_a_crop_of_an_unseen_picture_has_a_stand_in_of_its_own():
+    unseen = Image.unseen("f" * 64, (8, 8))
+    crops = [unseen.crop(0, 0, 4, 4), unseen.crop(0, 0, 4, 5), unseen.resized(4, 4)]
+    assert len(set(crops)) == 3
+    assert unseen.crop(0, 0, 4, 4) == crops[0]
+    assert pickle.loads(pickle.dumps(crops[0])) == crops[0]
+
+
+def test_a_picture_says_its_size_and_the_start_of_its_digest():
+    assert repr(Image.unseen("0123456789abcdef" * 4, (640, 480))) == "Image(640x480, 0123456789ab)"
+    assert (Image.unseen("0", (640, 480)).width, Image.unseen("0", (640, 480)).height) == (640, 480)
+
+
+def test_a_picture_equals_nothing_else():
+    assert picture() != picture().digest
+    assert picture(1) != picture(2)

@@ -1,0 +1,198 @@
+"""Two questions are one when they say the same of the same pictures; answers come back from JSON as they were."""
+
+import json
+import math
+import pickle
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from editcritic.reward import (
+    Abstention,
+    Box,
+    Detect,
+    Detections,
+    Differ,
+    Embed,
+    FreeText,
+    Image,
+    Judge,
+    Match,
+    Measure,
+    Measured,
+    Message,
+    Rate,
+    Reading,
+    ReadText,
+    Region,
+    Reply,
+    Vectors,
+    YesNo,
+)
+from editcritic.reward.query import Query, TextLine, answer_from_json, answer_to_json, texts
+
+from .fakes import picture
+
+ONE, OTHER = picture(1), picture(2)
+BOX = Box(0.5, 0.5, 0.2, 0.2, 0.9, "cup")
+SAID = Message(("Is it blue?", ONE))
+
+# Each question, and what every one of its fields may hold instead.
+QUESTIONS = {
+    Detect(ONE, ("cup",)): {"image": OTHER, "phrases": ("cup", "saucer")},
+    Match(ONE, OTHER, (BOX,)): {"image": OTHER, "base": ONE, "targets": (replace(BOX, cx=0.4),)},
+    Differ(ONE, OTHER): {"before": OTHER, "after": ONE},
+    Embed(ONE, (Region(),)): {"image": OTHER, "regions": (Region("cls"),)},
+    Measure("l1", (ONE, OTHER)): {"quantity": "ssim", "pictures": (OTHER, ONE), "exclude": (BOX,)},
+    Judge((SAID,), YesNo()): {
+        "messages": (Message(("Is it red?", ONE)),),
+        "form": FreeText(),
+        "topic": "colour",
+        "slots": (("object", "cup"),),
+        "draw": 1,
+    },
+    ReadText(ONE): {"image": OTHER},
+    Rate(ONE): {"image": OTHER, "prompt": "a cup", "quality": "beauty"},
+}
+
+
+def test_every_kind_of_question_is_tried():
+    assert {type(question) for question in QUESTIONS} == set(Query.__subclasses__())
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.kind)
+def test_each_field_of_a_question_is_a_part_of_what_is_asked(question):
+    assert {field.name for field in fields(question)} == QUESTIONS[question].keys()
+    others = [replace(question, **{name: value}) for name, value in QUESTIONS[question].items()]
+    assert len({other.digest for other in others} | {question.digest}) == len(others) + 1
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.kind)
+def test_a_question_is_the_same_about_the_same_pixels(question):
+    again = pickle.loads(pickle.dumps(question))
+    assert (again, again.digest, hash(again)) == (question, question.digest, hash(question))
+    json.dumps(question.describe(), allow_nan=False)
+    assert set(question.images) <= {ONE, OTHER}
+    assert all(image.digest in json.dumps(question.describe()) for image in question.images)
+
+
+def test_kinds_with_the_same_description_are_told_apart():
+    assert ReadText(ONE).describe() == {"image": ONE.digest}
+    assert len({question.digest for question in QUESTIONS}) == len(QUESTIONS)
+
+
+VARIANTS = [
+    Embed(ONE, (Region("patches", exclude=()),)),
+    Embed(ONE, (Region("patches", exclude=(BOX,)),)),
+    Embed(ONE, (Region("patches", grid="guessed"),)),
+    Embed(ONE, (Region("tokens"),)),
+    Embed(ONE, (Region("patches"), Region("patches"))),
+    Judge((SAID,), YesNo(17)),
+    Judge((SAID,), FreeText(16)),
+    Judge((SAID,), FreeText(16, 0.5)),
+    Judge((Message(("Is it blue?", ONE), "system"),), YesNo()),
+    Judge((Message((ONE, "Is it blue?")),), YesNo()),
+    Judge((Message(("Is it ", "blue?", ONE)),), YesNo()),
+    Judge((SAID, SAID), YesNo()),
+    Judge((Message((f'{{"image": "{ONE.digest}"}}',)),), YesNo()),
+    Judge((Message((ONE,)),), YesNo()),
+]
+
+
+def test_small_differences_are_differences():
+    digests = [question.digest for question in (*QUESTIONS, *VARIANTS)]
+    assert len(set(digests)) == len(digests)
+
+
+def test_who_found_a_box_and_how_sure_it_was_is_not_a_part_of_the_question():
+    sure, unsure = (Match(ONE, OTHER, (replace(BOX, score=score),)) for score in (0.9, 0.2))
+    assert sure.digest == unsure.digest
+
+
+def test_a_digest_is_computed_once():
+    question = Detect(ONE, ("cup",))
+    assert question.digest is question.digest
+
+
+def test_the_words_of_a_conversation_can_be_read():
+    assert texts([SAID, Message(("Yes",), "assistant")]) == "Is it blue?\nYes"
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+BOXES = st.builds(Box, FLOATS, FLOATS, FLOATS.map(abs), FLOATS.map(abs), FLOATS, st.text())
+FLOATS32 = st.floats(allow_nan=False, allow_infinity=False, width=32)
+
+
+@st.composite
+def vectors(draw):
+    rows, columns = draw(st.integers(0, 3)), draw(st.integers(0, 4))
+    values = draw(arrays.arrays(np.float32, (rows, columns), elements=FLOATS32))
+    return Vectors(values, draw(arrays.arrays(np.int64, rows)))
+
+
+ANSWERS = st.one_of(
+    st.builds(Detections, st.lists(BOXES, max_size=3).map(tuple), FLOATS),
+    st.builds(Measured, st.none() | FLOATS, FLOATS),
+    st.builds(Reply, st.text(), st.dictionaries(st.text(), FLOATS, max_size=3)),
+    st.builds(Reading, st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple)),
+    st.builds(Abstention, st.text()),
+)
+
+
+@given(ANSWERS)
+def test_an_answer_comes_back_from_json_as_it_was(answer):
+    text = json.dumps(answer_to_json(answer), allow_nan=False)
+    again = answer_from_json(json.loads(text))
+    assert again == answer
+    assert repr(again) == repr(answer)  # negative zeros too
+
+
+@given(vectors())
+def test_vectors_come_back_from_json_as_they_were(answer):
+    again = answer_from_json(json.loads(json.dumps(answer_to_json(answer), allow_nan=False)))
+    assert isinstance(again, Vectors)
+    assert (again.values.dtype, again.values.shape) == (np.float32, answer.values.shape)
+    assert again.values.tobytes() == answer.values.tobytes()
+    assert again.patches.tolist() == answer.patches.tolist()
+
+
+def test_an_answer_of_a_newer_version_is_refused():
+    with pytest.raises(ValueError, match=r"unknown kind of answer with fields \['mask'\]: .* newer version"):
+        answer_from_json({"mask": []})
+
+
+def test_detections_serve_every_threshold_above_their_floor():
+    found = Detections(tuple(Box(0.5, 0.5, 0.1, 0.1, score, label) for score, label in [(0.3, "a"), (0.9, "b")]), 0.1)
+    assert [box.label for box in found.above(0.3)] == ["b"]
+    assert [box.label for box in found.above(0.1)] == ["a", "b"]
+    assert found.above(0.1, "a") == found.boxes[:1]
+    assert (found.strongest(), Detections(()).strongest()) == (0.9, 0.0)
+    with pytest.raises(ValueError, match=r"threshold 0\.05 lies below the detector's floor 0\.1"):
+        found.above(0.05)
+
+
+def test_cosines_of_vectors():
+    def made(*rows):
+        return Vectors(np.array(rows, np.float32), np.ones(len(rows), np.int64))
+
+    one = made((1, 0), (0, 0), (3, 4), (1e20, 1e20))
+    other = made((0, 2), (1, 1), (3, 4), (-1e20, -1e20))
+    assert [one.cosine(other, row) for row in range(4)] == pytest.approx([0.0, 0.0, 1.0, -1.0])
+    assert all(-1 <= one.cosine(other, row) <= 1 and math.isfinite(one.cosine(other, row)) for row in range(4))
+
+
+def test_a_reading_is_its_lines():
+    line = TextLine("OPEN", BOX)
+    assert Reading((line, TextLine("24 h", BOX))).text == "OPEN 24 h"
+    assert Reading.plain("OPEN").text == "OPEN"
+    assert Reading.plain("") == Reading(())
+
+
+def test_a_picture_that_is_not_here_can_be_asked_about():
+    assert Detect(Image.unseen(ONE.digest, ONE.size), ("cup",)).digest == Detect(ONE, ("cup",)).digest

@@ -1,0 +1,111 @@
+"""A sample says what was asked for and from which pictures; a task needs the slots of its type."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from editcritic.reward import Box, EditSample, Pools, Task
+from editcritic.reward.sample import POSITIONS, TASK_TYPES
+
+from .fakes import picture, sample
+
+COMPLETE = {
+    "subject_add": {"new": "lamp"},
+    "subject_remove": {"object": "cup"},
+    "subject_replace": {"object": "cup", "new": "glass"},
+    "position_change": {"object": "cup", "position": "left", "reference": "plate"},
+    "count_change": {"object": "cup", "count": 3},
+    "color_alter": {"object": "cup", "value": "blue"},
+    "material_alter": {"object": "cup", "value": "wood"},
+    "text_change": {"text": "OPEN"},
+    "background_change": {"value": "beach"},
+}
+MISSING = [(kind, slot) for kind, slots in COMPLETE.items() for slot in slots]
+
+
+def test_every_type_of_task_is_tried():
+    assert set(COMPLETE) == set(TASK_TYPES)
+
+
+@pytest.mark.parametrize("kind", COMPLETE)
+def test_a_task_holds_its_slots(kind):
+    task = Task(kind, **COMPLETE[kind])
+    assert {slot: getattr(task, slot) for slot in COMPLETE[kind]} == COMPLETE[kind]
+    assert pickle.loads(pickle.dumps(task)) == task
+
+
+@pytest.mark.parametrize(("kind", "slot"), MISSING)
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_a_task_needs_the_slots_of_its_type(kind, slot, nothing):
+    with pytest.raises(ValueError, match=f"a {kind} task needs .*{slot}"):
+        Task(kind, **{**COMPLETE[kind], slot: nothing})
+
+
+@pytest.mark.parametrize(
+    ("slots", "says"),
+    [
+        ({"type": "paint"}, "unknown task type 'paint': expected one of subject_add, "),
+        ({**COMPLETE["position_change"], "type": "position_change", "position": "inside"}, "unknown position 'inside'"),
+        ({"type": "subject_add", "new": "lamp", "position": "left"}, "position and reference together, or neither"),
+        ({"type": "subject_add", "new": "lamp", "reference": "cup"}, "position and reference together, or neither"),
+        ({"type": "count_change", "object": "cup", "count": -1}, "count must not be negative, got -1"),
+    ],
+)
+def test_a_task_that_means_nothing_is_refused(slots, says):
+    with pytest.raises(ValueError, match=says):
+        Task(**slots)
+
+
+def test_all_may_be_counted_away_and_things_put_on_any_side():
+    assert Task("count_change", object="cup", count=0).count == 0
+    assert all(Task("subject_add", new="lamp", position=side, reference="cup") for side in POSITIONS)
+
+
+def test_candidates_for_one_source_and_instruction_are_a_group():
+    group = sample().group
+    assert sample("other", edited=picture(9)).group == group
+    assert sample(instruction="make it red").group != group
+    assert sample(sources=(picture(9),)).group != group
+    assert sample(sources=(picture(0), picture(9))).group != group
+    assert sample(group="mine").group == "mine"
+
+
+def test_turns_lead_back_to_the_base_picture():
+    first = sample("first")
+    second = sample("second", sources=(first.edited,), earlier=(first,))
+    third = sample("third", sources=(second.edited,), edited=picture(3), earlier=(first, second))
+    assert [turn.turn for turn in third.turns] == [1, 2, 3]
+    assert third.turns == (first, second, third)
+    assert (third.source, third.base) == (second.edited, first.source)
+
+
+def test_a_sample_needs_a_source():
+    with pytest.raises(ValueError, match="sample 's' has no source image: give at least one"):
+        sample(sources=())
+
+
+def test_boxes_are_labelled_with_the_names_they_are_given_under():
+    made = sample(boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]})
+    assert made.boxes == {"cup": (Box(0.5, 0.5, 0.1, 0.1, label="cup"),)}
+
+
+def test_a_sample_is_immutable_and_survives_pickling():
+    made = sample(
+        boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]},
+        task=Task("color_alter", object="cup", value="blue"),
+        pools=Pools(("cup",), ("cup",), (), False),
+        metadata={"seed": 3},
+    )
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert isinstance(again, EditSample)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.instruction = "no"
+
+
+def test_what_was_given_can_be_changed_without_changing_the_sample():
+    metadata, boxes = {"seed": 3}, {"cup": [Box(0.5, 0.5, 0.1, 0.1)]}
+    made = sample(metadata=metadata, boxes=boxes)
+    metadata["seed"], boxes["saucer"] = 4, []
+    assert (made.metadata, list(made.boxes)) == ({"seed": 3}, ["cup"])

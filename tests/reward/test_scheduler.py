@@ -1,0 +1,437 @@
+"""What programs may do, what becomes of the ones that go wrong, and when an expert is given up and taken back."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from editcritic.reward import (
+    Abstained,
+    Abstention,
+    Detect,
+    Engine,
+    Failed,
+    Failure,
+    ImageError,
+    Measured,
+    Rate,
+    Score,
+    ask,
+    ask_each,
+    gather,
+)
+from editcritic.reward.asking import Ask
+
+from .fakes import PICTURE, Fake, alone, asks, known, question, run_all, sample, verdict
+
+FAILING = Fake(lambda query: Failure("lost for words"), name="failing")
+ABSTAINING = Fake(lambda query: Abstention("who could know"), name="abstaining")
+
+
+@pytest.fixture
+def engine():
+    with Engine() as engine:
+        yield engine
+
+
+def lives(engine):
+    """Whether the engine still scores."""
+    return run_all(engine, [asks(1, 2)], Fake()) == [alone(asks(1, 2), known)]
+
+
+# -- programs that go wrong -------------------------------------------------------------------------------------------
+
+
+def returns_nothing():
+    yield from asks(1)
+
+
+def has_a_bug():
+    yield from ask(question(1))
+    raise ValueError("a bug in the metric")
+
+
+def yields_rubbish():
+    yield 7
+
+
+def asks_rubbish():
+    yield Ask(("where is the cup?",))
+
+
+def leaves():
+    yield from ask(question(1))
+    raise SystemExit(3)
+
+
+def will_not_be_closed():
+    try:
+        yield 7
+    finally:
+        raise OSError("not now")
+
+
+def gathers_rubbish():
+    yield from gather([asks(1), 7])
+    return Score.of(1)
+
+
+def scores_nan():
+    yield from ask(question(1))
+    return Score.of(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "says"),
+    [
+        (returns_nothing(), TypeError, "a program must return a Score, got NoneType"),
+        (has_a_bug(), ValueError, "a bug in the metric"),
+        (yields_rubbish(), TypeError, "a program must yield Ask .* or Gather, got 7"),
+        (asks_rubbish(), TypeError, "a program must yield Ask .of queries. or Gather"),
+        (leaves(), SystemExit, "3"),
+        (will_not_be_closed(), TypeError, "a program must yield"),
+        (gathers_rubbish(), AttributeError, "'int' object has no attribute 'send'"),
+        (scores_nan(), ValueError, "a scored Score needs a finite value, got nan"),
+        (Score.of(1), AttributeError, "'Score' object has no attribute 'send'"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_program_with_a_bug_is_for_who_submitted_it(program, error, says, engine):
+    wrong = engine.submit(program, {"preference": Fake()})
+    right = engine.submit(asks(1, 2), {"preference": Fake()})
+    with pytest.raises(error, match=says):
+        wrong.result(20)
+    assert right.result(20) == alone(asks(1, 2), known)
+    assert lives(engine)
+
+
+def test_a_bug_in_a_gathered_program_reaches_who_submitted_the_whole(engine):
+    closed = []
+
+    def whole():
+        try:
+            yield from gather([asks(1), middle(), asks(2)])
+        finally:
+            closed.append("whole")
+        return Score.of(1)
+
+    def middle():
+        yield from gather([asks(3), has_a_bug(), asks(4, 5)])
+        return Score.of(1)
+
+    with pytest.raises(ValueError, match="a bug in the metric"):
+        run_all(engine, [whole()], Fake())
+    assert closed == ["whole"]
+    assert lives(engine)
+
+
+def test_a_bug_stops_a_batch_where_it_stands(engine):
+    scores = engine.run([(asks(1), None), (has_a_bug(), None), (asks(2), None)], {"preference": Fake()})
+    assert next(scores) == alone(asks(1), known)
+    with pytest.raises(ValueError, match="a bug in the metric"):
+        next(scores)
+    assert lives(engine)
+
+
+def test_a_picture_that_cannot_be_read_fails_its_sample(engine):
+    def unreadable():
+        raise ImageError("cup.png is gone")
+        yield
+
+    assert run_all(engine, [unreadable()], Fake()) == [Score.failed("cup.png is gone")]
+    assert run_all(engine, [asking(Rate(Vanished(PICTURE)))], Fake()) == [Score.failed("cup.png has changed")]
+
+
+class Vanished:
+    """A picture whose file has changed since."""
+
+    def __init__(self, picture):
+        self.size = picture.size
+
+    @property
+    def digest(self):
+        raise ImageError("cup.png has changed")
+
+
+# -- questions without an answer --------------------------------------------------------------------------------------
+
+
+def asking(*queries, role=None):
+    yield from ask_each(queries, role=role)
+    return Score.of(1)
+
+
+@pytest.mark.parametrize(
+    ("expert", "expected"),
+    [(FAILING, Score.failed("failing: lost for words")), (ABSTAINING, Score.abstained("who could know"))],
+)
+def test_a_question_without_an_answer_ends_the_program(expert, expected, engine):
+    def swallows():
+        try:
+            yield from ask(question(1))
+        except Exception:  # noqa: BLE001  (what a careless metric does)
+            return Score.of(1)
+        return Score.of(1)
+
+    assert run_all(engine, [asks(1), swallows()], expert) == [expected, expected]
+
+
+def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
+    def looks():
+        try:
+            yield from ask_each([question(1), verdict(0), Detect(PICTURE, ("cup",))])
+        except Failed as failed:
+            seen.extend(failed.outcomes)
+            raise
+
+    seen = []
+    experts = {"preference": Fake(), "judge": FAILING, "detector": ABSTAINING}
+    assert engine.submit(looks(), experts).result(20) == Score.failed("failing: lost for words")
+    assert seen == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
+
+
+def test_a_failure_comes_before_an_abstention(engine):
+    experts = {"detector": ABSTAINING, "judge": FAILING}
+    program = asking(Detect(PICTURE, ("cup",)), verdict(0))
+    assert engine.submit(program, experts).result(20).status == "failed"
+
+
+def test_every_program_is_given_an_exception_of_its_own(engine):
+    caught = []
+
+    def keeps():
+        try:
+            yield from ask(question(1))
+        except Failed as failed:
+            caught.append(failed)
+            raise
+
+    run_all(engine, [keeps(), keeps()], FAILING)
+    one, other = caught
+    assert one is not other
+
+
+def test_a_program_may_raise_that_it_cannot_tell(engine):
+    def cannot(kind, *reason):
+        raise kind(*reason)
+        yield
+
+    assert run_all(engine, [cannot(Abstained, "too dark", ())], Fake()) == [Score.abstained("too dark")]
+    assert run_all(engine, [cannot(Failed, "", ())], Fake()) == [Score.failed("Failed")]
+
+
+def test_gathered_parts_fail_and_abstain_each_for_itself(engine):
+    def whole():
+        parts = yield from gather([asks(1), asking(verdict(0)), asking(Detect(PICTURE, ("cup",))), asks(2)])
+        return Score.of(len(parts), parts={str(place): part for place, part in enumerate(parts)})
+
+    experts = {"preference": Fake(), "judge": FAILING, "detector": ABSTAINING}
+    score = engine.submit(whole(), experts).result(20)
+    assert list(score.parts.values()) == [
+        alone(asks(1), known),
+        Score.failed("failing: lost for words"),
+        Score.abstained("who could know"),
+        alone(asks(2), known),
+    ]
+
+
+def test_gathers_nest_as_deep_as_one_likes(engine):
+    def nested(depth):
+        if depth == 0:
+            return (yield from asks(1))
+        below, beside = yield from gather([nested(depth - 1), asks(depth)])
+        return Score.of(below.value + (beside.value > 1))
+
+    assert run_all(engine, [nested(2000)], Fake()) == [alone(asks(1), known)]
+
+
+def test_asking_and_gathering_nothing_is_answered_at_once(engine):
+    def nothing():
+        answers = yield from ask_each([])
+        parts = yield from gather([])
+        return Score.of(len(answers) + len(parts))
+
+    assert run_all(engine, [nothing()], Fake()) == [Score.of(0)]
+
+
+# -- who is asked -----------------------------------------------------------------------------------------------------
+
+
+def test_a_role_after_the_dot_falls_back_on_the_one_before_it(engine):
+    general, special = Fake(lambda _: Measured(1.0), name="general"), Fake(lambda _: Measured(2.0), name="special")
+
+    def asked(role):
+        answer = yield from ask(question(1), role=role)
+        return Score.of(answer.value)
+
+    experts = {"preference": general, "preference.quality": special}
+    roles = ("preference", "preference.quality", "preference.style")
+    assert [engine.submit(asked(role), experts).result(20).value for role in roles] == [1.0, 2.0, 1.0]
+
+
+def test_an_unbound_role_fails_who_asks_for_it(engine):
+    score = engine.submit(asks(1), {"judge": Fake(), "detector": Fake()}).result(20)
+    assert score == Score.failed("no expert is bound to the role 'preference' (bound: detector, judge)")
+    assert engine.submit(asks(1), {}).result(20).reason.endswith("(bound: none)")
+
+
+def test_an_expert_of_the_wrong_kind_fails_who_asks_it(engine):
+    class Judging(Fake):
+        kinds = (type(verdict(0)),)
+
+    expert = Judging(name="judging")
+    (score,) = run_all(engine, [asks(1)], expert)
+    reason = "judging: judging answers judge, not rate: bind another expert to this role"
+    assert score == Score.failed(reason)
+    assert expert.calls == []
+
+
+@pytest.mark.parametrize("thing", ["a string", object(), type("Nameless", (), {})(), Fake])
+def test_what_is_no_expert_fails_who_asks_it(thing, engine):
+    score = engine.submit(asks(1), {"preference": thing}).result(20)
+    assert (score.status, score.value) == ("failed", None)
+    assert score.reason.startswith("nobody can be asked as 'preference': ")
+    assert lives(engine)
+
+
+def test_a_mapping_of_roles_may_change_between_programs(engine):
+    experts = {"preference": Fake(lambda _: Measured(1.0), name="one")}
+    assert engine.submit(asks(1), experts).result(20).value == 1.0
+    experts["preference"] = Fake(lambda _: Measured(2.0), name="other")
+    assert engine.submit(asks(1), experts).result(20).value == 2.0
+
+
+class Adapting(Fake):
+    """Rewrites what it is asked before it is counted as asked."""
+
+    def __init__(self, adapted):
+        super().__init__(name="adapting")
+        self.adapted = adapted
+
+    def adapt(self, query, sample):
+        return self.adapted(query, sample)
+
+
+def test_a_question_is_known_by_what_the_expert_made_of_it(engine):
+    expert = Adapting(lambda query, sample: replace(query, prompt=sample.instruction, quality="q"))
+    futures = [engine.submit(asks(number), {"preference": expert}, sample()) for number in range(5)]
+    asked = Rate(PICTURE, "make it blue", "q")
+    assert {future.result(20).value for future in futures} == {known(asked).value}
+    assert expert.seen == {asked.digest: 1}
+
+
+def test_an_expert_may_abstain_before_it_is_asked(engine):
+    expert = Adapting(lambda query, sample: Abstention("no box for it"))
+    assert run_all(engine, [asks(1)], expert) == [Score.abstained("no box for it")]
+    assert expert.calls == []
+
+
+def broken(query, sample):
+    raise KeyError("cup")
+
+
+@pytest.mark.parametrize(
+    ("adapted", "reason"), [(broken, "adapting: KeyError: 'cup'"), (lambda *_: None, "adapting: AttributeError")]
+)
+def test_an_expert_that_cannot_adapt_a_question_fails_who_asked_it(adapted, reason, engine):
+    (score,) = run_all(engine, [asks(1)], Adapting(adapted))
+    assert (score.status, score.value) == ("failed", None)
+    assert score.reason.startswith(reason)
+    assert lives(engine)
+
+
+# -- giving up an expert and taking it back ---------------------------------------------------------------------------
+
+
+class Moody(Fake):
+    """Raises for as long as it is unwell."""
+
+    def __init__(self, **options):
+        super().__init__(self.answer, name="moody", **options)
+        self.well = False
+
+    def answer(self, query):
+        if not self.well:
+            raise RuntimeError("unwell")
+        return known(query)
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_an_expert_that_always_raises_is_given_up_after_few_calls(batch):
+    expert, well = Moody(batch=batch), Fake(name="well")
+    with Engine(breaker=4, cooldown_s=3600) as engine:
+        scores = list(engine.run(((asks(number), None) for number in range(500)), {"preference": expert}))
+        assert {score.status for score in scores} == {"failed"}
+        assert len(expert.calls) <= 4 + 6 + 3, "four alone, and the batches that they were found in"
+        assert engine.dead() == {"moody": "4 failures in a row, the last: RuntimeError: unwell"}
+        called = len(expert.calls)
+        (score,) = run_all(engine, [asks(1000)], expert)
+        assert score.reason == f"moody: not asked, the expert is down: {engine.dead()['moody']}"
+        assert len(expert.calls) == called
+        assert run_all(engine, [asks(1)], well) == [alone(asks(1), known)]
+
+
+def test_failures_with_answers_between_them_are_no_reason_to_give_up():
+    def odd(query):
+        if int(query.prompt) % 2:
+            raise RuntimeError("unwell")
+        return known(query)
+
+    with Engine(breaker=4) as engine:
+        scores = list(engine.run(((asks(number), None) for number in range(100)), {"preference": Fake(odd, batch=1)}))
+        assert engine.dead() == {}
+    assert [score.status for score in scores] == ["scored", "failed"] * 50
+
+
+def test_an_expert_that_was_given_up_is_tried_with_one_batch_after_a_while():
+    expert = Moody(batch=8)
+    with Engine(breaker=1, cooldown_s=0.2) as engine:
+        run_all(engine, [asks(*range(8))], expert)
+        time.sleep(0.25)
+        before = len(expert.calls)
+        run_all(engine, [asks(*range(20))], expert)
+        assert len(expert.calls) - before <= 4, "one batch of eight, halved down to a single question"
+        expert.well = True
+        time.sleep(0.25)
+        assert run_all(engine, [asks(*range(20))], expert) == [alone(asks(*range(20)), known)]
+        assert engine.dead() == {}
+
+
+def test_reload_brings_an_expert_back_at_once():
+    expert = Moody()
+    with Engine(breaker=1, cooldown_s=3600) as engine:
+        run_all(engine, [asks(1)], expert)
+        expert.well = True
+        assert run_all(engine, [asks(1)], expert)[0].status == "failed"
+        engine.reload(expert)
+        assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
+        engine.reload(Fake(name="never seen"))
+        assert lives(engine)
+
+
+# -- what is counted --------------------------------------------------------------------------------------------------
+
+
+def test_stats_count_what_was_asked_and_what_it_took(engine):
+    expert = Fake(lambda query: Failure("odd") if query.prompt == "3" else known(query), batch=2)
+    before = engine.stats()
+    run_all(engine, [asks(1, 2, 2)], expert)
+    run_all(engine, [asks(2, 3)], expert)
+    found = engine.stats().since(before)
+    seconds = found["experts"]["fake"].pop("seconds")
+    assert found == {
+        "programs": 2,
+        "asked": 5,
+        "unique": 3,
+        "known": 1,
+        "joined": 1,
+        "experts": {"fake": {"queries": 3, "calls": 2, "failed": 1}},
+    }
+    assert seconds >= 0
+    assert engine.stats().since(engine.stats())["experts"] == {}
+
+
+def test_calls_that_were_given_up_are_counted(engine):
+    run_all(engine, [asks(1)], Fake(lambda query: time.sleep(1), name="slow", deadline_s=0.05))
+    counts = engine.stats().experts["slow"]
+    assert (counts.queries, counts.calls, counts.failed) == (1, 1, 1)

@@ -1,0 +1,114 @@
+"""A score has a value or a reason for having none, and nothing that is not a number reaches a file."""
+
+import json
+import math
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import Box, Evidence, Score
+from editcritic.reward.score import SCHEMA, Scores
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+BOXES = st.builds(Box, NUMBERS, NUMBERS, NUMBERS.map(abs), NUMBERS.map(abs), NUMBERS, st.text())
+EVIDENCE = st.builds(
+    Evidence,
+    st.text(),
+    st.text(),
+    st.lists(BOXES, max_size=2).map(tuple),
+    st.text(),
+    st.dictionaries(st.text(), NUMBERS, max_size=2),
+)
+NAMES = st.text(max_size=4)
+
+
+def scores(parts):
+    named = st.dictionaries(NAMES, parts, max_size=2)
+    with_value = st.builds(
+        Score, NUMBERS, st.just("scored"), st.text(), named, named, st.lists(EVIDENCE, max_size=2).map(tuple), NAMES
+    )
+    without = st.builds(
+        Score,
+        st.none(),
+        st.sampled_from(["failed", "abstained", "not_applicable"]),
+        st.text(min_size=1),
+        named,
+        named,
+        st.lists(EVIDENCE, max_size=2).map(tuple),
+        NAMES,
+    )
+    return with_value | without
+
+
+SCORES = st.recursive(scores(st.nothing()), scores, max_leaves=4)
+
+
+@given(SCORES)
+def test_a_score_comes_back_from_json_as_it_was(score):
+    text = json.dumps(score.to_json(), allow_nan=False)
+    assert Score.from_json(json.loads(text)) == score
+    assert pickle.loads(pickle.dumps(score)) == score
+
+
+@given(st.lists(SCORES, max_size=4))
+def test_scores_come_back_from_their_lines(found):
+    batch = Scores(tuple(found), tuple(f"sämple\u2028{number}" for number in range(len(found))))
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in batch.to_jsonl().split("\n")[:-1]]
+    assert [Score.from_json(row) for row in rows] == found
+    assert [(row["schema"], row["id"]) for row in rows] == [(SCHEMA, name) for name in batch.ids]
+
+
+def test_no_value_is_null_in_a_file():
+    batch = Scores((Score.failed("the judge is down"),), ("a",))
+    assert batch.to_jsonl() == (
+        '{"schema": 1, "id": "a", "value": null, "status": "failed", "reason": "the judge is down"}\n'
+    )
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_not_a_number_is_neither_a_score_nor_written(number):
+    with pytest.raises(ValueError, match="a scored Score needs a finite value"):
+        Score.of(number)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Scores((Score.of(1, evidence=[Evidence("odd", numbers={"x": number})]),), ("a",)).to_jsonl()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((None,), "a scored Score needs a finite value, got None"),
+        ((0.5, "failed", "why"), "a Score that is failed has no value, got 0.5"),
+        ((None, "abstained"), "a Score that is abstained needs a reason"),
+        ((None, "not_applicable", ""), "a Score that is not_applicable needs a reason"),
+        ((None, "skipped", "why"), "unknown status 'skipped': expected one of scored, not_applicable,"),
+    ],
+)
+def test_a_score_that_says_two_things_is_refused(given, says):
+    with pytest.raises(ValueError, match=says):
+        Score(*given)
+
+
+def test_a_verdict_is_a_number():
+    assert (Score.of(True).value, type(Score.of(False).value)) == (1.0, float)
+
+
+def test_scores_are_a_sequence_that_counts_statuses():
+    found = (Score.of(0.5), Score.failed("down"), Score.abstained("dark"), Score.of(1.0))
+    batch = Scores(found, ("a", "b", "c", "d"))
+    assert (len(batch), list(batch), batch[1], batch[:2], batch[-1]) == (4, list(found), found[1], found[:2], found[3])
+    assert batch.values == [0.5, None, None, 1.0]
+    assert {status: batch.count(status) for status in ("scored", "failed", "abstained", "not_applicable")} == {
+        "scored": 2,
+        "failed": 1,
+        "abstained": 1,
+        "not_applicable": 0,
+    }
+    assert pickle.loads(pickle.dumps(batch)) == batch
+
+
+def test_a_signature_changes_nothing_else():
+    score = Score.of(0.5, "fine", parts={"a": Score.of(1)}, evidence=[Evidence("seen")])
+    assert score.by("m@1").metric == "m@1"
+    assert score.by("m@1").by("") == score
