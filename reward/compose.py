@@ -67,7 +67,7 @@ class WeightedMean:
         values, parts = found
         weights = {name: self.weights.get(name, 1.0) for name in values}
         total = sum(weights[name] * value for name, value in values.items())
-        return Score.of(total / sum(weights.values()), parts=parts)
+        return Score.of(total / sum(weights.values()), _listed(values), parts=parts)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class GeometricMean:
         if isinstance(found, Score):
             return found
         values, parts = found
-        return Score.of(math.prod(values.values()) ** (1 / len(values)), parts=parts)
+        return Score.of(math.prod(values.values()) ** (1 / len(values)), _listed(values), parts=parts)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Product:
         if isinstance(found, Score):
             return found
         values, parts = found
-        return Score.of(math.prod(values.values()), parts=parts)
+        return Score.of(math.prod(values.values()), _listed(values), parts=parts)
 
 
 @dataclass(frozen=True)
@@ -257,6 +257,10 @@ def _score_parts(
         name = next(name for name, score in scores.items() if score.value is None)
         return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
     return values, scores
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
 
 
 def _without(status: Literal["failed", "abstained"] | str, name: str, scores: Mapping[str, Score]) -> Score:
