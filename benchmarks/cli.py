@@ -109,7 +109,7 @@ def score(
     from ..reward import AnswerLog
     from .inputs import Input, InputError, apart, load_reward, read_spec
     from .recording import Recording
-    from .score_run import row_of, rows_to, run, warnings_to
+    from .score_run import line_of, row_of, rows_to, run, warnings_to
 
     if cache is not None and record is not None:
         raise InputError("--record is a cache as well: give one of the two")
@@ -133,19 +133,20 @@ def score(
             elif as_json:
                 kept.append(json.loads(row_of(name, found)))
             else:
-                _line(name, found)
+                say(line_of(name, found), stderr=False)
             if recording is not None:
                 recording.keep(name, found)
             step()
 
-        with progress(given.count, "scoring") as (step, tell), warnings_to(tell) as warned:
+        lines = rows is None and not as_json  # which show the progress themselves
+        with progress(given.count, "scoring", shown=not lines) as (step, tell), warnings_to(tell) as warned:
             taken = recording.add if recording is not None else lambda sample: None
             entries = given.read(None if log is None else log.files)
             outcome = run(bound, entries, write, complain=tell, taken=taken)
         if as_json:
             document(
                 {
-                    **_outcome(outcome),
+                    **outcome.to_json(),
                     "reward": bound.spec,
                     "scores": kept if out is None else None,
                     "scores_file": None if out is None else str(out),
@@ -159,22 +160,6 @@ def score(
             stack.pop_all()  # the engine's thread may be using the log until the process ends
         # A log that was given up has lost answers: harmless in a cache, not in a recording.
         return outcome.exit_code or int(record is not None and bool(warned))
-
-
-def _line(name: str, found: Score) -> None:
-    """A score in a line, for a person."""
-    value = found.status.replace("_", " ") if found.value is None else f"{found.value:.4f}"
-    say(f"{name}  {value}  {found.reason}".rstrip(), stderr=False)
-
-
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "exit_code": outcome.exit_code,
-        "summary": outcome.summary.to_json(),
-        "problems": outcome.problems,
-        "ended": outcome.ended,
-        "interrupted": outcome.interrupted,
-    }
 
 
 def _report(outcome: Outcome, name: str, *, stderr: bool = False, profile: bool = False) -> None:
@@ -248,7 +233,7 @@ def rank(
             groups = [one.to_json() for one in ranked]
             sheet = str(out) if out is not None and ranked else None
             document(
-                {"schema": ranking.SCHEMA, **_outcome(outcome), "reward": bound.spec, "groups": groups, "sheet": sheet}
+                {"schema": ranking.SCHEMA, **outcome.to_json(), "reward": bound.spec, "groups": groups, "sheet": sheet}
             )
         else:
             for one in ranked:
@@ -306,7 +291,7 @@ def replay(
         say(f"and {len(found.differ) - _DIFFER} others")
     if as_json:
         counts = {"agree": found.agree, "compared": found.compared, "differ": found.differ}
-        document({**_outcome(found.outcome), **counts, "exit_code": found.exit_code})
+        document({**found.outcome.to_json(), **counts, "exit_code": found.exit_code})
         return found.exit_code
     on_stderr = out == Path("-")
     if found.outcome.summary.total:

@@ -32,11 +32,10 @@ class Placed:
 
     @property
     def why(self) -> str:
-        """The reason of the score, else the deciding parts, in words."""
-        if self.score.reason or not self.deciding:
-            return self.score.reason
-        parts = (f"{name} ({own:.4f} to {other:.4f})" for name, (own, other) in self.deciding.items())
-        return f"{'ahead' if self.place == 1 else 'behind'} in {', '.join(parts)}"
+        """The reason of the score and the deciding parts, in words."""
+        parts = (f"{name} ({own:.3g} to {other:.3g})" for name, (own, other) in self.deciding.items())
+        deciding = f"{'ahead' if self.place == 1 else 'behind'} in {', '.join(parts)}" if self.deciding else ""
+        return "; ".join(filter(None, (self.score.reason, deciding)))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -9,11 +9,10 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..reward import Abstention, AnswerLog, Box, EditSample, Expert, Failure, Reward, Score
+from ..reward import Abstention, AnswerLog, EditSample, Expert, Failure, Reward, Score
 from ..reward.files import sample_from_json, sample_to_json
 from ..reward.query import Outcome, Query
 from ..reward.spec import build
@@ -38,7 +37,7 @@ class Recording:
         log.meta("experts", json.dumps({role: expert.id for role, expert in reward.experts.items()}))
 
     def add(self, sample: EditSample) -> None:
-        row = _to_json(sample)
+        row = json.dumps(sample_to_json(sample))
         if row not in self._known:
             self._log.add_sample(row)
 
@@ -92,8 +91,12 @@ class Recall:
         return len(self._rows)
 
     def samples(self) -> Iterator[EditSample]:
-        for row in self._rows:
-            yield _from_json(row)
+        """As they were, but for their pixels. Raises `InputError` for one that cannot be read."""
+        for number, row in enumerate(self._rows, start=1):
+            try:
+                yield sample_from_json(json.loads(row))
+            except ValueError as error:
+                raise InputError(f"sample {number} of {self.log.path} cannot be read: {error}") from None
 
     def experts(self) -> dict[str, Expert]:
         """By role, under the ids they had; each knows what was recorded and nothing else."""
@@ -140,22 +143,3 @@ def _built(spec: Any) -> Expert | None:
 def _name(spec: str | None) -> str:
     reward = json.loads(spec or "{}").get("reward", {})
     return str(reward.get("name", reward.get("use", "?")))
-
-
-def _to_json(sample: EditSample) -> str:
-    """Sample files have boxes in pixels, which do not lead back to the same fractions; questions are known by those."""
-    boxes = {label: [[b.cx, b.cy, b.w, b.h, b.score] for b in found] for label, found in sample.boxes.items()}
-    return json.dumps({"sample": sample_to_json(sample), "boxes": boxes})
-
-
-def _from_json(row: str) -> EditSample:
-    data = json.loads(row)
-    boxes = {
-        label: tuple(Box(cx, cy, w, h, score, label) for cx, cy, w, h, score in found)
-        for label, found in data["boxes"].items()
-    }
-    return _drawn(sample_from_json(data["sample"]), boxes)
-
-
-def _drawn(sample: EditSample, boxes: Mapping[str, tuple[Box, ...]]) -> EditSample:
-    return replace(sample, boxes=boxes, earlier=tuple(_drawn(turn, boxes) for turn in sample.earlier))

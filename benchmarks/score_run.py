@@ -42,6 +42,15 @@ class Outcome:
             return 2
         return 1 if self.ended or self.summary.counts["failed"] else 0
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "exit_code": self.exit_code,
+            "summary": self.summary.to_json(),
+            "problems": self.problems,
+            "ended": self.ended,
+            "interrupted": self.interrupted,
+        }
+
 
 def run(
     reward: Reward,
@@ -145,6 +154,12 @@ def _not_applicable(score: Score) -> str:
 def row_of(name: str, score: Score) -> str:
     """A line of a scores file."""
     return json.dumps({"schema": SCHEMA, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def line_of(name: str, score: Score) -> str:
+    """A score in a line, for a person."""
+    value = score.status.replace("_", " ") if score.value is None else f"{score.value:.4f}"
+    return f"{name}  {value}  {score.reason}".rstrip()
 
 
 @contextmanager

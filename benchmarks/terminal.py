@@ -78,12 +78,21 @@ def _refuse(problem: str, as_json: bool) -> int:
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[tuple[Callable[[], None], Callable[[str], None]]]:
+def progress(
+    total: int, what: str, *, shown: bool = True
+) -> Iterator[tuple[Callable[[], None], Callable[[str], None]]]:
     """A bar on standard error if that is a terminal. Yields two functions: a step is done; say something beside it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = _console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    bar = Progress(
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()),
+        console=console,
+        transient=True,
+        disable=not (shown and console.is_terminal),
+        redirect_stdout=False,  # left alone, rich would send our output where the bar is
+        redirect_stderr=False,
+    )
+    with bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task), lambda text: console.print(text, markup=False, soft_wrap=True)

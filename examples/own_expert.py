@@ -31,7 +31,12 @@ class Faces(Expert):
         if query.phrases != ("face",):
             return Abstention(f"a face detector cannot find {query.phrases}")
         found = self.cascade.detect_multi_scale(
-            query.image.pixels, scale_factor=1.2, step_ratio=1, min_size=(60, 60), max_size=(110, 110)
+            query.image.pixels,
+            scale_factor=1.2,
+            step_ratio=1,
+            min_size=(70, 70),
+            max_size=(110, 110),
+            min_neighbor_number=6,
         )
         return Detections(
             tuple(

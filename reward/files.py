@@ -118,7 +118,7 @@ def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterato
                 yield sample_from_json(
                     json.loads(line.decode("utf-8-sig")), folder=path.parent, name=f"{path.stem}:{number}", index=index
                 )
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
                 yield BadLine(str(path), number, f"not JSON: {error}")
             except ValidationError as error:
                 yield BadLine(str(path), number, _plainly(error))

@@ -25,6 +25,17 @@ def _fitted(edited: Image, source: Image) -> Image:
     return edited.resized(*source.size)
 
 
+_THUMBNAIL = 64
+"""Pixels: enough to tell a picture by, and cheap."""
+
+_QUARTER = 0.2
+"""Share of the picture, and a margin: a quarter pasted in changes nearly all of it."""
+
+
+def _thumbnail(image: Image) -> Image:
+    return image.resized(_THUMBNAIL, _THUMBNAIL, "area")
+
+
 @dataclass(frozen=True)
 class Changed:
     """Not a copy: some region differs from the source by more than re-encoding, noise or a shade of brightness do.
@@ -52,10 +63,16 @@ class Changed:
 
 @dataclass(frozen=True)
 class NotBlank:
-    """Not blank or collapsed: luminance varies by at least `spread`, and by `ratio` of what it does in the source."""
+    """Not blank or collapsed: luminance varies by at least `spread`, and by `ratio` of what it does in the source.
+
+    Nor blurred to nothing: a thumbnail keeps at least the share `detail` of the sharpness of the source's. A flat
+    background behind what was there keeps 0.1 and more, a blur over a twelfth of the width (standard deviation) less
+    than 0.07.
+    """
 
     spread: float = 0.02
     ratio: float = 0.2
+    detail: float = 0.075
     card: ClassVar[Card] = Card(
         "guard-not-blank",
         1,
@@ -65,7 +82,12 @@ class NotBlank:
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
-        before, after = yield from ask(Measure("spread", (sample.source,)), Measure("spread", (sample.edited,)))
+        before, after, sharp, left = yield from ask(
+            Measure("spread", (sample.source,)),
+            Measure("spread", (sample.edited,)),
+            Measure("sharpness", (_thumbnail(sample.source),)),
+            Measure("sharpness", (_thumbnail(sample.edited),)),
+        )
         least = min(self.spread, before.value or 0.0)  # a flat source may stay flat
         least = max(least, self.ratio * (before.value or 0.0))
         spread = after.value or 0.0
@@ -74,8 +96,16 @@ class NotBlank:
             sample.edited.digest,
             numbers={"source": before.value or 0.0, "edited": spread},
         )
-        reason = "" if spread >= least else f"the picture is blank or collapsed (luminance varies by {spread:.3f})"
-        return Score.of(spread >= least, reason, evidence=[seen])
+        if spread < least:
+            reason = f"the picture is blank or collapsed (luminance varies by {spread:.3f})"
+            return Score.of(False, reason, evidence=[seen])
+        found = Evidence(
+            "sharpness of a thumbnail",
+            sample.edited.digest,
+            numbers={"source": sharp.value or 0.0, "edited": left.value or 0.0},
+        )
+        kept = (left.value or 0.0) >= self.detail * (sharp.value or 0.0)
+        return Score.of(kept, "" if kept else "the picture is blurred to nothing", evidence=[seen, found])
 
 
 @dataclass(frozen=True)
@@ -104,7 +134,8 @@ class NotCollage:
     """The source is not pasted into the edited picture: not as a half or quarter of it, nor as an inset.
 
     A half or quarter is the source pasted where it resembles the whole source by at least `similarity`, and by `gain`
-    more than the same part of the source itself does: a sky resembles itself at every size.
+    more than the same part of the source itself does: a sky resembles itself at every size. Nothing is looked for where
+    what changed would not hold a quarter of the picture.
     """
 
     similarity: float = 0.6
@@ -114,7 +145,7 @@ class NotCollage:
         "guard-not-collage",
         1,
         "the source is not pasted into the edit",
-        roles=("pixels", "matcher"),
+        roles=("differences", "pixels", "matcher"),
         gaming="An inset turned or smaller than half of the picture is not found.",
     )
 
@@ -122,7 +153,7 @@ class NotCollage:
         source, edited = sample.source, _fitted(sample.edited, sample.source)
         if edited == source or min(source.size) < _THUMBNAIL:
             return Score.of(True)
-        whole = source.resized(_THUMBNAIL, _THUMBNAIL, "area")
+        whole = _thumbnail(source)
         parts = _halves_and_quarters(edited), _halves_and_quarters(source)
         pairs = [(whole, part) for half in parts for part in half.values()]
         similar = yield from ask_each([Measure("ssim", pair) for pair in pairs])
@@ -138,10 +169,6 @@ class NotCollage:
         return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])
 
 
-_THUMBNAIL = 64
-"""Pixels: enough to tell a picture by, and cheap."""
-
-
 def _halves_and_quarters(image: Image) -> dict[str, Image]:
     w, h = image.size
     x, y = w // 2, h // 2
@@ -155,7 +182,7 @@ def _halves_and_quarters(image: Image) -> dict[str, Image]:
         "lower left": (0, h - y, x, h),
         "lower right": (w - x, h - y, w, h),
     }
-    return {name: image.crop(*part).resized(_THUMBNAIL, _THUMBNAIL, "area") for name, part in parts.items()}
+    return {name: _thumbnail(image.crop(*part)) for name, part in parts.items()}
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,10 @@ def spec_of(thing: Any) -> dict[str, Any]:
     Works for whatever keeps each constructor argument as an attribute of the same name, as metrics, compositions and
     experts do. Defaults are left out. Raises `SpecError` for a thing that does not.
     """
-    if inspect.isfunction(thing):
-        return {"use": f"{thing.__module__}:{thing.__qualname__}"}
+    if inspect.isfunction(thing) and hasattr(thing, "card"):
+        return {"use": _place(thing)}
     kind = type(thing)
-    table: dict[str, Any] = {"use": f"{kind.__module__}:{kind.__qualname__}"}
+    table: dict[str, Any] = {"use": _place(kind)}
     for name, parameter in inspect.signature(kind).parameters.items():
         if not hasattr(thing, name):
             raise SpecError(f"no spec: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
@@ -81,6 +81,12 @@ def spec_of(thing: Any) -> dict[str, Any]:
         if not _same(value, parameter.default):
             table[name] = _write(value)
     return table
+
+
+def _place(thing: Any) -> str:
+    if "<" in thing.__qualname__:
+        raise SpecError(f"no spec: {thing.__qualname__} is made inside of a function, where nobody else can find it")
+    return f"{thing.__module__}:{thing.__qualname__}"
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -8,7 +8,7 @@ would be called by itself (shaded white is gray, shaded orange brown).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -35,8 +35,7 @@ _ANCHORS = {
     "pink": "ff1493 ff69b4 ffb8c8 e0608a d68c9a ff8c94 f6c4d2 c82a78 f48cdc",
 }
 """What is called by each of the paper's eleven basic colours (appendix O.2), dark, light, pale and strong, in sRGB.
-A pixel has the name of the nearest one. They agree with 431 of the 447 colours of the XKCD survey that people called
-by one basic colour and a modifier."""
+A pixel has the name of the nearest one. Chosen by hand against what people call colours in the XKCD survey (2010)."""
 
 COLOURS = tuple(_ANCHORS)
 """The colours it knows."""
@@ -59,11 +58,11 @@ _SYNONYMS = {
     "ivory": "white",
     "ebony": "black",
 }
-_MODIFIERS = frozenset(
+_MODIFIERS = (
     "a an very light lighter dark darker bright brighter deep pale pastel vivid neon hot soft medium strong rich dusty "
     "faded matte matt glossy shiny solid plain pure sky royal baby midnight electric forest lime mint grass sea moss "
     "cherry ruby wine blood brick fire lemon golden mustard canary jet pitch snow rose bubblegum coffee color colour "
-    "colored coloured".split()
+    "colored coloured"
 )
 """Words that may stand beside a colour without making it another. Shade and finish are not judged: light blue is
 blue."""
@@ -125,13 +124,13 @@ class ColourJudge(Expert):
     kinds = (Judge,)
     id = "colour-judge@1 oklab 48px"
 
-    def adapt(self, query: Query[object], sample: EditSample | None) -> Query[object] | Abstention:
+    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Refuses colour questions about the whole of one of the sample's pictures."""
         if sample is not None and isinstance(query, Judge) and query.topic in _TOPICS:
             whole = {image.digest for turn in sample.turns for image in (*turn.sources, turn.edited)}
             if any(image.digest in whole for image in query.images):
                 name = dict(query.slots).get("object", "object")
-                return Abstention(f"a colour judge cannot tell the {name} from the rest of a whole picture: ask of a crop")
+                return Abstention(f"a colour judge cannot tell the {name} in a whole picture: ask about its crop")
         return query
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
@@ -145,7 +144,7 @@ _TOPICS = {"edival/color": 1, "edival/color_pair": 2}
 def basic_colour(words: str) -> str | None:
     """The basic colour that `words` name ("dark Grey" is gray); None for none, several, or words it does not know."""
     known = words.casefold().replace("-", " ").replace(".", " ").split()
-    colours = {_SYNONYMS.get(word, word) for word in known if word not in _MODIFIERS}
+    colours = {_SYNONYMS.get(word, word) for word in known if word not in _MODIFIERS.split()}
     if len(colours) == 2 and known[-1] in COLOURS:  # "navy blue", "olive green", but not "olive brown"
         colours -= {known[-1]} if _SYNONYMS.get(known[0]) == known[-1] else set()
     return colours.pop() if len(colours) == 1 and colours <= set(COLOURS) else None

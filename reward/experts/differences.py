@@ -17,9 +17,10 @@ from ..query import Abstention, Detections, Differ, Outcome, Query
 class Differences(Expert):
     """Boxes around the regions that changed between two pictures of one size.
 
-    A pixel has changed where a channel differs by more than `threshold` of 255 after a 3 x 3 mean, which noise and JPEG
-    at usual qualities stay below. Changed pixels nearer than `join` (a share of the longer side) make one region;
-    regions smaller than `least` (a share of the picture) are left out, and only the `limit` largest are told.
+    A pixel has changed where a channel differs by more than `threshold` of 255 after a 5 x 5 mean, which noise and JPEG
+    at usual qualities stay below (after a 3 x 3 mean, saturated reds do not even at quality 80). Changed pixels nearer
+    than `join` (a share of the longer side) make one region; regions smaller than `least` (a share of the picture) are
+    left out, and only the `limit` largest are told.
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Differ,)
@@ -45,7 +46,7 @@ class Differences(Expert):
 
     def _regions(self, before: Pixels, after: Pixels) -> tuple[Box, ...]:
         height, width = before.shape[:2]
-        difference = cv2.absdiff(cv2.blur(before, (3, 3)), cv2.blur(after, (3, 3))).max(axis=2)
+        difference = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5))).max(axis=2)
         changed = (difference > self.threshold).astype(np.uint8)
         reach = max(1, round(self.join * max(width, height) / 2))
         joined = cv2.dilate(changed, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))

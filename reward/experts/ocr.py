@@ -19,8 +19,8 @@ from ..image import Pixels
 from ..query import Reading, ReadText, TextLine
 
 _PACKAGE = "rapidocr"
-_CANVAS = 1
-"""Version of how a picture is laid out for the detector (the constants below); part of the expert's id."""
+_VERSION = 1
+"""Of what is done before and after the models (the constants below); part of the expert's id."""
 
 _LEAST = 4
 """Pixels: no script is legible in fewer rows or columns."""
@@ -40,7 +40,6 @@ _ELONGATED = 4
 
 _COVERED = 0.7
 """A line that lies to this share inside of another is the same text detected twice."""
-
 
 _ALONE = 0.95
 """A single character needs this score: on photographs without text the detector takes rims and handles for letters,
@@ -73,7 +72,7 @@ class RapidOcr(Expert):
         self.min_score = min_score
         self.threads = threads
         self.working = working
-        self.id = f"rapidocr@{_version()} canvas={_CANVAS} working={working} min_score={min_score:g}"
+        self.id = f"rapidocr@{_version()} layout={_VERSION} working={working} min_score={min_score:g}"
         self._read: Any = None
 
     def load(self) -> None:
@@ -111,17 +110,19 @@ class RapidOcr(Expert):
         found = self._read(np.ascontiguousarray(canvas[:, :, ::-1]))  # it takes BGR
         if getattr(found, "txts", None) is None:
             return Reading(())
-        quads = (np.asarray(found.boxes, np.float64) - (left, top)) / scale
-        quads = np.clip(quads, 0, (width, height))
+        quads = np.clip((np.asarray(found.boxes, np.float64) - (left, top)) / scale, 0, (width, height))
+        texts = [text.strip() for text in found.txts]
+        scores = [min(max(float(score), 0.0), 1.0) for score in found.scores]
+        sure = [i for i, text in enumerate(texts) if scores[i] >= self._enough(text)]
         lines = []
-        for i in _in_reading_order(quads):
+        for i in _in_reading_order(quads, sure):
             (x0, y0), (x1, y1) = quads[i].min(0), quads[i].max(0)
-            text, score = str(found.txts[i]).strip(), min(max(float(found.scores[i]), 0.0), 1.0)
-            if score < (self.min_score if len(text) > 1 else max(self.min_score, _ALONE)):
-                continue
-            box = Box.from_corners(float(x0), float(y0), float(x1), float(y1), (width, height), score=score)
-            lines.append(TextLine(text, box))
+            box = Box.from_corners(float(x0), float(y0), float(x1), float(y1), (width, height), score=scores[i])
+            lines.append(TextLine(texts[i], box))
         return Reading(tuple(lines))
+
+    def _enough(self, text: str) -> float:
+        return self.min_score if len(text) > 1 else max(self.min_score, _ALONE)
 
 
 def _version() -> str:
@@ -161,18 +162,22 @@ def _canvas(pixels: Pixels, working: int) -> tuple[Pixels, float, tuple[int, int
     return np.asarray(framed, np.uint8), scale, (across, down)
 
 
-def _in_reading_order(quads: NDArray[np.float64]) -> list[int]:
-    """Indices of the lines to keep, row by row. `quads`: n x 4 corners x 2, clockwise from the left upper one."""
+def _in_reading_order(quads: NDArray[np.float64], sure: Sequence[int]) -> list[int]:
+    """Those of the lines `sure` that are no doubles, row by row.
+
+    quads: n x 4 corners x 2, clockwise from the left upper one.
+    """
+    if not sure:
+        return []
     along = quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]
-    slant = float(np.median(np.arctan2(along[:, 1], along[:, 0])))
+    slant = float(np.median(np.arctan2(along[sure, 1], along[sure, 0])))
     turn = np.array([[math.cos(slant), -math.sin(slant)], [math.sin(slant), math.cos(slant)]])
     upright = quads @ turn  # now the median line is horizontal
     low, high = upright.min(1), upright.max(1)
     middle, height = (low[:, 1] + high[:, 1]) / 2, high[:, 1] - low[:, 1]
+    kept = [i for i in sure if not any(_inside(i, j, low, high) for j in sure)]
     rows: list[list[int]] = []
-    for i in sorted(range(len(quads)), key=lambda i: (middle[i], low[i, 0])):
-        if _covered(i, low, high):
-            continue
+    for i in sorted(kept, key=lambda i: (middle[i], low[i, 0])):
         # In one row are those whose middle lies within half a letter of the middle of the row's first.
         if rows and middle[i] - middle[rows[-1][0]] <= 0.5 * min(height[i], height[rows[-1][0]]):
             rows[-1].append(i)
@@ -181,9 +186,10 @@ def _in_reading_order(quads: NDArray[np.float64]) -> list[int]:
     return [i for row in rows for i in sorted(row, key=lambda i: float(low[i, 0]))]
 
 
-def _covered(i: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> bool:
-    """Whether a line lies inside of a larger one."""
-    area = np.prod(high - low, axis=1)
-    shared = np.prod(np.clip(np.minimum(high, high[i]) - np.maximum(low, low[i]), 0, None), axis=1)
-    larger = (area > area[i]) | ((area == area[i]) & (np.arange(len(area)) < i))
-    return bool((larger & (shared > _COVERED * area[i])).any())
+def _inside(one: int, other: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> bool:
+    """Whether a line lies mostly inside of another, which is larger (or as large and found before)."""
+    area, larger = (float(np.prod(high[i] - low[i])) for i in (one, other))
+    if (-area, one) <= (-larger, other):
+        return False
+    shared = np.clip(np.minimum(high[one], high[other]) - np.maximum(low[one], low[other]), 0, None)
+    return float(np.prod(shared)) > _COVERED * area

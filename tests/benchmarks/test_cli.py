@@ -1,3 +1,4 @@
+import contextlib
 import io
 import json
 import os
@@ -16,7 +17,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from editcritic.reward import Score, Scores
+from editcritic.reward import AnswerLog, Score, Scores
 
 from .conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
 
@@ -106,7 +107,7 @@ def test_scores_are_written_as_the_library_writes_them_and_summed_up(
 
 def test_without_a_file_scores_are_printed(editcritic: Command, folder: Folder, three: Path) -> None:
     lines = editcritic("score", three, "--reward", folder.cheap).stdout.splitlines()
-    assert lines[1].split() == ["patched", "1.0000"]
+    assert [line.split()[:2] for line in lines[:3]] == [["copy", "0.5000"], ["patched", "1.0000"], ["blank", "0.5000"]]
     rows = editcritic("score", three, "--reward", folder.cheap, "-o", "-").stdout.splitlines()
     assert [json.loads(row)["id"] for row in rows] == ["copy", "patched", "blank"]
 
@@ -201,22 +202,24 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_scored(
     assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["first", "last"]
 
 
+_PICTURES = '"source": "source.png", "edited": "patched.png"'
 BAD_LINES = {
     '{"id": "x", "instr': "not JSON",
     '["a list"]': "valid dictionary",
-    '{"id": "x", "instruction": "Remove helmet", "source": "source.png"}': "edited: Field required",
-    '{"id": "x", "instruction": "Remove helmet", "edited": "patched.png"}': "either `source` or `sources`",
-    '{"id": "x", "instruction": "Remove helmet", "source": "gone.png", "edited": "patched.png"}': "gone.png: No such file",
-    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [[NaN, 1, 9, 9]]}}': "NaN",
-    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [[1, 1, 9, 999]]}}': "outside",
-    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [[9, 9, 1, 1]]}}': "is empty",
-    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "boxes": {"cup": [1, 1, 9, 9]}}': "boxes.cup",
-    '{"id": "ok", "instruction": "x", "source": "source.png", "edited": "patched.png"}': "'ok' is that of",
-    '{"instruction": "x", "source": "source.png", "edited": "patched.png", "task": {"type": "dance"}}': "task.type",
+    "[" * 100_000: "not JSON",
+    '{"instruction": "x", "source": "source.png"}': "edited: Field required",
+    '{"instruction": "x", "edited": "patched.png"}': "either `source` or `sources`",
+    '{"instruction": "x", "source": "gone.png", "edited": "patched.png"}': "gone.png: No such file",
+    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[NaN, 1, 9, 9]]}}}}': "NaN",
+    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[1, 1, 9, 999]]}}}}': "outside",
+    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[9, 9, 1, 1]]}}}}': "is empty",
+    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [1, 1, 9, 9]}}}}': "boxes.cup",
+    f'{{"instruction": "x", {_PICTURES}, "task": {{"type": "dance"}}}}': "task.type",
+    f'{{"instruction": "x", {_PICTURES}, "id": "ok"}}': "'ok' is that of",
 }
 
 
-@pytest.mark.parametrize("line", BAD_LINES)
+@pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: line[:60])
 def test_a_bad_line_is_named_and_the_others_scored(line: str, editcritic: Command, folder: Folder) -> None:
     samples = folder.samples("", folder.row(id="ok"), line, folder.row(id="last"))
     result = editcritic("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
@@ -475,6 +478,43 @@ def test_every_command_explains_itself(command: str, editcritic: Command) -> Non
     result = editcritic(command, "--help")
     assert result.exit_code == 0
     assert "--json" in result.stdout
+
+
+def test_a_progress_bar_stays_out_of_the_output(folder: Folder, three: Path) -> None:
+    terminal, theirs = os.openpty()
+    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "score", three, "--reward", folder.cheap, "-o", "-"]
+    with subprocess.Popen(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env={**os.environ, "TERM": "xterm"},
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # which is how a terminal says that nobody writes to it any more
+            while read := os.read(terminal, 4096):
+                shown += read
+        stdout, _ = run.communicate(timeout=60)
+    os.close(terminal)
+    assert [json.loads(line)["id"] for line in stdout.splitlines()] == ["copy", "patched", "blank"]
+    assert b"scoring" in shown
+    assert b"3 scored" in shown
+
+
+@pytest.mark.parametrize(("keep", "code"), [("--cache", 0), ("--record", 1)])
+def test_a_log_that_cannot_be_written_costs_a_recording_and_no_score(
+    keep: str, code: int, editcritic: Command, folder: Folder, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(AnswerLog, "keep", full)
+    result = editcritic("score", three, "--reward", folder.cheap, keep, folder / "log", "--json")
+    assert result.exit_code == code
+    assert "warning: answer log" in result.stderr
+    assert "disk is full" in result.stderr
+    assert json.loads(result.stdout)["summary"]["counts"]["scored"] == 3
 
 
 def test_a_full_disk_is_told(editcritic: Command, folder: Folder, three: Path) -> None:

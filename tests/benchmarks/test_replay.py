@@ -1,5 +1,7 @@
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -42,12 +44,18 @@ def recording(editcritic: Command, folder: Folder, samples: Path) -> Path:
     return path
 
 
+def replayed(recording: Path, *more: object) -> str:
+    """What a replay prints in a process that has never seen the pictures, nor what was cut out of them."""
+    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "replay", recording, *more]
+    run = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
 def test_a_recording_replays_to_the_same_scores_without_pictures(
     editcritic: Command, folder: Folder, recording: Path
 ) -> None:
-    result = editcritic("replay", recording, "-o", folder / "again.jsonl")
-    assert result.exit_code == 0, result.stderr
-    assert "4/4 agree" in result.stdout
+    assert replayed(recording, "-o", folder / "again.jsonl").endswith("\n4/4 agree\n")
     first, again = (list(read_jsonl(folder / f"{name}.jsonl")) for name in ("scores", "again"))
     assert [(row["id"], row["value"], row["status"]) for row in first] == [
         (row["id"], row["value"], row["status"]) for row in again
@@ -87,9 +95,7 @@ def test_a_missing_answer_fails_what_needs_it(editcritic: Command, recording: Pa
     assert "the recording holds no answer to this question" in result.stderr
 
 
-def test_a_recording_is_a_cache_and_goes_on_where_it_stopped(
-    editcritic: Command, folder: Folder, samples: Path
-) -> None:
+def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folder, samples: Path) -> None:
     run = ["score", samples, "--reward", folder.cheap, "--record", folder / "run.db"]
     assert editcritic(*run).exit_code == 0
     again = json.loads(editcritic(*run, "--json", "--profile").stdout)
@@ -97,7 +103,7 @@ def test_a_recording_is_a_cache_and_goes_on_where_it_stopped(
     assert "4/4 agree" in editcritic("replay", folder / "run.db").stdout
     other = editcritic("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db")
     assert other.exit_code == 2
-    assert "recording of another reward (weighted-mean)" in other.stderr
+    assert "recording of another reward (editcritic.reward.compose:WeightedMean)" in other.stderr
 
 
 def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcritic: Command, folder: Folder) -> None:
@@ -109,7 +115,7 @@ def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcri
         PIL.Image.fromarray(pixels).save(folder / f"edit{number}.png")
     samples = folder.samples(*(folder.row(id=str(n), edited=f"edit{n}.png", boxes=face) for n in range(6)))
     editcritic("score", samples, "--reward", "edival-cc", "--record", folder / "run.db")
-    assert "6/6 agree" in editcritic("replay", folder / "run.db").stdout
+    assert replayed(folder / "run.db").endswith("\n6/6 agree\n")
 
 
 def test_samples_come_back_from_a_recording_as_they_were(tmp_path: Path) -> None:
@@ -117,7 +123,7 @@ def test_samples_come_back_from_a_recording_as_they_were(tmp_path: Path) -> None
     source, edited = (Image.unseen(f"{number:064}", size) for number in (1, 2))
     numbers = np.random.default_rng(0).uniform(0.05, 0.9, (200, 2))
     boxes = {"cup": tuple(Box(x, y, 1 / 3 * x, 0.07, 0.25) for x, y in numbers)}
-    first = EditSample("a/turn-1", "Add cup", (source,), edited, boxes=boxes)
+    first = EditSample("a/turn-1", "Add cup", (source,), edited, boxes=boxes, metadata={"seed": 1})
     sample = EditSample("a", "Remove cup", (edited,), edited, boxes=boxes, earlier=(first,), metadata={"seed": 1})
     with AnswerLog(tmp_path / "run.db", describe=True) as log:
         Recording(log, Reward.of("guard-same-aspect")).add(sample)
@@ -130,7 +136,7 @@ def test_samples_come_back_from_a_recording_as_they_were(tmp_path: Path) -> None
 def golden(folder: Folder, *expected: int) -> Path:
     """Golden cases of a removal that was done."""
     found = {"source": {"bench": [[0.5, 0.5, 0.2, 0.2, 0.9]]}, "edited": {"bench": []}}
-    calls = [{"image": image, "phrase": "bench", "threshold": 0.3} for image in ("source", "edited")]
+    calls = [{"image": image, "phrase": "bench", "threshold": 0.35} for image in ("source", "edited")]
     row = {"instruction": "Remove bench", "detections": found, "vlm": {"core_name": {"bench": "bench"}}}
     path = folder / "golden.jsonl"
     lines = ({**row, "id": f"{n}-1-0", "detector_calls": calls, "expected": one} for n, one in enumerate(expected))
@@ -175,6 +181,8 @@ def wrong_file(kind: str, folder: Folder) -> Path:
             path.write_text('{"id": "x", "instruction": "Remove cup"}\n')
         case "binary":
             path.write_bytes(b'{"id": "\xff\xfe"}\n')
+        case _:
+            assert kind == "missing"
     return path
 
 
@@ -197,10 +205,10 @@ def test_a_file_that_cannot_be_replayed_is_refused_and_left_alone(
 ) -> None:
     path = wrong_file(kind, folder)
     before = path.read_bytes() if path.exists() else b""
-    for more in ([], ["--json"]):
-        result = editcritic("replay", path, *more)
-        assert result.exit_code == 2
-        assert says in result.stderr
+    assert editcritic("replay", path).exit_code == 2
+    result = editcritic("replay", path, "--json")
+    assert result.exit_code == 2
+    assert says in result.stderr
     assert says in json.loads(result.stdout)["error"]
     assert kind == "cache" or (path.read_bytes() if path.exists() else b"") == before
 

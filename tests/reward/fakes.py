@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from editcritic.reward import (
     ReadText,
     Score,
     YesNo,
+    ask,
     ask_each,
     gather,
 )
@@ -47,7 +49,7 @@ def verdict(draw: int, words: str = "is it good?") -> Judge:
     return Judge((Message((words, PICTURE)),), YesNo(), draw=draw)
 
 
-def known(query: Query[Any]) -> Outcome:
+def known(query: Query[Any]) -> Measured:
     """An answer that any question has, the same wherever and whenever it is asked."""
     return Measured(int(query.digest[:8], 16) / 2**32)
 
@@ -176,3 +178,33 @@ def run_all(engine: Engine, programs: Sequence[Asks[Score]], expert: Expert, **r
     """Run programs side by side, all roles bound to one expert."""
     experts = dict.fromkeys(("preference", "judge", "detector", "features", "pixels", "reader"), expert) | roles
     return [future.result(60) for future in [engine.submit(program, experts) for program in programs]]
+
+
+class Seeded(Expert):
+    """Answers any question from its seed: an expert that another process can build from its spec."""
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Rate,)
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.id = f"seeded {seed}"
+
+    def __call__(self, queries: Sequence[Any]) -> list[Outcome]:
+        return [Measured(random.Random(f"{self.seed} {query.digest}").random()) for query in queries]
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What the expert of a role says of the edited picture: a metric that another process can build from its spec."""
+
+    prompt: str = ""
+    weights: tuple[float, ...] = (1.0,)
+    role: str = "preference"
+
+    @property
+    def card(self) -> Card:
+        return Card("rated", 1, "rated", roles=(self.role,))
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        answer = yield from ask(Rate(sample.edited, self.prompt), role=self.role)
+        return Score.of((answer.value or 0.0) * self.weights[0])

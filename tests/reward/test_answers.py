@@ -27,13 +27,13 @@ from editcritic.reward import (
     ask,
 )
 from editcritic.reward.answers import SCHEMA, LogError
-from editcritic.reward.query import TextLine
+from editcritic.reward.query import Answer, TextLine
 
 from .fakes import Fake, asks, known, mixed, picture, question, run_all
 
 ROOT = Path(__file__).parents[2]
 BOX = Box(1 / 3, 0.1 + 0.2, 1e-9, 1.0, 0.9, "Tasse “blau”")
-ANSWERS = [
+ANSWERS: list[Answer | Abstention] = [
     Detections((BOX, BOX), 0.05),
     Detections(()),
     Measured(0.1 + 0.2, 1 / 3),
@@ -74,7 +74,7 @@ def test_vectors_come_back_to_the_bit(tmp_path):
 def test_any_number_of_answers_is_looked_up(tmp_path):
     queries = [question(number) for number in range(2500)]
     with AnswerLog(tmp_path / "log") as log:
-        log.keep("e", [(query, known(query)) for query in queries])
+        log.keep("e", [(query, Measured(0.5)) for query in queries])
         assert len(log.look_up("e", [query.digest for query in queries])) == 2500
         assert log.look_up("e", []) == {}
 

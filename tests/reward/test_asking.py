@@ -62,9 +62,9 @@ def test_the_first_failure_is_raised_else_the_first_abstention_with_all_that_was
     program.send(None)
     with pytest.raises(Failed if failures else Abstained) as caught:
         program.send(outcomes)
-    first = (failures or abstentions)[0]
-    said_by = f"{first.expert}: " if failures and first.expert else ""
-    assert (caught.value.reason, caught.value.outcomes) == (said_by + first.reason, outcomes)
+    said = [f"{one.expert}: {one.reason}" if one.expert else one.reason for one in failures]
+    said += [one.reason for one in abstentions]
+    assert (caught.value.reason, caught.value.outcomes) == (said[0], outcomes)
 
 
 def test_an_unanswered_question_is_no_exception_that_is_caught_by_accident():

@@ -1,6 +1,7 @@
 """Compositions never make up a number: what failed fails the whole, and nobody gains by making a part abstain."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -67,7 +68,7 @@ def shapes_over(parts):
     )
 
 
-LEAF = st.just((None, (), {}))
+LEAF: st.SearchStrategy[Any] = st.just((None, (), {}))
 SHAPES = st.recursive(LEAF, shapes_over, max_leaves=8)
 LEAVES = st.lists(SCORES, min_size=24, max_size=24)
 

@@ -9,6 +9,7 @@ import time
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,6 +137,7 @@ def test_an_answer_belongs_to_the_expert_that_gave_it(tmp_path):
 SECOND = """
 import json, sys, time
 from pathlib import Path
+from typing import Any
 from editcritic.reward import AnswerLog, Engine
 from tests.reward.fakes import Fake, asks, mixed, run_all
 
@@ -198,7 +200,8 @@ def test_a_damaged_answer_in_the_log_costs_the_log_and_not_the_scores(tmp_path):
 
 
 def test_run_takes_programs_as_there_is_room():
-    window, alive, most = 8, weakref.WeakSet(), 0
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    window, most = 8, 0
 
     def programs():
         nonlocal most
@@ -215,7 +218,8 @@ def test_run_takes_programs_as_there_is_room():
 
 
 def test_nothing_is_dropped_while_a_result_is_there_and_not_yet_announced(monkeypatch):
-    announce, put = Future._invoke_callbacks, Engine._put
+    future: Any = Future
+    announce, put = future._invoke_callbacks, Engine._put
 
     def announce_late(future):
         time.sleep(0.02)

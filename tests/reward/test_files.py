@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, EditSample, Pools, Task
+from editcritic.reward import Box, EditSample, Image, Pools, Task
 from editcritic.reward.files import BadLine, read_samples, sample_from_json, sample_to_json
 from editcritic.reward.sample import POSITIONS
 
@@ -233,12 +233,12 @@ def boxes(draw, size):
 @st.composite
 def samples(draw):
     def image(number):
-        return picture(number).unseen(f"{number:064x}", draw(SIZES))
+        return Image.unseen(f"{number:064x}", draw(SIZES))
 
     name, metadata = draw(NAMES), draw(st.dictionaries(TEXTS, st.integers() | TEXTS, max_size=2))
     sources = tuple(image(number) for number in range(draw(st.integers(1, 2))))
     drawn = draw(st.dictionaries(NAMES, st.lists(boxes(sources[0].size), max_size=2), max_size=2))
-    turns = []
+    turns: list[EditSample] = []
     count = draw(st.integers(1, 3))
     for number in range(count):
         last = number == count - 1
@@ -270,6 +270,6 @@ def test_a_recorded_sample_comes_back_as_it_was(sample):
 @given(data=st.data(), size=SIZES)
 def test_a_recorded_box_comes_back_to_the_bit(data, size):
     box = data.draw(boxes(size))
-    sample = EditSample("s", "x", (picture(0).unseen("0" * 64, size),), picture(1), boxes={"cup": (box,)})
+    sample = EditSample("s", "x", (Image.unseen("0" * 64, size),), picture(1), boxes={"cup": (box,)})
     again = sample_from_json(json.loads(json.dumps(sample_to_json(sample))))
     assert again.boxes == {"cup": (box.labelled("cup"),)}

@@ -4,6 +4,7 @@ import hashlib
 import pickle
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -15,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 import editcritic.reward.image as image_module
 from editcritic.reward import Image, ImageError
+from editcritic.reward.decode import decode
 
 from .fakes import picture
 
@@ -178,12 +180,16 @@ def test_numpy_integers_make_the_same_crop_as_plain_ones():
     assert crop.origin == image.crop(1, 2, 5, 6).origin
     assert image.resized(*np.array([4, 5])).origin == image.resized(4, 5).origin
     with pytest.raises(TypeError):
-        image.crop(0.5, 0, 4, 4)
+        image.crop(0.5, 0, 4, 4)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("how", "resample"),
-    [("lanczos", PIL.Image.LANCZOS), ("bicubic", PIL.Image.BICUBIC), ("area", PIL.Image.BOX)],
+    [
+        ("lanczos", PIL.Image.Resampling.LANCZOS),
+        ("bicubic", PIL.Image.Resampling.BICUBIC),
+        ("area", PIL.Image.Resampling.BOX),
+    ],
 )
 def test_resizing_is_pillows(how, resample):
     image = picture(1, 20, 10)
@@ -194,7 +200,12 @@ def test_resizing_is_pillows(how, resample):
 def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
     computed = []
     apply = image_module._apply
-    monkeypatch.setattr(image_module, "_apply", lambda *given: computed.append(given[1]) or apply(*given))
+
+    def counted(pixels, operation):
+        computed.append(operation)
+        return apply(pixels, operation)
+
+    monkeypatch.setattr(image_module, "_apply", counted)
     digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
     assert (len(digests), len(computed)) == (1, 1)
     assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
@@ -208,8 +219,12 @@ def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
 def decoded(monkeypatch):
     """The names of what is decoded; nothing is remembered from other tests."""
     names = []
-    decode = image_module.decode
-    monkeypatch.setattr(image_module, "decode", lambda data, name: names.append(name) or decode(data, name))
+
+    def noted(data, name):
+        names.append(name)
+        return decode(data, name)
+
+    monkeypatch.setattr(image_module, "decode", noted)
     monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(10_000))
     return names
 
@@ -220,7 +235,7 @@ def saved(path, seed):
 
 
 def test_an_index_of_files_spares_decoding(tmp_path, decoded):
-    index = {}
+    index: dict[str, Any] = {}
     first = Image.open(saved(tmp_path / "a.png", 1), index=index)
     assert (len(decoded), len(index)) == (1, 1)
     image_module._cache.put("another", np.zeros(20_000, np.uint8))  # drives the pixels out
@@ -231,7 +246,7 @@ def test_an_index_of_files_spares_decoding(tmp_path, decoded):
 
 
 def test_a_file_with_other_contents_is_another_entry_of_the_index(tmp_path):
-    index = {}
+    index: dict[str, Any] = {}
     images = {Image.open(saved(tmp_path / "a.png", seed), index=index) for seed in (1, 2)}
     assert images == {picture(1), picture(2)}
     assert len(index) == 2
@@ -292,6 +307,7 @@ def test_a_crop_of_an_unseen_picture_is_known_once_it_is_learned():
     image = picture(6)
     crop = image.crop(1, 1, 6, 6).resized(3, 3)
     for made in (crop, image.crop(1, 1, 6, 6)):
+        assert made.origin is not None
         parent, operation = made.origin
         Image.learn(parent.digest, operation, made.digest)
     assert Image.unseen(image.digest, image.size).crop(1, 1, 6, 6).resized(3, 3) == crop

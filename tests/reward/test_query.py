@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ BOX = Box(0.5, 0.5, 0.2, 0.2, 0.9, "cup")
 SAID = Message(("Is it blue?", ONE))
 
 # Each question, and what every one of its fields may hold instead.
-QUESTIONS = {
+QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Detect(ONE, ("cup",)): {"image": OTHER, "phrases": ("cup", "saucer")},
     Match(ONE, OTHER, (BOX,)): {"image": OTHER, "base": ONE, "targets": (replace(BOX, cx=0.4),)},
     Differ(ONE, OTHER): {"before": OTHER, "after": ONE},
@@ -85,7 +86,7 @@ def test_kinds_with_the_same_description_are_told_apart():
     assert len({question.digest for question in QUESTIONS}) == len(QUESTIONS)
 
 
-VARIANTS = [
+VARIANTS: list[Query[Any]] = [
     Embed(ONE, (Region("patches", exclude=()),)),
     Embed(ONE, (Region("patches", exclude=(BOX,)),)),
     Embed(ONE, (Region("patches", grid="guessed"),)),
@@ -157,7 +158,7 @@ def test_an_answer_comes_back_from_json_as_it_was(answer):
 def test_vectors_come_back_from_json_as_they_were(answer):
     again = answer_from_json(json.loads(json.dumps(answer_to_json(answer), allow_nan=False)))
     assert isinstance(again, Vectors)
-    assert (again.values.dtype, again.values.shape) == (np.float32, answer.values.shape)
+    assert (again.values.dtype, again.values.shape) == (answer.values.dtype, answer.values.shape)
     assert again.values.tobytes() == answer.values.tobytes()
     assert again.patches.tolist() == answer.patches.tolist()
 

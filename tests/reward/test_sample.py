@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from editcritic.reward.sample import POSITIONS, TASK_TYPES
 
 from .fakes import picture, sample
 
-COMPLETE = {
+COMPLETE: dict[Any, dict[str, Any]] = {
     "subject_add": {"new": "lamp"},
     "subject_remove": {"object": "cup"},
     "subject_replace": {"object": "cup", "new": "glass"},
@@ -101,7 +102,7 @@ def test_a_sample_is_immutable_and_survives_pickling():
     assert again == made
     assert isinstance(again, EditSample)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        made.instruction = "no"
+        made.instruction = "no"  # type: ignore[misc]
 
 
 def test_what_was_given_can_be_changed_without_changing_the_sample():

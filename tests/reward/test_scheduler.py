@@ -12,6 +12,7 @@ from editcritic.reward import (
     Engine,
     Failed,
     Failure,
+    Image,
     ImageError,
     Measured,
     Rate,
@@ -21,6 +22,7 @@ from editcritic.reward import (
     gather,
 )
 from editcritic.reward.asking import Ask
+from editcritic.reward.query import Outcome
 
 from .fakes import PICTURE, Fake, alone, asks, known, question, run_all, sample, verdict
 
@@ -56,7 +58,7 @@ def yields_rubbish():
 
 
 def asks_rubbish():
-    yield Ask(("where is the cup?",))
+    yield Ask(("where is the cup?",))  # type: ignore[arg-type]
 
 
 def leaves():
@@ -72,7 +74,7 @@ def will_not_be_closed():
 
 
 def gathers_rubbish():
-    yield from gather([asks(1), 7])
+    yield from gather([asks(1), 7])  # type: ignore[list-item]
     return Score.of(1)
 
 
@@ -139,14 +141,14 @@ def test_a_picture_that_cannot_be_read_fails_its_sample(engine):
         yield
 
     assert run_all(engine, [unreadable()], Fake()) == [Score.failed("cup.png is gone")]
-    assert run_all(engine, [asking(Rate(Vanished(PICTURE)))], Fake()) == [Score.failed("cup.png has changed")]
+    assert run_all(engine, [asking(Rate(Vanished()))], Fake()) == [Score.failed("cup.png has changed")]
 
 
-class Vanished:
+class Vanished(Image):
     """A picture whose file has changed since."""
 
-    def __init__(self, picture):
-        self.size = picture.size
+    def __init__(self):
+        super().__init__((8, 8))
 
     @property
     def digest(self):
@@ -179,12 +181,12 @@ def test_a_question_without_an_answer_ends_the_program(expert, expected, engine)
 def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
     def looks():
         try:
-            yield from ask_each([question(1), verdict(0), Detect(PICTURE, ("cup",))])
+            yield from ask(question(1), verdict(0), Detect(PICTURE, ("cup",)))
         except Failed as failed:
             seen.extend(failed.outcomes)
             raise
 
-    seen = []
+    seen: list[Outcome] = []
     experts = {"preference": Fake(), "judge": FAILING, "detector": ABSTAINING}
     assert engine.submit(looks(), experts).result(20) == Score.failed("failing: lost for words")
     assert seen == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
@@ -239,15 +241,15 @@ def test_gathers_nest_as_deep_as_one_likes(engine):
     def nested(depth):
         if depth == 0:
             return (yield from asks(1))
-        below, beside = yield from gather([nested(depth - 1), asks(depth)])
-        return Score.of(below.value + (beside.value > 1))
+        below, _ = yield from gather([nested(depth - 1), asks(depth)])
+        return below
 
     assert run_all(engine, [nested(2000)], Fake()) == [alone(asks(1), known)]
 
 
 def test_asking_and_gathering_nothing_is_answered_at_once(engine):
     def nothing():
-        answers = yield from ask_each([])
+        answers: tuple[Measured, ...] = yield from ask_each([])
         parts = yield from gather([])
         return Score.of(len(answers) + len(parts))
 
@@ -262,7 +264,7 @@ def test_a_role_after_the_dot_falls_back_on_the_one_before_it(engine):
 
     def asked(role):
         answer = yield from ask(question(1), role=role)
-        return Score.of(answer.value)
+        return Score.of(answer.value or 0.0)
 
     experts = {"preference": general, "preference.quality": special}
     roles = ("preference", "preference.quality", "preference.style")

@@ -1,0 +1,338 @@
+"""ColourJudge on flat patches in bad light, and on photographs recoloured wholly, in part, or not at all."""
+
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import skimage.data
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import (
+    Abstention,
+    Asks,
+    Box,
+    EditSample,
+    Engine,
+    Image,
+    Judge,
+    Message,
+    Reply,
+    Score,
+    YesNo,
+    ask_each,
+)
+from editcritic.reward.asking import Abstained, Ask
+from editcritic.reward.experts.colour import COLOURS, ColourJudge, basic_colour, probability
+
+PAINTS = {
+    "red": ["e50000", "c8102e", "d03030"],
+    "blue": ["0343df", "1e6fd0", "5aa9e6", "1f2f7a"],
+    "green": ["15b01a", "008000", "3cb371", "556b2f"],
+    "yellow": ["ffe600", "ffff14", "f4d03f"],
+    "black": ["000000", "121212", "1c1c20"],
+    "white": ["ffffff", "f4f4f4", "f8f4ec"],
+    "brown": ["653700", "8b4513", "7b4a2a"],
+    "gray": ["808080", "929591", "a0a0a0"],
+    "orange": ["ff8c00", "f97306", "f07818"],
+    "purple": ["7e1e9c", "800080", "9b59d0"],
+    "pink": ["ff81c0", "ffc0cb", "ff69b4"],
+}
+
+
+def rgb(code):
+    return np.array(list(bytes.fromhex(code)), float)
+
+
+def jpeg(pixels, quality):
+    rounded = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+    return cv2.imdecode(cv2.imencode(".jpg", rounded, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_COLOR)
+
+
+def lit(code, light):
+    """The paint in some light (1 is full), as a camera sees it: H x W of factors of linear light."""
+    return 255 * ((rgb(code) / 255) ** 2.2 * light[..., None]) ** (1 / 2.2)
+
+
+def patch(code, seed):
+    """A surface of any size under light that falls off to the half, with noise, as a JPEG."""
+    random = np.random.default_rng(seed)
+    h, w = random.integers(40, 140, 2)
+    y, x = np.mgrid[0:h, 0:w]
+    way = random.uniform(0, 2 * np.pi)
+    slope = x / w * np.cos(way) + y / h * np.sin(way)
+    light = 0.5 + 0.5 * (slope - slope.min()) / np.ptp(slope)
+    return jpeg(lit(code, light) + random.normal(0, 5, (h, w, 3)), int(random.integers(60, 95)))
+
+
+def verdicts(pixels, source=None):
+    return [name for name in COLOURS if probability(pixels, name, source) >= 0.5]
+
+
+# -- naming --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COLOURS)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_surface_has_its_colour_in_uneven_light(name, seed):
+    for number, code in enumerate(PAINTS[name]):
+        yes = verdicts(patch(code, 100 * seed + number))
+        assert name in yes
+        assert len(yes) <= 2, f"{code} is called {yes}"
+
+
+# A sample of the XKCD colour survey (2010, CC0): what people called these colours, modifiers left out.
+SURVEY = {
+    "red": "e50000 840000 8f1402 be013c d9544d bb3f3f fe2f4a",
+    "orange": "f97306 c65102 ffb07c ff964f fe4b03 d8863b",
+    "yellow": "ffff14 d5b60a fffe7a fedf08 d2bd0a fff917",
+    "green": "15b01a 033500 96f97b 048243 658b38 6fc276 2a7e19 01a049",
+    "blue": "0343df 00035b 95d0fc 75bbfd 3b719f 0165fc 41729f 5684ae",
+    "purple": "7e1e9c 35063e bf77f6 825f87 b790d4 9e43a2 be03fd",
+    "pink": "ff81c0 cb416b ffd1df d58a94 fe01b1 f7879a d99b82",
+    "brown": "653700 341c02 ad8150 886806 8b3103 9c6d57 7f5112",
+    "gray": "929591 59656d 7d7f7c 978a84 a8a495",
+}
+
+
+@pytest.mark.parametrize("name", SURVEY)
+def test_flat_colours_are_called_as_people_call_them(name):
+    called = [
+        probability(np.broadcast_to(rgb(code).astype(np.uint8), (16, 16, 3)), name) >= 0.5
+        for code in SURVEY[name].split()
+    ]
+    assert sum(called) >= len(called) - 1  # people do not agree on all of them either
+
+
+# -- photographs ---------------------------------------------------------------------------------------------------------
+
+ASTRONAUT, COFFEE, CHELSEA = skimage.data.astronaut(), skimage.data.coffee(), skimage.data.chelsea()
+MOTORCYCLE = skimage.data.stereo_motorcycle()[0]
+
+
+@pytest.mark.parametrize(
+    ("photo", "box", "colour", "others"),
+    [
+        (ASTRONAUT, (10, 190, 300, 500), "orange", ("blue", "white", "red")),
+        (ASTRONAUT, (278, 345, 500, 512), "black", ("gray", "blue", "brown")),
+        (COFFEE, (340, 230, 470, 380), "red", ("blue", "white", "orange")),
+        (COFFEE, (205, 100, 368, 192), "orange", ("white", "red", "black")),
+        (CHELSEA, (60, 20, 300, 90), "brown", ("red", "green", "white")),
+        (MOTORCYCLE, (335, 160, 490, 245), "red", ("black", "brown", "blue")),
+        (MOTORCYCLE, (618, 185, 678, 270), "brown", ("red", "gray", "white")),
+    ],
+)
+def test_things_on_photographs_have_their_colours(photo, box, colour, others):
+    x0, y0, x1, y1 = box
+    crop = photo[y0:y1, x0:x1]
+    assert probability(crop, colour) >= 0.5
+    assert all(probability(crop, other) < 0.5 for other in others)
+
+
+def ellipse(photo, box):
+    x0, y0, x1, y1 = box
+    mask = np.zeros(photo.shape[:2], np.uint8)
+    cv2.ellipse(mask, (((x0 + x1) / 2, (y0 + y1) / 2), (x1 - x0, y1 - y0), 0), 1, -1)
+    return mask > 0
+
+
+def recoloured(photo, mask, code):
+    """The masked pixels in another paint, their light and shade kept, as a JPEG."""
+    light = (photo.astype(float).mean(-1) / 255) ** 2.2
+    paint = lit(code, np.clip(light / np.median(light[mask]), 0.15, 1.6))
+    soft = cv2.GaussianBlur(mask.astype(float), (0, 0), 1)[..., None]
+    return jpeg(photo * (1 - soft) + np.clip(paint, 0, 255) * soft, 85)
+
+
+def first_part(mask, share):
+    """The left part of a mask, so that it holds that share of its pixels."""
+    xs = np.nonzero(mask)[1]
+    return mask & (np.arange(mask.shape[1]) <= np.quantile(xs, share)) if share else np.zeros_like(mask)
+
+
+THINGS = {
+    "saucer": (COFFEE, (80, 55, 480, 388)),
+    "coffee": (COFFEE, (203, 97, 369, 197)),
+    "eye": (CHELSEA, (135, 84, 207, 148)),
+    "suit": (ASTRONAUT, (20, 200, 270, 500)),
+    "carton": (MOTORCYCLE, (612, 178, 684, 277)),
+}
+
+
+def before_and_after(thing, code, share):
+    photo, (x0, y0, x1, y1) = THINGS[thing]
+    after = recoloured(photo, first_part(ellipse(photo, (x0, y0, x1, y1)), share), code)
+    return photo[y0:y1, x0:x1], after[y0:y1, x0:x1]
+
+
+@pytest.mark.parametrize("thing", THINGS)
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_recoloured_thing_has_the_colour_and_one_recoloured_to_a_fifth_has_not(thing, colour):
+    code = PAINTS[colour][1]
+    before, after = before_and_after(thing, code, 1)
+    yes = verdicts(after)
+    assert colour in yes
+    assert len(yes) <= 2
+    assert colour in verdicts(after, before)
+    before, after = before_and_after(thing, code, 0.2)
+    if probability(before, colour) < 0.2:
+        assert colour not in verdicts(after)
+        assert colour not in verdicts(after, before)
+
+
+@pytest.mark.parametrize(("thing", "colour"), [("saucer", "blue"), ("suit", "green"), ("eye", "purple")])
+def test_the_probability_grows_with_the_share(thing, colour):
+    crops = [before_and_after(thing, PAINTS[colour][0], share)[1] for share in np.linspace(0, 1, 9)]
+    yes = [probability(crop, colour) for crop in crops]
+    assert yes[0] < 0.05
+    assert yes[-1] > 0.95
+    assert all(more >= less - 0.02 for less, more in zip(yes, yes[1:], strict=False))
+
+
+def test_what_stayed_as_it_was_in_the_corners_is_background():
+    """A cross of beams before a floor of its old colour: seen alone, the floor counts for the object."""
+    before = patch("8b4513", 3)
+    before = cv2.resize(before, (120, 120))
+    y, x = np.mgrid[0:120, 0:120]
+    beams = (abs(x - 60) < 18) | (abs(y - 60) < 18)
+    after = before.copy()
+    after[beams] = (lit("0343df", np.ones((1, 1))) * 0.9)[0, 0]
+    assert probability(after, "blue", before) > max(0.5, probability(after, "blue"))
+
+
+# -- questions -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "colour"),
+    [
+        ("blue", "blue"),
+        ("Grey", "gray"),
+        ("dark-green.", "green"),
+        ("a very light blue", "blue"),
+        ("navy blue", "blue"),
+        ("olive green", "green"),
+        ("violet", "purple"),
+        ("hot pink color", "pink"),
+        ("grey gray", "gray"),
+        ("teal", None),
+        ("red and white", None),
+        ("blue green", None),
+        ("navy black", None),
+        ("not red", None),
+        ("the colour of the sea", None),
+        ("dark", None),
+        ("", None),
+    ],
+)
+def test_words_for_colours(words, colour):
+    assert basic_colour(words) == colour
+
+
+def question(*pixels, value="blue", topic="edival/color", draw=0):
+    images = tuple(Image.of(one) if isinstance(one, np.ndarray) else one for one in pixels)
+    slots = (("object", "cup"), ("value", value))
+    return Judge((Message((*images, "Is the cup that colour?")),), YesNo(), topic, slots, draw)
+
+
+BLUE = patch("0343df", 0)
+
+
+def test_answers_with_words_and_probabilities():
+    for value, text in [("Navy blue", "yes"), ("red", "no")]:
+        (reply,) = ColourJudge()([question(BLUE, value=value)])
+        assert isinstance(reply, Reply)
+        assert reply.text == text
+        assert set(reply.probabilities) == {"yes", "no"}
+        assert sum(reply.probabilities.values()) == pytest.approx(1)
+        assert (reply.probabilities["yes"] >= 0.5) == (text == "yes")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (question(BLUE, topic="edival/material", value="wooden"), "cannot tell edival/material"),
+        (question(BLUE, topic=""), "cannot tell anything but colours"),
+        (question(BLUE, value="teal"), "cannot tell 'teal': it knows red, blue, green, yellow, black, white"),
+        (question(BLUE[:3, :50]), "cannot tell the colour of the cup in 50 x 3 pixels"),
+        (question(BLUE, BLUE), "cannot tell the cup in 2 pictures"),
+        (question(BLUE, topic="edival/color_pair"), "cannot tell the cup in 1 pictures"),
+    ],
+)
+def test_abstains_on_what_it_cannot_tell(asked, reason):
+    (outcome,) = ColourJudge()([asked])
+    assert isinstance(outcome, Abstention)
+    assert reason in outcome.reason
+
+
+def test_a_source_of_another_shape_is_ignored():
+    (alone,) = ColourJudge()([question(BLUE)])
+    (pair,) = ColourJudge()([question(COFFEE[:20, :400], BLUE, topic="edival/color_pair")])
+    assert alone == pair
+
+
+# -- in an engine --------------------------------------------------------------------------------------------------------
+
+
+def outcomes(questions, *, batch=64, sample=None) -> tuple[Score, list[Any]]:
+    """The score of a program that asks everything at once, and what it was answered."""
+    answers: list[Any] = []
+
+    def program() -> Asks[Score]:
+        answers.extend((yield Ask(tuple(questions))))
+        return Score.of(1.0)
+
+    expert = ColourJudge()
+    expert.batch = batch
+    with Engine() as engine:
+        return engine.submit(program(), {"judge": expert}, sample).result(timeout=60), answers
+
+
+def test_answers_do_not_depend_on_batches_or_draws():
+    crops = [patch(PAINTS[name][0], n) for n, name in enumerate(COLOURS)]
+    questions = [question(crop, value=value) for crop in crops for value in ("blue", "white", "plaid")]
+    _, expected = outcomes(questions)
+    assert {type(answer) for answer in expected} == {Reply, Abstention}
+    for batch in (1, 4, 7):
+        assert outcomes(questions, batch=batch)[1] == expected
+    _, drawn = outcomes([question(crops[0], draw=draw) for draw in range(3)])
+    assert drawn == [drawn[0]] * 3
+
+
+def test_a_whole_picture_of_the_sample_is_abstained_on_and_its_crop_is_not():
+    source, edited = Image.of(COFFEE), Image.of(recoloured(COFFEE, ellipse(COFFEE, THINGS["saucer"][1]), "0343df"))
+    sample = EditSample("s", "Change the color of saucer to blue", (source,), edited, boxes={})
+    crop = edited.crop(*THINGS["saucer"][1])
+    _, (whole, part, copy) = outcomes(
+        [question(edited), question(crop), question(COFFEE.copy(), value="brown")], sample=sample
+    )
+    assert part.text == "yes"
+    for answer in (whole, copy):
+        assert answer == Abstention("a colour judge cannot tell the cup in a whole picture: ask about its crop")
+
+
+def test_an_abstention_reaches_the_score():
+    def program() -> Asks[Score]:
+        yield from ask_each([question(BLUE, value="plaid")])
+        raise AssertionError("an abstention does not return")
+
+    with Engine() as engine:
+        score = engine.submit(program(), {"judge": ColourJudge()}).result(timeout=60)
+    assert score.status == "abstained"
+    assert "'plaid'" in score.reason
+    assert issubclass(Abstained, BaseException)
+
+
+@given(
+    st.integers(4, 60),
+    st.integers(4, 60),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(COLOURS),
+    st.booleans(),
+)
+def test_any_picture_gets_a_probability(width, height, seed, colour, pair):
+    random = np.random.default_rng(seed)
+    one, other = random.integers(0, 256, (2, height, width, 3), dtype=np.uint8)
+    assert 0 <= probability(one, colour, other if pair else None) <= 1
+    assert Box(0.5, 0.5, 1, 1).area == 1

@@ -1,0 +1,232 @@
+"""RapidOcr: words painted on photographs and on small crops come back; nothing else does, not even a line of log."""
+
+import subprocess
+import sys
+from typing import Any
+
+import cv2
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
+import pytest
+import skimage.data
+
+from editcritic.reward import Asks, Box, Engine, ExpertDown, Image, Reading, ReadText, Score, ask_each
+from editcritic.reward.experts import ocr
+from editcritic.reward.experts.ocr import RapidOcr
+
+PHOTOS = {name: getattr(skimage.data, name)() for name in ("coffee", "chelsea", "rocket")}
+INKS = {"white": (255, 255, 255), "black": (0, 0, 0), "yellow": (250, 230, 60), "blue": (20, 40, 150)}
+
+
+@pytest.fixture(scope="module")
+def reader():
+    expert = RapidOcr()
+    expert.load()
+    return expert
+
+
+def read(expert, pixels) -> Reading:
+    (reading,) = expert([ReadText(Image.of(pixels))])
+    return reading
+
+
+def letters(text):
+    """Without spaces, which the models may leave out."""
+    return text.replace(" ", "")
+
+
+def ink(text, height, face="pil"):
+    """Coverage in [0, 1] of the text written so high, cut close."""
+    if face == "cv2":
+        scale, thickness = height / 21, max(1, round(height / 12))
+        (width, _), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, thickness)
+        drawn = np.zeros((2 * height + below + 8, width + 8), np.uint8)
+        cv2.putText(drawn, text, (4, 2 * height), cv2.FONT_HERSHEY_SIMPLEX, scale, 255, thickness, cv2.LINE_AA)
+    else:
+        font = PIL.ImageFont.load_default(height / 0.73)
+        x0, y0, x1, y1 = font.getbbox(text)
+        picture = PIL.Image.new("L", (int(x1 - x0) + 4, int(y1 - y0) + 4))
+        PIL.ImageDraw.Draw(picture).text((2 - x0, 2 - y0), text, fill=255, font=font)
+        drawn = np.array(picture)
+    ys, xs = np.nonzero(drawn > 40)
+    return drawn[ys.min() : ys.max() + 1, xs.min() : xs.max() + 1] / 255
+
+
+def label(text, height, *, margin=0.3, face="pil", paper=(240, 235, 215), colour=(20, 20, 30)):
+    """A sign, cut out as a detector would."""
+    around = max(1, round(margin * height))
+    cover = np.pad(ink(text, height, face), around)[..., None]
+    return (cover * np.array(colour) + (1 - cover) * np.array(paper)).astype(np.uint8)
+
+
+def painted(photo, text, height, at, *, colour=(255, 255, 255), slant=0.0, face="pil"):
+    """The text on a photograph, left upper corner `at` (x, y), turned by `slant` degrees; and its true box."""
+    cover = np.zeros(photo.shape[:2])
+    written = ink(text, height, face)
+    (x, y), (h, w) = at, written.shape
+    cover[y : y + h, x : x + w] = written
+    if slant:
+        turn = cv2.getRotationMatrix2D((x + w / 2, y + h / 2), slant, 1)
+        cover = cv2.warpAffine(cover, turn, photo.shape[1::-1])
+    ys, xs = np.nonzero(cover > 0.2)
+    box = Box.from_corners(xs.min(), ys.min(), xs.max() + 1, ys.max() + 1, photo.shape[1::-1])
+    return (cover[..., None] * np.array(colour) + (1 - cover[..., None]) * photo).astype(np.uint8), box
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("height", [8, 14, 30, 90])
+@pytest.mark.parametrize("face", ["pil", "cv2"])
+@pytest.mark.parametrize("text", ["OPEN", "Sale 50%", "Caution!", "No. 12/B", "coffee & tea"])
+def test_reads_small_crops_of_signs(reader, text, face, height):
+    if (face, text) == ("cv2", "coffee & tea") and height == 8:
+        text = "coffee"  # the stroke font has no legible ampersand at this size
+    assert letters(read(reader, label(text, height, face=face)).text) == letters(text)
+
+
+@pytest.mark.parametrize("character", ["A", "3", "R", "K"])
+def test_reads_a_single_character(reader, character):
+    assert read(reader, label(character, 30, margin=0.6)).text == character
+
+
+@pytest.mark.parametrize(
+    ("photo", "text", "height", "at", "ink_name", "slant"),
+    [
+        ("coffee", "BREAKFAST ALL DAY", 26, (20, 20), "white", 0),
+        ("coffee", "Espresso, 2.50", 14, (380, 360), "yellow", 0),
+        ("chelsea", "my cat", 22, (300, 250), "black", 0),
+        ("chelsea", "CHELSEA", 60, (30, 20), "blue", 0),
+        ("rocket", "LAUNCH 2014", 30, (60, 60), "yellow", 7),
+        ("rocket", "countdown", 24, (200, 30), "white", -6),
+    ],
+)
+def test_reads_words_on_a_photograph_and_says_where(reader, photo, text, height, at, ink_name, slant):
+    pixels, box = painted(PHOTOS[photo], text, height, at, colour=INKS[ink_name], slant=slant)
+    lines = read(reader, pixels).lines
+    assert letters("".join(line.text for line in lines)) == letters(text)
+    x0, y0 = min(line.box.x0 for line in lines), min(line.box.y0 for line in lines)
+    x1, y1 = max(line.box.x1 for line in lines), max(line.box.y1 for line in lines)
+    assert Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0).iou(box) > 0.5
+    assert all(0.5 <= line.box.score <= 1 for line in lines)
+
+
+@pytest.mark.parametrize("name", [*PHOTOS, "moon", "grass"])
+def test_a_photograph_without_text_reads_empty(reader, name):
+    pixels = PHOTOS.get(name)
+    assert read(reader, getattr(skimage.data, name)() if pixels is None else pixels) == Reading(())
+
+
+@pytest.mark.parametrize("value", [0, 127, 255])
+def test_a_blank_picture_reads_empty(reader, value):
+    assert read(reader, np.full((200, 300, 3), value, np.uint8)) == Reading(())
+
+
+def test_lines_come_top_to_bottom_then_left_to_right(reader):
+    pixels = np.full((300, 700, 3), 240, np.uint8)
+    for text, at in [("first", (40, 40)), ("second", (430, 46)), ("third", (40, 200)), ("fourth", (430, 194))]:
+        pixels, _ = painted(pixels, text, 30, at, colour=(10, 10, 10))
+    assert [line.text for line in read(reader, pixels).lines] == ["first", "second", "third", "fourth"]
+
+
+@pytest.mark.parametrize("slant", [-9, 9])
+def test_a_slanted_line_in_pieces_is_read_in_order(reader, slant):
+    pixels = np.full((400, 800, 3), 240, np.uint8)
+    turn = cv2.getRotationMatrix2D((400, 200), slant, 1)
+    for text, x in [("one", 80), ("two", 330), ("three", 580)]:
+        pixels, _ = painted(pixels, text, 34, (x, 180), colour=(10, 10, 10))
+    pixels = cv2.warpAffine(pixels, turn, (800, 400), borderValue=(240, 240, 240))
+    assert read(reader, pixels).text == "one two three"
+
+
+def test_lines_below_the_score_are_dropped(reader):
+    strict = RapidOcr(min_score=0.9)
+    strict.load()
+    blurred = cv2.GaussianBlur(label("unreadable words", 12), (0, 0), 1.8)
+    kept = [line for line in read(reader, blurred).lines if line.box.score >= 0.9]
+    assert list(read(strict, blurred).lines) == kept
+    assert RapidOcr(min_score=0.9).id != RapidOcr().id
+
+
+# -- pictures of any shape ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 500), (500, 3), (4, 4), (5, 2000), (2000, 5), (20000, 40), (40, 20000)])
+def test_no_shape_is_too_odd(reader, size):
+    noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    for line in read(reader, noise).lines:
+        assert 0 <= line.box.x0 <= line.box.x1 <= 1 + 1e-9
+        assert 0 <= line.box.y0 <= line.box.y1 <= 1 + 1e-9
+
+
+def test_reads_a_large_photograph_of_a_sign(reader):
+    sign = cv2.resize(label("LARGE PRINT", 200), (3000, 900))
+    assert letters(read(reader, sign).text) == "LARGEPRINT"
+
+
+# -- in an engine ------------------------------------------------------------------------------------------------------
+
+
+def transcript(images, expert, batch) -> tuple[Score, list[Any]]:
+    """What a program is answered that asks about all images at once."""
+    answers: list[Any] = []
+
+    def program() -> Asks[Score]:
+        answers.extend((yield from ask_each([ReadText(image) for image in images])))
+        return Score.of(1.0)
+
+    expert.batch = batch
+    with Engine() as engine:
+        return engine.submit(program(), {"reader": expert}).result(timeout=120), answers
+
+
+def test_answers_do_not_depend_on_batches_threads_or_repetition():
+    texts = ["one", "two 22", "three!", "four & five", "SIX"]
+    images = [Image.of(label(text, 12 + 9 * n)) for n, text in enumerate(texts)]
+    _, expected = transcript(images, RapidOcr(), 64)
+    assert [letters(reading.text) for reading in expected] == [letters(text) for text in texts]
+    for batch, threads in [(1, 1), (2, 2), (64, 2)]:
+        assert transcript(images, RapidOcr(threads=threads), batch)[1] == expected
+
+
+def test_without_the_package_it_is_down_and_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+    with pytest.raises(ExpertDown, match=r"rapidocr is not installed: pip install 'editcritic\[ocr\]'"):
+        RapidOcr().load()
+    score, _ = transcript([Image.of(label("word", 20))], RapidOcr(), 8)
+    assert score.status == "failed"
+    assert "pip install 'editcritic[ocr]'" in score.reason
+
+
+def test_without_its_models_it_is_down_rather_than_downloading(monkeypatch):
+    class Emptied:
+        version = "3.0"
+        files = ()
+
+    monkeypatch.setattr(ocr, "distribution", lambda _: Emptied)
+    with pytest.raises(ExpertDown, match="should bring one det model, found none"):
+        RapidOcr().load()
+
+
+def test_it_says_nothing_and_asks_no_network():
+    script = """
+import socket
+def refuse(*_): raise AssertionError("the network was asked")
+socket.socket.connect = socket.getaddrinfo = refuse
+import numpy as np
+from editcritic.reward import Image, ReadText
+from editcritic.reward.experts.ocr import RapidOcr
+expert = RapidOcr()
+expert.load()
+assert expert([ReadText(Image.of(np.full((90, 90, 3), 200, np.uint8)))])[0].lines == ()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("options", [{"min_score": -0.1}, {"min_score": 2}, {"threads": 0}, {"working": 10}])
+def test_refuses_options_that_mean_nothing(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        RapidOcr(**options)

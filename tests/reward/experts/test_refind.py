@@ -1,0 +1,294 @@
+"""Objects on photographs are found again by structure: kept, moved, copied, recoloured; not when they are gone."""
+
+import warnings
+
+import cv2
+import numpy as np
+import pytest
+import skimage.data
+
+from editcritic.reward.experts.refind import Featureless, Pyramid, Template, find_again
+
+PHOTOS = {name: getattr(skimage.data, name)() for name in ("astronaut", "coffee", "chelsea", "rocket")}
+BASES = {name: Pyramid(photo) for name, photo in PHOTOS.items()}
+BOXES = [
+    ("astronaut", (132, 347, 210, 425)),  # a patch
+    ("astronaut", (277, 338, 330, 380)),  # a name tag
+    ("astronaut", (353, 0, 460, 288)),  # a model of the shuttle, at the picture's edge
+    ("coffee", (325, 235, 407, 326)),  # a spoon
+    ("coffee", (173, 17, 410, 285)),  # a cup
+    ("chelsea", (134, 83, 208, 150)),  # an eye; the other one is not it
+    ("chelsea", (230, 223, 293, 268)),  # a nose
+    ("rocket", (308, 125, 336, 410)),  # a rocket, long and thin
+]
+TEMPLATES = {(name, box): Template(BASES[name], box) for name, box in BOXES}
+PATCH = BOXES[0]
+EACH = pytest.mark.parametrize("drawn", BOXES, ids=lambda drawn: f"{drawn[0]}-{drawn[1][0]}")
+
+
+def overlap(found, box):
+    w = min(found.x1, box[2]) - max(found.x0, box[0])
+    h = min(found.y1, box[3]) - max(found.y0, box[1])
+    shared = max(0, w) * max(0, h)
+    areas = (found.x1 - found.x0) * (found.y1 - found.y0) + (box[2] - box[0]) * (box[3] - box[1])
+    return shared / (areas - shared)
+
+
+def rounded(values):
+    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+
+
+def jpeg(picture, quality):
+    return cv2.imdecode(cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_COLOR)
+
+
+def noisy(picture, deviation=8):
+    return rounded(picture + np.random.default_rng(0).normal(0, deviation, picture.shape))
+
+
+def area(photo, box, margin=3):
+    x0, y0, x1, y1 = box
+    inside = np.zeros(photo.shape[:2], np.uint8)
+    inside[max(0, y0 - margin) : y1 + margin, max(0, x0 - margin) : x1 + margin] = 255
+    return inside
+
+
+def inpainted(photo, box):
+    return cv2.inpaint(photo, area(photo, box), 3, cv2.INPAINT_TELEA)
+
+
+def pasted(photo, piece, x, y):
+    out = photo.copy()
+    out[y : y + piece.shape[0], x : x + piece.shape[1]] = piece
+    return out
+
+
+def piece_of(photo, box, scale=1.0):
+    x0, y0, x1, y1 = box
+    return cv2.resize(photo[y0:y1, x0:x1], None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+
+
+HARMLESS = {
+    "noise": noisy,
+    "JPEG": lambda p: jpeg(p, 40),
+    "noise and JPEG": lambda p: jpeg(noisy(p), 40),
+    "brighter and flatter": lambda p: rounded((p - 128.0) * 0.85 + 128 * 1.15),
+    "darker and harder": lambda p: rounded((p - 128.0) * 1.15 + 128 * 0.85),
+    "blurred": lambda p: cv2.GaussianBlur(p, (0, 0), 1),
+    "sharpened": lambda p: rounded(2.0 * p - cv2.GaussianBlur(p, (0, 0), 1.5)),
+}
+
+
+@EACH
+@pytest.mark.parametrize("harm", HARMLESS)
+def test_an_untouched_object_stays_where_it_is(drawn, harm):
+    name, box = drawn
+    found = [f for f in TEMPLATES[drawn].find(HARMLESS[harm](PHOTOS[name])) if f.score > 0.25]
+    assert len(found) == 1
+    assert found[0].score > 0.75
+    assert overlap(found[0], box) > 0.8
+
+
+@EACH
+def test_boxes_follow_a_resized_and_a_cropped_picture(drawn):
+    name, box = drawn
+    photo = PHOTOS[name]
+    smaller = cv2.resize(photo, None, fx=0.7, fy=0.7, interpolation=cv2.INTER_AREA)
+    one = TEMPLATES[drawn].find(smaller)[0]
+    assert one.score > 0.75
+    assert overlap(one, tuple(0.7 * c for c in box)) > 0.8
+    two = TEMPLATES[drawn].find(photo[8:, 14:])[0]
+    assert two.score > 0.75
+    assert overlap(two, (box[0] - 14, box[1] - 8, box[2] - 14, box[3] - 8)) > 0.8
+
+
+@EACH
+def test_in_the_same_pixels_it_is_certain(drawn):
+    name, box = drawn
+    best = TEMPLATES[drawn].find(PHOTOS[name])[0]
+    assert best.score >= 0.97
+    assert overlap(best, box) > 0.99
+
+
+@EACH
+@pytest.mark.parametrize("how", ["inpainted", "flat", "smeared", "cloned over"])
+def test_a_removed_object_is_nowhere(drawn, how):
+    name, box = drawn
+    photo = PHOTOS[name]
+    x0, y0, x1, y1 = box
+    inside = area(photo, box)[..., None] > 0
+    aside = x1 - x0 if x1 + (x1 - x0) <= photo.shape[1] else x0 - x1
+    edited = {
+        "inpainted": lambda: inpainted(photo, box),
+        "flat": lambda: np.where(inside, np.median(photo, axis=(0, 1)).astype(np.uint8), photo),
+        "smeared": lambda: np.where(inside, cv2.GaussianBlur(photo, (0, 0), 0.5 * min(x1 - x0, y1 - y0)), photo),
+        "cloned over": lambda: pasted(photo, photo[y0:y1, x0 + aside : x1 + aside], x0, y0),
+    }[how]()
+    assert all(found.score < 0.25 for found in TEMPLATES[drawn].find(edited))
+
+
+@EACH
+@pytest.mark.parametrize("colour", ["hue turned", "dark blue", "nearly white", "nearly black"])
+def test_a_recoloured_object_is_still_itself(drawn, colour):
+    name, box = drawn
+    photo = PHOTOS[name]
+    cover = cv2.GaussianBlur(area(photo, box, margin=0) / 255, (0, 0), 1)[..., None]
+    hsv = cv2.cvtColor(photo, cv2.COLOR_RGB2HSV).astype(int)
+    turned = np.dstack([(hsv[..., 0] + 90) % 180, np.minimum(hsv[..., 1] + 60, 255), hsv[..., 2]]).astype(np.uint8)
+    grey = cv2.cvtColor(photo, cv2.COLOR_RGB2GRAY)[..., None]
+    new = {
+        "hue turned": cv2.cvtColor(turned, cv2.COLOR_HSV2RGB),
+        "dark blue": grey * np.array([0.15, 0.25, 0.7]),
+        "nearly white": 190 + 0.25 * grey,
+        "nearly black": 5 + 0.25 * grey,
+    }[colour]
+    best = TEMPLATES[drawn].find(rounded(photo * (1 - cover) + new * cover))[0]
+    assert best.score > 0.45
+    assert overlap(best, box) > 0.8
+
+
+MOVES = [(BOXES[0], (20, 400)), (BOXES[1], (150, 300)), (BOXES[3], (480, 20)), (BOXES[6], (360, 160))]
+
+
+@pytest.mark.parametrize(("drawn", "to"), MOVES, ids=lambda value: str(value[0]))
+def test_a_moved_object_is_at_its_new_place_only(drawn, to):
+    name, box = drawn
+    edited = pasted(inpainted(PHOTOS[name], box), piece_of(PHOTOS[name], box), *to)
+    present = [found for found in TEMPLATES[drawn].find(edited) if found.score > 0.3]
+    assert len(present) == 1
+    assert overlap(present[0], (*to, to[0] + box[2] - box[0], to[1] + box[3] - box[1])) > 0.6
+
+
+def test_copies_are_counted_whatever_their_size_and_side():
+    name, box = PATCH
+    edited, places = PHOTOS[name], [box]
+    for x, y, scale, mirrored in ((20, 10, 0.6, False), (300, 20, 1.0, True), (20, 180, 1.5, False)):
+        piece = piece_of(PHOTOS[name], box, scale)
+        edited = pasted(edited, piece[:, ::-1] if mirrored else piece, x, y)
+        places.append((x, y, x + piece.shape[1], y + piece.shape[0]))
+        present = [found for found in TEMPLATES[PATCH].find(edited) if found.score > 0.3]
+        assert len(present) == len(places)
+        assert all(max(overlap(found, place) for found in present) > 0.6 for place in places)
+
+
+@EACH
+def test_another_object_in_its_place_is_not_taken_for_it(drawn):
+    name, box = drawn
+    for other, (x0, y0, x1, y1) in BOXES:
+        if other != name:
+            piece = cv2.resize(PHOTOS[other][y0:y1, x0:x1], (box[2] - box[0], box[3] - box[1]))
+            edited = pasted(PHOTOS[name], piece, box[0], box[1])
+            assert all(found.score < 0.35 for found in TEMPLATES[drawn].find(edited)), other
+
+
+@pytest.mark.parametrize("texture", ["brick", "grass", "gravel", "page"])
+def test_nothing_is_found_in_unrelated_pictures(texture):
+    picture = Pyramid(cv2.cvtColor(getattr(skimage.data, texture)(), cv2.COLOR_GRAY2RGB))
+    for drawn, template in TEMPLATES.items():
+        assert all(found.score < 0.3 for found in template.find(picture)), drawn
+
+
+def test_another_text_on_a_sign_leaves_the_sign():
+    name, (x0, y0, x1, y1) = BOXES[1]
+    edited = PHOTOS[name].copy()
+    third = (y1 - y0) // 3
+    edited[y0 + third : y1 - third, x0:x1] = (60, 60, 120)
+    cv2.putText(edited, "HOUSTON", (x0 + 2, y1 - third - 3), cv2.FONT_HERSHEY_SIMPLEX, 0.35, (240, 240, 240), 1)
+    best = TEMPLATES[BOXES[1]].find(edited)[0]
+    assert best.score > 0.35
+    assert overlap(best, BOXES[1][1]) > 0.8
+
+
+def test_what_looked_like_it_before_the_edit_is_not_it():
+    name, box = "chelsea", (134, 83, 208, 150)
+    twin = pasted(PHOTOS[name], piece_of(PHOTOS[name], box), 20, 200)
+    assert len([f for f in find_again(twin, box, twin) if f.score > 0.3]) == 1
+    gone = inpainted(twin, box)
+    assert all(found.score < 0.3 for found in find_again(twin, box, gone))
+
+
+@EACH
+def test_the_score_falls_as_more_is_covered(drawn):
+    name, box = drawn
+    x0, y0, x1, y1 = box
+    scores = []
+    for part in np.linspace(0, 1, 6):
+        edited = PHOTOS[name].copy()
+        edited[y0 : y0 + round(part * (y1 - y0)), x0:x1] = edited[y0:y1, x0:x1].mean(axis=(0, 1))
+        at_home = [f.score for f in TEMPLATES[drawn].find(edited, floor=0.0) if overlap(f, box) > 0.5]
+        scores.append(max(at_home, default=0.0))
+    assert scores[0] >= 0.97
+    assert scores[-1] < 0.25
+    assert all(later < earlier + 0.02 for earlier, later in zip(scores, scores[1:], strict=False))
+    assert sum(0.05 < score < 0.95 for score in scores) >= 2
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (3, 3), (60, 60), (512, 512), (8, 4000)])
+@pytest.mark.parametrize("level", [0, 128, 255])
+def test_nothing_is_on_blank_pictures_of_any_size(size, level):
+    with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise"):
+        warnings.simplefilter("error")
+        assert TEMPLATES[PATCH].find(np.full((*size, 3), level, np.uint8)) == []
+
+
+@pytest.mark.parametrize("box", [(-40, -40, 64, 160), (440, 400, 900, 700), (-9, -9, 999, 999), (1.5, 0.2, 510.9, 511)])
+def test_boxes_may_reach_beyond_the_picture(box):
+    best = find_again(PHOTOS["astronaut"], box, PHOTOS["astronaut"])[0]
+    assert best.score >= 0.97
+    inside = (max(box[0], 0), max(box[1], 0), min(box[2], 512), min(box[3], 512))
+    assert overlap(best, inside) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("photo", "box", "reason"),
+    [
+        ("rocket", (200, 20, 300, 100), "hardly any edges"),  # sky
+        ("coffee", (0, 0, 60, 60), "hardly any edges"),
+        ("chelsea", (100, 100, 103, 103), "too few pixels"),
+        ("chelsea", (0, 0, 451, 4), "too few pixels"),
+    ],
+)
+def test_what_cannot_be_recognised_is_refused(photo, box, reason):
+    with pytest.raises(Featureless, match=reason):
+        Template(PHOTOS[photo], box)
+
+
+def test_a_single_straight_edge_is_refused():
+    halves = np.full((200, 200, 3), 60, np.uint8)
+    halves[:, 100:] = 200
+    with pytest.raises(Featureless, match="one direction"):
+        Template(noisy(halves, 2), (60, 60, 140, 140))
+
+
+@pytest.mark.parametrize("box", [(10, 10, 10, 40), (40, 10, 10, 40), (float("nan"), 0, 50, 50), (600, 600, 700, 700)])
+def test_what_is_no_box_in_the_picture_is_an_error(box):
+    with pytest.raises(ValueError, match="the box|expected a box"):
+        Template(BASES["astronaut"], box)
+
+
+@pytest.mark.parametrize("array", [np.zeros((9, 9), np.uint8), np.zeros((9, 9, 3)), np.zeros((0, 9, 3), np.uint8)])
+def test_what_is_no_picture_is_an_error(array):
+    with pytest.raises(ValueError, match="expected a uint8 picture"):
+        Pyramid(array)
+
+
+def test_one_call_or_shared_parts_find_the_same_and_change_nothing():
+    name, box = PATCH
+    base, edited = PHOTOS[name].copy(), noisy(PHOTOS[name])
+    before = base.copy(), edited.copy()
+    once = find_again(base, box, edited)
+    shared = Template(BASES[name], box)
+    picture = Pyramid(edited)
+    assert shared.find(PHOTOS[name]) != once
+    assert shared.find(picture) == shared.find(picture) == once
+    assert np.array_equal(base, before[0])
+    assert np.array_equal(edited, before[1])
+
+
+def test_floor_and_limit_cut_the_list():
+    name, box = PATCH
+    edited = pasted(pasted(PHOTOS[name], piece_of(PHOTOS[name], box), 10, 10), piece_of(PHOTOS[name], box), 300, 30)
+    found = TEMPLATES[PATCH].find(edited)
+    assert [f.score for f in found] == sorted((f.score for f in found), reverse=True)
+    assert TEMPLATES[PATCH].find(edited, limit=2) == found[:2]
+    assert TEMPLATES[PATCH].find(edited, floor=0.99) == [f for f in found if f.score >= 0.99]

@@ -1,0 +1,218 @@
+"""A spec is how a reward is written down: whatever is built from one can be written down and built again."""
+
+import json
+import pickle
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.reward import Gate, Minimum, Reward, Score, SpecError, Threshold, WeightedMean, build, spec_of
+from editcritic.reward import spec as spec_module
+from editcritic.reward.guards import Changed, NotBlank, SameAspect
+from editcritic.reward.spec import names, read
+
+from . import fakes
+from .fakes import Fake, Rated, Says, Seeded, picture, sample
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REWARDS, EXPERTS = (PROJECT["entry-points"][f"editcritic.{kind}"] for kind in ("rewards", "experts"))
+
+A, B = {"use": "guard-changed"}, {"use": "guard-same-aspect", "tolerance": 0.1}
+# What compositions cannot do without.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "weighted-mean": {"parts": {"a": A, "b": B}, "weights": {"b": 2.5}},
+    "geometric-mean": {"parts": {"a": A, "b": B}, "missing": "whole"},
+    "product": {"parts": {"a": A}},
+    "minimum": {"parts": {"a": A, "b": {"use": "product", "parts": {"c": B}}}},
+    "gate": {"guard": A, "reward": B},
+    "threshold": {"metric": A, "at": 0.5},
+    "fallback": {"first": A, "second": B},
+}
+SPECS = {name: {"use": name, **OPTIONS.get(name, {})} for name in REWARDS}
+
+
+def toml(value):
+    """A value as TOML, tables inline."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(item)}" for key, item in value.items()) + "}"
+    return f"[{', '.join(map(toml, value))}]" if isinstance(value, list) else json.dumps(value)
+
+
+def test_the_names_are_those_of_the_project():
+    assert set(REWARDS) <= set(names("editcritic.rewards"))
+    assert set(EXPERTS) <= set(names("editcritic.experts"))
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_every_reward_can_be_written_down_and_built_again(name, tmp_path):
+    metric = build(SPECS[name])
+    assert metric.card.signature
+    table = spec_of(metric)
+    assert build(table) == metric
+    assert build(json.loads(json.dumps(table, allow_nan=False))) == metric
+    assert build(pickle.loads(pickle.dumps(table))) == metric
+    path = tmp_path / "reward.toml"
+    path.write_text("".join(f"{json.dumps(key)} = {toml(value)}\n" for key, value in table.items()), encoding="utf-8")
+    assert build(read(path)) == metric
+    if name not in OPTIONS:
+        assert build(name) == metric
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_every_expert_can_be_written_down_and_built_again(name):
+    expert = build(name, "editcritic.experts")
+    again = build(json.loads(json.dumps(spec_of(expert))), "editcritic.experts")
+    assert (type(again), again.id, spec_of(again)) == (type(expert), expert.id, spec_of(expert))
+
+
+def test_options_stand_behind_the_name_or_beside_it():
+    assert build("guard-same-aspect?tolerance=0.5") == SameAspect(0.5)
+    assert build({"use": "guard-same-aspect", "tolerance": 0.5}) == SameAspect(0.5)
+    assert build("guard-same-aspect", tolerance=0.5) == SameAspect(0.5)
+    assert build("guard-same-aspect?tolerance=0.1", tolerance=0.5) == SameAspect(0.5)
+    assert build("editcritic.reward.guards:SameAspect?tolerance=0.5") == SameAspect(0.5)
+    assert build("tests.reward.fakes:Rated?prompt=a cup&weights=[2,3]") == Rated("a cup", [2, 3])  # type: ignore[arg-type]
+    assert build("tests.reward.fakes:Rated?prompt=%7Bx%7D&role=judge.style") == Rated("{x}", role="judge.style")
+
+
+def test_a_table_nests():
+    table = {
+        "use": "gate",
+        "guard": {"use": "minimum", "parts": {"a": A, "b": B}},
+        "reward": {"use": "weighted-mean", "parts": {"c": {"use": "threshold", "metric": B, "at": 1}}},
+    }
+    expected = Gate(Minimum({"a": Changed(), "b": SameAspect(0.1)}), WeightedMean({"c": Threshold(SameAspect(0.1), 1)}))
+    assert build(table) == expected
+    assert build(spec_of(expected)) == expected
+
+
+def test_what_is_as_by_default_is_left_out():
+    assert spec_of(SameAspect()) == {"use": "editcritic.reward.guards:SameAspect"}
+    assert spec_of(NotBlank(ratio=0.5)) == {"use": "editcritic.reward.guards:NotBlank", "ratio": 0.5}
+
+
+def test_lists_come_back_as_tuples():
+    assert spec_of(Rated(weights=(1.0, 2.0)))["weights"] == [1.0, 2.0]
+    assert build(spec_of(Rated(weights=(1.0, 2.0)))) == Rated(weights=(1.0, 2.0))
+
+
+def test_a_metric_that_is_there_already_is_taken_as_it_is(monkeypatch):
+    monkeypatch.setattr(fakes, "READY", Says(Score.of(1)), raising=False)
+    assert build("tests.reward.fakes:READY") is fakes.__dict__["READY"]
+    with pytest.raises(SpecError, match=r"READY takes no options, got \['x'\]"):
+        build("tests.reward.fakes:READY?x=1")
+
+
+def a_metric(sample):
+    """A metric that is a function."""
+    return Score.of(1)
+    yield
+
+
+a_metric.card = Says(Score.of(1)).card  # type: ignore[attr-defined]
+
+
+def test_a_metric_may_be_a_function():
+    assert spec_of(a_metric) == {"use": f"{__name__}:a_metric"}
+    assert build(spec_of(a_metric)) is a_metric
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("edival-iff", r"unknown reward 'edival-iff': did you mean edival-if"),
+        ("edival_cc", "did you mean edival-cc"),
+        ("gaurds", "did you mean guards"),
+        ("qqq", "unknown reward 'qqq': there are edit-balanced, "),
+        ("", "unknown reward ''"),
+        ("guard-same-aspect?tolerence=1", r"does not take \['tolerence'\]: its options are \['tolerance'\]"),
+        ("guards?reeder=false", r"its options are \['reader'\]"),
+        ("weighted-mean", "weighted-mean: .* missing 1 required positional argument: 'parts'"),
+        ("editcritic.nowhere:X", "cannot find editcritic.nowhere:X: No module named 'editcritic.nowhere'"),
+        ("editcritic.reward.guards:Nothing", "has no attribute 'Nothing'"),
+        ("editcritic.reward.guards:", "cannot find"),
+        (":Changed", "cannot find :Changed: Empty module name"),
+        (".guards:Changed", "cannot find .guards:Changed"),
+        ("editcritic.reward.guards:_ORDER", "is Pattern, not something to build"),
+        ({"name": "guards"}, r"a spec table needs `use`, got only \['name'\]"),
+        ({"use": "gate", "guard": A, "reward": {"use": "gaurd-changed"}}, "unknown reward 'gaurd-changed': did you"),
+        (SameAspect(), "a spec is a name or a table, got SameAspect"),
+        (None, "a spec is a name or a table, got NoneType"),
+    ],
+)
+def test_a_spec_that_cannot_be_built_says_what_is_wrong_with_it(spec, says):
+    with pytest.raises(SpecError, match=says):
+        build(spec)
+
+
+def test_an_expert_is_looked_for_among_experts():
+    with pytest.raises(SpecError, match="unknown expert 'edival-if': "):
+        build("edival-if", "editcritic.experts")
+
+
+def test_what_cannot_be_found_again_has_no_spec():
+    class Local(Seeded):
+        pass
+
+    with pytest.raises(SpecError, match="Local is made inside of a function"):
+        spec_of(Local())
+    with pytest.raises(SpecError, match="no spec: Fake does not keep its argument 'name' as an attribute"):
+        spec_of(Fake())
+    with pytest.raises(SpecError, match="no spec"):
+        spec_of(lambda sample: None)
+
+
+def test_a_file_that_is_no_spec_is_named(tmp_path):
+    with pytest.raises(SpecError, match=f"cannot read {tmp_path}/nowhere.toml: No such file"):
+        read(tmp_path / "nowhere.toml")
+    (tmp_path / "odd.toml").write_text("use = ")
+    with pytest.raises(SpecError, match=r"odd\.toml is not TOML: Invalid value"):
+        read(tmp_path / "odd.toml")
+
+
+def test_others_ship_rewards_under_a_name(monkeypatch):
+    points = [
+        EntryPoint("theirs", "tests.reward.fakes:Rated", "editcritic.rewards"),
+        EntryPoint("broken", "nowhere.at.all:X", "editcritic.rewards"),
+        EntryPoint("moved", "tests.reward.fakes:Gone", "editcritic.rewards"),
+    ]
+    monkeypatch.setattr(spec_module, "entry_points", lambda group: points)
+    assert build("theirs?prompt=x") == Rated("x")
+    with pytest.raises(
+        SpecError, match=r"broken is installed, but nowhere\.at\.all:X cannot be loaded: No module named"
+    ):
+        build("broken")
+    with pytest.raises(SpecError, match=r"moved is installed, but tests\.reward\.fakes:Gone cannot be loaded"):
+        build("moved")
+
+
+# -- another process --------------------------------------------------------------------------------------------------
+
+OTHER = """
+import json, pickle, sys
+reward, samples = pickle.load(sys.stdin.buffer)
+print(json.dumps([score.to_json() for score in reward(samples)]))
+"""
+
+
+def test_a_reward_scores_the_same_in_another_process():
+    metric = WeightedMean({"a": Rated("a"), "b": Rated("b", (0.5,), "preference.b"), "c": SameAspect()})
+    reward = Reward(metric, {"preference": Seeded(1), "preference.b": Seeded(2)}, on_failures="none", window=3)
+    samples = [sample(str(number), edited=picture(number, 8 + number % 2)) for number in range(10)]
+    expected = [score.to_json() for score in reward(samples)]
+    assert len({score["value"] for score in expected}) == 10
+    for made in (reward, Reward.of(reward.spec), pickle.loads(pickle.dumps(reward))):
+        run = subprocess.run(
+            [sys.executable, "-c", OTHER],
+            cwd=ROOT,
+            input=pickle.dumps((made, samples)),
+            capture_output=True,
+            timeout=60,
+        )
+        assert json.loads(run.stdout) == expected, run.stderr.decode()
