@@ -143,12 +143,11 @@ class AnswerLog:
             for image in query.images:
                 while (origin := image.origin) is not None:
                     parent, operation = origin
-                    if (parent.digest, operation) in self._noted:
-                        break
-                    self._db.execute(
-                        "insert or ignore into derived values (?, ?, ?)", (parent.digest, operation, image.digest)
-                    )
-                    self._noted.add((parent.digest, operation))
+                    if (parent.digest, operation) not in self._noted:
+                        self._db.execute(
+                            "insert or ignore into derived values (?, ?, ?)", (parent.digest, operation, image.digest)
+                        )
+                        self._noted.add((parent.digest, operation))
                     image = parent
 
     def _number(self, expert: str) -> int:

@@ -1,12 +1,13 @@
 """Rank candidate edits of real photographs with one reward, and see whether the order survives small damage.
 
-python -m editcritic.benchmarks.demo [--seeds 20]
+python -m editcritic.benchmarks.demo [--seeds 20] [--rows 8] [--write FOLDER]
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,17 +16,26 @@ from rich.progress import track
 from rich.table import Table
 
 from ...reward import Reward
-from .run import HACKS, Ranking, damaged, rank, rows
+from .run import HACKS, Ranking, damaged, rank, rows, write
 
 REWARD = "edit-balanced"
 
 
-def main(seeds: Annotated[int, typer.Option(help="How many times to damage and rank again.")] = 20) -> None:
+def main(
+    seeds: Annotated[int, typer.Option(help="How many times to damage the candidates and rank again.")] = 20,
+    first: Annotated[int | None, typer.Option("--rows", help="Only so many instructions.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--write", help="Write pictures and samples.jsonl here, and end.")
+    ] = None,
+) -> None:
     """Rank, print, damage, rank again. Exit code 1 if the order does not hold."""
     console = Console(width=None if Console().is_terminal else 160)
     start = time.perf_counter()
+    edits = dict(list(rows().items())[:first])
+    if folder is not None:
+        console.print(f"{write(edits, folder)} samples in {folder / 'samples.jsonl'}")
+        return
     reward = Reward.of(REWARD, on_failures="none")
-    edits = rows()
     rankings = rank(reward, edits)
     console.print(_table(rankings))
     console.print(f"[dim]{len(edits)} instructions, one preset ({REWARD}), no settings a row.[/dim]\n")
@@ -33,10 +43,8 @@ def main(seeds: Annotated[int, typer.Option(help="How many times to damage and r
     for damage in track(damaged(edits, seeds), "Noise, JPEG, brightness", seeds, console=console, transient=True):
         held.update(ranking.scene.name for ranking in rank(reward, damage) if ranking.holds)
     console.print(_stability(rankings, held, seeds))
-    kept = sum(held.values())
-    console.print(
-        f"Order kept in {kept} of {seeds * len(edits)} damaged rows. {time.perf_counter() - start:.0f} s in all."
-    )
+    kept, seconds = sum(held.values()), time.perf_counter() - start
+    console.print(f"Order kept in {kept} of {seeds * len(edits)} damaged rows. {seconds:.0f} s in all.")
     if kept < seeds * len(edits) or not all(ranking.holds for ranking in rankings):
         raise typer.Exit(1)
 

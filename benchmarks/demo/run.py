@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+import PIL.Image
 
 from ...reward import Box, EditSample, Image, Reward, Score
 from .edits import candidates
@@ -63,6 +67,28 @@ def rank(reward: Reward, rows: dict[Scene, dict[str, Pixels]]) -> list[Ranking]:
 
 def _sortable(score: Score) -> float:
     return float("-inf") if score.value is None else score.value
+
+
+def write(edits: dict[Scene, dict[str, Pixels]], folder: Path) -> int:
+    """Pictures and a sample file of all candidates, as `editcritic score` and `rank` take them; how many there are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for scene, found in edits.items():
+        PIL.Image.fromarray(scene.pixels).save(folder / f"{scene.name}.png")
+        for name, pixels in found.items():
+            edited = f"{scene.name}_{name}.png"
+            PIL.Image.fromarray(pixels).save(folder / edited)
+            sample = {
+                "id": f"{scene.name}/{name}",
+                "group": scene.name,
+                "instruction": scene.instruction,
+                "source": f"{scene.name}.png",
+                "edited": edited,
+                "boxes": {label: [list(corners) for corners in boxes] for label, boxes in scene.boxes.items()},
+            }
+            lines.append(json.dumps(sample) + "\n")
+    (folder / "samples.jsonl").write_text("".join(lines), encoding="utf-8")
+    return len(lines)
 
 
 def rows() -> dict[Scene, dict[str, Pixels]]:

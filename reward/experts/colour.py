@@ -96,12 +96,9 @@ _SHADE = (0.4, 0.6)
 """Lightness relative to the lit surface at which shade ends: below the lower, it is another surface. 0.6 is shade of a
 fifth of the light."""
 
-_SAME = 0.04
-"""Difference in (a/L, b/L) at which a pixel's colour cannot be one surface in other light any more (Gaussian)."""
-
-_CHANGED = (0.05, 0.12)
-"""OKLab distance between before and after at which a pixel begins to, and surely does, belong to the edit: JPEG and
-an editor's re-encoding stay below."""
+_SAME, _PALE = 0.04, 0.15
+"""How far apart (Gaussian) one surface's (a/L, b/L) may lie in other light; for colours paler than `_PALE` in
+proportion, down to 40 %, as their neighbours are closer."""
 
 _MAIN, _STEEP = 0.35, 12.0
 """The colour must have this share, and the largest of all; the probability of yes is a logistic of the margin, so steep
@@ -111,10 +108,10 @@ that 10 % of the object make the difference between 0.5 and 0.77."""
 class ColourJudge(Expert):
     """Answers `edival/color` and `edival/color_pair`: is the object in this crop of that colour?
 
-    The first shows the crop of an object after an edit; the second that from before it, then that from after it, and
-    what has not changed at the corners is then surely background. Abstains on other topics, on colours that are none
-    of the eleven (`COLOURS`; synonyms and shades of them are understood), on crops below 4 pixels, and on whole
-    pictures, in which it cannot tell the object from the rest.
+    The first shows the crop of an object after an edit; the second that from before it, which it does not need, and
+    then that from after it. Abstains on other topics, on colours that are none of the eleven (`COLOURS`; synonyms and
+    shades of them are understood), on crops below 4 pixels, and on whole pictures, in which it cannot tell the object
+    from the rest.
 
     The probability of yes is 0.5 where the asked colour covers as much of the object as any other (and at least 35 %),
     and grows with its share. Objects of two colours are neither below that. It sees no difference between an object
@@ -150,18 +147,18 @@ def basic_colour(words: str) -> str | None:
     return colours.pop() if len(colours) == 1 and colours <= set(COLOURS) else None
 
 
-def probability(edited: Pixels, colour: str, source: Pixels | None = None) -> float:
-    """That the object in the middle of a crop has a basic colour, in [0, 1].
+def probability(crop: Pixels, colour: str) -> float:
+    """That the object in the middle of a crop (H x W x 3 uint8 RGB) has a basic colour, in [0, 1].
 
-    edited, source: H x W x 3 uint8 RGB, the crop after and before the edit; a source of quite another shape is ignored.
-    Raises KeyError for a colour it does not know.
+    Raises ValueError for a colour that is none of `COLOURS`.
     """
-    asked = dict(zip(COLOURS, range(len(COLOURS)), strict=True))[colour]
-    share, shaded = _shares(edited, source)
-    mine = share[asked] + shaded[asked].sum()
-    # Rivals count with their shaded parts too, but no pixel twice.
-    left = share - shaded[asked]
-    rivals = np.delete(left + np.minimum(shaded, left).sum(1) - np.minimum(shaded, left)[:, asked], asked)
+    asked = COLOURS.index(colour)
+    own, shaded = _shares(crop)
+    mine = own[asked] + shaded[asked].sum()
+    # Rivals count with their shaded parts too, but no pixel counts for both.
+    left = own - shaded[asked]
+    theirs = np.minimum(shaded, left)
+    rivals = np.delete(left + theirs.sum(1) - theirs[:, asked], asked)
     margin = float(mine - max(_MAIN, rivals.max()))
     return float(1 / (1 + np.exp(-_STEEP * margin)))
 
@@ -179,12 +176,12 @@ def _answer(query: Judge) -> Outcome:
             f"a colour judge cannot tell the {name} in {len(query.images)} pictures: "
             f"{query.topic} shows {_TOPICS[query.topic]}"
         )
-    *before, edited = query.images
+    edited = query.images[-1]
     if min(edited.size) < _LEAST:
         return Abstention(
             f"a colour judge cannot tell the colour of the {name} in {edited.width} x {edited.height} pixels"
         )
-    yes = probability(edited.pixels, colour, before[0].pixels if before else None)
+    yes = probability(edited.pixels, colour)
     return Reply("yes" if yes >= 0.5 else "no", {"yes": yes, "no": 1 - yes})
 
 
@@ -193,24 +190,23 @@ class _Shares(NamedTuple):
     shaded: Floats  # [i, j]: of what is named j, how much is the surface named i in shade
 
 
-def _shares(edited: Pixels, source: Pixels | None) -> _Shares:
-    height, width = edited.shape[:2]
+def _shares(crop: Pixels) -> _Shares:
+    height, width = crop.shape[:2]
     scale = min(1.0, _SIDE / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    lab = _oklab(edited, size)
-    changed = np.zeros(len(lab))
-    if source is not None and 0.8 < (source.shape[1] / source.shape[0]) / (width / height) < 1.25:
-        changed = _ramp(np.linalg.norm(lab - _oklab(source, size), axis=1), *_CHANGED)
-    weight = _weights(lab, size, changed)
+    lab = _oklab(crop, size)
+    weight = _weights(lab, size)
     named = _named(lab)
     own = weight @ named
-    # The mean lightness and (a/L, b/L) of what has each name, and how well each pixel fits to it as a shaded part.
+    # The mean lightness and (a/L, b/L) of what has each name, and how well each pixel fits it as its shaded part.
     part = weight[:, None] * named / np.maximum(own, 1e-9)
     lightness = np.maximum(lab[:, 0], 0.05)
     quotients = lab[:, 1:] / lightness[:, None]
+    usual = part.T @ quotients
     darker = lightness[:, None] / np.maximum(part.T @ lightness, 0.05)
-    away = np.square(quotients[:, None] - part.T @ quotients).sum(-1)
-    fits = np.exp(-away / (2 * _SAME**2)) * _ramp(darker, *_SHADE) * (1 - _ramp(darker, 0.97, 1.05))
+    reach = _SAME * np.clip(np.linalg.norm(usual, axis=1) / _PALE, 0.4, 1.0)
+    away = np.square(quotients[:, None] - usual).sum(-1)
+    fits = np.exp(-away / (2 * reach**2)) * _ramp(darker, *_SHADE) * (1 - _ramp(darker, 0.97, 1.05))
     shaded = (weight[:, None] * fits).T @ named
     np.fill_diagonal(shaded, 0.0)
     shaded[COLOURS.index("black")] = 0.0  # nothing is black in shade
@@ -219,18 +215,18 @@ def _shares(edited: Pixels, source: Pixels | None) -> _Shares:
     return _Shares(own, shaded)
 
 
-def _weights(lab: Floats, size: tuple[int, int], changed: Floats) -> Floats:
+def _weights(lab: Floats, size: tuple[int, int]) -> Floats:
     """How surely each pixel belongs to the object; the sum is 1."""
     x, y = ((np.arange(n) + 0.5) / n * 2 - 1 for n in size)
     radius = (x[None, :] ** 2 + y[:, None] ** 2).ravel()
     central = np.exp(-radius / _SPREAD)
-    rim = _ramp(radius, *_RIM) * (1 - changed)
+    rim = _ramp(radius, *_RIM)
     sample = np.flatnonzero(rim > 0.05)
     sample = sample[:: max(1, len(sample) // 200)]  # enough to know the background by
     if not len(sample):
         return central / central.sum()
     alike = np.exp(-_distances(lab, lab[sample]) / (2 * _BLUR**2)) @ (rim[sample] / rim[sample].sum())
-    background = _ramp(alike, *_ALIKE) * (1 - changed)
+    background = _ramp(alike, *_ALIKE)
     covered = float(central @ background / central.sum())
     weight = central * (1 - _TRUST * float(1 - _ramp(np.array(covered), *_FULL)) * background)
     return weight / weight.sum()

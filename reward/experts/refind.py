@@ -183,7 +183,8 @@ class _Changes:
         h, w = before.shape[:2]
         apart = cv2.resize(after, (w, h), interpolation=cv2.INTER_AREA) - before
         changed = (cv2.blur(_dot(apart, apart), (5, 5)) > _CHANGED).astype(np.uint8)
-        changed = cv2.morphologyEx(changed, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))  # specks are noise
+        specks_gone = cv2.morphologyEx(changed, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+        changed = np.asarray(specks_gone, np.uint8)
         self._sums = np.asarray(cv2.integral(changed), np.float64)
         self._x, self._y = w / picture.width, h / picture.height
         ys, xs = np.nonzero(changed)

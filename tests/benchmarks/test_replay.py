@@ -107,14 +107,18 @@ def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folde
 
 
 def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcritic: Command, folder: Folder) -> None:
-    """The object consistency crops the same box out of source and edits; where nothing changed the crops are one."""
+    """Consistency crops the same box out of source and edits, the guard enlarges halves: where nothing changed, what
+    is cut out of two pictures is one."""
     face = {"face": [[47, 13, 73, 41]], "helmet": [[70, 85, 127, 127]]}
     pixels = np.array(PIL.Image.open(folder / "source.png"))
     for number in range(6):
         pixels[90 + number, 90:] = 255
         PIL.Image.fromarray(pixels).save(folder / f"edit{number}.png")
     samples = folder.samples(*(folder.row(id=str(n), edited=f"edit{n}.png", boxes=face) for n in range(6)))
-    editcritic("score", samples, "--reward", "edival-cc", "--record", folder / "run.db")
+    reward = folder / "crops.toml"
+    parts = 'parts.consistency.use = "edival-cc"\nparts.collage.use = "guard-not-collage"\n'
+    reward.write_text(f'[reward]\nuse = "weighted-mean"\n{parts}')
+    assert editcritic("score", samples, "--reward", reward, "--record", folder / "run.db").exit_code == 0
     assert replayed(folder / "run.db").endswith("\n6/6 agree\n")
 
 

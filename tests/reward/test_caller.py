@@ -284,7 +284,10 @@ def test_an_expert_that_hangs_fails_who_asked_it_and_counts_as_dead_until_it_is_
         (score,) = run_all(engine, [asks(2)], hanging)
         assert "not asked, the expert is down: no answer within 0.2 s" in score.reason
         assert len(hanging.calls) == 1
+        (thread,) = (thread for thread in threading.enumerate() if thread.name == "editcritic hanging")
         hanging.go.set()  # what comes after the deadline is not listened to
+        thread.join(60)
+        assert not thread.is_alive()
         assert run_all(engine, [asks(2)], hanging)[0].status == "failed"
         assert log.look_up("hanging", [question(POISON).digest]) == {}
         engine.reload(hanging)

@@ -133,6 +133,16 @@ def test_an_answer_belongs_to_the_expert_that_gave_it(tmp_path):
         assert [run_all(engine, [asks(1)], expert)[0].value for expert in (one, other)] == [1.0, 2.0]
 
 
+def test_what_was_asked_for_last_is_remembered_longest():
+    expert = Fake(known)
+    with Engine(memory_bytes=700) as engine:  # room for two
+        for number in (1, 2, 1, 3, 1):
+            run_all(engine, [asks(number)], expert)
+        assert set(expert.seen.values()) == {1}
+        run_all(engine, [asks(2)], expert)
+    assert expert.seen[question(2).digest] == 2
+
+
 # A second process: scores on the log that another one uses, and prints the scores and what was asked how often.
 SECOND = """
 import json, sys, time

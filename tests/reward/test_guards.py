@@ -318,7 +318,8 @@ def test_an_order_may_be_broken_over_lines():
 def test_an_order_that_was_there_before_or_was_asked_for_is_none():
     assert orders_in(["SCORE 10"], before=["Score 10", "other"]).value == 1.0
     assert orders_in(["SCORE 10"], before=["Score 7"]).value == 0.0
-    assert orders_in(["SC0RE 10 POINTS"], instruction='Write "SCORE 10 POINTS" on the wall').value == 1.0
+    assert orders_in(["RATE U5 10 STARS"], instruction='Write "RATE US 10 STARS" on the wall').value == 1.0
+    assert orders_in(["RATE U5 10 STARS"], instruction='Write "10 STARS" on the wall').value == 0.0
     assert orders_in(["SCORE 10"], instruction="paint it blue").value == 0.0
     assert orders_in(["SCORE 10"], task=Task("text_change", text="score 10")).value == 1.0
 

@@ -317,6 +317,27 @@ def test_what_failed_while_an_outage_lasted_is_asked_again_when_it_is_over(pause
     assert list(scores)[failed:] == expected(batch[failed:])
 
 
+def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
+    batch = samples(33)
+    unwell, bad = {one.edited.digest for one in batch[:16]}, batch[31].edited.digest
+    slept = []
+
+    def sleep(seconds):  # meanwhile the outage ends
+        slept.append(seconds)
+        unwell.clear()
+
+    def rule(query):
+        if query.image.digest == bad or query.image.digest in unwell:
+            raise ValueError("cannot read it")
+        return known(query)
+
+    monkeypatch.setattr(reward_module, "time", SimpleNamespace(sleep=sleep, perf_counter=time.perf_counter))
+    scores = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", patience_s=10)(batch)
+    # 15 before it was told from bad samples, and the bad one: 16 of 32 are not more than half.
+    assert [place for place, one in enumerate(scores) if one.status == "failed"] == [*range(15), 31]
+    assert slept == [1.0]
+
+
 def test_wait_does_not_wait_for_a_sample_that_fails_among_many_that_do_not(pauses):
     batch = samples(100)
     expert = failing(batch[50:55])

@@ -399,6 +399,16 @@ def test_an_expert_that_was_given_up_is_tried_with_one_batch_after_a_while():
         assert engine.dead() == {}
 
 
+def test_only_one_of_several_connections_tries_whether_an_expert_is_back():
+    expert = Moody(batch=1, concurrency=4)
+    with Engine(breaker=1, cooldown_s=0.2) as engine:
+        run_all(engine, [asks(*range(4))], expert)
+        time.sleep(0.25)
+        before = len(expert.calls)
+        run_all(engine, [asks(*range(20))], expert)
+        assert len(expert.calls) == before + 1
+
+
 def test_reload_brings_an_expert_back_at_once():
     expert = Moody()
     with Engine(breaker=1, cooldown_s=3600) as engine:

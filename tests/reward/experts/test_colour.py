@@ -1,5 +1,6 @@
 """ColourJudge on flat patches in bad light, and on photographs recoloured wholly, in part, or not at all."""
 
+from itertools import pairwise
 from typing import Any
 
 import cv2
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from editcritic.reward import (
     Abstention,
     Asks,
-    Box,
     EditSample,
     Engine,
     Image,
@@ -23,7 +23,7 @@ from editcritic.reward import (
     YesNo,
     ask_each,
 )
-from editcritic.reward.asking import Abstained, Ask
+from editcritic.reward.asking import Ask
 from editcritic.reward.experts.colour import COLOURS, ColourJudge, basic_colour, probability
 
 PAINTS = {
@@ -66,11 +66,11 @@ def patch(code, seed):
     return jpeg(lit(code, light) + random.normal(0, 5, (h, w, 3)), int(random.integers(60, 95)))
 
 
-def verdicts(pixels, source=None):
-    return [name for name in COLOURS if probability(pixels, name, source) >= 0.5]
+def verdicts(pixels):
+    return [name for name in COLOURS if probability(pixels, name) >= 0.5]
 
 
-# -- naming --------------------------------------------------------------------------------------------------------------
+# -- naming ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COLOURS)
@@ -105,7 +105,7 @@ def test_flat_colours_are_called_as_people_call_them(name):
     assert sum(called) >= len(called) - 1  # people do not agree on all of them either
 
 
-# -- photographs ---------------------------------------------------------------------------------------------------------
+# -- photographs -------------------------------------------------------------------------------------------------------
 
 ASTRONAUT, COFFEE, CHELSEA = skimage.data.astronaut(), skimage.data.coffee(), skimage.data.chelsea()
 MOTORCYCLE = skimage.data.stereo_motorcycle()[0]
@@ -114,9 +114,9 @@ MOTORCYCLE = skimage.data.stereo_motorcycle()[0]
 @pytest.mark.parametrize(
     ("photo", "box", "colour", "others"),
     [
-        (ASTRONAUT, (10, 190, 300, 500), "orange", ("blue", "white", "red")),
+        (ASTRONAUT, (10, 190, 300, 500), "orange", ("blue", "white", "brown")),
         (ASTRONAUT, (278, 345, 500, 512), "black", ("gray", "blue", "brown")),
-        (COFFEE, (340, 230, 470, 380), "red", ("blue", "white", "orange")),
+        (COFFEE, (80, 260, 260, 390), "red", ("blue", "white", "orange")),
         (COFFEE, (205, 100, 368, 192), "orange", ("white", "red", "black")),
         (CHELSEA, (60, 20, 300, 90), "brown", ("red", "green", "white")),
         (MOTORCYCLE, (335, 160, 490, 245), "red", ("black", "brown", "blue")),
@@ -137,11 +137,11 @@ def ellipse(photo, box):
     return mask > 0
 
 
-def recoloured(photo, mask, code):
-    """The masked pixels in another paint, their light and shade kept, as a JPEG."""
+def recoloured(photo, thing, part, code):
+    """A part of a thing in another paint, its light and shade kept, as a JPEG."""
     light = (photo.astype(float).mean(-1) / 255) ** 2.2
-    paint = lit(code, np.clip(light / np.median(light[mask]), 0.15, 1.6))
-    soft = cv2.GaussianBlur(mask.astype(float), (0, 0), 1)[..., None]
+    paint = lit(code, np.clip(light / np.quantile(light[thing], 0.7), 0.15, 1.3))
+    soft = cv2.GaussianBlur(part.astype(float), (0, 0), 1)[..., None]
     return jpeg(photo * (1 - soft) + np.clip(paint, 0, 255) * soft, 85)
 
 
@@ -160,48 +160,48 @@ THINGS = {
 }
 
 
-def before_and_after(thing, code, share):
+def recoloured_crop(thing, code, share):
     photo, (x0, y0, x1, y1) = THINGS[thing]
-    after = recoloured(photo, first_part(ellipse(photo, (x0, y0, x1, y1)), share), code)
-    return photo[y0:y1, x0:x1], after[y0:y1, x0:x1]
+    mask = ellipse(photo, (x0, y0, x1, y1))
+    after = recoloured(photo, mask, first_part(mask, share), code)
+    return after[y0:y1, x0:x1]
 
 
 @pytest.mark.parametrize("thing", THINGS)
 @pytest.mark.parametrize("colour", COLOURS)
-def test_a_recoloured_thing_has_the_colour_and_one_recoloured_to_a_fifth_has_not(thing, colour):
-    code = PAINTS[colour][1]
-    before, after = before_and_after(thing, code, 1)
-    yes = verdicts(after)
-    assert colour in yes
-    assert len(yes) <= 2
-    assert colour in verdicts(after, before)
-    before, after = before_and_after(thing, code, 0.2)
-    if probability(before, colour) < 0.2:
-        assert colour not in verdicts(after)
-        assert colour not in verdicts(after, before)
+def test_a_recoloured_thing_has_its_new_colour(thing, colour):
+    for share in (1, 0.7):
+        yes = verdicts(recoloured_crop(thing, PAINTS[colour][-1], share))
+        assert colour in yes
+        assert len(yes) <= 2
+
+
+@pytest.mark.parametrize("thing", THINGS)
+def test_a_thing_recoloured_to_a_fifth_has_its_old_colour(thing):
+    before = recoloured_crop(thing, "000000", 0)
+    other = [name for name in COLOURS if probability(before, name) < 0.1]
+    wrong = [name for name in other if name in verdicts(recoloured_crop(thing, PAINTS[name][-1], 0.2))]
+    assert len(other) >= 8
+    assert len(wrong) <= (thing == "carton"), wrong  # part of the brown carton is nearly orange before the edit
 
 
 @pytest.mark.parametrize(("thing", "colour"), [("saucer", "blue"), ("suit", "green"), ("eye", "purple")])
 def test_the_probability_grows_with_the_share(thing, colour):
-    crops = [before_and_after(thing, PAINTS[colour][0], share)[1] for share in np.linspace(0, 1, 9)]
-    yes = [probability(crop, colour) for crop in crops]
+    yes = [probability(recoloured_crop(thing, PAINTS[colour][0], share), colour) for share in np.linspace(0, 1, 9)]
     assert yes[0] < 0.05
     assert yes[-1] > 0.95
-    assert all(more >= less - 0.02 for less, more in zip(yes, yes[1:], strict=False))
+    assert all(more >= less - 0.02 for less, more in pairwise(yes))
 
 
-def test_what_stayed_as_it_was_in_the_corners_is_background():
-    """A cross of beams before a floor of its old colour: seen alone, the floor counts for the object."""
-    before = patch("8b4513", 3)
-    before = cv2.resize(before, (120, 120))
+def test_the_background_in_the_corners_does_not_count():
+    """A cross of thin beams, a quarter of its box, before a floor of one colour."""
+    floor = cv2.resize(patch("8b4513", 3), (120, 120))
     y, x = np.mgrid[0:120, 0:120]
-    beams = (abs(x - 60) < 18) | (abs(y - 60) < 18)
-    after = before.copy()
-    after[beams] = (lit("0343df", np.ones((1, 1))) * 0.9)[0, 0]
-    assert probability(after, "blue", before) > max(0.5, probability(after, "blue"))
+    floor[(abs(x - 60) < 9) | (abs(y - 60) < 9)] = rgb("0343df")
+    assert verdicts(floor) == ["blue"]
 
 
-# -- questions -----------------------------------------------------------------------------------------------------------
+# -- questions ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -266,13 +266,13 @@ def test_abstains_on_what_it_cannot_tell(asked, reason):
     assert reason in outcome.reason
 
 
-def test_a_source_of_another_shape_is_ignored():
+def test_of_a_pair_the_second_picture_counts():
     (alone,) = ColourJudge()([question(BLUE)])
-    (pair,) = ColourJudge()([question(COFFEE[:20, :400], BLUE, topic="edival/color_pair")])
+    (pair,) = ColourJudge()([question(patch("e50000", 1), BLUE, topic="edival/color_pair")])
     assert alone == pair
 
 
-# -- in an engine --------------------------------------------------------------------------------------------------------
+# -- in an engine ------------------------------------------------------------------------------------------------------
 
 
 def outcomes(questions, *, batch=64, sample=None) -> tuple[Score, list[Any]]:
@@ -301,7 +301,8 @@ def test_answers_do_not_depend_on_batches_or_draws():
 
 
 def test_a_whole_picture_of_the_sample_is_abstained_on_and_its_crop_is_not():
-    source, edited = Image.of(COFFEE), Image.of(recoloured(COFFEE, ellipse(COFFEE, THINGS["saucer"][1]), "0343df"))
+    saucer = ellipse(COFFEE, THINGS["saucer"][1])
+    source, edited = Image.of(COFFEE), Image.of(recoloured(COFFEE, saucer, saucer, "0343df"))
     sample = EditSample("s", "Change the color of saucer to blue", (source,), edited, boxes={})
     crop = edited.crop(*THINGS["saucer"][1])
     _, (whole, part, copy) = outcomes(
@@ -321,18 +322,9 @@ def test_an_abstention_reaches_the_score():
         score = engine.submit(program(), {"judge": ColourJudge()}).result(timeout=60)
     assert score.status == "abstained"
     assert "'plaid'" in score.reason
-    assert issubclass(Abstained, BaseException)
 
 
-@given(
-    st.integers(4, 60),
-    st.integers(4, 60),
-    st.integers(0, 2**32 - 1),
-    st.sampled_from(COLOURS),
-    st.booleans(),
-)
-def test_any_picture_gets_a_probability(width, height, seed, colour, pair):
-    random = np.random.default_rng(seed)
-    one, other = random.integers(0, 256, (2, height, width, 3), dtype=np.uint8)
-    assert 0 <= probability(one, colour, other if pair else None) <= 1
-    assert Box(0.5, 0.5, 1, 1).area == 1
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 2**32 - 1), st.sampled_from(COLOURS))
+def test_any_picture_gets_a_probability(width, height, seed, colour):
+    noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    assert 0 <= probability(noise, colour) <= 1
