@@ -153,6 +153,9 @@ class NotCollage:
         source, edited = sample.source, _fitted(sample.edited, sample.source)
         if edited == source or min(source.size) < _THUMBNAIL:
             return Score.of(True)
+        changes = yield from ask(Differ(source, edited))
+        if not changes.boxes or _around(changes.boxes).area < _QUARTER:
+            return Score.of(True)
         whole = _thumbnail(source)
         parts = _halves_and_quarters(edited), _halves_and_quarters(source)
         pairs = [(whole, part) for half in parts for part in half.values()]
@@ -169,7 +172,13 @@ class NotCollage:
         return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])
 
 
+_QUARTER = 0.2
+"""Share of the picture: a quarter pasted in changes nearly all of it."""
+
+
 def _halves_and_quarters(image: Image) -> dict[str, Image]:
+    """Thumbnails of the parts, cut from one that is twice as large: the picture itself is reduced once."""
+    image = image.resized(2 * _THUMBNAIL, 2 * _THUMBNAIL, "area")
     w, h = image.size
     x, y = w // 2, h // 2
     parts = {

@@ -232,7 +232,7 @@ def no_download() -> dict[str, Expert]:
         "differences": Differences(),
         "judge": ColourJudge(),
         "reader": RapidOcr(),
-        "reader.guard": RapidOcr(working=400),
+        "reader.guard": RapidOcr(working=320),
         "features": pixels,
         "pixels": pixels,
     }

@@ -181,7 +181,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class AddText:
-    """Write on a plain part of the picture. over: the middle of an annotated object."""
+    """Write on a plain part of the picture. over: the middle of an annotated object, which is written across large."""
 
     text: str
     wrong: str
@@ -191,7 +191,7 @@ class AddText:
     object: ClassVar[None] = None
 
     def good(self, photo: Photo) -> Pixels:
-        return self._written(photo.pixels, self.text, self.centre)
+        return self._written(photo.pixels, self.text, self.centre, self.height)
 
     def sloppy(self, photo: Photo) -> Pixels:
         x, y = self.centre
@@ -202,16 +202,16 @@ class AddText:
         return _drifted(retouch.write(plated, self.text, self.centre, self.height, ink=(160, 40, 140), angle=4))
 
     def wrong_object(self, photo: Photo) -> Pixels:
-        return self._written(photo.pixels, self.text, self.over)
+        return self._written(photo.pixels, self.text, self.over, 2 * self.height)
 
     def wrong_value(self, photo: Photo) -> Pixels:
-        return self._written(photo.pixels, self.wrong, self.centre)
+        return self._written(photo.pixels, self.wrong, self.centre, self.height)
 
     def touched(self, photo: Photo) -> Cover:
         return retouch.lettering(self.text, self.centre, self.height, _size(photo), rim=_rim(self.height))[1]
 
-    def _written(self, pixels: Pixels, text: str, centre: tuple[float, float]) -> Pixels:
-        return retouch.write(pixels, text, centre, self.height, rim=_rim(self.height))
+    def _written(self, pixels: Pixels, text: str, centre: tuple[float, float], height: float) -> Pixels:
+        return retouch.write(pixels, text, centre, height, rim=_rim(height))
 
 
 @dataclass(frozen=True)
@@ -269,5 +269,5 @@ def _rim(height: float) -> float:
 
 
 def _drifted(pixels: Pixels) -> Pixels:
-    """The whole picture a little redder and darker in blue, as after a careless export."""
-    return np.clip(pixels + np.array((6, -1, -7), np.float32), 0, 255).astype(np.uint8)
+    """The whole picture with a warm cast, as editors that redraw everything leave behind."""
+    return np.clip(pixels + np.array((14, 0, -16), np.float32), 0, 255).astype(np.uint8)

@@ -115,15 +115,6 @@ _SCENES = (
         blank="black",
     ),
     Scene(
-        name="launch",
-        photo="rocket",
-        task_type="text_change",
-        instruction="Add text 'LAUNCH' on the image",
-        operation=AddText("LAUNCH", wrong="FLIGHT", centre=(258, 48), height=34, over=(258, 180)),
-        damage="stray object",
-        blank="mean",
-    ),
-    Scene(
         name="rocket-aside",
         photo="rocket",
         task_type="position_change",
@@ -140,22 +131,6 @@ _SCENES = (
         ),
         damage="tinted",
         blank="black",
-    ),
-    Scene(
-        name="two-rockets",
-        photo="rocket",
-        task_type="count_change",
-        instruction="Change the count of white rocket to 2",
-        operation=Copy(
-            "white rocket",
-            piece="rocket on its pad",
-            by=(161, 0),
-            again=(-157, 0),
-            other="metal left mast",
-            other_by=(60, 0),
-        ),
-        damage="posterised",
-        blank="mean",
     ),
     Scene(
         name="blue-tank",

@@ -147,20 +147,22 @@ def basic_colour(words: str) -> str | None:
     return colours.pop() if len(colours) == 1 and colours <= set(COLOURS) else None
 
 
-def probability(crop: Pixels, colour: str) -> float:
-    """That the object in the middle of a crop (H x W x 3 uint8 RGB) has a basic colour, in [0, 1].
+def probabilities(crop: Pixels) -> dict[str, float]:
+    """For each basic colour, that the object in the middle of a crop (H x W x 3 uint8 RGB) has it, in [0, 1].
 
-    Raises ValueError for a colour that is none of `COLOURS`.
+    They are no distribution: an object of two colours has neither, or both a little.
     """
-    asked = COLOURS.index(colour)
     own, shaded = _shares(crop)
-    mine = own[asked] + shaded[asked].sum()
-    # Rivals count with their shaded parts too, but no pixel counts for both.
-    left = own - shaded[asked]
-    theirs = np.minimum(shaded, left)
-    rivals = np.delete(left + theirs.sum(1) - theirs[:, asked], asked)
-    margin = float(mine - max(_MAIN, rivals.max()))
-    return float(1 / (1 + np.exp(-_STEEP * margin)))
+    yes = {}
+    for asked, colour in enumerate(COLOURS):
+        mine = own[asked] + shaded[asked].sum()
+        # Rivals count with their shaded parts too, but no pixel counts for both.
+        left = own - shaded[asked]
+        theirs = np.minimum(shaded, left)
+        rivals = np.delete(left + theirs.sum(1) - theirs[:, asked], asked)
+        margin = float(mine - max(_MAIN, rivals.max()))
+        yes[colour] = float(1 / (1 + np.exp(-_STEEP * margin)))
+    return yes
 
 
 def _answer(query: Judge) -> Outcome:
@@ -181,7 +183,7 @@ def _answer(query: Judge) -> Outcome:
         return Abstention(
             f"a colour judge cannot tell the colour of the {name} in {edited.width} x {edited.height} pixels"
         )
-    yes = probability(edited.pixels, colour)
+    yes = probabilities(edited.pixels)[colour]
     return Reply("yes" if yes >= 0.5 else "no", {"yes": yes, "no": 1 - yes})
 
 

@@ -24,7 +24,7 @@ from editcritic.reward import (
     ask_each,
 )
 from editcritic.reward.asking import Ask
-from editcritic.reward.experts.colour import COLOURS, ColourJudge, basic_colour, probability
+from editcritic.reward.experts.colour import COLOURS, ColourJudge, basic_colour, probabilities
 
 PAINTS = {
     "red": ["e50000", "c8102e", "d03030"],
@@ -67,7 +67,7 @@ def patch(code, seed):
 
 
 def verdicts(pixels):
-    return [name for name in COLOURS if probability(pixels, name) >= 0.5]
+    return [name for name, yes in probabilities(pixels).items() if yes >= 0.5]
 
 
 # -- naming ------------------------------------------------------------------------------------------------------------
@@ -99,8 +99,7 @@ SURVEY = {
 @pytest.mark.parametrize("name", SURVEY)
 def test_flat_colours_are_called_as_people_call_them(name):
     called = [
-        probability(np.broadcast_to(rgb(code).astype(np.uint8), (16, 16, 3)), name) >= 0.5
-        for code in SURVEY[name].split()
+        name in verdicts(np.broadcast_to(rgb(code).astype(np.uint8), (16, 16, 3))) for code in SURVEY[name].split()
     ]
     assert sum(called) >= len(called) - 1  # people do not agree on all of them either
 
@@ -126,8 +125,8 @@ MOTORCYCLE = skimage.data.stereo_motorcycle()[0]
 def test_things_on_photographs_have_their_colours(photo, box, colour, others):
     x0, y0, x1, y1 = box
     crop = photo[y0:y1, x0:x1]
-    assert probability(crop, colour) >= 0.5
-    assert all(probability(crop, other) < 0.5 for other in others)
+    assert colour in verdicts(crop)
+    assert not set(others) & set(verdicts(crop))
 
 
 def ellipse(photo, box):
@@ -156,15 +155,15 @@ THINGS = {
     "coffee": (COFFEE, (203, 97, 369, 197)),
     "eye": (CHELSEA, (135, 84, 207, 148)),
     "suit": (ASTRONAUT, (20, 200, 270, 500)),
-    "carton": (MOTORCYCLE, (612, 178, 684, 277)),
+    "tank": (MOTORCYCLE, (340, 165, 486, 240)),
 }
 
 
 def recoloured_crop(thing, code, share):
     photo, (x0, y0, x1, y1) = THINGS[thing]
     mask = ellipse(photo, (x0, y0, x1, y1))
-    after = recoloured(photo, mask, first_part(mask, share), code)
-    return after[y0:y1, x0:x1]
+    crop, mask = photo[y0:y1, x0:x1], mask[y0:y1, x0:x1]
+    return recoloured(crop, mask, first_part(mask, share), code)
 
 
 @pytest.mark.parametrize("thing", THINGS)
@@ -179,15 +178,16 @@ def test_a_recoloured_thing_has_its_new_colour(thing, colour):
 @pytest.mark.parametrize("thing", THINGS)
 def test_a_thing_recoloured_to_a_fifth_has_its_old_colour(thing):
     before = recoloured_crop(thing, "000000", 0)
-    other = [name for name in COLOURS if probability(before, name) < 0.1]
+    other = [name for name, yes in probabilities(before).items() if yes < 0.1]
     wrong = [name for name in other if name in verdicts(recoloured_crop(thing, PAINTS[name][-1], 0.2))]
     assert len(other) >= 8
-    assert len(wrong) <= (thing == "carton"), wrong  # part of the brown carton is nearly orange before the edit
+    assert not wrong
 
 
 @pytest.mark.parametrize(("thing", "colour"), [("saucer", "blue"), ("suit", "green"), ("eye", "purple")])
 def test_the_probability_grows_with_the_share(thing, colour):
-    yes = [probability(recoloured_crop(thing, PAINTS[colour][0], share), colour) for share in np.linspace(0, 1, 9)]
+    crops = [recoloured_crop(thing, PAINTS[colour][0], share) for share in np.linspace(0, 1, 9)]
+    yes = [probabilities(crop)[colour] for crop in crops]
     assert yes[0] < 0.05
     assert yes[-1] > 0.95
     assert all(more >= less - 0.02 for less, more in pairwise(yes))
@@ -324,7 +324,7 @@ def test_an_abstention_reaches_the_score():
     assert "'plaid'" in score.reason
 
 
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 2**32 - 1), st.sampled_from(COLOURS))
-def test_any_picture_gets_a_probability(width, height, seed, colour):
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 2**32 - 1))
+def test_any_picture_gets_probabilities(width, height, seed):
     noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    assert 0 <= probability(noise, colour) <= 1
+    assert all(0 <= yes <= 1 for yes in probabilities(noise).values())
