@@ -51,6 +51,7 @@ class Annotated(Expert):
 
     kinds = (Match,)
     batch = 16
+    concurrency = 2
     deadline_s = 900.0
 
     def __init__(self, floor: float = 0.05, limit_bytes: int = 256 * 2**20) -> None:
@@ -60,7 +61,7 @@ class Annotated(Expert):
         self.limit_bytes = limit_bytes
         self.id = f"annotated@1 floor={floor:g}"
         self._known: OrderedDict[tuple[str, float], _Known] = OrderedDict()
-        self._lock = threading.Lock()  # engines may share an expert
+        self._lock = threading.Lock()  # held to look into `_known`, which all calls share
 
     def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Where a phrase is -> where the objects drawn under that name are."""
@@ -82,8 +83,7 @@ class Annotated(Expert):
 
     def __call__(self, queries: Sequence[Match]) -> list[Outcome]:
         """Detections, best first (equals in the order of the targets)."""
-        with self._lock:
-            return [self._match(query) for query in queries]
+        return [self._match(query) for query in queries]
 
     def _match(self, query: Match) -> Outcome:
         for target in query.targets:
@@ -126,13 +126,17 @@ class Annotated(Expert):
     def _look(self, image: Image, aspect: float = 0.0) -> _Known:
         """The structure of a picture, padded to an aspect ratio if that is given."""
         key = (image.digest, aspect)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = _Known.of(image.pixels, aspect)
-        self._known.move_to_end(key)
-        # Three are in use at a time: the base picture, and two views of the one that is searched.
-        while len(self._known) > 3 and sum(one.bytes for one in self._known.values()) > self.limit_bytes:
-            self._known.popitem(last=False)
+        with self._lock:
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = _Known.of(image.pixels, aspect)
+            self._known.move_to_end(key)
+            # A call uses three at a time: the base picture, and two views of the one that is searched.
+            while (
+                len(self._known) > 3 * self.concurrency
+                and sum(one.bytes for one in self._known.values()) > self.limit_bytes
+            ):
+                self._known.popitem(last=False)
         return known
 
 

@@ -114,8 +114,8 @@ class ColourJudge(Expert):
     from the rest.
 
     The probability of yes is 0.5 where the asked colour covers as much of the object as any other (and at least 35 %),
-    and grows with its share. Objects of two colours are neither below that. It sees no difference between an object
-    and its surroundings of the same colour, nor between paint and coloured light.
+    and grows with its share. It sees no difference between an object and surroundings of the same colour, between
+    paint and coloured light, nor between white in even shade and gray.
     """
 
     kinds = (Judge,)
@@ -139,23 +139,22 @@ _TOPICS = {"edival/color": 1, "edival/color_pair": 2}
 
 
 def basic_colour(words: str) -> str | None:
-    """The basic colour that `words` name ("dark Grey" is gray); None for none, several, or words it does not know."""
+    """The basic colour that `words` name ("dark Grey" is gray); None for none, several, and words it does not know."""
     known = words.casefold().replace("-", " ").replace(".", " ").split()
     colours = {_SYNONYMS.get(word, word) for word in known if word not in _MODIFIERS.split()}
-    if len(colours) == 2 and known[-1] in COLOURS:  # "navy blue", "olive green", but not "olive brown"
-        colours -= {known[-1]} if _SYNONYMS.get(known[0]) == known[-1] else set()
     return colours.pop() if len(colours) == 1 and colours <= set(COLOURS) else None
 
 
 def probabilities(crop: Pixels) -> dict[str, float]:
     """For each basic colour, that the object in the middle of a crop (H x W x 3 uint8 RGB) has it, in [0, 1].
 
-    They are no distribution: an object of two colours has neither, or both a little.
+    They are no distribution: an object half of one colour and half of another has both with 0.5.
     """
     own, shaded = _shares(crop)
     yes = {}
     for asked, colour in enumerate(COLOURS):
-        mine = own[asked] + shaded[asked].sum()
+        # With its shaded parts; half of what may be another surface in shade (gray that is white) is not its own.
+        mine = own[asked] + shaded[asked].sum() - 0.5 * shaded[:, asked].sum()
         # Rivals count with their shaded parts too, but no pixel counts for both.
         left = own - shaded[asked]
         theirs = np.minimum(shaded, left)
@@ -211,7 +210,7 @@ def _shares(crop: Pixels) -> _Shares:
     fits = np.exp(-away / (2 * reach**2)) * _ramp(darker, *_SHADE) * (1 - _ramp(darker, 0.97, 1.05))
     shaded = (weight[:, None] * fits).T @ named
     np.fill_diagonal(shaded, 0.0)
-    shaded[COLOURS.index("black")] = 0.0  # nothing is black in shade
+    shaded[COLOURS.index("black")] = 0.0  # what is darker than black is black by itself
     # Shade speaks for a colour no louder than its lit part.
     shaded *= np.minimum(1.0, own / np.maximum(shaded.sum(1), 1e-9))[:, None]
     return _Shares(own, shaded)

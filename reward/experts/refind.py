@@ -39,7 +39,7 @@ _STRAIGHT = 0.04  # what a shift by one pixel along the edges changes: of less, 
 _COARSE, _FINE = 24, 64  # side of the template (root of its area, pixels) for the search, and for the verdict
 _OVERVIEW, _CLOSER = 256, 384  # longest side of the picture in the search; the second for small objects
 _MARGIN = 8  # pixels of nothing around it, for objects that its edge cuts
-_PEAKS = 32
+_PEAKS = 24
 _SURVEY = 160  # longest side of the picture when it is looked through for changes
 _CHANGED = 0.4  # mean squared difference of the fields: new structure has 1 to 2; recolouring and sharpening stay below
 _TOUCHED = 0.15  # share of changed pixels: of less, whatever is there was there before the edit
@@ -144,9 +144,10 @@ class Pyramid:
 
     def changes(self, base: Pyramid) -> _Changes:
         """Where this picture differs from the base picture, of which it may be an edit."""
-        if self._changes is None or self._changes[0] is not base:
-            self._changes = base, _Changes(self, base)
-        return self._changes[1]
+        known = self._changes
+        if known is None or known[0] is not base:
+            known = self._changes = base, _Changes(self, base)
+        return known[1]
 
     def sample(self, pose: _Pose, w: int, h: int) -> Plane:
         """The fields inside `pose` on a grid of h x w x 4; zeros outside the picture."""
@@ -310,7 +311,7 @@ class Template:
         for match in sorted(coarse, key=lambda m: -m.similarity):
             if match.similarity > 0.2 and _distinct(match.pose, [m.pose for m in distinct]):
                 distinct.append(match)
-        promising = distinct[:10] + [m for m in distinct[10:] if m.similarity > 0.6][: max(limit - 10, 0)]
+        promising = distinct[:6] + [m for m in distinct[6:] if m.similarity > 0.6][: max(limit - 6, 0)]
         starts = [m.pose for m in promising] + [self._align(picture, home, _COARSE, steps=5).pose]
         fine = [self._align(picture, pose, _FINE, steps=6) for pose in starts]
         # Exactly where it was, too: alignment has nothing to hold on to when little of the object is left.
@@ -342,12 +343,13 @@ class Template:
             if tw > planes[0].shape[1] or th > planes[0].shape[0]:
                 continue
             left, top, right, bottom = _window(changes.around, level, tw, th, planes[0].shape)
-            planes = tuple(plane[top:bottom, left:right] for plane in planes)
+            *fields, power = (plane[top:bottom, left:right] for plane in planes)
+            its = np.maximum(cv2.matchTemplate(power, _weight(tw, th), cv2.TM_CCORR), 0)
             for mirrored in (False, True):
                 kernels, energy = self._kernel(tw, th, mirrored)
-                *products, its = (cv2.matchTemplate(p, t, cv2.TM_CCORR) for p, t in zip(planes, kernels, strict=True))
-                dice = 2 * np.sum(products, axis=0) / (energy + np.maximum(its, 0) + 1e-6)
-                ys, xs = np.nonzero((dice >= cv2.dilate(dice, np.ones((5, 5), np.uint8))) & (dice > 0.15))
+                products = [cv2.matchTemplate(p, t, cv2.TM_CCORR) for p, t in zip(fields, kernels, strict=True)]
+                dice = 2 * np.sum(products, axis=0) / (energy + its + 1e-6)
+                ys, xs = np.nonzero((dice >= cv2.dilate(dice, np.ones((5, 5), np.uint8))) & (dice > 0.25))
                 # Chance agrees more at some sizes than at others: count standard deviations of the map.
                 outstanding = (dice[ys, xs] - dice.mean()) / (dice.std() + 1e-6)
                 for i in np.argsort(-outstanding, kind="stable")[: _PEAKS // 2]:
@@ -409,8 +411,8 @@ class Template:
             fields, weight = self._base.sample(self._home, w, h), _weight(w, h)
             if mirrored:
                 fields = fields[:, ::-1] * _MIRROR
-            kernels = (np.ascontiguousarray(fields[..., c] * weight) for c in range(4))
-            self._kernels[w, h, mirrored] = (*kernels, weight), float((_dot(fields, fields) * weight).sum())
+            kernels = tuple(np.ascontiguousarray(fields[..., c] * weight) for c in range(4))
+            self._kernels[w, h, mirrored] = kernels, float((_dot(fields, fields) * weight).sum())
         return self._kernels[w, h, mirrored]
 
 

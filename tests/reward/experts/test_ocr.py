@@ -133,7 +133,7 @@ def test_lines_come_top_to_bottom_then_left_to_right(reader):
 
 @pytest.mark.parametrize("slant", [-9, 9])
 def test_a_slanted_line_in_pieces_is_read_in_order(reader, slant):
-    pixels = np.full((400, 800, 3), 240, np.uint8)
+    pixels: Any = np.full((400, 800, 3), 240, np.uint8)
     turn = cv2.getRotationMatrix2D((400, 200), slant, 1)
     for text, x in [("one", 80), ("two", 330), ("three", 580)]:
         pixels, _ = painted(pixels, text, 34, (x, 180), colour=(10, 10, 10))
