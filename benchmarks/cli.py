@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .terminal import document, plainly, progress, say, show
+from .terminal import document, one_thread_a_library, plainly, progress, say, show
 
 if TYPE_CHECKING:
     from ..reward import Score
@@ -42,6 +42,7 @@ DEFAULT = "edit-balanced"
 
 def main() -> None:
     """Entry point."""
+    one_thread_a_library()
     app()
 
 

@@ -19,6 +19,15 @@ _WIDTH = 120
 """Columns where nobody says how many there are."""
 
 
+def one_thread_a_library() -> None:
+    """Keep numpy's and OpenCV's own threads from competing with the engine's: twice as fast on two cores.
+
+    For a process of ours, before either is imported; what the user has set stands.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
+        os.environ.setdefault(name, "1")
+
+
 def _console(*, stderr: bool = False) -> Console:
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:

@@ -133,15 +133,6 @@ _SCENES = (
         blank="black",
     ),
     Scene(
-        name="blue-tank",
-        photo="motorcycle",
-        task_type="color_alter",
-        instruction="Change the color of metal red fuel tank to blue",
-        operation=Recolour("metal red fuel tank", _BLUE, wrong=_YELLOW, other="metal red front fender"),
-        damage="stray object",
-        blank="black",
-    ),
-    Scene(
         name="another-brand",
         photo="garage",
         task_type="text_change",
@@ -160,22 +151,6 @@ _SCENES = (
         ),
         damage="repainted",
         blank="mean",
-    ),
-    Scene(
-        name="remove-box",
-        photo="garage",
-        task_type="subject_remove",
-        instruction="Remove cardboard small box",
-        operation=Remove(
-            "cardboard small box",
-            hole="small box and its lid",
-            other="plastic yellow bottle",
-            tint=_GREEN,
-            donor=(0, -8),
-            apart="around the small box",
-        ),
-        damage="posterised",
-        blank="black",
     ),
     Scene(
         name="crate-on-box",

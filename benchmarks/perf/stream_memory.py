@@ -2,8 +2,8 @@
 
     python -m editcritic.benchmarks.perf.stream_memory [--samples 10000] [--side 512] [--json]
 
-Every sample has its own source and edited picture, made as the stream asks for it. The reward is the guards that
-look at pixels, so that pictures really are looked at. The whole batch at once would take samples x 2 x side x side x 3 bytes.
+Every sample has its own source and edited picture, made as the stream asks for it. The reward is made of guards that
+look at the pixels. The whole batch at once would take samples x 2 x side x side x 3 bytes.
 """
 
 from __future__ import annotations

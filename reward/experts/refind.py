@@ -6,7 +6,7 @@ colours together with its angle doubled (Granlund 1978; Di Zenzo 1986), which ha
 light. Where nothing is to be seen they are zero, so that blank areas agree with nothing.
 
 Two places are compared by the Dice coefficient 2 t.f / (t.t + f.f) of these fields, cell by cell, most of all in the
-middle of the box. The search goes from coarse to fine: nine scales and both mirror images are correlated with a small
+middle of the box. The search goes from coarse to fine: seven scales and both mirror images are correlated with a small
 picture, then the peaks are aligned (inverse compositional Gauss-Newton, Baker & Matthews 2004) at two resolutions,
 but for those where the edit has not changed the picture: nothing new can be there.
 
@@ -32,7 +32,7 @@ Corners = tuple[float, float, float, float]
 
 _LONGEST = 1024  # pixels: larger pictures are reduced first
 _NOISE = 2.5  # grey levels per pixel: gradients well below are taken for sensor or JPEG noise
-_SCALES = tuple(2 ** (step / 4) for step in range(-4, 5))
+_SCALES = tuple(2 ** (step / 3) for step in range(-3, 4))
 _SMALLEST = 12.0  # pixels, root of the area: of less, chance finds the like everywhere
 _PLAIN = 0.2  # mean energy of the fields: of less, there is noise only
 _STRAIGHT = 0.04  # what a shift by one pixel along the edges changes: of less, there is one straight edge only
