@@ -159,7 +159,6 @@ PHOTOS: Mapping[str, Photo] = {
             "white rocket": ((245, 100, 271, 327),),
             "metal left mast": ((131, 97, 164, 342),),
             "metal right mast": ((351, 97, 384, 342),),
-            "metal left tower": ((0, 0, 72, 342),),
         },
         outlines={
             "rocket on its pad": (
@@ -216,7 +215,6 @@ PHOTOS: Mapping[str, Photo] = {
             "cardboard small box": ((279, 61, 332, 101),),
             "wooden white crate": ((324, 76, 369, 103),),
             "plastic yellow bottle": ((90, 51, 110, 92),),
-            "plastic red bin": ((205, 180, 309, 252),),
         },
         outlines={
             "cardboard small box": (

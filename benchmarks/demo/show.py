@@ -35,7 +35,9 @@ def main(
     if folder is not None:
         console.print(f"{write(edits, folder)} samples in {folder / 'samples.jsonl'}")
         return
-    reward = Reward.of(REWARD, on_failures="none")
+    reward = Reward.of(
+        REWARD, on_failures="none", window=32
+    )  # few at a time: a picture is searched while still at hand
     (rankings,) = rank(reward, [edits])
     console.print(_table(rankings))
     console.print(f"[dim]{len(edits)} instructions, one preset ({REWARD}), no settings a row.[/dim]\n")

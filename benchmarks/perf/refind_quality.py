@@ -1,4 +1,4 @@
-"""How well `reward.experts.refind` finds objects again, edit by edit, and what a query costs.
+"""How well `reward.refind` finds objects again, edit by edit, and what a query costs.
 
     python -m editcritic.benchmarks.perf.refind_quality [--every 1]
 
@@ -22,7 +22,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from ...reward.experts.refind import Found, Pyramid, Template
+from ...reward.refind import Found, Pyramid, Template
 
 Pixels = NDArray[np.uint8]
 Corners = tuple[int, int, int, int]

@@ -17,8 +17,8 @@ from ..boxes import Box, distinct
 from ..expert import Expert
 from ..image import Image, Pixels
 from ..query import Abstention, Detect, Detections, Match, Outcome, Query
+from ..refind import Featureless, Pyramid, Template
 from ..sample import EditSample
-from .refind import Featureless, Pyramid, Template
 
 _SAME = 0.5
 """Overlap (IoU) above which two finds of one label are one thing: each of several boxes finds the others' too."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward.experts.refind import Featureless, Pyramid, Template, find_again
+from editcritic.reward.refind import Featureless, Pyramid, Template, find_again
 
 PHOTOS = {name: getattr(skimage.data, name)() for name in ("astronaut", "coffee", "chelsea", "rocket")}
 BASES = {name: Pyramid(photo) for name, photo in PHOTOS.items()}
