@@ -183,12 +183,15 @@ def _fitted(picture: PIL.Image.Image) -> PIL.Image.Image:
 
 
 def _label(box: Box) -> str:
-    """What is written at a box. The font knows Latin letters; names in other scripts stand in the legend."""
+    """What is written at a box: the name where it was drawn, how sure where it was found; names hide the picture, and
+    the legend's colours tell them. The font knows Latin letters; names in other scripts stand in the legend only.
+    """
     if not box.label:
         return ""
+    if box.score < 1:
+        return f"{box.score:.2f}"
     name = box.label if all(ord(letter) < 0x250 for letter in box.label) else "·"
-    name = name if len(name) <= 28 else f"{name[:27]}…"
-    return f"{name} {box.score:.2f}" if box.score < 1 else name
+    return name if len(name) <= 28 else f"{name[:27]}…"
 
 
 def _free(

@@ -165,7 +165,7 @@ class Gate:
     @property
     def card(self) -> Card:
         parts = {"guard": self.guard, "reward": self.reward}
-        summary = f"{self.reward.card.summary} ({self.reward.card.name}), and {self.guard.card.name} finds nothing"
+        summary = f"{self.reward.card.summary} ({self.reward.card.name}), and {self.guard.card.name} caught nothing"
         return replace(
             _card_over(self.name, parts, ""),
             summary=summary,

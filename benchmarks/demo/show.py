@@ -37,7 +37,7 @@ def main(
         return
     reward = Reward.of(
         REWARD, on_failures="none", window=32
-    )  # few at a time: a picture is searched while still at hand
+    )
     (rankings,) = rank(reward, [edits])
     console.print(_table(rankings))
     console.print(f"[dim]{len(edits)} instructions, one preset ({REWARD}), no settings a row.[/dim]\n")
