@@ -35,9 +35,7 @@ def main(
     if folder is not None:
         console.print(f"{write(edits, folder)} samples in {folder / 'samples.jsonl'}")
         return
-    reward = Reward.of(
-        REWARD, on_failures="none", window=32
-    )
+    reward = Reward.of(REWARD, on_failures="none", window=32)
     (rankings,) = rank(reward, [edits])
     console.print(_table(rankings))
     console.print(f"[dim]{len(edits)} instructions, one preset ({REWARD}), no settings a row.[/dim]\n")
