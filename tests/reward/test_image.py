@@ -188,13 +188,18 @@ def test_numpy_integers_make_the_same_crop_as_plain_ones():
     [
         ("lanczos", PIL.Image.Resampling.LANCZOS),
         ("bicubic", PIL.Image.Resampling.BICUBIC),
-        ("area", PIL.Image.Resampling.BOX),
     ],
 )
 def test_resizing_is_pillows(how, resample):
     image = picture(1, 20, 10)
     expected = np.asarray(PIL.Image.fromarray(image.pixels).resize((7, 5), resample))
     assert image.resized(7, 5, how) == Image.of(expected)
+
+
+def test_reducing_by_area_averages():
+    image = picture(1, 20, 10)
+    blocks = image.pixels.reshape(5, 2, 5, 4, 3).astype(float).mean(axis=(1, 3))
+    assert np.abs(image.resized(5, 5, "area").pixels - blocks).max() <= 0.5
 
 
 def test_crops_of_equal_pictures_are_computed_once(monkeypatch):

@@ -300,13 +300,13 @@ def test_a_picture_is_analysed_once_as_long_as_there_is_room(monkeypatch):
         return analyse(image)
 
     monkeypatch.setattr(annotated, "Pyramid", counted)
-    images = [Image.of(bluer(COFFEE, (10 * n, 10, 10 * n + 60, 80))) for n in range(4)]
+    images = [Image.of(bluer(COFFEE, (10 * n, 10, 10 * n + 60, 80))) for n in range(12)]
     queries = [Detect(image, (phrase,)) for image in images for phrase in ("cup", "spoon")]
     outcomes(queries, sample(ASTRONAUT), Annotated(), batch=2)
-    assert len(analysed) == 1 + 4
+    assert len(analysed) == 1 + 12
     outcomes(queries * 2, sample(ASTRONAUT), expert := Annotated(limit_bytes=0), batch=2)
     outcomes(queries, sample(ASTRONAUT), expert, batch=2)
-    assert len(analysed) > 2 * (1 + 4)
+    assert len(analysed) > 2 * (1 + 12)
 
 
 def test_options():
