@@ -147,7 +147,9 @@ class Image:
                 self._digest = _digest(self._pixels)
             else:
                 parent, op = cast("tuple[Image, _Op]", self._derived)
-                self._digest = _learned.get((parent.digest, op)) or _derivations.get((parent.digest, op))
+                # What a recording says counts only where nobody can look: pixels speak for themselves.
+                learned = None if parent.seen else _learned.get((parent.digest, op))
+                self._digest = learned or _derivations.get((parent.digest, op))
                 if self._digest is None:
                     self._digest = self._derive(parent, op)
         return self._digest

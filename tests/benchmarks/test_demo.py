@@ -1,0 +1,43 @@
+"""The demo's ranking: the good edit first, the hacks last, and an exit code that says so."""
+
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from editcritic.benchmarks.demo import run, show
+from editcritic.reward import Reward, Score
+
+app = Typer()
+app.command()(show.main)
+
+
+def test_one_row_holds_as_made_and_damaged():
+    ran = CliRunner().invoke(app, ["--rows", "1", "--seeds", "1"])
+    assert ran.exit_code == 0, ran.output
+    assert "Order kept in 1 of 1 damaged rows" in ran.output
+
+
+def test_every_row_holds_as_made_with_one_preset():
+    (rankings,) = run.rank(Reward.of(show.REWARD, window=32), [run.rows()])
+    assert len(rankings) >= 8
+    assert [ranking.scene.name for ranking in rankings if not ranking.holds] == []
+
+
+def ranking(**values):
+    scores = {name: Score.failed("no") if value is None else Score.of(value) for name, value in values.items()}
+    return run.Ranking(run.scenes()[0], tuple(scores.items()))
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        ({"good": 0.9, "sloppy": 0.8, "unchanged": 0.0, "blank": 0.0}, True),
+        ({"good": 0.9, "sloppy": 0.9, "unchanged": 0.0, "blank": 0.0}, False),
+        ({"sloppy": 0.9, "good": 0.8, "unchanged": 0.0, "blank": 0.0}, False),
+        ({"good": 0.9, "unchanged": 0.5, "sloppy": 0.4, "blank": 0.0}, False),
+        ({"good": 0.9, "unchanged": 0.0, "blank": 0.0, "sloppy": None}, False),
+        ({"good": None, "sloppy": None, "unchanged": None, "blank": None}, False),
+    ],
+)
+def test_what_counts_as_holding(values, holds):
+    assert ranking(**values).holds is holds
