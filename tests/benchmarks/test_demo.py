@@ -5,6 +5,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.demo import run, show
+from editcritic.benchmarks.demo.scenes import scenes
 from editcritic.reward import Reward, Score
 
 app = Typer()
@@ -25,7 +26,7 @@ def test_every_row_holds_as_made_with_one_preset():
 
 def ranking(**values):
     scores = {name: Score.failed("no") if value is None else Score.of(value) for name, value in values.items()}
-    return run.Ranking(run.scenes()[0], tuple(scores.items()))
+    return run.Ranking(scenes()[0], tuple(scores.items()))
 
 
 @pytest.mark.parametrize(
