@@ -266,13 +266,12 @@ class Measure(Query[Measured]):
     """A quantity of the pixels of one picture or a pair, outside of `exclude` where that is given.
 
     Pairs must have one size. `l1`: 1 - mean absolute difference, in [0, 1]. `ssim`: mean structural similarity of
-    luminance, in [-1, 1]. `changed`: share of pixels that differ by more than 24 of 255 in any channel. `spread`
-    (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one picture): mean absolute Laplacian of
+    luminance, in [-1, 1]. `spread` (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one picture): mean absolute Laplacian of
     luminance, in [0, 4]. `luma99`, `luma999` (one picture): the 99 % and 99.9 % quantile of luminance, in
     [0, 1].
     """
 
-    quantity: Literal["l1", "ssim", "changed", "spread", "sharpness", "luma99", "luma999"]
+    quantity: Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999"]
     pictures: tuple[Image, ...]
     exclude: tuple[Box, ...] = ()
     role: ClassVar[str] = "pixels"

@@ -187,10 +187,6 @@ def _l1(a: Pixels, b: Pixels, free: NDArray[np.bool_]) -> float:
     return 1.0 - float(cv2.absdiff(a, b)[free].mean(dtype=np.float64)) / 255
 
 
-def _changed(a: Pixels, b: Pixels, free: NDArray[np.bool_]) -> float:
-    return float((cv2.absdiff(a, b).max(axis=2) > 24)[free].mean())
-
-
 def _ssim(a: Pixels, b: Pixels, free: NDArray[np.bool_]) -> float:
     """Wang et al., 2004; constants for luminance in [0, 1]."""
     x, y = _luminance(a).astype(np.float64), _luminance(b).astype(np.float64)
@@ -237,5 +233,4 @@ _OF_ONE: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
 _OF_PAIRS: dict[str, Callable[[Pixels, Pixels, NDArray[np.bool_]], float]] = {
     "l1": _l1,
     "ssim": _ssim,
-    "changed": _changed,
 }
