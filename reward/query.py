@@ -266,9 +266,9 @@ class Measure(Query[Measured]):
     """A quantity of the pixels of one picture or a pair, outside of `exclude` where that is given.
 
     Pairs must have one size. `l1`: 1 - mean absolute difference, in [0, 1]. `ssim`: mean structural similarity of
-    luminance, in [-1, 1]. `spread` (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one picture): mean absolute Laplacian of
-    luminance, in [0, 4]. `luma99`, `luma999` (one picture): the 99 % and 99.9 % quantile of luminance, in
-    [0, 1].
+    luminance, in [-1, 1]. `spread` (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one
+    picture): mean absolute Laplacian of luminance, in [0, 4]. `luma99`, `luma999` (one picture): the 99 % and 99.9 %
+    quantile of luminance, in [0, 1].
     """
 
     quantity: Literal["l1", "ssim", "spread", "sharpness", "luma99", "luma999"]
