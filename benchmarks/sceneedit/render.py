@@ -1,0 +1,235 @@
+"""The renderer: scene graphs to pixels. Bit-identical for a scene on one machine.
+
+Everything is a function of the scene; noise and textures come from seeds in it. What things look like (their pigments,
+outlines and textures) is said here and nowhere else: the experts have to make their own sense of the pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...reward import Image
+from .scene import Backdrop, Scene, Thing, written_size
+from .words import LETTER_HEIGHT, LETTER_WIDTH, LETTERS, SIGN, TEXT
+
+Plane = NDArray[np.float64]
+
+PIGMENTS: dict[str, tuple[int, int, int]] = {
+    "red": (208, 40, 42),
+    "orange": (240, 132, 20),
+    "yellow": (240, 214, 34),
+    "green": (36, 148, 56),
+    "teal": (0, 150, 146),
+    "blue": (44, 82, 208),
+    "purple": (128, 52, 176),
+    "pink": (240, 104, 176),
+}
+GROUNDS: dict[str, tuple[int, int, int]] = {
+    "sky": (172, 198, 224),
+    "grass": (150, 182, 132),
+    "sand": (214, 196, 160),
+    "night": (74, 78, 112),
+    "brick wall": (180, 142, 128),
+    "water": (122, 160, 186),
+    "snow": (226, 230, 234),
+    "concrete": (152, 152, 150),
+}
+INKS = {"dark": (16, 16, 20), "light": (250, 250, 246)}
+_FINE = 4  # samples a pixel and side, where outlines are drawn
+
+
+def render(scene: Scene, *, noise: bool = True) -> Image:
+    """Draw a scene."""
+    return Image.of(np.rint(np.clip(draw(scene, noise=noise), 0, 255)).astype(np.uint8))
+
+
+def draw(scene: Scene, *, noise: bool = True) -> Plane:
+    """A scene's picture before rounding: size x size x 3, in grey levels, possibly beyond 0 and 255."""
+    picture = ground(scene.backdrop, scene.size, scene.grain)
+    for thing in scene.things:
+        picture = put(picture, thing, scene.grain)
+    picture *= _lighting(scene)[..., None]
+    if noise and scene.noise:
+        picture += np.random.default_rng(scene.noise_seed).normal(0.0, scene.noise, picture.shape)
+    return picture
+
+
+def put(picture: Plane, thing: Thing, grain: int) -> Plane:
+    """The picture with a thing on top of it, before any lighting."""
+    alpha = coverage(thing, picture.shape[0], grain)[..., None] * thing.opacity
+    if thing.shape == TEXT:
+        return picture * (1 - alpha) + np.asarray(INKS[thing.ink], np.float64) * alpha
+    side = picture.shape[0]
+    colour = np.asarray(PIGMENTS[thing.colour], np.float64) * texture(thing.material, thing.id, side, grain)[..., None]
+    if thing.shape == SIGN:
+        letters = (_letters(thing, side, grain) > 0)[..., None]
+        colour = np.where(letters, np.asarray(INKS[thing.ink], np.float64), colour)
+    return picture * (1 - alpha) + colour * alpha
+
+
+def visible(scene: Scene, number: int) -> Plane:
+    """Which share of each pixel a thing can be seen in, size x size in [0, 1], given what lies on it."""
+    seen = np.zeros((scene.size, scene.size))
+    for thing in scene.things:
+        alpha = coverage(thing, scene.size, scene.grain)
+        seen = alpha * thing.opacity if thing.id == number else seen * (1 - alpha * thing.opacity)
+    return seen
+
+
+def covered(scene: Scene, number: int) -> float:
+    """Which share of a thing is hidden by others, in [0, 1]."""
+    thing = scene.get(number)
+    assert thing is not None, f"the scene has no thing {number}"
+    whole = float(coverage(thing, scene.size, scene.grain).sum()) * thing.opacity
+    return 1.0 - float(visible(scene, number).sum()) / whole if whole > 0 else 1.0
+
+
+# -- outlines ---------------------------------------------------------------------------------------------------------
+
+
+def coverage(thing: Thing, size: int, grain: int) -> Plane:
+    """Which share of each pixel lies inside the outline, size x size in [0, 1]. Of a text, its letters."""
+    if thing.shape == TEXT:
+        return _letters(thing, size, grain)
+    return _coverage(thing.shape, thing.x, thing.y, thing.w, thing.h, size)
+
+
+@lru_cache(maxsize=4096)
+def _coverage(shape: str, x: float, y: float, w: float, h: float, size: int) -> Plane:
+    whole = np.zeros((size, size))
+    x0, x1 = max(0, math.floor((x - w / 2) * size)), min(size, math.ceil((x + w / 2) * size))
+    y0, y1 = max(0, math.floor((y - h / 2) * size)), min(size, math.ceil((y + h / 2) * size))
+    if x0 < x1 and y0 < y1:
+        across = (np.arange(x0 * _FINE, x1 * _FINE) + 0.5) / (_FINE * size)
+        down = (np.arange(y0 * _FINE, y1 * _FINE) + 0.5) / (_FINE * size)
+        inside = _inside(shape, ((across - x) / (w / 2))[None, :], ((down - y) / (h / 2))[:, None]).astype(np.float64)
+        whole[y0:y1, x0:x1] = inside.reshape(y1 - y0, _FINE, x1 - x0, _FINE).mean(axis=(1, 3))
+    whole.setflags(write=False)
+    return whole
+
+
+def _inside(shape: str, u: Plane, v: Plane) -> NDArray[np.bool_]:
+    """Whether points lie in a shape that fills [-1, 1] x [-1, 1]; v goes downwards."""
+    if shape == "circle":
+        return u**2 + v**2 <= 1
+    if shape in ("square", SIGN):
+        return (np.abs(u) <= 1) & (np.abs(v) <= 1)
+    if shape == "triangle":
+        return (np.abs(u) <= (v + 1) / 2) & (v <= 1)
+    if shape == "diamond":
+        return np.abs(u) + np.abs(v) <= 1
+    if shape == "cross":
+        return ((np.abs(u) <= 0.34) & (np.abs(v) <= 1)) | ((np.abs(v) <= 0.34) & (np.abs(u) <= 1))
+    if shape == "ring":
+        radius = u**2 + v**2
+        return (radius <= 1) & (radius >= 0.5**2)
+    if shape == "star":
+        angle = np.mod(np.arctan2(u, -v), 2 * math.pi / 5)
+        tip = math.pi / 5
+        # The edge of a five-pointed star from a tip (radius 1) to a notch, as a straight line in polar form.
+        notch = 0.42
+        away = np.minimum(angle, 2 * math.pi / 5 - angle)
+        a, b = np.array([1.0, 0.0]), notch * np.array([math.cos(tip), math.sin(tip)])
+        normal = np.array([-(b - a)[1], (b - a)[0]])
+        edge = (a @ normal) / (np.cos(away) * normal[0] + np.sin(away) * normal[1])
+        return np.hypot(u, v + 0.05) * 0.97 <= edge
+    assert shape == "heart", shape
+    lobes = (np.abs(u) - 0.5) ** 2 + (v + 0.5) ** 2 <= 0.5**2
+    return lobes | ((np.abs(u) <= (1 - v) / 1.5 * 1.02) & (v >= -0.5) & (np.abs(u) <= 1))
+
+
+def _letters(thing: Thing, size: int, grain: int) -> Plane:
+    """Where the ink of a text is: whole pixels, so that small letters stay sharp."""
+    width, height = written_size(thing.text, grain)
+    x0, y0 = round(thing.x * size - width / 2), round(thing.y * size - height / 2)
+    ink = np.zeros((size, size))
+    for place, letter in enumerate(thing.text):
+        for row, dots in enumerate(LETTERS.get(letter, ("...",) * LETTER_HEIGHT)):
+            for column, dot in enumerate(dots):
+                if dot == "#":
+                    x, y = x0 + (place * (LETTER_WIDTH + 1) + column) * grain, y0 + row * grain
+                    ink[max(y, 0) : max(y + grain, 0), max(x, 0) : max(x + grain, 0)] = 1.0
+    return ink
+
+
+# -- surfaces ---------------------------------------------------------------------------------------------------------
+
+
+def texture(material: str, seed: int, size: int, grain: int) -> Plane:
+    """Brightness of a material, 1.0 where it is plain. Its period is four grains."""
+    y, x = np.mgrid[0:size, 0:size] // grain
+    if material == "wood":
+        return np.where(y % 4 < 2, 1.06, 0.70)
+    if material == "metal":
+        return np.where(x % 4 < 2, 1.10, 0.72)
+    if material == "fabric":
+        return np.where((x + y) % 4 < 2, 1.08, 0.68)
+    if material == "stone":
+        cells = np.random.default_rng(seed).uniform(0.55, 1.15, (size // (2 * grain) + 1,) * 2)
+        return np.asarray(cells[y // 2, x // 2], np.float64)
+    return np.ones((size, size))
+
+
+def ground(backdrop: Backdrop, size: int, grain: int) -> Plane:
+    """The backdrop alone: size x size x 3 in grey levels, a new array each time."""
+    return _ground(backdrop, size, grain).copy()
+
+
+@lru_cache(maxsize=512)
+def _ground(backdrop: Backdrop, size: int, grain: int) -> Plane:
+    colour = np.asarray(GROUNDS[backdrop.kind], np.float64)
+    bright = _relief(backdrop.kind, backdrop.seed, size, grain)
+    if backdrop.drift:
+        chance = np.random.default_rng(backdrop.drift_seed)
+        tint = chance.normal(0.0, 1.0, 3)
+        colour = colour + backdrop.drift * 44 * tint / np.linalg.norm(tint)
+        other = _relief(backdrop.kind, backdrop.drift_seed + 1, size, grain)
+        bright = bright + backdrop.drift * (other - bright)
+    return np.asarray(colour * bright[..., None])
+
+
+def _relief(kind: str, seed: int, size: int, grain: int) -> Plane:
+    chance = np.random.default_rng(seed)
+    y, x = (np.mgrid[0:size, 0:size] + 0.5) / size
+    if kind == "sky":
+        return 1.06 - 0.14 * y + 0.03 * _clouds(chance, size, 4)
+    if kind == "grass":
+        blades = np.repeat(chance.uniform(-1, 1, (size // (4 * grain) + 1, size // grain + 1)), 4 * grain, axis=0)
+        return 1.0 + 0.08 * np.repeat(blades, grain, axis=1)[:size, :size]
+    if kind == "sand":
+        return 1.0 + 0.045 * chance.uniform(-1, 1, (size, size)) + 0.03 * _clouds(chance, size, 3)
+    if kind == "night":
+        stars = chance.uniform(0, 1, (size // grain + 1,) * 2) > 0.985
+        return 1.0 - 0.15 * y + 0.35 * np.kron(stars, np.ones((grain, grain)))[:size, :size]
+    if kind == "brick wall":
+        row = np.floor(y * 10 + chance.uniform())
+        column = x * 5 + 0.5 * (row % 2) + chance.uniform()
+        mortar = (np.mod(y * 10 + chance.uniform(), 1) < 0.16) | (np.mod(column, 1) < 0.09)
+        return np.where(mortar, 1.14, 0.98) + 0.02 * chance.uniform(-1, 1, (size, size))
+    if kind == "water":
+        wave = np.sin(2 * math.pi * (y * 9 + 0.6 * np.sin(2 * math.pi * (x + chance.uniform())) + chance.uniform()))
+        return 1.0 + 0.07 * wave
+    if kind == "snow":
+        return 1.0 + 0.02 * _clouds(chance, size, 3)
+    return 1.0 + 0.07 * _clouds(chance, size, 5)
+
+
+def _clouds(chance: np.random.Generator, size: int, cells: int) -> Plane:
+    """Smooth random hills in about [-1, 1]."""
+    knots = chance.uniform(-1, 1, (cells + 1, cells + 1))
+    place = np.arange(size) / size * cells
+    low = place.astype(int)
+    part = place - low
+    part = part * part * (3 - 2 * part)
+    rows = knots[low] * (1 - part)[:, None] + knots[low + 1] * part[:, None]
+    return np.asarray(rows[:, low] * (1 - part) + rows[:, low + 1] * part)
+
+
+def _lighting(scene: Scene) -> Plane:
+    y, x = (np.mgrid[0 : scene.size, 0 : scene.size] + 0.5) / scene.size - 0.5
+    angle = 2 * math.pi * scene.light.angle
+    return np.asarray(scene.light.gain * (1 + 2 * scene.light.tilt * (x * math.cos(angle) + y * math.sin(angle))))

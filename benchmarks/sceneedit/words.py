@@ -1,0 +1,71 @@
+"""What anybody who looks at SceneEdit pictures knows: what things are called, and how letters are written.
+
+The one module that the world (its renderer, its truth) and the experts share. Names and letters are what a detector or a
+reader is taught beforehand; what a colour, a shape or a material looks like in pixels stands on either side by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+COLOURS = ("red", "orange", "yellow", "green", "teal", "blue", "purple", "pink")
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring", "star", "heart")
+MATERIALS = ("wood", "metal", "fabric", "stone")
+"""Besides being plain, which no name mentions."""
+SIGN = "sign"
+TEXT = "text"
+BACKDROPS = ("sky", "grass", "sand", "night", "brick wall", "water", "snow", "concrete")
+
+LETTER_WIDTH, LETTER_HEIGHT = 3, 5
+"""Of a letter, in grains; letters stand one grain apart, and a blank between words is one letter wide."""
+
+_ROWS = """
+A .#. #.# ### #.# #.#
+B ##. #.# ##. #.# ##.
+C .## #.. #.. #.. .##
+D ##. #.# #.# #.# ##.
+E ### #.. ##. #.. ###
+F ### #.. ##. #.. #..
+G .## #.. #.# #.# .##
+H #.# #.# ### #.# #.#
+I ### .#. .#. .#. ###
+J ..# ..# ..# #.# .#.
+K #.# #.# ##. #.# #.#
+L #.. #.. #.. #.. ###
+M #.# ### ### #.# #.#
+N ##. #.# #.# #.# #.#
+O ### #.# #.# #.# ###
+P ##. #.# ##. #.. #..
+Q .#. #.# #.# .#. ..#
+R ##. #.# ##. ##. #.#
+S .## #.. .#. ..# ##.
+T ### .#. .#. .#. .#.
+U #.# #.# #.# #.# ###
+V #.# #.# #.# #.# .#.
+W #.# #.# ### ### #.#
+X #.# #.# .#. #.# #.#
+Y #.# #.# .#. .#. .#.
+Z ### ..# .#. #.. ###
+0 .#. #.# #.# #.# .#.
+1 .#. ##. .#. .#. ###
+2 ##. ..# .#. #.. ###
+3 ##. ..# .#. ..# ##.
+4 #.# #.# ### ..# ..#
+5 ### #.. ##. ..# ##.
+6 .## #.. ### #.# ###
+7 ### ..# ..# .#. .#.
+8 ### #.# ### #.# ###
+9 ### #.# ### ..# ##.
+"""
+
+LETTERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {line[0]: tuple(line[2:].split(" ")) for line in _ROWS.strip().splitlines()}
+)
+"""Letter -> five rows of three, `#` for ink. No two are alike."""
+
+TEXTS = (
+    "STOP", "OPEN", "EXIT", "SALE", "TAXI", "CAFE", "PARK", "BANK", "FISH", "ROAD", "MENU", "HOT", "ICE", "TEA",
+    "ZOO", "BUS", "BAR", "INN", "SPA", "GYM", "PUB", "WAY", "JAM", "HUT", "KEY", "LAW", "FOX", "VET", "DEN", "SKI",
+)  # fmt: skip
+"""What signs say."""
