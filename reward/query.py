@@ -188,6 +188,42 @@ class Differ(Query[Detections]):
         _expect_boxes(answer, self)
 
 
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which pixels belong to something: `values` H x W bool at the picture's size. score: how sure the expert is."""
+
+    values: NDArray[np.bool_]
+    score: float = 1.0
+
+
+@dataclass(frozen=True)
+class Segment(Query[Mask]):
+    """Which pixels does the command mean ("the red circle")? Its answer is empty where there is no such thing."""
+
+    image: Image
+    command: str
+    role: ClassVar[str] = "segmenter"
+    kind: ClassVar[str] = "segment"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.image,)
+
+    def describe(self) -> dict[str, Any]:
+        return {"image": self.image.digest, "command": self.command}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Mask, self)
+        assert isinstance(answer, Mask)
+        values: Any = answer.values
+        shape = (self.image.height, self.image.width)
+        if not isinstance(values, np.ndarray) or values.dtype != np.bool_ or values.shape != shape:
+            got = f"{values.dtype} of {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+            raise BadAnswer(f"segment wants an array of bool of {shape}, got {got}")
+        if not _is_number(answer.score):
+            raise BadAnswer(f"segment wants a finite score, got {answer.score!r}")
+
+
 # -- what is it like? -------------------------------------------------------------------------------------------------
 
 
@@ -449,7 +485,7 @@ class Rate(Query[Measured]):
             raise BadAnswer("rate wants a number, got None")
 
 
-Answer = Detections | Vectors | Measured | Reply | Reading
+Answer = Detections | Mask | Vectors | Measured | Reply | Reading
 """What an expert can know. What it cannot know is an `Abstention`, what it failed to find out a `Failure`."""
 
 
@@ -470,44 +506,6 @@ class Failure:
 
 
 Outcome = Answer | Abstention | Failure
-
-
-# -- answers on paper -------------------------------------------------------------------------------------------------
-
-
-def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
-    """For logs and recordings; `answer_from_json` undoes it exactly."""
-    match answer:
-        case Detections(boxes, floor):
-            return {"boxes": [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in boxes], "floor": floor}
-        case Vectors(values, patches):
-            return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
-        case Measured(value, share):
-            return {"value": value, "share": share}
-        case Reply(text, probabilities):
-            return {"reply": text, "p": dict(probabilities)}
-        case Reading(lines):
-            return {"lines": [[n.text, b.cx, b.cy, b.w, b.h, b.score, b.label] for n in lines for b in (n.box,)]}
-        case Abstention(reason):
-            return {"abstained": reason}
-
-
-def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
-    """Raises ValueError for a record this version does not know."""
-    if "boxes" in data:
-        return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["floor"])
-    if "vectors" in data:
-        values = np.asarray(data["vectors"], dtype=np.float32).reshape(len(data["vectors"]), data["dim"])
-        return Vectors(values, np.asarray(data["patches"], dtype=np.int64))
-    if "reply" in data:
-        return Reply(data["reply"], data["p"])
-    if "lines" in data:
-        return Reading(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]))
-    if "abstained" in data:
-        return Abstention(data["abstained"])
-    if "value" in data:
-        return Measured(data["value"], data["share"])
-    raise ValueError(f"unknown kind of answer with fields {sorted(data)}: was it written by a newer version?")
 
 
 def texts(messages: Sequence[Message]) -> str:

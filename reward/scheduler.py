@@ -23,7 +23,7 @@ from .asking import Ask, Failed, Gather, Unanswered
 from .caller import Answered, ExpertThread, say
 from .expert import Expert
 from .image import ImageError
-from .query import Abstention, Answer, Detections, Failure, Outcome, Query, Reading, Reply, Vectors
+from .query import Abstention, Answer, Detections, Failure, Mask, Outcome, Query, Reading, Reply, Vectors
 from .sample import EditSample
 from .score import Score
 
@@ -502,7 +502,7 @@ def _size(answer: Answer | Abstention) -> int:
     match answer:
         case Detections(boxes):
             return 300 + 200 * len(boxes)
-        case Vectors(values):
+        case Vectors(values) | Mask(values):
             return 400 + int(values.nbytes)
         case Reply(text):
             return 400 + len(text)

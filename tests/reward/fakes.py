@@ -30,6 +30,7 @@ from editcritic.reward import (
     Rate,
     ReadText,
     Score,
+    Segment,
     YesNo,
     ask,
     ask_each,
@@ -68,7 +69,17 @@ class Fake(Expert):
     rule: query -> answer. whole: batch -> answers, instead. jitter_s: a call takes up to so long, at random.
     """
 
-    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Match, Differ, Embed, Measure, Judge, ReadText, Rate)
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (
+        Detect,
+        Match,
+        Differ,
+        Segment,
+        Embed,
+        Measure,
+        Judge,
+        ReadText,
+        Rate,
+    )
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from editcritic.reward import (
     Detections,
     Engine,
     Image,
+    Mask,
     Measured,
     Rate,
     Reading,
@@ -69,6 +70,15 @@ def test_vectors_come_back_to_the_bit(tmp_path):
         (found,) = log.look_up("features", [question(1).digest]).values()
     assert isinstance(found, Vectors)
     assert (found.values.tobytes(), found.patches.tolist()) == (values.tobytes(), [0, 1, 2])
+
+
+def test_masks_come_back_as_they_were(tmp_path):
+    values = np.random.default_rng(0).random((17, 23)) > 0.5
+    with AnswerLog(tmp_path / "log") as log:
+        log.keep("segmenter", [(question(1), Mask(values, 0.1 + 0.2))])
+        (found,) = log.look_up("segmenter", [question(1).digest]).values()
+    assert isinstance(found, Mask)
+    assert (found.values.tolist(), found.score) == (values.tolist(), 0.1 + 0.2)
 
 
 def test_any_number_of_answers_is_looked_up(tmp_path):

@@ -22,6 +22,7 @@ from editcritic.reward import (
     FreeText,
     Image,
     Judge,
+    Mask,
     Match,
     Measure,
     Measured,
@@ -31,10 +32,12 @@ from editcritic.reward import (
     ReadText,
     Region,
     Reply,
+    Segment,
     Vectors,
     YesNo,
 )
-from editcritic.reward.query import Query, TextLine, answer_from_json, answer_to_json, texts
+from editcritic.reward.query import BadAnswer, Query, TextLine, texts
+from editcritic.reward.wire import answer_from_json, answer_to_json
 
 from .fakes import picture
 
@@ -47,6 +50,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Detect(ONE, ("cup",)): {"image": OTHER, "phrases": ("cup", "saucer")},
     Match(ONE, OTHER, (BOX,)): {"image": OTHER, "base": ONE, "targets": (replace(BOX, cx=0.4),)},
     Differ(ONE, OTHER): {"before": OTHER, "after": ONE},
+    Segment(ONE, "the cup"): {"image": OTHER, "command": "the saucer"},
     Embed(ONE, (Region(),)): {"image": OTHER, "regions": (Region("cls"),)},
     Measure("l1", (ONE, OTHER)): {"quantity": "ssim", "pictures": (OTHER, ONE), "exclude": (BOX,)},
     Judge((SAID,), YesNo()): {
@@ -163,9 +167,49 @@ def test_vectors_come_back_from_json_as_they_were(answer):
     assert again.patches.tolist() == answer.patches.tolist()
 
 
+@given(arrays.arrays(np.bool_, arrays.array_shapes(min_dims=2, max_dims=2, max_side=40)), FLOATS)
+def test_masks_come_back_from_json_as_they_were(values, score):
+    again = answer_from_json(json.loads(json.dumps(answer_to_json(Mask(values, score)), allow_nan=False)))
+    assert isinstance(again, Mask)
+    assert (again.values.dtype.name, again.values.shape, repr(again.score)) == ("bool", values.shape, repr(score))
+    assert np.array_equal(again.values, values)
+
+
+def test_a_large_mask_is_written_in_few_letters():
+    values = np.zeros((512, 512), bool)
+    values[100:200, 50:300] = True
+    assert len(json.dumps(answer_to_json(Mask(values)))) < 1000
+
+
+@pytest.mark.parametrize("damage", [{"mask": "AAAA"}, {"mask": "?"}, {"shape": [9, 9]}])
+def test_a_damaged_mask_is_refused(damage):
+    with pytest.raises(ValueError, match=r"damaged|base64"):
+        answer_from_json(answer_to_json(Mask(np.ones((8, 8), bool))) | damage)
+
+
+MASK = np.ones((ONE.height, ONE.width), bool)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Mask(MASK.astype(np.uint8)), r"wants an array of bool of \(8, 8\), got uint8 of \(8, 8\)"),
+        (Mask(MASK[:4]), r"bool of \(4, 8\)"),
+        (Mask(MASK[..., None]), r"bool of \(8, 8, 1\)"),
+        (Mask([[True] * 8] * 8), "got list"),  # type: ignore[arg-type]
+        (Mask(MASK, math.nan), "finite score, got nan"),
+        (Detections(()), "wants Mask, got Detections"),
+    ],
+)
+def test_a_mask_that_does_not_fit_its_picture_is_no_answer(answer, problem):
+    with pytest.raises(BadAnswer, match=problem):
+        Segment(ONE, "the cup").check(answer)
+    Segment(ONE, "the cup").check(Mask(MASK, 0.5))
+
+
 def test_an_answer_of_a_newer_version_is_refused():
-    with pytest.raises(ValueError, match=r"unknown kind of answer with fields \['mask'\]: .* newer version"):
-        answer_from_json({"mask": []})
+    with pytest.raises(ValueError, match=r"unknown kind of answer with fields \['sound'\]: .* newer version"):
+        answer_from_json({"sound": []})
 
 
 def test_detections_serve_every_threshold_above_their_floor():

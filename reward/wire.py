@@ -1,0 +1,66 @@
+"""Answers as JSON, for logs and recordings. What is read back equals what was written, to the bit."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .boxes import Box
+from .query import Abstention, Answer, Detections, Mask, Measured, Reading, Reply, TextLine, Vectors
+
+
+def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
+    """`answer_from_json` undoes it exactly."""
+    match answer:
+        case Detections(boxes, floor):
+            return {"boxes": [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in boxes], "floor": floor}
+        case Mask(values, score):
+            packed = base64.b64encode(zlib.compress(np.packbits(values).tobytes())).decode()
+            return {"mask": packed, "shape": list(values.shape), "score": score}
+        case Vectors(values, patches):
+            return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
+        case Measured(value, share):
+            return {"value": value, "share": share}
+        case Reply(text, probabilities):
+            return {"reply": text, "p": dict(probabilities)}
+        case Reading(lines):
+            return {"lines": [[n.text, b.cx, b.cy, b.w, b.h, b.score, b.label] for n in lines for b in (n.box,)]}
+        case Abstention(reason):
+            return {"abstained": reason}
+
+
+def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
+    """Raises ValueError for a record this version does not know, and for a mask that was damaged."""
+    if "boxes" in data:
+        return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["floor"])
+    if "mask" in data:
+        return _mask(data["mask"], tuple(data["shape"]), data["score"])
+    if "vectors" in data:
+        values = np.asarray(data["vectors"], dtype=np.float32).reshape(len(data["vectors"]), data["dim"])
+        return Vectors(values, np.asarray(data["patches"], dtype=np.int64))
+    if "reply" in data:
+        return Reply(data["reply"], data["p"])
+    if "lines" in data:
+        return Reading(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]))
+    if "abstained" in data:
+        return Abstention(data["abstained"])
+    if "value" in data:
+        return Measured(data["value"], data["share"])
+    raise ValueError(f"unknown kind of answer with fields {sorted(data)}: was it written by a newer version?")
+
+
+def _mask(packed: str, shape: tuple[int, ...], score: float) -> Mask:
+    try:
+        content = zlib.decompress(base64.b64decode(packed, validate=True))
+    except zlib.error as error:
+        raise ValueError(f"a mask of {shape} cannot be unpacked ({error}): its record is damaged") from None
+    count = math.prod(shape)
+    if len(content) != (count + 7) // 8:
+        raise ValueError(f"a mask of {shape} has {len(content)} bytes: its record is damaged")
+    bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
+    return Mask(bits.astype(np.bool_).reshape(shape), score)
