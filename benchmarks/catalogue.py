@@ -134,6 +134,7 @@ def card_of(one: Listed) -> RenderableType:
         for label, text in {
             "version": card.signature,
             "range": f"{range_of(card)} ({card.unit})",
+            "speaks about": card.about,
             "asks": ", ".join(card.roles) or "nobody",
             "needs": ", ".join(card.requires) or "source, edited picture and instruction",
             "protocols": ", ".join(card.protocols),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+About = Literal["following", "consistency", "overall", "quality", "cheating", ""]
+"""What of an edit a metric speaks about; empty for none of these."""
 
 Range = tuple[float | None, float | None]
 """Lowest and highest value; None where there is no bound."""
@@ -14,6 +18,7 @@ class Card:
 
     range: of the value. roles: whom it asks. requires: sample fields it cannot do without. protocols: the named ways
     of computing it, default first. source: paper and section. gaming: how an editor could win without a good edit.
+    about: what of an edit it speaks about; the validity report compares it with that.
     """
 
     name: str
@@ -26,6 +31,7 @@ class Card:
     protocols: tuple[str, ...] = ()
     source: str = ""
     gaming: str = ""
+    about: About = ""
 
     @property
     def signature(self) -> str:

@@ -172,6 +172,7 @@ class Gate:
             range=self.reward.card.range,
             unit=self.reward.card.unit,
             source=self.reward.card.source,
+            about=self.reward.card.about,
         )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
@@ -288,6 +289,7 @@ def _check_shares(name: str, parts: Mapping[str, Metric]) -> None:
 def _card_over(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
     cards = [part.card for part in parts.values()]
     lows, highs = [card.range[0] for card in cards], [card.range[1] for card in cards]
+    abouts = {card.about for card in cards}
     return Card(
         name=name,
         version=1,
@@ -301,4 +303,5 @@ def _card_over(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
         requires=tuple(dict.fromkeys(name for card in cards for name in card.requires)),
         source="; ".join(dict.fromkeys(card.source for card in cards if card.source)),
         gaming=" ".join(dict.fromkeys(card.gaming for card in cards if card.gaming)),
+        about=abouts.pop() if len(abouts) == 1 else "",
     )

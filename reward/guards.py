@@ -50,6 +50,7 @@ class Changed:
         "the edit is not a copy of the source",
         roles=("differences",),
         gaming="Any visible change passes.",
+        about="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
@@ -79,6 +80,7 @@ class NotBlank:
         "the edit is a picture, not a flat field",
         roles=("pixels",),
         gaming="Any contrast passes.",
+        about="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
@@ -114,7 +116,11 @@ class SameAspect:
 
     tolerance: float = 0.03
     card: ClassVar[Card] = Card(
-        "guard-same-aspect", 1, "the edit has the source's aspect ratio", gaming="Says nothing about the content."
+        "guard-same-aspect",
+        1,
+        "the edit has the source's aspect ratio",
+        gaming="Says nothing about the content.",
+        about="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
@@ -147,6 +153,7 @@ class NotCollage:
         "the source is not pasted into the edit",
         roles=("differences", "pixels", "matcher"),
         gaming="An inset turned or smaller than half of the picture is not found.",
+        about="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
@@ -208,6 +215,7 @@ class NoOrders:
         "no text in the edit is addressed to a judge",
         roles=("differences", "reader"),
         gaming="Words the reader misses, and phrases in languages the patterns do not cover.",
+        about="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:

@@ -63,6 +63,7 @@ class ObjectConsistency:
         protocols=get_args(Protocol),
         source="EdiVal-Agent, section 2.4",
         gaming="An unchanged copy has 1.0.",
+        about="consistency",
     )
 
     def __post_init__(self) -> None:
@@ -130,6 +131,7 @@ class BackgroundConsistency:
         protocols=get_args(Protocol),
         source="EdiVal-Agent, section 2.4",
         gaming="Damage under a box is not seen, and an object of the pools that appears out of place brings a box.",
+        about="consistency",
     )
 
     def __post_init__(self) -> None:
@@ -188,6 +190,7 @@ class ContentConsistency:
         protocols=get_args(Protocol),
         source="EdiVal-Agent, Eq. 3",
         gaming="An unchanged copy has 1.0: use it together with instruction following. Damage under boxes is not seen.",
+        about="consistency",
     )
 
     def __post_init__(self) -> None:

@@ -43,6 +43,7 @@ class InstructionFollowing(paper.PaperOptions):
             "detector finds nothing, a count by pasted stickers, a colour by painting the whole picture, a judge by "
             "words written into it. Reward it together with content consistency."
         ),
+        about="following",
     )
 
     protocol: str = "paper"

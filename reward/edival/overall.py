@@ -35,6 +35,7 @@ class EditOverall:
         roles=("detector", "judge", "reader", "features", "pixels"),
         source="EdiVal-Agent, section 2.4",
         gaming="Visual quality is not in it: a faithful edit of poor quality has a high value.",
+        about="overall",
     )
 
     def __post_init__(self) -> None:
@@ -65,6 +66,7 @@ class Chain:
         roles=("detector", "judge", "reader"),
         source="EdiVal-Agent, section 2.4",
         gaming="Later turns may undo what earlier ones did: each is judged when it is made.",
+        about="following",
     )
 
     def __call__(self, sample: EditSample) -> Asks[Score]:

@@ -38,6 +38,7 @@ class VisualQuality:
         roles=("preference", "pixels"),
         source="EdiVal-Agent, section 2.4",
         gaming="Beautifying pays, whether it was asked for or not.",
+        about="quality",
     )
 
     def __post_init__(self) -> None:

@@ -44,7 +44,15 @@ def test_the_list_says_what_needs_no_download_and_what_needs_parts(editcritic: C
 def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command) -> None:
     shown = editcritic("rewards", "edival-if")
     assert shown.exit_code == 0
-    for text in ["edival-if@1", "0 to 1", "paper, official", "EdiVal-Agent", "gaming", 'protocol = "paper"']:
+    for text in [
+        "edival-if@1",
+        "0 to 1",
+        "paper, official",
+        "EdiVal-Agent",
+        "gaming",
+        "following",
+        'protocol = "paper"',
+    ]:
         assert text in shown.stdout
     assert json.loads(editcritic("rewards", "edival-if", "--json").stdout)["card"]["protocols"] == ["paper", "official"]
 

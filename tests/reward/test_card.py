@@ -1,8 +1,10 @@
-"""A card signs scores and says whether they are shares."""
+"""A card signs scores, and says whether they are shares and what they speak about."""
 
 import pytest
 
-from editcritic.reward import Card
+from editcritic.reward import Card, Gate, WeightedMean, all_guards, build
+
+from .fakes import Says
 
 
 def test_a_signature_names_metric_and_version():
@@ -23,3 +25,15 @@ def test_a_signature_names_metric_and_version():
 )
 def test_a_share_lies_in_0_to_1(bounds, share):
     assert Card("m", 1, "m", range=bounds).is_share is share
+
+
+def test_a_composition_speaks_about_what_all_its_parts_speak_about():
+    following, consistency = Says(about="following"), Says(about="consistency")
+    assert WeightedMean({"a": following, "b": following}).card.about == "following"
+    assert WeightedMean({"a": following, "b": consistency}).card.about == ""
+
+
+def test_a_guarded_reward_speaks_about_what_the_reward_speaks_about():
+    assert Gate(Says(about="cheating"), Says(about="following")).card.about == "following"
+    assert all_guards().card.about == "cheating"
+    assert build("edit-balanced").card.about == "overall"
