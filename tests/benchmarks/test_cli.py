@@ -50,7 +50,7 @@ def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command
         "paper, official",
         "EdiVal-Agent",
         "gaming",
-        "following",
+        "speaks about",
         'protocol = "paper"',
     ]:
         assert text in shown.stdout
