@@ -136,7 +136,7 @@ def _inside(shape: str, u: Plane, v: Plane) -> NDArray[np.bool_]:
         a, b = np.array([1.0, 0.0]), notch * np.array([math.cos(tip), math.sin(tip)])
         normal = np.array([-(b - a)[1], (b - a)[0]])
         edge = (a @ normal) / (np.cos(away) * normal[0] + np.sin(away) * normal[1])
-        return np.hypot(u, v + 0.05) * 0.97 <= edge
+        return np.asarray(np.hypot(u, v + 0.05) * 0.97 <= edge)
     assert shape == "heart", shape
     lobes = (np.abs(u) - 0.5) ** 2 + (v + 0.5) ** 2 <= 0.5**2
     return lobes | ((np.abs(u) <= (1 - v) / 1.5 * 1.02) & (v >= -0.5) & (np.abs(u) <= 1))
@@ -194,7 +194,7 @@ def _ground(backdrop: Backdrop, size: int, grain: int) -> Plane:
 
 def _relief(kind: str, seed: int, size: int, grain: int) -> Plane:
     chance = np.random.default_rng(seed)
-    y, x = (np.mgrid[0:size, 0:size] + 0.5) / size
+    y, x = _places(size)
     if kind == "sky":
         return 1.06 - 0.14 * y + 0.03 * _clouds(chance, size, 4)
     if kind == "grass":
@@ -206,9 +206,9 @@ def _relief(kind: str, seed: int, size: int, grain: int) -> Plane:
         stars = chance.uniform(0, 1, (size // grain + 1,) * 2) > 0.985
         return 1.0 - 0.15 * y + 0.35 * np.kron(stars, np.ones((grain, grain)))[:size, :size]
     if kind == "brick wall":
-        row = np.floor(y * 10 + chance.uniform())
-        column = x * 5 + 0.5 * (row % 2) + chance.uniform()
-        mortar = (np.mod(y * 10 + chance.uniform(), 1) < 0.16) | (np.mod(column, 1) < 0.09)
+        row = y * 10 + chance.uniform()
+        column = x * 5 + 0.5 * (np.floor(row) % 2) + chance.uniform()
+        mortar = (np.mod(row, 1) < 0.16) | (np.mod(column, 1) < 0.09)
         return np.where(mortar, 1.14, 0.98) + 0.02 * chance.uniform(-1, 1, (size, size))
     if kind == "water":
         wave = np.sin(2 * math.pi * (y * 9 + 0.6 * np.sin(2 * math.pi * (x + chance.uniform())) + chance.uniform()))
@@ -230,6 +230,14 @@ def _clouds(chance: np.random.Generator, size: int, cells: int) -> Plane:
 
 
 def _lighting(scene: Scene) -> Plane:
-    y, x = (np.mgrid[0 : scene.size, 0 : scene.size] + 0.5) / scene.size - 0.5
+    y, x = _places(scene.size)
     angle = 2 * math.pi * scene.light.angle
-    return np.asarray(scene.light.gain * (1 + 2 * scene.light.tilt * (x * math.cos(angle) + y * math.sin(angle))))
+    aside = (x - 0.5) * math.cos(angle) + (y - 0.5) * math.sin(angle)
+    return scene.light.gain * (1 + 2 * scene.light.tilt * aside)
+
+
+def _places(size: int) -> tuple[Plane, Plane]:
+    """y and x of the middle of every pixel, in sides."""
+    middles = (np.arange(size) + 0.5) / size
+    y, x = np.meshgrid(middles, middles, indexing="ij")
+    return y, x

@@ -1,7 +1,7 @@
 """What anybody who looks at SceneEdit pictures knows: what things are called, and how letters are written.
 
-The one module that the world (its renderer, its truth) and the experts share. Names and letters are what a detector or a
-reader is taught beforehand; what a colour, a shape or a material looks like in pixels stands on either side by itself.
+The one module that the world (its renderer, its truth) and the experts share. Names and letters are what a detector or
+a reader is taught beforehand; what a colour, a shape or a material looks like in pixels stands on either side alone.
 """
 
 from __future__ import annotations
