@@ -1,0 +1,272 @@
+"""The truth for editors nobody has a recipe of: the scene graph that the pixels show.
+
+Analysis by synthesis. Each thing of the guessed scene graphs is drawn at and around its places over the backdrop that
+fits, and the residual decides what it is; what stays unexplained then becomes things that moved or that nobody guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ...reward import Image
+from .reidentify_backdrop import fit_behind
+from .reidentify_thing import Claim, Sight
+from .render import Plane, coverage, put
+from .scene import Scene, Thing
+from .words import COLOURS, SHAPES, SIGN, TEXT
+
+_TRUSTED = 0.6  # a fit below this is doubtful
+_SEEN = 0.35  # a fit below this is nothing that anybody could name
+_SNAP = 1.3  # pixels within which a thing stands where it was guessed
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """scene: what is there; ids are the guesses' ids, things that no guess holds have new ones.
+
+    fits: id -> how well the pixels agree, in [0, 1]; of a guessed thing that is absent, how well they agree with that.
+    new: ids that no guess holds. doubtful: ids, present or absent, with a low fit. backdrop: fit of the backdrop.
+    `scene.backdrop.drift` is estimated; its `drift_seed` says nothing.
+    """
+
+    scene: Scene
+    fits: Mapping[int, float]
+    new: tuple[int, ...]
+    doubtful: tuple[int, ...]
+    backdrop: float
+
+
+def reidentify(picture: Image, *guesses: Scene) -> Found:
+    """Find every thing of the guesses again in a picture, and what else is there.
+
+    guesses: the scene graphs that are plausible, say the one before the edit and the one asked for; all of one size
+    and grain. Raises ValueError without one, or where the sizes differ.
+    """
+    if not guesses:
+        raise ValueError("reidentify needs at least one scene graph to start from")
+    if any((guess.size, guess.grain) != (guesses[0].size, guesses[0].grain) for guess in guesses):
+        raise ValueError("the guesses differ in size or grain: draw them alike")
+    if picture.size != (guesses[0].size,) * 2:
+        raise ValueError(f"the picture is {picture.width} x {picture.height}, the guesses {guesses[0].size} a side")
+    return _Search(np.asarray(picture.pixels, np.float64), guesses).run()
+
+
+class _Search:
+    def __init__(self, pixels: Plane, guesses: tuple[Scene, ...]) -> None:
+        self.pixels, self.size, self.grain = pixels, guesses[0].size, guesses[0].grain
+        self.sight = Sight(pixels, fit_behind(pixels, guesses), self.grain)
+        self.behind = self.sight.behind
+        self.base = min(guesses, key=self._miss)
+        things = [*self.base.things, *(thing for guess in guesses for thing in guess.things)]
+        self.order = list(dict.fromkeys(thing.id for thing in things))
+        self.variants = {
+            number: list(dict.fromkeys(thing for thing in things if thing.id == number)) for number in self.order
+        }
+        self.texts = tuple(dict.fromkeys(thing.text for thing in things if thing.text))
+        self.held: dict[int, Claim] = {thing.id: self._as_guessed(thing) for thing in self.base.things}
+
+    def run(self) -> Found:
+        claims: dict[int, Claim] = {}
+        for turn in range(2):
+            for number in reversed(self.order):
+                if turn and number in claims and claims[number].fit > 0.9:
+                    continue
+                claim = self._claim(number)
+                claims.pop(number, None)
+                self.held.pop(number, None)
+                if claim is not None and claim.fit >= _SEEN:
+                    claims[number] = self.held[number] = claim
+            if all(number in claims and claims[number].fit > 0.9 for number in self.order):
+                break
+        self.held = self._settled(claims)
+        known = set(self.order)
+        for claim in self._leftovers():
+            self.held[claim.thing.id] = claim
+        fits = {number: claim.fit for number, claim in self.held.items()}
+        explained = np.linalg.norm(self.pixels - self._composite(), axis=2)
+        for number in known - set(self.held):
+            fits[number] = self._absence(self.variants[number][0], explained)
+        order = [*self.order, *(number for number in self.held if number not in known)]
+        things = tuple(self._snapped(self.held[number].thing) for number in order if number in self.held)
+        return Found(
+            scene=replace(self.base, things=things, backdrop=self.behind.backdrop),
+            fits=fits,
+            new=tuple(number for number in self.held if number not in known),
+            doubtful=tuple(number for number in sorted(fits) if fits[number] < _TRUSTED),
+            backdrop=self.behind.fit,
+        )
+
+    # -- where to start -----------------------------------------------------------------------------------------------
+
+    def _miss(self, guess: Scene) -> float:
+        plane = self.behind.plane / self.behind.light[..., None]
+        for thing in guess.things:
+            plane = put(plane, thing, self.grain)
+        return float(np.abs(plane * self.behind.light[..., None] - self.pixels).mean())
+
+    def _as_guessed(self, thing: Thing) -> Claim:
+        plain = put(np.zeros_like(self.pixels), replace(thing, opacity=1.0), self.grain)
+        alpha = coverage(thing, self.size, self.grain)
+        paint = plain / np.maximum(alpha, 1e-6)[..., None] * self.behind.light[..., None]
+        return Claim(thing, 0.0, self.sight.alpha(thing), paint)
+
+    # -- the guessed things -------------------------------------------------------------------------------------------
+
+    def _around(self, number: int, box: Thing) -> tuple[Plane, Plane]:
+        """What lies under a thing, and which share of each pixel nothing lies on it; rivals for its place left out."""
+        under, veil, below = self.behind.plane, np.ones((self.size, self.size)), True
+        for other in [*self.order, *(one for one in self.held if one not in self.variants)]:
+            if other == number:
+                below = False
+            elif (claim := self.held.get(other)) is not None and claim.thing.box.iou(box.box) < 0.4:
+                if below:
+                    under = under + claim.alpha[..., None] * (claim.paint - under)
+                else:
+                    veil = veil * (1 - claim.alpha)
+        return under, veil
+
+    def _claim(self, number: int) -> Claim | None:
+        best: Claim | None = None
+        for variant in self.variants[number]:
+            if best is not None and best.fit > 0.9 and best.thing.box.iou(variant.box) > 0.7 and variant.shape != TEXT:
+                continue  # it is about the same outline, which has been found
+            claim = self.sight.claim(variant, *self._around(number, variant), self.texts)
+            if claim is not None and (best is None or self._strange(claim) < self._strange(best)):
+                best = claim
+        return best
+
+    def _strange(self, claim: Claim) -> float:
+        """How unlike the guesses a claim is and how badly it fits: the less, the sooner it is believed."""
+        thing = claim.thing
+        unlike = min(
+            (thing.shape != one.shape) + (thing.colour != one.colour) + (thing.text != one.text)
+            for one in self.variants.get(thing.id, [thing])
+        )
+        return unlike + 1 - claim.fit
+
+    def _settled(self, claims: dict[int, Claim]) -> dict[int, Claim]:
+        """One thing a place, the least strange; what looks like a thing that is missing is that thing."""
+        kept: dict[int, Claim] = {}
+        for number, claim in sorted(claims.items(), key=lambda item: self._strange(item[1])):
+            if not any(_overlap(claim.alpha, other.alpha) > 0.5 for other in kept.values()):
+                kept[number] = claim
+        for number, claim in list(kept.items()):
+            if self._strange(claim) >= 1 and (other := self._missing(claim.thing, kept)) is not None:
+                del kept[number]
+                kept[other] = replace(claim, thing=replace(claim.thing, id=other))
+        return kept
+
+    def _missing(self, thing: Thing, kept: Mapping[int, Claim]) -> int | None:
+        """The id of a guessed thing that was not found and looks like this one."""
+        gone = [one for number in self.order if number not in kept for one in self.variants[number]]
+        alike = [one for one in gone if one.like == thing.like] or [
+            one for one in gone if (one.shape, one.colour) == (thing.shape, thing.colour) and one.shape != TEXT
+        ]
+        return min(alike, key=lambda one: abs(one.x - thing.x) + abs(one.y - thing.y)).id if alike else None
+
+    # -- what else there is -------------------------------------------------------------------------------------------
+
+    def _composite(self) -> Plane:
+        plane = self.behind.plane
+        for number in [*self.order, *(one for one in self.held if one not in self.variants)]:
+            if (claim := self.held.get(number)) is not None:
+                plane = plane + claim.alpha[..., None] * (claim.paint - plane)
+        return plane
+
+    def _leftovers(self) -> list[Claim]:
+        found: list[Claim] = []
+        under = self._composite()
+        off = np.linalg.norm(self.pixels - under, axis=2) > max(45.0, 6.0 * self.behind.sigma)
+        if not off.any():
+            return found
+        number = max(self.order, default=0) + 1
+        kept = dict(self.held)
+        for start in self._blobs(off):
+            if start.shape == TEXT:
+                claim = self.sight.claim_text(start, under, self.texts)
+            else:
+                claim = self._blob(start, under)
+            if claim is None or claim.fit < 0.5:
+                continue
+            if any(_overlap(claim.alpha, other.alpha) > 0.5 for other in kept.values()):
+                continue
+            own = self._missing(claim.thing, kept)
+            claim = replace(claim, thing=replace(claim.thing, id=number if own is None else own))
+            number += own is None
+            kept[claim.thing.id] = claim
+            found.append(claim)
+            under = under + claim.alpha[..., None] * (claim.paint - under)
+        return found
+
+    def _blob(self, start: Thing, under: Plane) -> Claim | None:
+        """The thing in a box, with the outline that fits best; sizes of missing things of this colour are tried too."""
+        veil = np.ones((self.size, self.size))
+        lost = [
+            one.at(start.x, start.y)
+            for number in self.order
+            if number not in self.held
+            for one in self.variants[number]
+            if one.colour == start.colour and one.shape != TEXT
+        ]
+        starts = [*lost, *(replace(start, shape=shape) for shape in SHAPES)]
+        fits = []
+        for one in starts:
+            what = self.sight.pigment(one, veil)
+            fits.append(0.0 if what is None else self.sight.fit(one, what[1], what[0], under, veil))
+        claims = [
+            self.sight.claim(starts[place], under, veil, self.texts, sizes=True, shapes=())
+            for place in sorted(range(len(starts)), key=lambda place: -fits[place])[:2]
+        ]
+        return max((claim for claim in claims if claim is not None), key=lambda claim: claim.fit, default=None)
+
+    def _blobs(self, off: NDArray[np.bool_]) -> list[Thing]:
+        """Boxes of unexplained pixels of one pigment, the largest first, then those of ink."""
+        found = []
+        least = max(5.0, (0.07 * self.size) ** 2)
+        for place, colour in enumerate(COLOURS):
+            mask = (off & (self.sight.labels == place)).astype(np.uint8)
+            thick = cv2.erode(mask, np.ones((2, 2), np.uint8))
+            if thick.sum() < least / 3:
+                continue
+            count, parts, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+            for part in range(1, count):
+                if stats[part, 4] >= least and thick[parts == part].sum() >= least / 3:
+                    found.append((int(stats[part, 4]), self._start("square", colour, stats[part])))
+        found.sort(key=lambda one: -one[0])
+        inky = (off & (self.sight.labels < 0)).astype(np.uint8)
+        if inky.sum() >= 6 * self.grain**2:
+            joined = cv2.dilate(inky, np.ones((2 * self.grain + 1, 5 * self.grain + 1), np.uint8))
+            count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
+            found += [(0, self._start(TEXT, "", stats[part])) for part in range(1, count)]
+        return [thing for _, thing in found[:12]]
+
+    def _start(self, shape: str, colour: str, stats: NDArray[np.int32]) -> Thing:
+        x, y, w, h = (float(value) / self.size for value in stats[:4])
+        return Thing(0, shape, colour, x + w / 2, y + h / 2, w, h, text="A" if shape == TEXT else "")
+
+    def _absence(self, thing: Thing, explained: Plane) -> float:
+        alpha = coverage(thing, self.size, self.grain)
+        return float(1 - (alpha * np.minimum(explained, 80.0)).sum() / 80.0 / max(float(alpha.sum()), 1e-9))
+
+    def _snapped(self, thing: Thing) -> Thing:
+        """Where it was guessed, and as large, if it is that to about a pixel."""
+        near = _SNAP / self.size
+        for one in self.variants.get(thing.id, []):
+            apart = max(abs(one.x - thing.x), abs(one.y - thing.y))
+            sized = max(abs(one.w - thing.w), abs(one.h - thing.h)) < max(2 * near, 0.12 * one.w)
+            if apart <= near and (sized or one.shape in (SIGN, TEXT)) and one.shape == thing.shape:
+                if one.text == thing.text:
+                    return replace(thing, x=one.x, y=one.y, w=one.w, h=one.h)
+                return replace(thing, x=one.x, y=one.y)
+        return thing
+
+
+def _overlap(a: Plane, b: Plane) -> float:
+    """Intersection over union of two coverages."""
+    union = float(np.maximum(a, b).sum())
+    return float(np.minimum(a, b).sum()) / union if union > 0 else 0.0

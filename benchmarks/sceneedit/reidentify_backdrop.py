@@ -1,0 +1,135 @@
+"""Which backdrop a picture has, how it is lit and how far it has drifted, from the pixels that no thing is guessed at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from .render import GROUNDS, Plane, coverage, ground
+from .scene import Backdrop, Scene
+from .words import BACKDROPS
+
+_BLURS = (0.0, 0.4, 0.6, 0.8)
+_STILL = 0.12  # drift below this is what blur, noise and grey do to a backdrop that has not drifted
+_REDRAWN = 0.3  # a relief that follows the guessed one less than this is another one
+_DRIFT_SPAN = 44.0  # grey levels that the renderer tints a backdrop by at full drift
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What lies behind the things.
+
+    backdrop: the kind that fits, with how far it has drifted. plane: size x size x 3, in grey levels, lit. light:
+    size x size, brightness for things. sigma: standard deviation of what is left, in grey levels. blur: sigma in
+    pixels. fit: in [0, 1], 0 where 40 grey levels are left.
+    """
+
+    backdrop: Backdrop
+    plane: Plane
+    light: Plane
+    sigma: float
+    blur: float
+    fit: float
+
+
+def fit_behind(pixels: Plane, guesses: Sequence[Scene]) -> Behind:
+    """Light each guessed backdrop by least squares on the free pixels, and take the one that leaves least."""
+    size, grain = guesses[0].size, guesses[0].grain
+    free = _free(guesses)
+    tries = [
+        (_Lit(pixels, blurred(ground(backdrop, size, grain), blur), free), backdrop, blur)
+        for backdrop in dict.fromkeys(guess.backdrop for guess in guesses)
+        for blur in _BLURS
+    ]
+    lit, backdrop, blur = min(tries, key=lambda one: one[0].cost)
+    flat = blurred(ground(backdrop, size, grain), blur)
+    drift, slope = _drift(pixels, flat, lit, free)
+    if slope < _REDRAWN or lit.tint > 0.35:  # perhaps another kind, which nobody knows the seed of
+        kind = _kind(pixels, lit.used, backdrop.kind)
+        if kind != backdrop.kind:
+            backdrop, drift = Backdrop(kind), 0.0
+            lit = _Lit(pixels, np.broadcast_to(np.asarray(GROUNDS[kind], np.float64), pixels.shape), free)
+            blur = 0.0
+    if drift >= _STILL:
+        backdrop = replace(backdrop, drift=round(min(1.0, drift), 3))
+    left = np.where(lit.used[..., None], pixels - lit.plane, 0.0)
+    weight = cv2.GaussianBlur(lit.used.astype(np.float64), (0, 0), size / 10) + 0.02
+    plane = np.clip(lit.plane + cv2.GaussianBlur(left, (0, 0), size / 10) / weight[..., None], 0, 255)
+    rest = (pixels - plane)[lit.used]
+    sigma = float(1.4826 * np.median(np.abs(rest)))
+    return Behind(
+        backdrop, plane, lit.light, max(1.0, sigma), blur, float(np.clip(1 - np.sqrt(np.mean(rest**2)) / 40, 0, 1))
+    )
+
+
+def blurred(plane: Plane, sigma: float) -> Plane:
+    return np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma)) if sigma else plane
+
+
+class _Lit:
+    """A backdrop under the light that fits best: per channel a gain and a slope across and down."""
+
+    def __init__(self, pixels: Plane, flat: Plane, free: NDArray[np.bool_]) -> None:
+        size = pixels.shape[0]
+        y, x = (np.mgrid[0:size, 0:size] + 0.5) / size - 0.5
+        basis = np.stack([np.ones_like(x), x, y], axis=-1)
+        used = free
+        for _ in range(4):
+            gains = np.stack([_solve(flat[..., c][used, None] * basis[used], pixels[..., c][used]) for c in range(3)])
+            self.plane = np.clip(flat * (basis @ gains.T), 0, 255)
+            away = np.abs(pixels - self.plane).max(axis=2)
+            self.used = used = free & (away < max(12.0, 3.5 * float(np.median(away[free]))))
+        middle = gains[:, 0]
+        self.tint = float(np.abs(middle / middle.mean() - 1).max())
+        light = basis @ gains.mean(axis=0)
+        self.light = np.clip(light, 0.5, 1.8)
+        # A gain of 0.5 or 2 says that it is another backdrop, however well it fits.
+        odd = 60.0 * max(0.0, abs(float(np.log(max(middle.mean(), 0.05)))) - 0.25)
+        self.cost = float(np.sqrt(np.minimum(away[free], 80.0) ** 2 @ np.ones(int(free.sum())) / free.sum()))
+        self.cost += odd + 40.0 * self.tint
+
+
+def _solve(a: Plane, b: Plane) -> Plane:
+    fair = b < 253.5  # what is clipped says only that it is bright
+    if fair.sum() > 60:
+        a, b = a[fair], b[fair]
+    return np.asarray(np.linalg.solve(a.T @ a + 1e-3 * np.eye(3), a.T @ b))
+
+
+def _free(guesses: Sequence[Scene]) -> NDArray[np.bool_]:
+    size, grain = guesses[0].size, guesses[0].grain
+    taken = np.zeros((size, size), np.uint8)
+    for thing in {thing for guess in guesses for thing in guess.things}:
+        taken |= (coverage(thing, size, grain) > 0).astype(np.uint8)
+    free = cv2.dilate(taken, np.ones((5, 5), np.uint8)) == 0
+    return free if free.mean() > 0.05 else np.ones_like(free)
+
+
+def _drift(pixels: Plane, flat: Plane, lit: _Lit, free: NDArray[np.bool_]) -> tuple[float, float]:
+    """How far the backdrop has drifted, and how closely its relief follows the guessed one (1 for the same)."""
+    used = lit.used
+    colour, seen = flat[used].mean(axis=0), (pixels / lit.light[..., None])[used].mean(axis=0)
+    along = colour / np.linalg.norm(colour)
+    across = seen - colour - along * ((seen - colour) @ along)
+    by_tint = float(np.linalg.norm(across)) * np.sqrt(1.5) / _DRIFT_SPAN
+    relief, sight = flat.mean(axis=2)[used], (pixels / lit.light[..., None]).mean(axis=2)[used]
+    relief, sight = relief - relief.mean(), sight - sight.mean()
+    slope = float(relief @ sight / max(relief @ relief, 1e-9))
+    return (by_tint + float(np.clip(1 - slope, 0, 1))) / 2, slope
+
+
+def _kind(pixels: Plane, used: NDArray[np.bool_], guessed: str) -> str:
+    """The backdrop whose colour is nearest; the guessed one where it is almost as near as any."""
+    seen = np.median(pixels[used], axis=0)
+
+    def far(kind: str) -> float:
+        colour = np.asarray(GROUNDS[kind], np.float64)
+        gain = float(np.clip(seen @ colour / (colour @ colour), 0.85, 1.15))
+        return float(np.linalg.norm(seen - gain * colour))
+
+    nearest = min(BACKDROPS, key=far)
+    return nearest if far(nearest) < 0.6 * far(guessed) and far(nearest) < 25 else guessed

@@ -1,0 +1,111 @@
+"""Reading letters at a known place: each is compared with every letter there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import cv2
+import numpy as np
+
+from .render import INKS, Plane
+from .words import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
+
+_STEP = LETTER_WIDTH + 1
+_ALPHABET = " " + "".join(LETTERS)
+_OFFSETS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """text, its centre in pixels, the ink, and a fit in [0, 1]."""
+
+    text: str
+    x: float
+    y: float
+    ink: str
+    fit: float
+
+
+def ink_share(pixels: Plane, paper: Plane, ink: str) -> Plane:
+    """How far each pixel lies on the way from the paper to the ink, clipped to [0, 1.1]."""
+    way = np.asarray(INKS[ink], np.float64) - paper
+    return np.clip(((pixels - paper) * way).sum(axis=-1) / np.maximum((way**2).sum(axis=-1), 1.0), 0.0, 1.1)
+
+
+def read(
+    pixels: Plane, paper: Plane, where: tuple[int, int, int, int], grain: int, blur: float, guesses: Sequence[str]
+) -> Reading | None:
+    """What is written in x0, y0, x1, y1 (pixels, exclusive), in the ink that there is more of; None if nothing is.
+
+    pixels, paper: size x size x 3, in grey levels. A guessed text is taken where it reads about as well as the best.
+    """
+    x0, y0, x1, y1 = where
+    if x1 - x0 < LETTER_WIDTH * grain or y1 - y0 < LETTER_HEIGHT * grain:
+        return None
+    part = (slice(y0, y1), slice(x0, x1))
+    off = np.linalg.norm(pixels[part] - paper[part], axis=-1)
+    best: Reading | None = None
+    for ink in INKS:
+        share = ink_share(pixels[part], paper[part], ink)
+        way = np.linalg.norm(np.asarray(INKS[ink], np.float64) - paper[part], axis=-1)
+        share = np.where(off > 35, share, 0.0) if way.mean() > 60 else np.zeros_like(share)
+        found = _in_ink(share, grain, blur, guesses)
+        if found is not None and (best is None or found[3] > best.fit):
+            best = Reading(found[0], x0 + found[1], y0 + found[2], ink, found[3])
+    return best
+
+
+def _in_ink(share: Plane, grain: int, blur: float, guesses: Sequence[str]) -> tuple[str, float, float, float] | None:
+    """Text, centre within `share`, fit."""
+    dark = share > 0.3
+    columns, rows = np.flatnonzero(dark.any(axis=0)), np.flatnonzero(dark.any(axis=1))
+    if len(columns) == 0:
+        return None
+    width, height = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
+    number = round((width / grain + 1) / _STEP)
+    if number < 1 or height > (LETTER_HEIGHT + 3) * grain or height < (LETTER_HEIGHT - 2) * grain:
+        return None
+    middle = ((columns[0] + columns[-1]) / 2, (rows[0] + rows[-1]) / 2)
+    whole = float((share**2).sum())
+    tries = {number, *(len(guess) for guess in guesses if abs(len(guess) - number) <= 1)}
+    results = [_at(share, middle, n, dx, dy, grain, blur, guesses) for n in tries for dx in _OFFSETS for dy in _OFFSETS]
+    cost, text, x, y = min(results, key=lambda one: one[0])
+    return text, x, y, float(np.clip(1 - cost / max(whole, 1e-9), 0, 1))
+
+
+def _at(
+    share: Plane, middle: tuple[float, float], number: int, dx: float, dy: float, grain: int, blur: float,
+    guesses: Sequence[str],
+) -> tuple[float, str, float, float]:  # fmt: skip
+    """Squared error over all of `share`, the text, and its centre, for a number of letters at an offset in pixels."""
+    x = middle[0] + dx * grain - (number * _STEP - 2) * grain / 2
+    y = middle[1] + dy * grain - (LETTER_HEIGHT - 1) * grain / 2
+    across = np.float32(x) + np.arange(number * _STEP, dtype=np.float32) * grain
+    down = np.float32(y) + np.arange(LETTER_HEIGHT, dtype=np.float32) * grain
+    grid = np.meshgrid(across, down)
+    seen = cv2.remap(share.astype(np.float32), grid[0], grid[1], cv2.INTER_LINEAR, borderValue=0.0)
+    cells = seen.reshape(LETTER_HEIGHT, number, _STEP).transpose(1, 0, 2).reshape(number, -1)
+    letters = _templates(blur / grain)
+    costs = ((cells[:, None] - letters[None]) ** 2).sum(axis=2)
+    text, cost = "".join(_ALPHABET[i] for i in costs.argmin(axis=1)), float(costs.min(axis=1).sum())
+    for guess in guesses:
+        if len(guess) == number and guess != text:
+            asked = float(sum(costs[i, _ALPHABET.index(letter)] for i, letter in enumerate(guess)))
+            if asked <= 1.1 * cost + 0.2:
+                text = guess
+    outside = float((share**2).sum()) / grain**2 - float((cells**2).sum())
+    centre = (float(x) + (number * _STEP - 2) * grain / 2 + 0.5, float(y) + (LETTER_HEIGHT - 1) * grain / 2 + 0.5)
+    return (cost + max(outside, 0.0)) * grain**2, text, *centre
+
+
+@lru_cache(maxsize=16)
+def _templates(blur: float) -> Plane:
+    """Letters (blank first) as they look on a grid of dots: number of letters x (5 x 4)."""
+    dots = np.zeros((len(_ALPHABET), LETTER_HEIGHT, _STEP), np.float64)
+    for place, letter in enumerate(_ALPHABET[1:], start=1):
+        dots[place, :, :LETTER_WIDTH] = [[dot == "#" for dot in row] for row in LETTERS[letter]]
+    if blur > 0.2:
+        dots = np.stack([cv2.GaussianBlur(one, (0, 0), blur, borderType=cv2.BORDER_CONSTANT) for one in dots])
+    return dots.reshape(len(_ALPHABET), -1)

@@ -1,0 +1,226 @@
+"""How well one thing explains a part of a picture: its place, outline, colour and material by analysis by synthesis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from .reidentify_backdrop import Behind, blurred
+from .reidentify_letters import ink_share, read
+from .render import INKS, PIGMENTS, Plane, coverage
+from .scene import Thing, written_size
+from .words import COLOURS, SHAPES, SIGN, TEXT
+
+_GREY = 128.0
+_TEXTURED = 0.06  # of the brightness, standard deviation beyond noise; blurred wood still has 0.1
+_WORTH = 0.04  # by how much another outline has to fit better than the guessed one
+_PIGMENTS = np.asarray([PIGMENTS[colour] for colour in COLOURS], np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A thing as the pixels show it. fit: in [0, 1]. alpha, paint: size x size (x 3), what it puts over the picture."""
+
+    thing: Thing
+    fit: float
+    alpha: Plane
+    paint: Plane
+
+
+class Sight:
+    """A picture with its backdrop known.
+
+    labels: size x size, the index in COLOURS of the pigment that explains a pixel better than the backdrop, else -1.
+    """
+
+    def __init__(self, pixels: Plane, behind: Behind, grain: int) -> None:
+        self.pixels, self.behind, self.grain, self.size = pixels, behind, grain, pixels.shape[0]
+        self.labels = self._labels()
+
+    def _labels(self) -> NDArray[np.int64]:
+        """Pigments may be darker, brighter or mixed with grey: each spans a plane with grey, in which pixels may lie."""
+        seen = (self.pixels / self.behind.light[..., None]).reshape(-1, 3)
+        away = np.empty((len(_PIGMENTS), len(seen)))
+        for number, pigment in enumerate(_PIGMENTS):
+            span = np.stack([pigment, np.full(3, _GREY)])
+            parts = seen @ np.linalg.pinv(span)
+            parts[:, 0] = np.clip(parts[:, 0], 0.45, 1.25)
+            parts[:, 1] = np.clip(parts[:, 1], 0.0, 0.35)
+            away[number] = np.linalg.norm(seen - parts @ span, axis=1)
+        blank = np.linalg.norm((self.pixels - self.behind.plane) / self.behind.light[..., None], axis=2).ravel()
+        best = away.min(axis=0)
+        sure = (best < 0.7 * blank) & (best < 30.0 + 2.5 * self.behind.sigma) & (blank > 25.0 + 2.0 * self.behind.sigma)
+        return np.where(sure, away.argmin(axis=0), -1).reshape(self.size, self.size)
+
+    # -- one hypothesis -----------------------------------------------------------------------------------------------
+
+    def _window(self, thing: Thing) -> tuple[slice, slice]:
+        x0, y0 = (math.floor((at - long / 2) * self.size) - 3 for at, long in ((thing.x, thing.w), (thing.y, thing.h)))
+        x1, y1 = (math.ceil((at + long / 2) * self.size) + 3 for at, long in ((thing.x, thing.w), (thing.y, thing.h)))
+        return slice(max(y0, 0), max(y1, 1)), slice(max(x0, 0), max(x1, 1))
+
+    def alpha(self, thing: Thing) -> Plane:
+        return blurred(coverage(thing, self.size, self.grain), self.behind.blur)
+
+    def pigment(self, thing: Thing, veil: Plane) -> tuple[int, Plane] | None:
+        """The pigment that most of a thing's inside shows, and its mean colour under this light; None if no one does."""
+        alpha = coverage(thing, self.size, self.grain)
+        solid = (alpha > 0.95) & (veil > 0.9)
+        if solid.sum() < 4:
+            solid = (alpha > 0.5) & (veil > 0.5)
+        if not solid.any():
+            return None
+        votes = np.bincount(self.labels[solid] + 1, minlength=len(COLOURS) + 1)
+        colour = int(votes[1:].argmax())
+        if votes[colour + 1] < (0.25 if thing.shape == SIGN else 0.4) * solid.sum():
+            return None
+        return colour, self.pixels[solid & (self.labels == colour)].mean(axis=0)
+
+    def painted(self, where: tuple[slice, slice], mean: Plane, colour: int, sign: bool) -> Plane:
+        """What a thing of this colour shows at each pixel of a window, whatever its texture or letters are."""
+        pixels = self.pixels[where]
+        if sign:
+            shares = [(ink_share(pixels, np.broadcast_to(mean, pixels.shape), ink), ink) for ink in INKS]
+            share, ink = max(shares, key=lambda one: float((one[0] > 0.4).sum()))
+            return np.asarray(mean + np.minimum(share, 1.0)[..., None] * (np.asarray(INKS[ink], np.float64) - mean))
+        bright = (pixels @ mean) / float(mean @ mean)
+        own = bright[self.labels[where] == colour]
+        if len(own) and own.std() < _TEXTURED:
+            return np.asarray(np.broadcast_to(mean, pixels.shape))
+        return np.asarray(np.clip(bright, 0.5, 1.35)[..., None] * mean)
+
+    def fit(self, thing: Thing, mean: Plane, colour: int, under: Plane, veil: Plane) -> float:
+        """1 minus what the thing leaves unexplained in and around its box, as a share of all that it has to explain."""
+        where = self._window(thing)
+        alpha = self.alpha(thing)[where][..., None]
+        beneath, seen = under[where], veil[where]
+        paint = self.painted(where, mean, colour, thing.shape == SIGN)
+        left = ((self.pixels[where] - beneath - alpha * (paint - beneath)) ** 2).sum(axis=2)
+        noise = 3 * self.behind.sigma**2
+        left = np.clip(left - noise, 0, 120.0**2)
+        own = (alpha[..., 0] * seen * ((mean - beneath) ** 2).sum(axis=2)).sum()
+        return float(np.clip(1 - (seen * left).sum() / max(own, 1.0), 0, 1))
+
+    # -- a search -----------------------------------------------------------------------------------------------------
+
+    def settle(
+        self, thing: Thing, mean: Plane, colour: int, under: Plane, veil: Plane, *, sizes: bool
+    ) -> tuple[Thing, float]:
+        """The place nearby (and the size, if asked) that fits best, by steps of 2, 1 and half a pixel."""
+        fit = self.fit(thing, mean, colour, under, veil)
+        for step in (2.0, 1.0, 0.5) if fit < 0.85 else (1.0, 0.5):
+            for _ in range(4):
+                if fit > 0.97:
+                    return thing, fit
+                by = step / self.size
+                near = [thing.at(thing.x + dx, thing.y + dy) for dx, dy in ((by, 0), (-by, 0), (0, by), (0, -by))]
+                if sizes and step < 2:
+                    near += [replace(thing, w=thing.w + d, h=thing.h + d) for d in (by, -by)]
+                    near += [replace(thing, w=max(thing.w + d, by), h=max(thing.h - d, by)) for d in (by, -by)]
+                fits = [self.fit(one, mean, colour, under, veil) if min(one.w, one.h) > 0 else 0.0 for one in near]
+                best = int(np.argmax(fits))
+                if fits[best] <= fit + 1e-4:
+                    break
+                thing, fit = near[best], fits[best]
+        return thing, fit
+
+    def claim(
+        self, start: Thing, under: Plane, veil: Plane, texts: Sequence[str], *, sizes: bool = False,
+        shapes: Iterable[str] = SHAPES,
+    ) -> Claim | None:  # fmt: skip
+        """What stands where `start` does; None if nothing does. texts: what a sign may well say."""
+        if start.shape == TEXT:
+            return self.claim_text(start, under, texts)
+        what = self.pigment(start, veil)
+        if what is None:
+            return None
+        colour, mean = what
+        thing, fit = self.settle(start, mean, colour, under, veil, sizes=sizes)
+        if fit < 0.93 and not sizes and start.shape != SIGN:
+            thing, fit = self.settle(thing, mean, colour, under, veil, sizes=True)
+        if fit < 0.97:
+            others = [replace(thing, shape=shape, text="") for shape in shapes if shape != thing.shape]
+            fits = [self.fit(one, mean, colour, under, veil) for one in others]
+            for place in sorted(range(len(others)), key=lambda place: -fits[place])[:2]:
+                if fits[place] < fit - 0.15:
+                    continue
+                other, better = self.settle(others[place], mean, colour, under, veil, sizes=True)
+                if better > fit + (_WORTH if thing.shape == start.shape else 0.0):
+                    thing, fit = other, better
+        colour, mean = self.pigment(thing, veil) or (colour, mean)
+        thing = self._lettered(replace(thing, colour=COLOURS[colour]), mean, texts)
+        alpha = self.alpha(thing)
+        paint = np.broadcast_to(mean, self.pixels.shape).copy()
+        where = self._window(thing)
+        paint[where] = self.painted(where, mean, colour, thing.shape == SIGN)
+        if thing.shape != SIGN:
+            thing = replace(thing, material=self._material(thing, mean, colour, veil))
+        return Claim(replace(thing, opacity=self._opacity(mean, colour, alpha, under)), fit, alpha, paint)
+
+    def claim_text(self, start: Thing, under: Plane, texts: Sequence[str]) -> Claim | None:
+        """What is written around there without a plate; None if nothing is."""
+        y, x = self._window(start)
+        box = (x.start, y.start, min(x.stop, self.size), min(y.stop, self.size))
+        seen = read(self.pixels, under, box, self.grain, self.behind.blur, texts)
+        if seen is None or seen.fit < 0.4:
+            return None
+        w, h = (long / self.size for long in written_size(seen.text, self.grain))
+        at = (seen.x / self.size, seen.y / self.size)
+        if not seen.text.strip():
+            return None
+        thing = Thing(start.id, TEXT, start.colour, *at, w, h, text=seen.text, ink=seen.ink)
+        paint = np.broadcast_to(np.asarray(INKS[seen.ink], np.float64), self.pixels.shape)
+        return Claim(thing, seen.fit, self.alpha(thing), paint)
+
+    def _lettered(self, thing: Thing, mean: Plane, texts: Sequence[str]) -> Thing:
+        """The plate with what is written on it; a square where nothing is."""
+        if thing.shape not in (SIGN, "square"):
+            return replace(thing, text="")
+        x0, x1 = (round((thing.x + side * thing.w / 2) * self.size) for side in (-1, 1))
+        y0, y1 = (round((thing.y + side * thing.h / 2) * self.size) for side in (-1, 1))
+        box = (max(x0 + 1, 0), max(y0 + 1, 0), min(x1 - 1, self.size), min(y1 - 1, self.size))
+        seen = read(self.pixels, np.broadcast_to(mean, self.pixels.shape), box, self.grain, self.behind.blur, texts)
+        if seen is None or seen.fit < 0.5 or not seen.text.strip():
+            return replace(thing, shape="square", text="")
+        return replace(thing, shape=SIGN, text=seen.text, ink=seen.ink)
+
+    # -- its surface --------------------------------------------------------------------------------------------------
+
+    def _material(self, thing: Thing, mean: Plane, colour: int, veil: Plane) -> str:
+        """By the share of the brightness's variance that a period of four grains explains, at any phase."""
+        alpha = coverage(thing, self.size, self.grain)
+        inside = (cv2.GaussianBlur(alpha, (0, 0), 0.8) > 0.9) & (veil > 0.95)
+        if inside.sum() < 10:
+            inside = (alpha > 0.95) & (veil > 0.95)
+        if inside.sum() < 6:
+            return thing.material
+        bright = (self.pixels @ mean) / float(mean @ mean) / self.behind.light * self.behind.light[inside].mean()
+        values = bright[inside]
+        values = values - values.mean()
+        beyond = float(values.var()) - (self.behind.sigma**2) / float(mean @ mean)
+        if beyond < _TEXTURED**2:
+            return ""
+        y, x = np.nonzero(inside)
+        shares = {}
+        for material, along in (("wood", y), ("metal", x), ("fabric", x + y)):
+            phase = 2 * np.pi * (along // self.grain) / 4
+            waves = np.stack([np.cos(phase), np.sin(phase), np.ones(len(phase))], axis=1)
+            left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
+            shares[material] = 1 - float(left @ left) / float(values @ values)
+        best = max(shares, key=lambda material: shares[material])
+        return best if shares[best] > 0.5 else "stone"
+
+    def _opacity(self, mean: Plane, colour: int, alpha: Plane, under: Plane) -> float:
+        """1 unless the backdrop shines through by more than a quarter."""
+        solid = alpha > 0.9
+        if not solid.any():
+            return 1.0
+        behind = under[solid].mean(axis=0)
+        span = np.stack([_PIGMENTS[colour] * self.behind.light[solid].mean(), behind])
+        through = float(np.linalg.lstsq(span.T, mean, rcond=None)[0][1])
+        return round(1.0 - min(through, 0.9), 2) if through > 0.25 else 1.0
