@@ -1,0 +1,52 @@
+"""Surfaces: what a thing is made of, by the way its brightness runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..words import MATERIALS
+
+_UNEVEN, _UNEVEN_SOFT = 0.085, 0.016
+"""Relative spread of brightness from which a surface is not plain, and how softly that sets in."""
+_LINED = 0.62
+"""Share of the spread that lines must explain, beyond chance, to outdo an irregular surface."""
+_SHARP = 14.0
+"""How strongly lines that explain more tell against those that explain less."""
+
+
+def materials(bright: NDArray[np.float32], inside: NDArray[np.bool_]) -> dict[str, float]:
+    """Material -> probability; empty stands for plain.
+
+    bright: brightness of the pixels (H x W). inside: which of them show the thing and nothing else. Of lines it
+    matters which way they run, not how far they are apart.
+    """
+    y, x = np.nonzero(inside)
+    if len(y) < 6:
+        return dict.fromkeys(("", *MATERIALS), 1 / (1 + len(MATERIALS)))
+    values = bright[y, x].astype(np.float64)
+    values = values / max(float(values.mean()), 1e-3)
+    spread = values.std()
+    uneven = 1 / (1 + math.exp(-(spread - _UNEVEN) / _UNEVEN_SOFT))
+    lines = {
+        "wood": _explained(values, y),
+        "metal": _explained(values, x),
+        "fabric": max(_explained(values, x + y), _explained(values, x - y)),
+        "stone": _LINED,
+    }
+    weights = {name: math.exp(_SHARP * lines[name]) for name in MATERIALS}
+    total = sum(weights.values())
+    return {"": 1 - uneven} | {name: uneven * weight / total for name, weight in weights.items()}
+
+
+def _explained(values: NDArray[np.float64], line: NDArray[np.int64]) -> float:
+    """Share of the variance of brightness between lines, less what chance would put there (adjusted R squared)."""
+    line = line - line.min()
+    count = np.bincount(line)
+    mean = np.bincount(line, values) / np.maximum(count, 1)
+    within = float(((values - mean[line]) ** 2).sum())
+    whole = float(((values - values.mean()) ** 2).sum())
+    left = max(len(values) - int((count > 0).sum()), 1)
+    return 1 - (within / left) / max(whole / (len(values) - 1), 1e-12)
