@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .bench import app as bench
 from .terminal import document, one_thread_a_library, plainly, progress, say, show
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+app.add_typer(bench)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
 RewardName = Annotated[

@@ -1,0 +1,60 @@
+"""`editcritic bench`: what the metrics themselves are worth."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .terminal import document, plainly, progress, say, show
+
+app = typer.Typer(
+    name="bench",
+    help="Measure the metrics themselves.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def group() -> None:
+    """Measure the metrics themselves."""
+
+
+@app.command()
+@plainly
+def validity(
+    cases: Annotated[int, typer.Option("--cases", min=8, help="Edits with a known truth.")] = 2000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the scenes, of the pairs, and of the noise.")] = 0,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Write the report (HTML) here.")] = Path("validity.html"),
+    reward: Annotated[
+        list[str] | None,
+        typer.Option("--reward", help="Only this one, as in `score`; may be given several times. Default: all."),
+    ] = None,
+    sweep: Annotated[bool, typer.Option("--sweep/--no-sweep", help="Ask again with experts that err.")] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")
+    ] = False,
+) -> int:
+    """Compare every installed metric with the truth of drawn edits. Exit code 1 if a check fails."""
+    from .validity.report import seconds_of, table, to_json, write_html
+    from .validity.run import run, steps_of
+
+    specs = tuple(reward or ())
+    written = ["editcritic", "bench", "validity", "--cases", str(cases), "--seed", str(seed)]
+    for spec in specs:
+        written += ["--reward", spec]
+    command = shlex.join([*written, *([] if sweep else ["--no-sweep"])])
+    out.touch()  # before the work, not after it
+    with progress(steps_of(cases, sweep), "comparing") as (step, _):
+        found = run(cases, seed, specs=specs, noise=sweep, step=step)
+    write_html(out, found, command)
+    if as_json:
+        document({**to_json(found, command), "report": str(out)})
+    else:
+        show(table(found))
+        say(f"\n{seconds_of(found.seconds)}; the report is {out}", stderr=False)
+    return found.exit_code
