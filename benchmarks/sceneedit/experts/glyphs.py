@@ -36,6 +36,8 @@ _CONTRAST = (20.0, 45.0)
 """Grey levels between paper and ink."""
 _LIKE = (0.80, 0.96)
 """Correlation of the dots with the letter's."""
+_FLOOR = 0.02
+"""What ranks lower is no letter."""
 
 _NAMES = tuple(LETTERS)
 _DOTS = np.pad(
@@ -56,6 +58,7 @@ class _Letter:
     x: int
     y: int
     sure: float
+    rank: float  # like `sure`, but telling the exact place from one beside it where both are certain
 
 
 def read_lines(pixels: Pixels) -> list[Line]:
@@ -120,7 +123,7 @@ def _onwards(
 
 def _at(x: int, y: int, letters: list[_Letter], slack: int) -> _Letter | None:
     near = (letter for letter in letters if abs(letter.x - x) <= slack and abs(letter.y - y) <= slack)
-    return max(near, key=lambda letter: letter.sure, default=None)
+    return max(near, key=lambda letter: letter.rank, default=None)
 
 
 def _empty(x: int, y: int, inky: NDArray[np.uint8]) -> bool:
@@ -166,8 +169,13 @@ def _letters(pixels: Pixels, ink: str, grain: int) -> tuple[list[_Letter], NDArr
     if ink == "dark":
         hue = np.stack([spread[y + down, x + across] for down, across in offsets], axis=1)
         sure *= _ramp((hue * inked).sum(1), *_HUE)
-    order = [int(one) for one in np.argsort(-sure, kind="stable") if sure[one] > 0.02]
-    return [_Letter(_NAMES[best[one]], int(x[one]), int(y[one]), float(sure[one])) for one in order], inside
+    rank = sure * like.max(1)
+    order = np.argsort(-rank, kind="stable")
+    found = [
+        _Letter(_NAMES[best[one]], int(x[one]), int(y[one]), float(sure[one]), float(rank[one]))
+        for one in order[: int((rank > _FLOOR).sum())]
+    ]
+    return found, inside
 
 
 def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
