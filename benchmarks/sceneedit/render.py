@@ -128,6 +128,8 @@ def _inside(shape: str, u: Plane, v: Plane) -> NDArray[np.bool_]:
         radius = u**2 + v**2
         return (radius <= 1) & (radius >= 0.5**2)
     if shape == "star":
+        # Tips on a unit circle: two of them end the width, one the top, and two the bottom.
+        u, v = u * math.sin(0.4 * math.pi), (v + 1) * (1 + math.cos(0.2 * math.pi)) / 2 - 1
         angle = np.mod(np.arctan2(u, -v), 2 * math.pi / 5)
         tip = math.pi / 5
         # The edge of a five-pointed star from a tip (radius 1) to a notch, as a straight line in polar form.
@@ -136,7 +138,7 @@ def _inside(shape: str, u: Plane, v: Plane) -> NDArray[np.bool_]:
         a, b = np.array([1.0, 0.0]), notch * np.array([math.cos(tip), math.sin(tip)])
         normal = np.array([-(b - a)[1], (b - a)[0]])
         edge = (a @ normal) / (np.cos(away) * normal[0] + np.sin(away) * normal[1])
-        return np.asarray(np.hypot(u, v + 0.05) * 0.97 <= edge)
+        return np.asarray(np.hypot(u, v) <= edge)
     assert shape == "heart", shape
     lobes = (np.abs(u) - 0.5) ** 2 + (v + 0.5) ** 2 <= 0.5**2
     return lobes | ((np.abs(u) <= (1 - v) / 1.5 * 1.02) & (v >= -0.5) & (np.abs(u) <= 1))
