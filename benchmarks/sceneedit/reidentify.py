@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...reward import Image
 from .reidentify_backdrop import fit_behind
-from .reidentify_thing import Claim, Sight
+from .reidentify_thing import Claim, Sight, grown
 from .render import Plane, coverage, put
 from .scene import Scene, Thing
 from .words import COLOURS, SHAPES, SIGN, TEXT
@@ -81,6 +81,9 @@ class _Search:
                 self.held.pop(number, None)
                 if claim is not None and claim.fit >= _SEEN:
                     claims[number] = self.held[number] = claim
+                good = [one.thing for one in claims.values() if one.fit > 0.85 and one.thing.shape in SHAPES]
+                if turn == 0 and len(good) == 1 and claim is not None and good[0] == claim.thing:
+                    self.sight.focus([(thing, *self._around(thing.id, thing)) for thing in good])
             if all(number in claims and claims[number].fit > 0.9 for number in self.order):
                 break
         self.held = self._settled(claims)
@@ -193,7 +196,7 @@ class _Search:
                 claim = self._blob(start, under)
             if claim is None or claim.fit < 0.5:
                 continue
-            if any(_overlap(claim.alpha, other.alpha) > 0.5 for other in kept.values()):
+            if any(_overlap(claim.alpha, other.alpha) > 0.5 or _on(claim, other) for other in kept.values()):
                 continue
             own = self._missing(claim.thing, kept)
             claim = replace(claim, thing=replace(claim.thing, id=number if own is None else own))
@@ -213,14 +216,16 @@ class _Search:
             for one in self.variants[number]
             if one.colour == start.colour and one.shape != TEXT
         ]
-        starts = [*lost, *(replace(start, shape=shape) for shape in SHAPES)]
+        starts = [*lost]
+        for by in (0.0, 1.5, 3.0):  # tips are too thin to be seen in a thing's colour
+            starts += [grown(replace(start, shape=shape), by / self.size) for shape in SHAPES]
         fits = []
         for one in starts:
             what = self.sight.pigment(one, veil)
             fits.append(0.0 if what is None else self.sight.fit(one, what[1], what[0], under, veil))
         claims = [
             self.sight.claim(starts[place], under, veil, self.texts, sizes=True, shapes=())
-            for place in sorted(range(len(starts)), key=lambda place: -fits[place])[:2]
+            for place in sorted(range(len(starts)), key=lambda place: -fits[place])[:3]
         ]
         return max((claim for claim in claims if claim is not None), key=lambda claim: claim.fit, default=None)
 
@@ -264,6 +269,13 @@ class _Search:
                     return replace(thing, x=one.x, y=one.y, w=one.w, h=one.h)
                 return replace(thing, x=one.x, y=one.y)
         return thing
+
+
+def _on(text: Claim, sign: Claim) -> bool:
+    """Whether these are letters on a plate, which are read there."""
+    if text.thing.shape != TEXT or sign.thing.shape != SIGN:
+        return False
+    return float((text.alpha * sign.alpha).sum()) > 0.5 * float(text.alpha.sum())
 
 
 def _overlap(a: Plane, b: Plane) -> float:

@@ -13,7 +13,8 @@ from .render import GROUNDS, Plane, coverage, ground
 from .scene import Backdrop, Scene
 from .words import BACKDROPS
 
-_BLURS = (0.0, 0.4, 0.6, 0.8)
+BLURS = (0.0, 0.4, 0.6, 0.8)
+"""That pictures are tried under, sigma in pixels."""
 _STILL = 0.12  # drift below this is what blur, noise and grey do to a backdrop that has not drifted
 _REDRAWN = 0.3  # a relief that follows the guessed one less than this is another one
 _DRIFT_SPAN = 44.0  # grey levels that the renderer tints a backdrop by at full drift
@@ -39,21 +40,19 @@ class Behind:
 def fit_behind(pixels: Plane, guesses: Sequence[Scene]) -> Behind:
     """Light each guessed backdrop by least squares on the free pixels, and take the one that leaves least."""
     size, grain = guesses[0].size, guesses[0].grain
-    free = _free(guesses)
+    free, gain = _free(guesses), guesses[0].light.gain
     tries = [
-        (_Lit(pixels, blurred(ground(backdrop, size, grain), blur), free), backdrop, blur)
+        (_Lit(pixels, blurred(ground(backdrop, size, grain), blur), free, gain), backdrop, blur)
         for backdrop in dict.fromkeys(guess.backdrop for guess in guesses)
-        for blur in _BLURS
+        for blur in BLURS
     ]
     lit, backdrop, blur = min(tries, key=lambda one: one[0].cost)
     flat = blurred(ground(backdrop, size, grain), blur)
     drift, slope = _drift(pixels, flat, lit, free)
-    if slope < _REDRAWN or lit.tint > 0.35:  # perhaps another kind, which nobody knows the seed of
-        kind = _kind(pixels, lit.used, backdrop.kind)
-        if kind != backdrop.kind:
-            backdrop, drift = Backdrop(kind), 0.0
-            lit = _Lit(pixels, np.broadcast_to(np.asarray(GROUNDS[kind], np.float64), pixels.shape), free)
-            blur = 0.0
+    kind = _kind(pixels, free, gain, backdrop.kind, follows=slope > _REDRAWN)
+    if kind != backdrop.kind:  # nobody knows the seed of its texture
+        backdrop, drift, blur = Backdrop(kind), 0.0, 0.0
+        lit = _Lit(pixels, np.broadcast_to(np.asarray(GROUNDS[kind], np.float64), pixels.shape), free, gain)
     if drift >= _STILL:
         backdrop = replace(backdrop, drift=round(min(1.0, drift), 3))
     left = np.where(lit.used[..., None], pixels - lit.plane, 0.0)
@@ -73,7 +72,7 @@ def blurred(plane: Plane, sigma: float) -> Plane:
 class _Lit:
     """A backdrop under the light that fits best: per channel a gain and a slope across and down."""
 
-    def __init__(self, pixels: Plane, flat: Plane, free: NDArray[np.bool_]) -> None:
+    def __init__(self, pixels: Plane, flat: Plane, free: NDArray[np.bool_], expected: float) -> None:
         size = pixels.shape[0]
         y, x = (np.mgrid[0:size, 0:size] + 0.5) / size - 0.5
         basis = np.stack([np.ones_like(x), x, y], axis=-1)
@@ -87,8 +86,8 @@ class _Lit:
         self.tint = float(np.abs(middle / middle.mean() - 1).max())
         light = basis @ gains.mean(axis=0)
         self.light = np.clip(light, 0.5, 1.8)
-        # A gain of 0.5 or 2 says that it is another backdrop, however well it fits.
-        odd = 60.0 * max(0.0, abs(float(np.log(max(middle.mean(), 0.05)))) - 0.25)
+        # Another gain than that of the guesses says that it is another backdrop, however well it fits.
+        odd = 60.0 * max(0.0, abs(float(np.log(max(middle.mean(), 0.05) / expected))) - 0.15)
         self.cost = float(np.sqrt(np.minimum(away[free], 80.0) ** 2 @ np.ones(int(free.sum())) / free.sum()))
         self.cost += odd + 40.0 * self.tint
 
@@ -116,20 +115,23 @@ def _drift(pixels: Plane, flat: Plane, lit: _Lit, free: NDArray[np.bool_]) -> tu
     along = colour / np.linalg.norm(colour)
     across = seen - colour - along * ((seen - colour) @ along)
     by_tint = float(np.linalg.norm(across)) * np.sqrt(1.5) / _DRIFT_SPAN
-    relief, sight = flat.mean(axis=2)[used], (pixels / lit.light[..., None]).mean(axis=2)[used]
-    relief, sight = relief - relief.mean(), sight - sight.mean()
+    y, x = np.nonzero(used)
+    trend = np.stack([np.ones(len(x)), x, y], axis=1) / pixels.shape[0]  # light may have that too
+    both = np.stack([flat.mean(axis=2)[used], (pixels / lit.light[..., None]).mean(axis=2)[used]], axis=1)
+    relief, sight = (both - trend @ np.linalg.lstsq(trend, both, rcond=None)[0]).T
     slope = float(relief @ sight / max(relief @ relief, 1e-9))
     return (by_tint + float(np.clip(1 - slope, 0, 1))) / 2, slope
 
 
-def _kind(pixels: Plane, used: NDArray[np.bool_], guessed: str) -> str:
-    """The backdrop whose colour is nearest; the guessed one where it is almost as near as any."""
-    seen = np.median(pixels[used], axis=0)
+def _kind(pixels: Plane, free: NDArray[np.bool_], light: float, guessed: str, *, follows: bool) -> str:
+    """The backdrop whose colour is nearest; the guessed one where it is almost as near, or where its relief is seen."""
+    seen = np.median(pixels[free], axis=0) / light
 
     def far(kind: str) -> float:
         colour = np.asarray(GROUNDS[kind], np.float64)
-        gain = float(np.clip(seen @ colour / (colour @ colour), 0.85, 1.15))
+        gain = float(np.clip(seen @ colour / (colour @ colour), 0.88, 1.12))
         return float(np.linalg.norm(seen - gain * colour))
 
     nearest = min(BACKDROPS, key=far)
-    return nearest if far(nearest) < 0.6 * far(guessed) and far(nearest) < 25 else guessed
+    beyond = far(guessed) > (_DRIFT_SPAN if follows else 12.0)
+    return nearest if beyond and far(nearest) < 0.6 * far(guessed) and far(nearest) < 25 else guessed

@@ -14,6 +14,7 @@ from .words import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
 
 _STEP = LETTER_WIDTH + 1
 _ALPHABET = " " + "".join(LETTERS)
+_BLURS = (0.0, 0.4, 0.7)  # sigma in grains
 _OFFSETS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
@@ -35,11 +36,11 @@ def ink_share(pixels: Plane, paper: Plane, ink: str) -> Plane:
 
 
 def read(
-    pixels: Plane, paper: Plane, where: tuple[int, int, int, int], grain: int, blur: float, guesses: Sequence[str]
+    pixels: Plane, paper: Plane, veil: Plane, where: tuple[int, int, int, int], grain: int, guesses: Sequence[str]
 ) -> Reading | None:
     """What is written in x0, y0, x1, y1 (pixels, exclusive), in the ink that there is more of; None if nothing is.
 
-    pixels, paper: size x size x 3, in grey levels. A guessed text is taken where it reads about as well as the best.
+    pixels, paper: size x size x 3, in grey levels. veil: size x size, 1 where nothing lies on the letters. A guessed text is taken where it reads about as well as the best.
     """
     x0, y0, x1, y1 = where
     if x1 - x0 < LETTER_WIDTH * grain or y1 - y0 < LETTER_HEIGHT * grain:
@@ -50,14 +51,14 @@ def read(
     for ink in INKS:
         share = ink_share(pixels[part], paper[part], ink)
         way = np.linalg.norm(np.asarray(INKS[ink], np.float64) - paper[part], axis=-1)
-        share = np.where(off > 35, share, 0.0) if way.mean() > 60 else np.zeros_like(share)
-        found = _in_ink(share, grain, blur, guesses)
+        share = np.where((off > 35) & (veil[part] > 0.5), share, 0.0) if way.mean() > 60 else np.zeros_like(share)
+        found = _in_ink(share, veil[part], grain, guesses)
         if found is not None and (best is None or found[3] > best.fit):
             best = Reading(found[0], x0 + found[1], y0 + found[2], ink, found[3])
     return best
 
 
-def _in_ink(share: Plane, grain: int, blur: float, guesses: Sequence[str]) -> tuple[str, float, float, float] | None:
+def _in_ink(share: Plane, veil: Plane, grain: int, guesses: Sequence[str]) -> tuple[str, float, float, float] | None:
     """Text, centre within `share`, fit."""
     dark = share > 0.3
     columns, rows = np.flatnonzero(dark.any(axis=0)), np.flatnonzero(dark.any(axis=1))
@@ -70,25 +71,35 @@ def _in_ink(share: Plane, grain: int, blur: float, guesses: Sequence[str]) -> tu
     middle = ((columns[0] + columns[-1]) / 2, (rows[0] + rows[-1]) / 2)
     whole = float((share**2).sum())
     tries = {number, *(len(guess) for guess in guesses if abs(len(guess) - number) <= 1)}
-    results = [_at(share, middle, n, dx, dy, grain, blur, guesses) for n in tries for dx in _OFFSETS for dy in _OFFSETS]
+    results = [_at(share, veil, middle, n, dx, dy, grain, guesses) for n in tries for dx in _OFFSETS for dy in _OFFSETS]
     cost, text, x, y = min(results, key=lambda one: one[0])
     return text, x, y, float(np.clip(1 - cost / max(whole, 1e-9), 0, 1))
 
 
 def _at(
-    share: Plane, middle: tuple[float, float], number: int, dx: float, dy: float, grain: int, blur: float,
+    share: Plane, veil: Plane, middle: tuple[float, float], number: int, dx: float, dy: float, grain: int,
     guesses: Sequence[str],
 ) -> tuple[float, str, float, float]:  # fmt: skip
-    """Squared error over all of `share`, the text, and its centre, for a number of letters at an offset in pixels."""
+    """Squared error over all of `share`, the text, and its centre, for a number of letters at an offset in grains."""
     x = middle[0] + dx * grain - (number * _STEP - 2) * grain / 2
     y = middle[1] + dy * grain - (LETTER_HEIGHT - 1) * grain / 2
     across = np.float32(x) + np.arange(number * _STEP, dtype=np.float32) * grain
     down = np.float32(y) + np.arange(LETTER_HEIGHT, dtype=np.float32) * grain
     grid = np.meshgrid(across, down)
-    seen = cv2.remap(share.astype(np.float32), grid[0], grid[1], cv2.INTER_LINEAR, borderValue=0.0)
-    cells = seen.reshape(LETTER_HEIGHT, number, _STEP).transpose(1, 0, 2).reshape(number, -1)
-    letters = _templates(blur / grain)
-    costs = ((cells[:, None] - letters[None]) ** 2).sum(axis=2)
+
+    def cut(plane: Plane) -> Plane:
+        seen = cv2.remap(plane.astype(np.float32), grid[0], grid[1], cv2.INTER_LINEAR, borderValue=0.0)
+        return np.asarray(seen.reshape(LETTER_HEIGHT, number, _STEP).transpose(1, 0, 2).reshape(number, -1))
+
+    cells, weight = cut(share), cut(veil)
+    tries = []
+    for blur in _BLURS:
+        letters = _templates(blur)
+        costs = ((cells[:, None] - letters[None]) ** 2 * weight[:, None]).sum(axis=2)
+        ink = letters[costs.argmin(axis=1)]
+        amount = float(np.clip((cells * ink).sum() / max(float((ink**2).sum()), 1e-9), 0.6, 1.2))
+        tries.append(((cells[:, None] - amount * letters[None]) ** 2 * weight[:, None]).sum(axis=2))
+    costs = min(tries, key=lambda one: float(one.min(axis=1).sum()))
     text, cost = "".join(_ALPHABET[i] for i in costs.argmin(axis=1)), float(costs.min(axis=1).sum())
     for guess in guesses:
         if len(guess) == number and guess != text:

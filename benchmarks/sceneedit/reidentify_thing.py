@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .reidentify_backdrop import Behind, blurred
+from .reidentify_backdrop import BLURS, Behind, blurred
 from .reidentify_letters import ink_share, read
 from .render import INKS, PIGMENTS, Plane, coverage
 from .scene import Thing, written_size
@@ -18,7 +18,8 @@ from .words import COLOURS, SHAPES, SIGN, TEXT
 
 _GREY = 128.0
 _TEXTURED = 0.06  # of the brightness, standard deviation beyond noise; blurred wood still has 0.1
-_WORTH = 0.04  # by how much another outline has to fit better than the guessed one
+_EXACT = 0.96  # a fit above which no other outline is tried
+_WORTH = 0.02  # by how much another outline has to fit better than the guessed one
 _PIGMENTS = np.asarray([PIGMENTS[colour] for colour in COLOURS], np.float64)
 
 
@@ -40,6 +41,7 @@ class Sight:
 
     def __init__(self, pixels: Plane, behind: Behind, grain: int) -> None:
         self.pixels, self.behind, self.grain, self.size = pixels, behind, grain, pixels.shape[0]
+        self.blur = behind.blur
         self.labels = self._labels()
 
     def _labels(self) -> NDArray[np.int64]:
@@ -65,7 +67,7 @@ class Sight:
         return slice(max(y0, 0), max(y1, 1)), slice(max(x0, 0), max(x1, 1))
 
     def alpha(self, thing: Thing) -> Plane:
-        return blurred(coverage(thing, self.size, self.grain), self.behind.blur)
+        return blurred(coverage(thing, self.size, self.grain), self.blur)
 
     def pigment(self, thing: Thing, veil: Plane) -> tuple[int, Plane] | None:
         """The pigment that most of a thing's inside shows, and its mean colour under this light; None if no one does."""
@@ -81,12 +83,15 @@ class Sight:
             return None
         return colour, self.pixels[solid & (self.labels == colour)].mean(axis=0)
 
-    def painted(self, where: tuple[slice, slice], mean: Plane, colour: int, sign: bool) -> Plane:
-        """What a thing of this colour shows at each pixel of a window, whatever its texture or letters are."""
+    def painted(self, where: tuple[slice, slice], mean: Plane, colour: int, plate: Plane | None) -> Plane:
+        """What a thing of this colour shows at each pixel of a window, whatever its texture or letters are.
+
+        plate: of a sign, its coverage of the window.
+        """
         pixels = self.pixels[where]
-        if sign:
+        if plate is not None:
             shares = [(ink_share(pixels, np.broadcast_to(mean, pixels.shape), ink), ink) for ink in INKS]
-            share, ink = max(shares, key=lambda one: float((one[0] > 0.4).sum()))
+            share, ink = max(shares, key=lambda one: float((plate * (one[0] > 0.4)).sum()))
             return np.asarray(mean + np.minimum(share, 1.0)[..., None] * (np.asarray(INKS[ink], np.float64) - mean))
         bright = (pixels @ mean) / float(mean @ mean)
         own = bright[self.labels[where] == colour]
@@ -99,12 +104,22 @@ class Sight:
         where = self._window(thing)
         alpha = self.alpha(thing)[where][..., None]
         beneath, seen = under[where], veil[where]
-        paint = self.painted(where, mean, colour, thing.shape == SIGN)
+        paint = self.painted(where, mean, colour, alpha[..., 0] if thing.shape == SIGN else None)
         left = ((self.pixels[where] - beneath - alpha * (paint - beneath)) ** 2).sum(axis=2)
         noise = 3 * self.behind.sigma**2
         left = np.clip(left - noise, 0, 120.0**2)
         own = (alpha[..., 0] * seen * ((mean - beneath) ** 2).sum(axis=2)).sum()
         return float(np.clip(1 - (seen * left).sum() / max(own, 1.0), 0, 1))
+
+    def focus(self, things: Sequence[tuple[Thing, Plane, Plane]]) -> None:
+        """Take the blur under which things (each with what lies under and on it) fit best: smooth backdrops hide it."""
+        known = [(thing, *what, under, veil) for thing, under, veil in things if (what := self.pigment(thing, veil))]
+
+        def fit(blur: float) -> float:
+            self.blur = blur
+            return sum(self.fit(thing, mean, colour, under, veil) for thing, colour, mean, under, veil in known)
+
+        self.blur = max(BLURS, key=fit)
 
     # -- a search -----------------------------------------------------------------------------------------------------
 
@@ -141,32 +156,43 @@ class Sight:
             return None
         colour, mean = what
         thing, fit = self.settle(start, mean, colour, under, veil, sizes=sizes)
-        if fit < 0.93 and not sizes and start.shape != SIGN:
-            thing, fit = self.settle(thing, mean, colour, under, veil, sizes=True)
-        if fit < 0.97:
-            others = [replace(thing, shape=shape, text="") for shape in shapes if shape != thing.shape]
-            fits = [self.fit(one, mean, colour, under, veil) for one in others]
-            for place in sorted(range(len(others)), key=lambda place: -fits[place])[:2]:
-                if fits[place] < fit - 0.15:
+        if fit < _EXACT:
+            boxed = self._boxed(thing, colour)
+            places = [start, thing, boxed, grown(boxed, 2.0 / self.size)]  # tips are too thin to be seen in its colour
+            others = [replace(one, shape=shape, text="") for shape in shapes for one in places]
+            others += [boxed] if start.shape != SIGN else []
+            tries = [(self.fit(one, mean, colour, under, veil), one) for one in dict.fromkeys(others) if one != thing]
+            for first, one in sorted(tries, key=lambda pair: -pair[0])[:3]:
+                if first < fit - 0.2:
                     continue
-                other, better = self.settle(others[place], mean, colour, under, veil, sizes=True)
-                if better > fit + (_WORTH if thing.shape == start.shape else 0.0):
+                other, better = self.settle(one, mean, colour, under, veil, sizes=True)
+                if better > fit + (_WORTH if thing.shape == start.shape != other.shape else 0.0):
                     thing, fit = other, better
         colour, mean = self.pigment(thing, veil) or (colour, mean)
-        thing = self._lettered(replace(thing, colour=COLOURS[colour]), mean, texts)
+        thing = self._lettered(replace(thing, colour=COLOURS[colour]), mean, veil, texts)
         alpha = self.alpha(thing)
         paint = np.broadcast_to(mean, self.pixels.shape).copy()
         where = self._window(thing)
-        paint[where] = self.painted(where, mean, colour, thing.shape == SIGN)
+        paint[where] = self.painted(where, mean, colour, alpha[where] if thing.shape == SIGN else None)
         if thing.shape != SIGN:
             thing = replace(thing, material=self._material(thing, mean, colour, veil))
         return Claim(replace(thing, opacity=self._opacity(mean, colour, alpha, under)), fit, alpha, paint)
+
+    def _boxed(self, thing: Thing, colour: int) -> Thing:
+        """The thing in the box of those pixels of its colour that hang together with it."""
+        mask = cv2.morphologyEx((self.labels == colour).astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
+        _, parts, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+        inside = parts[(coverage(thing, self.size, self.grain) > 0.5) & (parts > 0)]
+        if not len(inside):
+            return thing
+        x, y, w, h = (float(value) / self.size for value in stats[np.bincount(inside).argmax()][:4])
+        return replace(thing, x=x + w / 2, y=y + h / 2, w=w, h=h)
 
     def claim_text(self, start: Thing, under: Plane, texts: Sequence[str]) -> Claim | None:
         """What is written around there without a plate; None if nothing is."""
         y, x = self._window(start)
         box = (x.start, y.start, min(x.stop, self.size), min(y.stop, self.size))
-        seen = read(self.pixels, under, box, self.grain, self.behind.blur, texts)
+        seen = read(self.pixels, under, np.ones_like(self.behind.light), box, self.grain, texts)
         if seen is None or seen.fit < 0.4:
             return None
         w, h = (long / self.size for long in written_size(seen.text, self.grain))
@@ -177,15 +203,21 @@ class Sight:
         paint = np.broadcast_to(np.asarray(INKS[seen.ink], np.float64), self.pixels.shape)
         return Claim(thing, seen.fit, self.alpha(thing), paint)
 
-    def _lettered(self, thing: Thing, mean: Plane, texts: Sequence[str]) -> Thing:
+    def _lettered(self, thing: Thing, mean: Plane, veil: Plane, texts: Sequence[str]) -> Thing:
         """The plate with what is written on it; a square where nothing is."""
         if thing.shape not in (SIGN, "square"):
             return replace(thing, text="")
         x0, x1 = (round((thing.x + side * thing.w / 2) * self.size) for side in (-1, 1))
         y0, y1 = (round((thing.y + side * thing.h / 2) * self.size) for side in (-1, 1))
         box = (max(x0 + 1, 0), max(y0 + 1, 0), min(x1 - 1, self.size), min(y1 - 1, self.size))
-        seen = read(self.pixels, np.broadcast_to(mean, self.pixels.shape), box, self.grain, self.behind.blur, texts)
-        if seen is None or seen.fit < 0.5 or not seen.text.strip():
+        part = self.pixels[box[1] : box[3], box[0] : box[2]].reshape(-1, 3)
+        if len(part) == 0:
+            return replace(thing, shape="square", text="")
+        spread = part.max(axis=1) - part.min(axis=1)  # ink is grey, and greys what it is blurred into
+        paper = np.median(part[spread >= np.quantile(spread, 0.6)], axis=0) if thing.shape == SIGN else mean
+        seen = read(self.pixels, np.broadcast_to(paper, self.pixels.shape), veil, box, self.grain, texts)
+        sure = seen is not None and (seen.fit > 0.5 if thing.shape == SIGN else seen.fit > 0.75 and len(seen.text) > 1)
+        if seen is None or not sure or not seen.text.strip():
             return replace(thing, shape="square", text="")
         return replace(thing, shape=SIGN, text=seen.text, ink=seen.ink)
 
@@ -224,3 +256,8 @@ class Sight:
         span = np.stack([_PIGMENTS[colour] * self.behind.light[solid].mean(), behind])
         through = float(np.linalg.lstsq(span.T, mean, rcond=None)[0][1])
         return round(1.0 - min(through, 0.9), 2) if through > 0.25 else 1.0
+
+
+def grown(thing: Thing, by: float) -> Thing:
+    """As much wider and higher."""
+    return replace(thing, w=thing.w + by, h=thing.h + by)
