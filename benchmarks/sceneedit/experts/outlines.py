@@ -76,7 +76,7 @@ def fit(
     uneven = 1 - np.exp(-((ratio / _SQUARENESS) ** 2) / 2)
     overlap[:, :-1] *= 1 - 0.6 * uneven[:, None]
     wide = 1 / (1 + np.exp(-(ratio - math.log(_WIDTH)) / _WIDTH_SOFT))
-    overlap[:, -1] *= 0.4 + 0.6 * wide * (0.55 + 0.45 * lettered)
+    overlap[:, -1] *= 0.4 + 0.6 * wide * (0.7 + 0.3 * lettered)
     best = overlap.max(axis=0)
     place = int(overlap[:, int(best.argmax())].argmax())
     shares = np.exp(_SHARP * (best - best.max()))

@@ -45,8 +45,14 @@ _LEAST = 14
 """Pixels; fewer show nothing."""
 _MOST = 32
 """Segments, the largest first; more are noise."""
+_ENOUGH = 32
+"""Pixels that tell a material well enough."""
+_OFF, _LITTLE = 0.15, 0.3
+"""How far faint ink is darker or lighter than the backdrop, and how much of a pigment may be in it."""
 _TONE = 0.08
 """How far (as an angle) what people call by one colour may lie apart."""
+_ALIKE = 0.09
+"""Angle between the colours of two parts of one thing, at most; the nearest pigments lie 0.22 apart."""
 _DARK_INK, _LIGHT_INK, _PALE = 50, 170, 28
 """Grey levels: the brightest channel of dark letters, the darkest of light ones, and how far their channels may
 lie apart."""
@@ -78,7 +84,7 @@ def segments(pixels: NDArray[np.uint8]) -> list[Seen]:
     picture, scale = _at_size(pixels)
     backdrop = _backdrop(picture)
     looks = _look(picture, backdrop)
-    masks = sorted(_masks(looks, scale), key=lambda pair: -int(pair[1].sum()))[:_MOST]
+    masks = sorted(_joined(_masks(looks), looks), key=lambda pair: -int(pair[1].sum()))[:_MOST]
     owner = np.zeros(looks.name.shape, np.int32)
     for number, (_, mask) in enumerate(masks, 1):
         owner[mask] = number
@@ -136,13 +142,14 @@ def _look(picture: Plane, backdrop: NDArray[np.float32]) -> _Looks:
     flat = picture.reshape(-1, 3)
     high, low = picture.max(axis=2), picture.min(axis=2)
     white = (low > _LIGHT_INK) & (high - low < _PALE)
-    ink = (high < _DARK_INK) | white
     written = (high < _DARK_INK) | (white & (low > 1.12 * float(backdrop.mean())))
     paint, rest, misfit = (plane.reshape(-1, height, width) for plane in _unmixed(flat, backdrop))
     share = np.where(written, np.float32(0), paint / np.maximum(paint + rest, 1e-6))
     name = cv2.blur(misfit.transpose(1, 2, 0), (3, 3)).argmin(axis=2)
     mine, by_itself, behind = (np.take_along_axis(plane, name[None], axis=0)[0] for plane in (share, paint, rest))
     bright = by_itself / np.maximum(1 - behind, 0.1)
+    off = np.abs(picture.sum(axis=2) / float(backdrop.sum()) - 1) > _OFF
+    ink = written | white | (off & (mine < _LITTLE))
     return _Looks(picture, backdrop, share, name, mine, bright, cv2.blur(mine, (3, 3)), ink, written)
 
 
@@ -166,7 +173,7 @@ def _unmixed(colours: Plane, backdrop: NDArray[np.float32]) -> tuple[Plane, Plan
 # -- which pixels belong together -------------------------------------------------------------------------------------
 
 
-def _masks(looks: _Looks, scale: float) -> list[tuple[int, Mask]]:
+def _masks(looks: _Looks) -> list[tuple[int, Mask]]:
     """Connected regions of one pigment, without the fringe between two."""
     shown = (looks.mine > 0.5) | (looks.calm > _FAINT)
     found: list[tuple[int, Mask]] = []
@@ -199,6 +206,27 @@ def _solid(region: Mask, looks: _Looks, depth: int) -> list[Mask]:
     return parts
 
 
+def _joined(masks: list[tuple[int, Mask]], looks: _Looks) -> list[tuple[int, Mask]]:
+    """Neighbours of nearly one colour are one thing, whose colour lies between two pigments."""
+    means = [looks.picture[mask].mean(axis=0) for _, mask in masks]
+    hues = [mean / max(float(np.linalg.norm(mean)), 1.0) for mean in means]
+    joined: list[tuple[int, Mask]] = []
+    kept: list[NDArray[np.float32]] = []
+    for (colour, mask), hue in sorted(zip(masks, hues, strict=True), key=lambda pair: -int(pair[0][1].sum())):
+        for place, other in enumerate(kept):
+            if float(np.linalg.norm(hue - other)) < _ALIKE and _touch(mask, joined[place][1]):
+                joined[place] = (joined[place][0], joined[place][1] | mask)
+                break
+        else:
+            joined.append((colour, mask))
+            kept.append(hue)
+    return joined
+
+
+def _touch(one: Mask, other: Mask) -> bool:
+    return bool((cv2.dilate(one.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0)[other].any())
+
+
 def _thin(mask: Mask) -> bool:
     """Whether it is a line of a pixel or so: the fringe between two things."""
     return int(cv2.erode(mask.astype(np.uint8), np.ones((2, 2), np.uint8), borderValue=0).sum()) * 5 < int(mask.sum())
@@ -214,6 +242,7 @@ def _seen(number: int, colour: int, mask: Mask, owner: NDArray[np.int32], looks:
     near = np.s_[top:bottom, left:right]
     own = mask[near]
     other = (owner[near] > 0) & (owner[near] != number)
+    rim = (cv2.dilate(other.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0) & ~own
     inner = own & (looks.mine[near] >= 0.8 * float(np.percentile(looks.mine[near][own], 70)))
     mean = looks.picture[near][inner].mean(axis=0)
     paint, rest, misfit = (values[:, 0] for values in _unmixed(mean[None], looks.backdrop))
@@ -230,7 +259,7 @@ def _seen(number: int, colour: int, mask: Mask, owner: NDArray[np.int32], looks:
     cover = np.where(holes, np.float32(1), cover)
     corners = _edges(cover)
     touched = _touched(own, other, (left == 0, top == 0, right == width, bottom == height))
-    hidden = other | (looks.written[near] & ~holes)
+    hidden = rim | (looks.written[near] & ~holes)
     fitted = fit(cover, hidden.astype(np.float32), corners, touched, lettered, max(scale, 1.0))
     x0, y0, x1, y1 = fitted.corners
     x0, y0, x1, y1 = x0 + left, y0 + top, x1 + left, y1 + top
@@ -248,16 +277,16 @@ def _seen(number: int, colour: int, mask: Mask, owner: NDArray[np.int32], looks:
 
 
 def _materials(bright: Plane, inner: Mask, own: Mask, ink: Mask, scale: float) -> dict[str, float]:
-    """Of pixels that show nothing but the thing: in reduced pictures, which were smooth, away from edges and ink."""
+    """Of pixels that show nothing but the thing: where it is large, and may be smooth, away from edges and ink."""
     if scale == 2.0:  # each pixel stands there four times
         return materials(bright[::2, ::2], inner[::2, ::2])
     clean = inner
-    if scale < 1.0:
-        for reach in (7, 5, 3):
-            kernel = np.ones((reach, reach), np.uint8)
-            clean = inner & (cv2.dilate((ink | ~own).astype(np.uint8), kernel, borderValue=0) == 0)
-            if np.count_nonzero(clean) >= 32:
-                break
+    size = min(np.ptp(np.flatnonzero(own.any(axis=1))), np.ptp(np.flatnonzero(own.any(axis=0))))
+    for reach in range(max(int(size) // 16, int(scale < 1)), 0, -1):
+        kernel = np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)
+        clean = inner & (cv2.dilate((ink | ~own).astype(np.uint8), kernel, borderValue=0) == 0)
+        if np.count_nonzero(clean) >= _ENOUGH:
+            break
     return materials(bright, clean)
 
 
