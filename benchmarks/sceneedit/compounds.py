@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...reward import EditSample
 from ...reward.sample import TASK_TYPES
@@ -19,6 +19,7 @@ from .truth import Truth, followed, kept
 LEVELS = (1, 2, 3, 4, 5, 6, 7, 8)
 _FLAWED = 0.2  # chance that a step goes wrong
 _TRIES = 60
+_MANY = 4  # steps, beyond which a scene needs more and smaller things than usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ def random_compound(chance: random.Random, level: int, world: World) -> Compound
     """A compound of this level. No step undoes another, and no two are about one thing."""
     if level not in LEVELS:
         raise ValueError(f"there is no level {level}: compounds have {LEVELS[0]} to {LEVELS[-1]} steps")
+    if level > _MANY:
+        most, (least_wide, widest) = world.kinds[1], world.diameter
+        world = replace(world, kinds=(most, most + 2), diameter=(0.8 * least_wide, 0.8 * widest))
     while True:
         base = random_scene(chance, world)
         steps: list[Request] = []
@@ -58,7 +62,7 @@ def random_compound(chance: random.Random, level: int, world: World) -> Compound
         for _ in range(_TRIES):
             kinds = [kind for kind in TASK_TYPES if kind == "subject_add" or not _holds(steps, kind)]
             request = random_request(chance, scene, world, chance.choice(kinds), leave=touched)
-            if request is None or (request.backdrop is not None and scene is not base and level == 1):
+            if request is None:
                 continue
             after = request.carry_out(scene)
             if not _stands([*steps, request], base, after):

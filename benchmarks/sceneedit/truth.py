@@ -89,8 +89,6 @@ def kept(
         return objects, None
     known = {thing.id for thing in base.things} | touched
     spurious = sum(thing.opacity for thing in after.things if thing.id not in known)
-    leftover = {number for request in requests for number in request.gone}
-    spurious += sum(thing.opacity for thing in after.things if thing.id in leftover)
     same = after.backdrop.kind == base.backdrop.kind
     ground = (1.0 - after.backdrop.drift) * max(0.0, 1.0 - _SPURIOUS * spurious) if same else 0.0
     return objects, light * ground

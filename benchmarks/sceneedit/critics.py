@@ -1,0 +1,33 @@
+"""Everybody who can be asked about SceneEdit pictures, by role. All of them look at pixels alone."""
+
+from __future__ import annotations
+
+from ...reward import Expert
+from ...reward.experts.annotated import Annotated
+from ...reward.experts.differences import Differences
+from ...reward.experts.pixels import PixelFeatures
+from .experts.detector import SceneDetector
+from .experts.judge import SceneJudge
+from .experts.preference import ScenePreference
+from .experts.reader import SceneReader
+from .experts.segmenter import SceneSegmenter
+
+
+def experts() -> dict[str, Expert]:
+    """Role -> expert, new ones: enough for every metric there is, without a download.
+
+    Those that know this world (detector, judge, reader, segmenter, preference) are SceneEdit's own; pictures are
+    compared by the same experts as anywhere else.
+    """
+    pixels = PixelFeatures()
+    return {
+        "detector": SceneDetector(),
+        "judge": SceneJudge(),
+        "reader": SceneReader(),
+        "segmenter": SceneSegmenter(),
+        "preference": ScenePreference(),
+        "matcher": Annotated(),
+        "differences": Differences(),
+        "features": pixels,
+        "pixels": pixels,
+    }

@@ -1,0 +1,105 @@
+"""Cases: bit-identical by seed, apart by split, and as many kinds of each as they say."""
+
+import itertools
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from editcritic.benchmarks.sceneedit.cases import SPLITS, cases, crowds, digest, drift_series, leaks
+from editcritic.benchmarks.sceneedit.editors import MODES
+from editcritic.reward.edival.pools import pools_of
+from editcritic.reward.sample import TASK_TYPES
+
+COUNT = 180
+# sha256 over pictures and truths. It changes only where the world is meant to change; scores of before and after are
+# then of two data sets, and the changelog says so.
+DIGEST = "cb2f0bf6f3893be24f5dbcd04595da1f0d3ccd0182dc2009ae4438c6f4336808"
+
+
+@pytest.fixture(scope="module")
+def found():
+    return cases(COUNT)
+
+
+def test_the_data_set_is_the_one_it_was(found):
+    assert digest(found) == DIGEST
+
+
+def test_another_process_draws_the_same():
+    script = "from editcritic.benchmarks.sceneedit.cases import cases, digest\nprint(digest(cases(20, seed=3)), end='')"
+    env = {**os.environ, "PYTHONHASHSEED": "1"}
+    said = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert said.stdout == digest(cases(20, seed=3))
+
+
+def test_a_prefix_is_a_prefix_and_another_seed_is_another_set(found):
+    assert digest(cases(20)) == digest(found[:20])
+    assert digest(cases(20, seed=1)) != digest(found[:20])
+
+
+def test_all_types_and_modes_are_there(found):
+    types = Counter(case.task for case in found)
+    assert set(types) == set(TASK_TYPES)
+    assert len(set(types.values())) == 1
+    assert {case.mode for case in cases(600)} == {"", *(mode.name for mode in MODES)}
+    assert {case.sample.turn for case in found} == {1, 2, 3}
+    assert {case.sample.source.size for case in found} == {(64, 64), (128, 128)}
+
+
+def test_honest_cases_are_followed(found):
+    assert all(case.truth.followed for case in found if not case.mode)
+
+
+def test_later_turns_edit_what_earlier_ones_made_and_carry_pools(found):
+    for case in found:
+        turns = case.sample.turns
+        for earlier, later in itertools.pairwise(turns):
+            assert later.source == earlier.edited
+            assert pools_of(replace(later, pools=None, earlier=(earlier,))) is not None
+
+
+def test_splits_do_not_share_pictures_or_scenes():
+    splits = {split: cases(100, split=split) for split in SPLITS}
+    assert leaks(splits) == []
+    planted = {**splits, "test": [*splits["test"], splits["train"][5]]}
+    (problem,) = leaks(planted)
+    assert problem == "train-0-5 of test has a picture or scene of train-0-5 in train"
+
+
+def test_the_same_scene_under_another_light_is_a_leak(found):
+    from editcritic.benchmarks.sceneedit.render import render
+    from editcritic.benchmarks.sceneedit.scene import Light
+
+    first = next(case for case in found if not case.sample.earlier)
+    relit = replace(first.before, light=Light(0.7), noise_seed=1)
+    sample = replace(first.sample, sources=(render(relit),), edited=render(relit))
+    assert len(leaks({"train": [first], "test": [replace(first, before=relit, sample=sample)]})) == 1
+
+
+def test_an_unknown_split_is_refused():
+    with pytest.raises(ValueError, match="unknown split 'dev': expected one of train, validation, test"):
+        cases(1, split="dev")
+
+
+def test_drift_series_drift_and_nothing_else():
+    for series in drift_series(4):
+        severities = [case.severity for case in series]
+        assert severities == sorted(set(severities))
+        assert severities[0] == 0
+        backgrounds = [case.truth.background for case in series]
+        assert backgrounds == sorted(backgrounds, reverse=True)
+        assert len({case.truth.objects for case in series}) == 1
+
+
+def test_crowds_are_sixteen_pictures_of_one_request_with_one_verdict():
+    for crowd in crowds(4):
+        assert len(crowd) == len({case.sample.edited.digest for case in crowd}) == 16
+        assert len({case.sample.group for case in crowd}) == len({case.truth.followed for case in crowd}) == 1
+
+
+def test_other_sizes():
+    assert {case.sample.source.size for case in cases(40, size=32)} <= {(32, 32), (128, 128)}

@@ -1,0 +1,64 @@
+"""Compound instructions and compositions of several pictures."""
+
+import pytest
+
+from editcritic.benchmarks.sceneedit.cases import chance_of, digest
+from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compounds import LEVELS, compound_cases, joined, random_compound
+from editcritic.benchmarks.sceneedit.scenes import World
+from editcritic.benchmarks.sceneedit.truth import followed
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("size", [32, 64])
+def test_no_step_undoes_another(level, size):
+    for number in range(3):
+        compound = random_compound(chance_of("test", 0, "compounds", number), level, World.of(size))
+        assert compound.level == level
+        after = compound.scene
+        for step in compound.steps:
+            after = step.carry_out(after)
+        before = compound.scene
+        for step in compound.steps:
+            assert followed(step, before, after)
+            before = step.carry_out(before)
+
+
+def test_steps_are_joined_to_a_sentence():
+    assert joined(["Remove red circle"]) == "Remove red circle"
+    background = "Change the background to snow, remain the red circle unchanged"
+    assert joined(["Remove x", background]) == "Remove x and change the background to snow"
+    assert joined(["Remove x", "Add y", background]) == "Remove x, add y, and change the background to snow"
+
+
+def test_cases_say_which_steps_were_followed():
+    found = compound_cases(48)
+    for case in found:
+        steps = case.sample.metadata["steps"]
+        assert case.task == "compound"
+        assert len(case.steps) == len(steps) == case.sample.metadata["level"]
+        assert case.truth.followed == all(case.steps)
+        assert case.mode or all(case.steps)
+    assert {case.sample.metadata["level"] for case in found} == set(LEVELS)
+    assert 0.2 < sum(case.truth.followed for case in found) / len(found) < 0.95
+    assert digest(compound_cases(6)) == digest(found[:6])
+
+
+def test_there_is_no_ninth_level():
+    with pytest.raises(ValueError, match="there is no level 9: compounds have 1 to 8 steps"):
+        random_compound(chance_of("test", 0, "x", 0), 9, World())
+
+
+def test_compositions_have_two_sources_and_take_from_the_second():
+    found = composition_cases(40)
+    for case in found:
+        assert len(case.sample.sources) == 2
+        assert case.sample.task.type == "subject_add"
+        assert case.sample.task.new in case.sample.instruction
+        assert not case.before.called(case.sample.task.new)
+        if not case.mode:
+            assert case.truth.followed
+            assert len(case.after.called(case.sample.task.new)) == 1
+        if case.mode in ("wrong_source", "nothing"):
+            assert not case.truth.followed
+    assert {"", "wrong_source"} < {case.mode for case in found}

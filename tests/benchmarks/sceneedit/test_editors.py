@@ -1,0 +1,118 @@
+"""Editors: the honest one is right, and each failure mode fails as it says."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.sceneedit.cases import plan
+from editcritic.benchmarks.sceneedit.editors import MODES, honest, mode
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.sceneedit.scenes import World
+from editcritic.reward.sample import TASK_TYPES
+
+WORLD = World.of(64)
+# Modes after which the instruction may still be said to be followed; the others never follow it.
+SPOIL = {
+    "over_modification", "background_drift", "exposure_drift", "shifted", "degraded", "flooded", "cleared",
+    "duplicates", "neighbour_too",
+}  # fmt: skip
+
+
+def planned(kind, number):
+    chance = random.Random(f"editors {kind} {number}")
+    while True:
+        found = plan(chance, WORLD, [kind])
+        if found is not None:
+            scene, (request,) = found
+            return chance, scene, request
+
+
+def edits(one, severity=None, count=12):
+    found = []
+    for number in range(40 * count):
+        kind = (one.tasks or TASK_TYPES)[number % len(one.tasks or TASK_TYPES)]
+        chance, scene, request = planned(kind, number)
+        edit = one.edit(chance, request, scene, WORLD, severity=severity)
+        if edit is not None:
+            found.append(edit)
+        if len(found) == count:
+            return found
+    raise AssertionError(f"{one.name} hardly ever works")
+
+
+@pytest.mark.parametrize("kind", TASK_TYPES)
+def test_the_honest_editor_follows_and_keeps(kind):
+    for number in range(10):
+        chance, scene, request = planned(kind, number)
+        truth = honest(chance, request, scene, WORLD).truth()
+        assert truth.followed
+        assert truth.kept is None or truth.kept > 0.9
+
+
+@pytest.mark.parametrize("one", MODES, ids=lambda one: one.name)
+def test_a_mode_fails_as_it_says(one):
+    for edit in edits(one, count=8):
+        truth = edit.truth()
+        assert edit.mode == one.name
+        assert 0 < edit.severity <= 1
+        if one.name in SPOIL:
+            assert not truth.followed or truth.kept is None or truth.kept < 0.99
+        else:
+            assert not truth.followed
+
+
+@pytest.mark.parametrize("name", ["background_drift", "exposure_drift", "shifted", "degraded", "over_modification"])
+def test_the_more_severe_the_less_is_kept(name):
+    means = []
+    for severity in (0.2, 0.6, 1.0):
+        truths = [edit.truth().kept for edit in edits(mode(name), severity, count=8)]
+        means.append(np.mean([kept for kept in truths if kept is not None]))
+    assert means == sorted(means, reverse=True)
+    assert means[0] > means[-1] + 0.1
+
+
+@pytest.mark.parametrize("name", ["ghost", "degraded", "background_drift", "exposure_drift", "shifted", "blank"])
+def test_severity_shows_in_the_pixels(name):
+    """The further a mode goes, the further the picture is from the source drawn with the same flaw at its weakest."""
+    for number in range(3):
+        kind = mode(name).tasks[0] if mode(name).tasks else "subject_remove"
+        _, scene, request = planned(kind, number)
+        weak, middle, strong = (
+            mode(name).edit(random.Random(1), request, scene, WORLD, severity=severity).picture.pixels.astype(float)
+            for severity in (0.05, 0.5, 1.0)
+        )
+        if name == "blank":  # its least severity is 0.9
+            assert strong.std(axis=(0, 1)).max() <= middle.std(axis=(0, 1)).max() < 8
+        else:
+            assert 0 < np.abs(middle - weak).mean() < np.abs(strong - weak).mean()
+
+
+def test_exposure_drift_adds_up_over_turns():
+    chance, scene, request = planned("subject_remove", 0)
+    gains = [scene.light.gain]
+    for _ in range(3):
+        edit = mode("exposure_drift").edit(chance, request, replace(scene, light=scene.light), WORLD, severity=0.5)
+        scene = edit.after
+        gains.append(scene.light.gain)
+    assert all(later > 1.15 * earlier for earlier, later in itertools.pairwise(gains))
+
+
+def test_there_are_hacks_and_at_least_twelve_modes():
+    assert len(MODES) >= 12
+    assert len({one.name for one in MODES}) == len(MODES)
+    hacks = {one.name for one in MODES if one.hack}
+    assert hacks == {"nothing", "blank", "pasted_source", "orders", "flooded", "cleared"}
+
+
+def test_an_unknown_mode_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"unknown failure mode 'sloth': expected one of nothing, wrong_object"):
+        mode("sloth")
+
+
+def test_half_of_the_copies_are_exact():
+    pictures = [(edit.picture, render(edit.before)) for edit in edits(mode("nothing"), count=20)]
+    exact = sum(picture == source for picture, source in pictures)
+    assert 3 <= exact <= 17

@@ -1,0 +1,39 @@
+"""The experts look at pixels alone: neither side of SceneEdit imports the other."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3] / "benchmarks" / "sceneedit"
+SHARED = {"words"}
+BOTH = {"critics"}  # hands the experts out; no truth in it
+
+
+def imported(path):
+    """Names of SceneEdit's modules that a file imports, `experts` for any of theirs."""
+    inside = path.parent == ROOT / "experts"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            level = node.level - inside
+            if level == 1:  # of the folder sceneedit
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                yield from (name.partition(".")[0] for name in names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if "sceneedit" in alias.name)
+
+
+def test_experts_import_names_and_letters_only():
+    files = sorted((ROOT / "experts").glob("*.py"))
+    assert len(files) > 5
+    for path in files:
+        assert set(imported(path)) <= SHARED, path.name
+
+
+def test_the_world_imports_no_expert():
+    for path in sorted(ROOT.glob("*.py")):
+        if path.stem not in BOTH:
+            assert "experts" not in set(imported(path)), path.name
+            assert "critics" not in set(imported(path)), path.name
+
+
+def test_the_check_sees_an_import(tmp_path):
+    assert "experts" in set(imported(ROOT / "critics.py"))
