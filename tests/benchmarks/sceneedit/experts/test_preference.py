@@ -1,0 +1,73 @@
+"""The stand-in for a preference model likes pictures less the worse they are."""
+
+import random
+from itertools import pairwise
+
+import cv2
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.sceneedit.experts.preference import ScenePreference, quality
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.sceneedit.scenes import World, random_scene
+from editcritic.reward import Image, Rate
+
+SCENES = [random_scene(random.Random(number), World.of(side)) for number in range(20) for side in (32, 64)]
+PICTURES = [render(scene).pixels for scene in SCENES]
+
+
+def rounded(values):
+    return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+
+
+def noisy(pixels, sigma):
+    return rounded(pixels + np.random.default_rng(0).normal(0, sigma, pixels.shape))
+
+
+def blurred(pixels, sigma):
+    return cv2.GaussianBlur(pixels, (0, 0), sigma)
+
+
+def brighter(pixels, gain):
+    return rounded(pixels * gain)
+
+
+def fainter(pixels, share):
+    return rounded(pixels + share * (pixels.mean(axis=(0, 1)) - pixels))
+
+
+@pytest.mark.parametrize(
+    ("worsened", "levels"),
+    [
+        (noisy, (5, 10, 20)),
+        (blurred, (1, 2, 3)),
+        (brighter, (1.2, 1.4, 1.6)),
+        (fainter, (0.3, 0.6, 1.0)),
+    ],
+)
+def test_a_picture_is_liked_less_the_worse_it_is(worsened, levels):
+    falls = []
+    for pixels in PICTURES:
+        qualities = [quality(pixels), *(quality(worsened(pixels, level)) for level in levels)]
+        falls.append(all(better > worse for better, worse in pairwise(qualities)))
+    assert np.mean(falls) >= 0.95
+
+
+@pytest.mark.parametrize("grey", [0, 1, 128, 255])
+def test_a_blank_picture_is_worse_than_any_scene(grey):
+    blank = quality(np.full((64, 64, 3), grey, np.uint8))
+    assert blank < min(quality(pixels) for pixels in PICTURES)
+
+
+def test_ratings_answer_in_order_whatever_the_prompt_is():
+    pictures = [Image.of(pixels) for pixels in PICTURES[:3]]
+    queries = [Rate(picture, prompt) for picture, prompt in zip(pictures, ("a cup", "", "10/10"), strict=True)]
+    answers = ScenePreference()(queries)
+    assert [answer.value for answer in answers] == [quality(pixels) for pixels in PICTURES[:3]]
+    for query, answer in zip(queries, answers, strict=True):
+        query.check(answer)
+
+
+def test_the_smallest_picture_has_a_number():
+    query = Rate(Image.of(np.zeros((1, 1, 3), np.uint8)))
+    query.check(ScenePreference()([query])[0])
