@@ -11,7 +11,7 @@ from statistics import fmean
 from ...reward import Engine, Expert
 from ..agreement import spearman
 from ..sceneedit.cases import Case
-from .disagreements import OFFICIAL, PAPER, Judged
+from .disagreements import PAPER, Judged
 from .metrics import Tried
 from .study import Row, Study, ask_all
 
@@ -45,14 +45,14 @@ def agreement(found: Mapping[str, Judged]) -> list[Check]:
     if PAPER not in found:
         return []
     paper = found[PAPER]
-    notes = [f"{paper.agree} of {paper.cases} cases; with perfect experts {paper.perfect / paper.cases:.1%}"]
-    if OFFICIAL in found:
-        other = found[OFFICIAL]
-        notes.append(
-            f"official: {other.agree / other.cases:.1%}, with perfect experts {other.perfect / other.cases:.1%}"
-        )
+    note = "; ".join(f"{one.one.name}: {_in_words(one)}" for one in found.values())
     share = paper.agree / paper.cases
-    return [Check("edival-if paper has the truth's verdict", share, AGREE, False, "; ".join(notes))]
+    return [Check("edival-if paper has the truth's verdict", share, AGREE, False, note)]
+
+
+def _in_words(found: Judged) -> str:
+    honest = "" if found.honest is None else f", without hacks {found.honest:.1%}"
+    return f"{found.agree} of {found.cases}{honest}, with perfect experts {found.perfect / found.cases:.1%}"
 
 
 def ties(study: Study, crowds: Sequence[Sequence[Case]], experts: Mapping[str, Expert], engine: Engine) -> list[Check]:

@@ -35,13 +35,15 @@ class Disagreement:
 class Judged:
     """A binary metric of instruction following, case by case.
 
-    agree: cases with the truth's verdict. perfect: cases where it has that with perfect experts.
+    agree: cases with the truth's verdict. perfect: cases where it has that with perfect experts. honest: share of the
+    cases that do not try to please a scorer with the truth's verdict; None if there is no such case.
     """
 
     one: Tried
     cases: int
     agree: int
     perfect: int
+    honest: float | None
     disagreements: Sequence[Disagreement]
 
     def due_to(self, cause: Cause) -> list[Disagreement]:
@@ -63,7 +65,10 @@ def judged(study: Study, spec: str, engine: Engine) -> Judged | None:
         if row.value != truth:
             disagreements.append(_blamed(row, other, truth))
     count = len(study.cases)
-    return Judged(one, count, count - len(disagreements), perfect, disagreements)
+    others = sum(not case.hack for case in study.cases)
+    wrong = sum(not study.cases[found.case].hack for found in disagreements)
+    honest = 1 - wrong / others if others else None
+    return Judged(one, count, count - len(disagreements), perfect, honest, disagreements)
 
 
 def _blamed(row: Row, other: Row, truth: float) -> Disagreement:

@@ -214,7 +214,12 @@ def _noise(found: Validity, spec: str) -> list[dict[str, Any]] | None:
 
 
 def _judged(judged: Judged, cases: Sequence[Case]) -> dict[str, Any]:
-    counted = {"cases": judged.cases, "agree": judged.agree, "agree_with_perfect_experts": judged.perfect}
+    counted: dict[str, Any] = {
+        "cases": judged.cases,
+        "agree": judged.agree,
+        "agree_with_perfect_experts": judged.perfect,
+    }
+    counted |= {"agree_without_hacks": judged.honest}
     return {**counted, "disagreements": [_disagreement(one, cases[one.case]) for one in judged.disagreements]}
 
 
