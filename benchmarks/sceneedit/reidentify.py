@@ -190,10 +190,8 @@ class _Search:
         number = max(self.order, default=0) + 1
         kept = dict(self.held)
         for start in self._blobs(off):
-            if start.shape == TEXT:
-                claim = self.sight.claim_text(start, under, self.texts)
-            else:
-                claim = self._blob(start, under)
+            text = start.shape == TEXT
+            claim = self.sight.claim_text(start, under, self.texts) if text else self._blob(start, under)
             if claim is None or claim.fit < 0.5:
                 continue
             if any(_overlap(claim.alpha, other.alpha) > 0.5 or _on(claim, other) for other in kept.values()):
@@ -219,10 +217,10 @@ class _Search:
         starts = [*lost]
         for by in (0.0, 1.5, 3.0):  # tips are too thin to be seen in a thing's colour
             starts += [grown(replace(start, shape=shape), by / self.size) for shape in SHAPES]
-        fits = []
-        for one in starts:
-            what = self.sight.pigment(one, veil)
-            fits.append(0.0 if what is None else self.sight.fit(one, what[1], what[0], under, veil))
+        if (what := self.sight.pigment(start, veil)) is None:
+            return None
+        trial = self.sight.trial(start, what, under, veil)
+        fits = [trial.fit(one) for one in starts]
         claims = [
             self.sight.claim(starts[place], under, veil, self.texts, sizes=True, shapes=())
             for place in sorted(range(len(starts)), key=lambda place: -fits[place])[:3]
@@ -239,9 +237,11 @@ class _Search:
             if thick.sum() < least / 3:
                 continue
             count, parts, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
-            for part in range(1, count):
-                if stats[part, 4] >= least and thick[parts == part].sum() >= least / 3:
-                    found.append((int(stats[part, 4]), self._start("square", colour, stats[part])))
+            found += [
+                (int(stats[part, 4]), self._start("square", colour, stats[part]))
+                for part in range(1, count)
+                if stats[part, 4] >= least and thick[parts == part].sum() >= least / 3
+            ]
         found.sort(key=lambda one: -one[0])
         inky = (off & (self.sight.labels < 0)).astype(np.uint8)
         if inky.sum() >= 6 * self.grain**2:

@@ -1,4 +1,4 @@
-"""Which backdrop a picture has, how it is lit and how far it has drifted, from the pixels that no thing is guessed at."""
+"""Which backdrop a picture has, how it is lit and how far it has drifted, from the pixels with no thing on them."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def fit_behind(pixels: Plane, guesses: Sequence[Scene]) -> Behind:
     """Light each guessed backdrop by least squares on the free pixels, and take the one that leaves least."""
     size, grain = guesses[0].size, guesses[0].grain
     free, gain = _free(guesses), guesses[0].light.gain
-    tries = [
-        (_Lit(pixels, blurred(ground(backdrop, size, grain), blur), free, gain), backdrop, blur)
-        for backdrop in dict.fromkeys(guess.backdrop for guess in guesses)
-        for blur in BLURS
-    ]
-    lit, backdrop, blur = min(tries, key=lambda one: one[0].cost)
+
+    def lit_by(backdrop: Backdrop, blur: float) -> _Lit:
+        return _Lit(pixels, blurred(ground(backdrop, size, grain), blur), free, gain)
+
+    backdrop = min(dict.fromkeys(guess.backdrop for guess in guesses), key=lambda one: lit_by(one, BLURS[1]).cost)
+    lit, blur = min(((lit_by(backdrop, blur), blur) for blur in BLURS), key=lambda one: one[0].cost)
     flat = blurred(ground(backdrop, size, grain), blur)
     drift, slope = _drift(pixels, flat, lit, free)
     kind = _kind(pixels, free, gain, backdrop.kind, follows=slope > _REDRAWN)
@@ -66,6 +66,7 @@ def fit_behind(pixels: Plane, guesses: Sequence[Scene]) -> Behind:
 
 
 def blurred(plane: Plane, sigma: float) -> Plane:
+    """Size x size (x 3) under a Gaussian blur, sigma in pixels; 0 leaves it alone."""
     return np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma)) if sigma else plane
 
 
@@ -76,8 +77,8 @@ class _Lit:
         size = pixels.shape[0]
         y, x = (np.mgrid[0:size, 0:size] + 0.5) / size - 0.5
         basis = np.stack([np.ones_like(x), x, y], axis=-1)
-        used = free
-        for _ in range(4):
+        used, gains, away = free, np.empty((3, 3)), np.empty((size, size))
+        for _ in range(3):
             gains = np.stack([_solve(flat[..., c][used, None] * basis[used], pixels[..., c][used]) for c in range(3)])
             self.plane = np.clip(flat * (basis @ gains.T), 0, 255)
             away = np.abs(pixels - self.plane).max(axis=2)

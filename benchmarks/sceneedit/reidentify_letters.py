@@ -32,7 +32,8 @@ class Reading:
 def ink_share(pixels: Plane, paper: Plane, ink: str) -> Plane:
     """How far each pixel lies on the way from the paper to the ink, clipped to [0, 1.1]."""
     way = np.asarray(INKS[ink], np.float64) - paper
-    return np.clip(((pixels - paper) * way).sum(axis=-1) / np.maximum((way**2).sum(axis=-1), 1.0), 0.0, 1.1)
+    share = ((pixels - paper) * way).sum(axis=-1) / np.maximum((way**2).sum(axis=-1), 1.0)
+    return np.asarray(np.clip(share, 0.0, 1.1))
 
 
 def read(
@@ -40,7 +41,8 @@ def read(
 ) -> Reading | None:
     """What is written in x0, y0, x1, y1 (pixels, exclusive), in the ink that there is more of; None if nothing is.
 
-    pixels, paper: size x size x 3, in grey levels. veil: size x size, 1 where nothing lies on the letters. A guessed text is taken where it reads about as well as the best.
+    pixels, paper: size x size x 3, in grey levels. veil: size x size, 1 where nothing lies on the letters. A guessed
+    text is taken where it reads about as well as the best.
     """
     x0, y0, x1, y1 = where
     if x1 - x0 < LETTER_WIDTH * grain or y1 - y0 < LETTER_HEIGHT * grain:
@@ -51,7 +53,8 @@ def read(
     for ink in INKS:
         share = ink_share(pixels[part], paper[part], ink)
         way = np.linalg.norm(np.asarray(INKS[ink], np.float64) - paper[part], axis=-1)
-        share = np.where((off > 35) & (veil[part] > 0.5), share, 0.0) if way.mean() > 60 else np.zeros_like(share)
+        told = way.mean() > 60  # ink that is much like the paper cannot be read
+        share = np.where((off > 35) & (veil[part] > 0.5) & told, share, 0.0)
         found = _in_ink(share, veil[part], grain, guesses)
         if found is not None and (best is None or found[3] > best.fit):
             best = Reading(found[0], x0 + found[1], y0 + found[2], ink, found[3])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .reidentify_backdrop import BLURS, Behind, blurred
 from .reidentify_letters import ink_share, read
-from .render import INKS, PIGMENTS, Plane, coverage
+from .render import INKS, PIGMENTS, Plane, coverage, texture
 from .scene import Thing, written_size
 from .words import COLOURS, SHAPES, SIGN, TEXT
 
@@ -20,7 +20,12 @@ _GREY = 128.0
 _TEXTURED = 0.06  # of the brightness, standard deviation beyond noise; blurred wood still has 0.1
 _EXACT = 0.96  # a fit above which no other outline is tried
 _WORTH = 0.02  # by how much another outline has to fit better than the guessed one
+_GROSS = 120.0**2  # squared grey levels; a pixel that is further off is just wrong
+_CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
 _PIGMENTS = np.asarray([PIGMENTS[colour] for colour in COLOURS], np.float64)
+
+
+Window = tuple[slice, slice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +48,11 @@ class Sight:
         self.pixels, self.behind, self.grain, self.size = pixels, behind, grain, pixels.shape[0]
         self.blur = behind.blur
         self.labels = self._labels()
+        planes = [(self.labels == colour).astype(np.uint8) for colour in range(len(COLOURS))]
+        self.inner = [cv2.erode(plane, _CROSS) > 0 for plane in planes]  # no rim, which blur mixes with the backdrop
 
     def _labels(self) -> NDArray[np.int64]:
-        """Pigments may be darker, brighter or mixed with grey: each spans a plane with grey, in which pixels may lie."""
+        """Pigments may be darker, brighter or mixed with grey: each spans a plane with grey that pixels may lie in."""
         seen = (self.pixels / self.behind.light[..., None]).reshape(-1, 3)
         away = np.empty((len(_PIGMENTS), len(seen)))
         for number, pigment in enumerate(_PIGMENTS):
@@ -61,7 +68,7 @@ class Sight:
 
     # -- one hypothesis -----------------------------------------------------------------------------------------------
 
-    def _window(self, thing: Thing) -> tuple[slice, slice]:
+    def _window(self, thing: Thing) -> Window:
         x0, y0 = (math.floor((at - long / 2) * self.size) - 3 for at, long in ((thing.x, thing.w), (thing.y, thing.h)))
         x1, y1 = (math.ceil((at + long / 2) * self.size) + 3 for at, long in ((thing.x, thing.w), (thing.y, thing.h)))
         return slice(max(y0, 0), max(y1, 1)), slice(max(x0, 0), max(x1, 1))
@@ -70,7 +77,7 @@ class Sight:
         return blurred(coverage(thing, self.size, self.grain), self.blur)
 
     def pigment(self, thing: Thing, veil: Plane) -> tuple[int, Plane] | None:
-        """The pigment that most of a thing's inside shows, and its mean colour under this light; None if no one does."""
+        """The pigment that most of a thing's inside shows, and its mean colour in this light; None if none does."""
         alpha = coverage(thing, self.size, self.grain)
         solid = (alpha > 0.95) & (veil > 0.9)
         if solid.sum() < 4:
@@ -81,9 +88,11 @@ class Sight:
         colour = int(votes[1:].argmax())
         if votes[colour + 1] < (0.25 if thing.shape == SIGN else 0.4) * solid.sum():
             return None
-        return colour, self.pixels[solid & (self.labels == colour)].mean(axis=0)
+        own = solid & (self.labels == colour)
+        inner = own & self.inner[colour]
+        return colour, self.pixels[inner if inner.sum() >= 4 else own].mean(axis=0)
 
-    def painted(self, where: tuple[slice, slice], mean: Plane, colour: int, plate: Plane | None) -> Plane:
+    def painted(self, where: Window, mean: Plane, colour: int, plate: Plane | None) -> Plane:
         """What a thing of this colour shows at each pixel of a window, whatever its texture or letters are.
 
         plate: of a sign, its coverage of the window.
@@ -94,50 +103,51 @@ class Sight:
             share, ink = max(shares, key=lambda one: float((plate * (one[0] > 0.4)).sum()))
             return np.asarray(mean + np.minimum(share, 1.0)[..., None] * (np.asarray(INKS[ink], np.float64) - mean))
         bright = (pixels @ mean) / float(mean @ mean)
-        own = bright[self.labels[where] == colour]
-        if len(own) and own.std() < _TEXTURED:
+        own = self.labels[where] == colour
+        inner = bright[self.inner[colour][where]]
+        if len(inner) < 6:
+            inner = bright[own]
+        if len(inner) == 0 or inner.std() < _TEXTURED + self.behind.sigma / float(np.linalg.norm(mean)):
             return np.asarray(np.broadcast_to(mean, pixels.shape))
-        return np.asarray(np.clip(bright, 0.5, 1.35)[..., None] * mean)
+        return np.asarray(np.where(own, np.clip(bright, 0.5, 1.35), 1.0)[..., None] * mean)
 
-    def fit(self, thing: Thing, mean: Plane, colour: int, under: Plane, veil: Plane) -> float:
-        """1 minus what the thing leaves unexplained in and around its box, as a share of all that it has to explain."""
-        where = self._window(thing)
-        alpha = self.alpha(thing)[where][..., None]
-        beneath, seen = under[where], veil[where]
-        paint = self.painted(where, mean, colour, alpha[..., 0] if thing.shape == SIGN else None)
-        left = ((self.pixels[where] - beneath - alpha * (paint - beneath)) ** 2).sum(axis=2)
-        noise = 3 * self.behind.sigma**2
-        left = np.clip(left - noise, 0, 120.0**2)
-        own = (alpha[..., 0] * seen * ((mean - beneath) ** 2).sum(axis=2)).sum()
-        return float(np.clip(1 - (seen * left).sum() / max(own, 1.0), 0, 1))
+    def trial(self, start: Thing, what: tuple[int, Plane], under: Plane, veil: Plane, *others: Thing) -> Trial:
+        """Of outlines around a thing (and others) that show this pigment."""
+        windows = [self._window(thing) for thing in (start, *others)]
+        y, x = ([window[axis] for window in windows] for axis in (0, 1))
+        where = (
+            slice(min(one.start for one in y), max(one.stop for one in y)),
+            slice(min(one.start for one in x), max(one.stop for one in x)),
+        )
+        plate = coverage(start, self.size, self.grain)[where] if start.shape == SIGN else None
+        return Trial(self, where, self.painted(where, what[1], what[0], plate), under[where], veil[where])
 
     def focus(self, things: Sequence[tuple[Thing, Plane, Plane]]) -> None:
         """Take the blur under which things (each with what lies under and on it) fit best: smooth backdrops hide it."""
-        known = [(thing, *what, under, veil) for thing, under, veil in things if (what := self.pigment(thing, veil))]
+        known = [(thing, what, under, veil) for thing, under, veil in things if (what := self.pigment(thing, veil))]
+
+        trials = [(thing, self.trial(thing, what, under, veil)) for thing, what, under, veil in known]
 
         def fit(blur: float) -> float:
             self.blur = blur
-            return sum(self.fit(thing, mean, colour, under, veil) for thing, colour, mean, under, veil in known)
+            return sum(trial.fit(thing) for thing, trial in trials)
 
         self.blur = max(BLURS, key=fit)
 
     # -- a search -----------------------------------------------------------------------------------------------------
 
-    def settle(
-        self, thing: Thing, mean: Plane, colour: int, under: Plane, veil: Plane, *, sizes: bool
-    ) -> tuple[Thing, float]:
+    def settle(self, thing: Thing, trial: Trial, *, sizes: bool) -> tuple[Thing, float]:
         """The place nearby (and the size, if asked) that fits best, by steps of 2, 1 and half a pixel."""
-        fit = self.fit(thing, mean, colour, under, veil)
+        fit = trial.fit(thing)
         for step in (2.0, 1.0, 0.5) if fit < 0.85 else (1.0, 0.5):
             for _ in range(4):
-                if fit > 0.97:
+                if fit > 0.98:
                     return thing, fit
                 by = step / self.size
                 near = [thing.at(thing.x + dx, thing.y + dy) for dx, dy in ((by, 0), (-by, 0), (0, by), (0, -by))]
                 if sizes and step < 2:
-                    near += [replace(thing, w=thing.w + d, h=thing.h + d) for d in (by, -by)]
-                    near += [replace(thing, w=max(thing.w + d, by), h=max(thing.h - d, by)) for d in (by, -by)]
-                fits = [self.fit(one, mean, colour, under, veil) if min(one.w, one.h) > 0 else 0.0 for one in near]
+                    near += [grown(thing, by), *([grown(thing, -by)] if min(thing.w, thing.h) > 2 * by else [])]
+                fits = [trial.fit(one) for one in near]
                 best = int(np.argmax(fits))
                 if fits[best] <= fit + 1e-4:
                     break
@@ -154,21 +164,22 @@ class Sight:
         what = self.pigment(start, veil)
         if what is None:
             return None
-        colour, mean = what
-        thing, fit = self.settle(start, mean, colour, under, veil, sizes=sizes)
+        boxed = self._boxed(start, what[0])
+        trial = self.trial(start, what, under, veil, boxed)
+        thing, fit = self.settle(start, trial, sizes=sizes)
         if fit < _EXACT:
-            boxed = self._boxed(thing, colour)
             places = [start, thing, boxed, grown(boxed, 2.0 / self.size)]  # tips are too thin to be seen in its colour
             others = [replace(one, shape=shape, text="") for shape in shapes for one in places]
             others += [boxed] if start.shape != SIGN else []
-            tries = [(self.fit(one, mean, colour, under, veil), one) for one in dict.fromkeys(others) if one != thing]
+            tries = [(trial.fit(one), one) for one in dict.fromkeys(others) if one != thing]
             for first, one in sorted(tries, key=lambda pair: -pair[0])[:3]:
                 if first < fit - 0.2:
                     continue
-                other, better = self.settle(one, mean, colour, under, veil, sizes=True)
+                other, better = self.settle(one, trial, sizes=True)
                 if better > fit + (_WORTH if thing.shape == start.shape != other.shape else 0.0):
                     thing, fit = other, better
-        colour, mean = self.pigment(thing, veil) or (colour, mean)
+        what = colour, mean = self.pigment(thing, veil) or what
+        fit = self.trial(thing, what, under, veil).fit(thing)
         thing = self._lettered(replace(thing, colour=COLOURS[colour]), mean, veil, texts)
         alpha = self.alpha(thing)
         paint = np.broadcast_to(mean, self.pixels.shape).copy()
@@ -244,8 +255,10 @@ class Sight:
             waves = np.stack([np.cos(phase), np.sin(phase), np.ones(len(phase))], axis=1)
             left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
             shares[material] = 1 - float(left @ left) / float(values @ values)
+        cells = texture("stone", thing.id, self.size, self.grain)[inside]
+        shares["stone"] = max(0.0, float(np.corrcoef(cells, values)[0, 1])) ** 2
         best = max(shares, key=lambda material: shares[material])
-        return best if shares[best] > 0.5 else "stone"
+        return best if shares[best] > (0.5 if len(values) > 30 else 0.6) else "stone"
 
     def _opacity(self, mean: Plane, colour: int, alpha: Plane, under: Plane) -> float:
         """1 unless the backdrop shines through by more than a quarter."""
@@ -256,6 +269,23 @@ class Sight:
         span = np.stack([_PIGMENTS[colour] * self.behind.light[solid].mean(), behind])
         through = float(np.linalg.lstsq(span.T, mean, rcond=None)[0][1])
         return round(1.0 - min(through, 0.9), 2) if through > 0.25 else 1.0
+
+
+class Trial:
+    """Outlines compared on one window of a picture, over what lies under them and below what lies on them."""
+
+    def __init__(self, sight: Sight, where: Window, paint: Plane, under: Plane, veil: Plane) -> None:
+        self.sight, self.where, self.veil = sight, where, veil
+        gap, put = sight.pixels[where] - under, paint - under
+        self.nothing, self.both, self.all = (gap**2).sum(axis=2), (gap * put).sum(axis=2), (put**2).sum(axis=2)
+        self.noise = 3 * sight.behind.sigma**2
+        self.whole = max(1.0, float((veil * np.clip(self.nothing - self.noise, 0, _GROSS)).sum()))
+
+    def fit(self, thing: Thing) -> float:
+        """1 minus the share of what is in the window that the thing leaves unexplained, in [0, 1]."""
+        alpha = self.sight.alpha(thing)[self.where]
+        left = np.clip(self.nothing - alpha * (2 * self.both - alpha * self.all) - self.noise, 0, _GROSS)
+        return max(0.0, 1 - float((self.veil * left).sum()) / self.whole)
 
 
 def grown(thing: Thing, by: float) -> Thing:
