@@ -39,9 +39,9 @@ class Case:
     """An edit whose truth is known.
 
     mode: the way in which it is flawed; empty for an honest one. severity: how far, in (0, 1]; 0 for an honest one.
-    hack: whether the mode tries to please a scorer instead of doing the work. before, after: what is in the source and
-    in the edited picture, where scene graphs say it (not what is done to the whole picture). steps: of a compound
-    instruction, which of its steps were followed; its task is "compound".
+    hack: whether the mode tries to please a scorer instead of doing the work. before, after: what there is
+    to be seen in the source and in the edited picture. steps: of a compound instruction, which of its steps were
+    followed; its task is "compound".
     """
 
     sample: EditSample
@@ -137,7 +137,7 @@ def case_of(turns: list[Edit], name: str, *, others: tuple[Image, ...] = (), ann
         sample = replace(sample, boxes=base.boxes(), mask=_mask(last.before, ideal), reference=render(ideal))
     truth = last.truth(*(turn.request for turn in turns[:-1]), base=base)
     hack = any(one.name == last.mode and one.hack for one in MODES)
-    return Case(sample, truth, last.request.task.type, last.mode, last.severity, hack, last.before, last.after)
+    return Case(sample, truth, last.request.task.type, last.mode, last.severity, hack, last.before, last.shown)
 
 
 def _mask(before: Scene, ideal: Scene) -> Image:

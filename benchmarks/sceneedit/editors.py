@@ -12,15 +12,13 @@ import numpy as np
 
 from ...reward import Image
 from ...reward.sample import Position
-from .marks import Mark, marked
+from .marks import SPURIOUS, Mark, marked
 from .render import draw
 from .requests import Request, beside, side_of
 from .scene import Backdrop, Scene, Thing
 from .scenes import World, placed_freely, random_sign, recoloured, unused_colours
 from .truth import Truth, followed, kept
 from .words import BACKDROPS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
-
-_SPURIOUS = 1000  # ids from here on are of things nobody asked for
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,17 @@ class Edit:
 
     def truth(self, *earlier: Request, base: Scene | None = None) -> Truth:
         """earlier: the requests of the turns before, for what was to be kept of the base, the scene before them."""
-        hidden = any(mark.hides for mark in self.marks)
+        done = followed(self.request, self.before, self.shown) and not any(mark.pastes for mark in self.marks)
         damage = 1.0 - math.prod(1.0 - mark.damage for mark in self.marks)
-        halves = kept((*earlier, self.request), base or self.before, self.after, damage=damage)
-        return Truth(not hidden and followed(self.request, self.before, self.after), *halves)
+        return Truth(done, *kept((*earlier, self.request), base or self.before, self.after, damage=damage))
+
+    @property
+    def shown(self) -> Scene:
+        """What is in the picture, as far as a scene graph can say."""
+        scene = self.after
+        for mark in self.marks:
+            scene = mark.shown(scene, self.before)
+        return scene
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,7 @@ class Job:
 
 
 def _fresh(scene: Scene) -> int:
-    return max(_SPURIOUS, scene.next_id)
+    return max(SPURIOUS, scene.next_id)
 
 
 def _by_hand(chance: random.Random, scene: Scene) -> Scene:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import cv2
 import numpy as np
 
 from .render import PIGMENTS, Plane
+from .scene import Scene, Thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,39 @@ class Mark:
         }[self.kind]
 
     @property
-    def hides(self) -> bool:
-        """Whether the picture is not an edit of the source any more, whatever the scene graph says."""
-        return self.kind in ("fade", "halves", "inset")
+    def pastes(self) -> bool:
+        """Whether the source is shown beside the edit, so that the picture is no edit of it, whatever else it shows."""
+        return self.kind in ("halves", "inset")
+
+    def shown(self, scene: Scene, source: Scene) -> Scene:
+        """What there is to be seen after the mark: nothing in a faded picture, things of both in a pasted one."""
+        if self.kind == "fade":
+            return replace(scene, things=(), backdrop=replace(scene.backdrop, drift=1.0))
+        if not self.pastes:
+            return scene
+        first = max(SPURIOUS, scene.next_id)
+        pasted = tuple(replace(thing, id=first + number) for number, thing in enumerate(source.things))
+        if self.kind == "halves":
+            things = *(_in(thing, 0.5, 1.0, 0.5, 0.0) for thing in scene.things), *(_in(one, 0.5) for one in pasted)
+            return replace(scene, things=things)
+        x, y = self.corner(scene.size)
+        left = tuple(one for one in scene.things if not (x < one.x < x + self.amount and y < one.y < y + self.amount))
+        inset = tuple(_in(one, self.amount, self.amount, x, y) for one in pasted)
+        return replace(scene, things=(*left, *inset))
+
+    def corner(self, side: int) -> tuple[float, float]:
+        """Where an inset begins, in sides."""
+        chance, room = random.Random(self.seed), (side - round(self.amount * side)) / side
+        return chance.choice((0.0, room)), chance.choice((0.0, room))
+
+
+SPURIOUS = 1000
+"""Ids from here on are of things nobody asked for."""
+
+
+def _in(thing: Thing, w: float, h: float = 1.0, x: float = 0.0, y: float = 0.0) -> Thing:
+    """The thing when the picture is squeezed into a part of itself."""
+    return replace(thing, x=x + w * thing.x, y=y + h * thing.y, w=w * thing.w, h=h * thing.h)
 
 
 def marked(picture: Plane, source: Plane, mark: Mark) -> Plane:
@@ -61,7 +92,7 @@ def marked(picture: Plane, source: Plane, mark: Mark) -> Plane:
         return np.hstack([left, np.hstack([right, right[:, -1:]])[:, : side - side // 2]])
     if mark.kind == "inset":
         width = round(mark.amount * side)
-        x, y = chance.choice((0, side - width)), chance.choice((0, side - width))
+        x, y = (round(side * start) for start in mark.corner(side))
         pasted = picture.copy()
         pasted[y : y + width, x : x + width] = cv2.resize(source, (width, width), interpolation=cv2.INTER_AREA)
         return pasted

@@ -15,8 +15,8 @@ from editcritic.reward.sample import TASK_TYPES
 
 WORLD = World.of(64)
 # Modes after which the instruction may still be said to be followed; the others never follow it.
-SPOIL = {
-    "over_modification", "background_drift", "exposure_drift", "shifted", "degraded", "flooded", "cleared",
+SPOIL = {  # blank: what was to go is gone
+    "blank", "over_modification", "background_drift", "exposure_drift", "shifted", "degraded", "flooded", "cleared",
     "duplicates", "neighbour_too",
 }  # fmt: skip
 
