@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..words import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
 
 Pixels = NDArray[np.uint8]
+Plane = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Line = tuple[str, tuple[int, int, int, int], float]
 
@@ -68,11 +69,13 @@ def read_lines(pixels: Pixels) -> list[Line]:
     (0, 1), changing continuously with the pixels. Letters are read one by one: a misspelt word stays misspelt. Lines
     have at least two letters of 1 to 8 whole pixels a dot, wholly inside of the picture.
     """
+    channels = [pixels[..., channel].astype(np.float32) for channel in range(3)]
+    high, low = np.maximum.reduce(channels), np.minimum.reduce(channels)
     found: list[Line] = []
     for ink in ("dark", "light"):
         for grain in _GRAINS:
             if LETTER_HEIGHT * grain <= pixels.shape[0] and LETTER_WIDTH * grain <= pixels.shape[1]:
-                found += _lines(pixels, ink, grain)
+                found += _lines(high, low, ink, grain)
     kept: list[Line] = []
     for line in sorted(found, key=lambda line: -line[2] * len(line[0])):
         if not any(_overlap(line[1], other[1]) for other in kept):
@@ -80,8 +83,8 @@ def read_lines(pixels: Pixels) -> list[Line]:
     return sorted(kept, key=lambda line: (line[1][1], line[1][0]))
 
 
-def _lines(pixels: Pixels, ink: str, grain: int) -> list[Line]:
-    letters, inky = _letters(pixels, ink, grain)
+def _lines(high: Plane, low: Plane, ink: str, grain: int) -> list[Line]:
+    letters, inky = _letters(high, low, ink, grain)
     lines = []
     while letters:
         seed = letters[0]
@@ -131,17 +134,19 @@ def _empty(x: int, y: int, inky: NDArray[np.uint8]) -> bool:
     return 0 <= y < inky.shape[0] and 0 <= x < inky.shape[1] and int(inky[y, x]) <= 1
 
 
-def _letters(pixels: Pixels, ink: str, grain: int) -> tuple[list[_Letter], NDArray[np.uint8]]:
-    """Letters of one ink and grain, the likeliest first; and how many inky dots a letter at each place would have."""
-    high, low = pixels.max(2).astype(np.float32), pixels.min(2).astype(np.float32)
+def _letters(high: Plane, low: Plane, ink: str, grain: int) -> tuple[list[_Letter], NDArray[np.uint8]]:
+    """Letters of one ink and grain, the likeliest first; and how many inky dots a letter at each place would have.
+
+    high, low: the brightest and the darkest channel.
+    """
+    height, width = high.shape[0] - LETTER_HEIGHT * grain + 1, high.shape[1] - LETTER_WIDTH * grain + 1
     middle = grain - 2 * (grain // 4)
     if middle > 1:  # the middle of a dot says what it is: enlarging blurs its edges
-        high, low = (cv2.blur(plane, (middle, middle), anchor=(0, 0)) for plane in (high, low))
+        high, low = (np.asarray(cv2.blur(plane, (middle, middle), anchor=(0, 0)), np.float32) for plane in (high, low))
     if ink == "dark":
         level, is_ink = np.minimum(high, _PAPER[ink]), (high < _INK[ink][0]) & (high - low < 2 * _HUE[0])
     else:
         level, is_ink = np.maximum(low, _PAPER[ink]), low > _INK[ink][0]
-    height, width = pixels.shape[0] - LETTER_HEIGHT * grain + 1, pixels.shape[1] - LETTER_WIDTH * grain + 1
     inside, around = np.zeros((height, width), np.uint8), np.zeros((height, width), np.uint8)
     if np.count_nonzero(is_ink) < _LEAST * _FEWEST:
         return [], inside
