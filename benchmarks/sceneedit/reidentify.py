@@ -81,7 +81,7 @@ class _Search:
                 self.held.pop(number, None)
                 if claim is not None and claim.fit >= _SEEN:
                     claims[number] = self.held[number] = claim
-                good = [one.thing for one in claims.values() if one.fit > 0.85 and one.thing.shape in SHAPES]
+                good = [one.thing for one in claims.values() if one.fit > 0.6 and one.thing.shape in SHAPES]
                 if turn == 0 and len(good) == 1 and claim is not None and good[0] == claim.thing:
                     self.sight.focus([(thing, *self._around(thing.id, thing)) for thing in good])
             if all(number in claims and claims[number].fit > 0.9 for number in self.order):
@@ -194,7 +194,7 @@ class _Search:
             claim = self.sight.claim_text(start, under, self.texts) if text else self._blob(start, under)
             if claim is None or claim.fit < 0.5:
                 continue
-            if any(_overlap(claim.alpha, other.alpha) > 0.5 or _on(claim, other) for other in kept.values()):
+            if any(_overlap(claim.alpha, other.alpha) > 0.5 for other in kept.values()):
                 continue
             own = self._missing(claim.thing, kept)
             claim = replace(claim, thing=replace(claim.thing, id=number if own is None else own))
@@ -217,7 +217,7 @@ class _Search:
         starts = [*lost]
         for by in (0.0, 1.5, 3.0):  # tips are too thin to be seen in a thing's colour
             starts += [grown(replace(start, shape=shape), by / self.size) for shape in SHAPES]
-        if (what := self.sight.pigment(start, veil)) is None:
+        if (what := self.sight.pigment(start, veil, least=0.15)) is None:
             return None
         trial = self.sight.trial(start, what, under, veil)
         fits = [trial.fit(one) for one in starts]
@@ -244,6 +244,10 @@ class _Search:
             ]
         found.sort(key=lambda one: -one[0])
         inky = (off & (self.sight.labels < 0)).astype(np.uint8)
+        for claim in self.held.values():  # letters that have been read, however they are blurred
+            if claim.thing.text:
+                x0, y0, x1, y1 = claim.thing.box.corners((self.size, self.size))
+                inky[max(y0 - 2, 0) : max(y1 + 3, 0), max(x0 - 2, 0) : max(x1 + 3, 0)] = 0
         if inky.sum() >= 6 * self.grain**2:
             joined = cv2.dilate(inky, np.ones((2 * self.grain + 1, 5 * self.grain + 1), np.uint8))
             count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
@@ -269,13 +273,6 @@ class _Search:
                     return replace(thing, x=one.x, y=one.y, w=one.w, h=one.h)
                 return replace(thing, x=one.x, y=one.y)
         return thing
-
-
-def _on(text: Claim, sign: Claim) -> bool:
-    """Whether these are letters on a plate, which are read there."""
-    if text.thing.shape != TEXT or sign.thing.shape != SIGN:
-        return False
-    return float((text.alpha * sign.alpha).sum()) > 0.5 * float(text.alpha.sum())
 
 
 def _overlap(a: Plane, b: Plane) -> float:

@@ -17,6 +17,7 @@ BLURS = (0.0, 0.4, 0.6, 0.8)
 """That pictures are tried under, sigma in pixels."""
 _STILL = 0.12  # drift below this is what blur, noise and grey do to a backdrop that has not drifted
 _REDRAWN = 0.3  # a relief that follows the guessed one less than this is another one
+_GLARE_NOISE = 5.0  # grey levels, taken for the noise where the backdrop is white all over
 _DRIFT_SPAN = 44.0  # grey levels that the renderer tints a backdrop by at full drift
 
 
@@ -53,16 +54,15 @@ def fit_behind(pixels: Plane, guesses: Sequence[Scene]) -> Behind:
     if kind != backdrop.kind:  # nobody knows the seed of its texture
         backdrop, drift, blur = Backdrop(kind), 0.0, 0.0
         lit = _Lit(pixels, np.broadcast_to(np.asarray(GROUNDS[kind], np.float64), pixels.shape), free, gain)
-    if drift >= _STILL:
-        backdrop = replace(backdrop, drift=round(min(1.0, drift), 3))
+    glare = bool((pixels[lit.used].min(axis=1) > 253.5).mean() > 0.5)  # white hides texture, noise and drift
+    if drift >= _STILL and not glare:
+        backdrop = replace(backdrop, drift=round(float(min(1.0, drift)), 3))
     left = np.where(lit.used[..., None], pixels - lit.plane, 0.0)
     weight = cv2.GaussianBlur(lit.used.astype(np.float64), (0, 0), size / 10) + 0.02
     plane = np.clip(lit.plane + cv2.GaussianBlur(left, (0, 0), size / 10) / weight[..., None], 0, 255)
     rest = (pixels - plane)[lit.used]
-    sigma = float(1.4826 * np.median(np.abs(rest)))
-    return Behind(
-        backdrop, plane, lit.light, max(1.0, sigma), blur, float(np.clip(1 - np.sqrt(np.mean(rest**2)) / 40, 0, 1))
-    )
+    sigma = max(_GLARE_NOISE if glare else 1.0, float(1.4826 * np.median(np.abs(rest))))
+    return Behind(backdrop, plane, lit.light, sigma, blur, float(np.clip(1 - np.sqrt(np.mean(rest**2)) / 40, 0, 1)))
 
 
 def blurred(plane: Plane, sigma: float) -> Plane:

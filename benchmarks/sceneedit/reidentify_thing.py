@@ -76,7 +76,7 @@ class Sight:
     def alpha(self, thing: Thing) -> Plane:
         return blurred(coverage(thing, self.size, self.grain), self.blur)
 
-    def pigment(self, thing: Thing, veil: Plane) -> tuple[int, Plane] | None:
+    def pigment(self, thing: Thing, veil: Plane, least: float = 0.4) -> tuple[int, Plane] | None:
         """The pigment that most of a thing's inside shows, and its mean colour in this light; None if none does."""
         alpha = coverage(thing, self.size, self.grain)
         solid = (alpha > 0.95) & (veil > 0.9)
@@ -86,7 +86,7 @@ class Sight:
             return None
         votes = np.bincount(self.labels[solid] + 1, minlength=len(COLOURS) + 1)
         colour = int(votes[1:].argmax())
-        if votes[colour + 1] < (0.25 if thing.shape == SIGN else 0.4) * solid.sum():
+        if votes[colour + 1] < (0.25 if thing.shape == SIGN else least) * solid.sum():
             return None
         own = solid & (self.labels == colour)
         inner = own & self.inner[colour]
@@ -169,7 +169,9 @@ class Sight:
         thing, fit = self.settle(start, trial, sizes=sizes)
         if fit < _EXACT:
             places = [start, thing, boxed, grown(boxed, 2.0 / self.size)]  # tips are too thin to be seen in its colour
-            others = [replace(one, shape=shape, text="") for shape in shapes for one in places]
+            # A plate without letters is a square: that is left to whoever reads it.
+            outlines = [shape for shape in shapes if start.shape != SIGN or shape != "square"]
+            others = [replace(one, shape=shape, text="") for shape in outlines for one in places]
             others += [boxed] if start.shape != SIGN else []
             tries = [(trial.fit(one), one) for one in dict.fromkeys(others) if one != thing]
             for first, one in sorted(tries, key=lambda pair: -pair[0])[:3]:
@@ -179,8 +181,8 @@ class Sight:
                 if better > fit + (_WORTH if thing.shape == start.shape != other.shape else 0.0):
                     thing, fit = other, better
         what = colour, mean = self.pigment(thing, veil) or what
-        fit = self.trial(thing, what, under, veil).fit(thing)
         thing = self._lettered(replace(thing, colour=COLOURS[colour]), mean, veil, texts)
+        fit = self.trial(thing, what, under, veil).fit(thing)
         alpha = self.alpha(thing)
         paint = np.broadcast_to(mean, self.pixels.shape).copy()
         where = self._window(thing)

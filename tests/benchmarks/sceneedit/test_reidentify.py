@@ -88,8 +88,9 @@ def edited(chance: random.Random, scene: Scene, kind: str) -> Scene:
         signs = [thing for thing in scene.things if thing.shape == SIGN]
         if not signs:
             return put_in(chance, scene, written(scene, scene.next_id, "", chance.choice(TEXTS)))
-        other = chance.choice([text for text in TEXTS if len(text) == len(signs[0].text) and text != signs[0].text])
-        return scene.with_thing(replace(signs[0], text=other))
+        said = signs[0].text
+        texts = [text for text in TEXTS if len(text) == len(said) and text != said]
+        return scene.with_thing(replace(signs[0], text=chance.choice(texts)))
     if kind == "nothing" or not plain:
         return scene
     thing = chance.choice(plain)
@@ -126,7 +127,7 @@ def disturbed(chance: random.Random, scene: Scene) -> tuple[Scene, Image]:
     grey = chance.uniform(0, 0.15)
     picture = draw(scene, noise=False) * (1 - grey) + 128 * grey
     if (sigma := chance.uniform(0, 0.7)) > 0.1:
-        picture = cv2.GaussianBlur(picture, (0, 0), sigma)
+        picture = np.asarray(cv2.GaussianBlur(picture, (0, 0), sigma), np.float64)
     picture = picture + np.random.default_rng(scene.noise_seed).normal(0, chance.uniform(1, 8), picture.shape)
     return scene, Image.of(np.rint(np.clip(picture, 0, 255)).astype(np.uint8))
 
