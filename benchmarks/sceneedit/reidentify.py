@@ -192,7 +192,8 @@ class _Search:
         for start in self._blobs(off):
             text = start.shape == TEXT
             claim = self.sight.claim_text(start, under, self.texts) if text else self._blob(start, under)
-            if claim is None or claim.fit < 0.5:
+            guessed = claim is not None and (not text or claim.thing.text in self.texts)
+            if claim is None or claim.fit < (0.5 if guessed else 0.7):
                 continue
             if any(_overlap(claim.alpha, other.alpha) > 0.5 for other in kept.values()):
                 continue

@@ -92,16 +92,21 @@ class Sight:
         inner = own & self.inner[colour]
         return colour, self.pixels[inner if inner.sum() >= 4 else own].mean(axis=0)
 
+    def _paper(self, sign: Thing) -> Plane:
+        """The inside of a plate, without a margin of one grain."""
+        return coverage(grown(sign, -min(2 * self.grain / self.size, sign.w / 2, sign.h / 2)), self.size, self.grain)
+
     def painted(self, where: Window, mean: Plane, colour: int, plate: Plane | None) -> Plane:
         """What a thing of this colour shows at each pixel of a window, whatever its texture or letters are.
 
-        plate: of a sign, its coverage of the window.
+        plate: of a sign, where in the window its letters may be.
         """
         pixels = self.pixels[where]
         if plate is not None:
             shares = [(ink_share(pixels, np.broadcast_to(mean, pixels.shape), ink), ink) for ink in INKS]
             share, ink = max(shares, key=lambda one: float((plate * (one[0] > 0.4)).sum()))
-            return np.asarray(mean + np.minimum(share, 1.0)[..., None] * (np.asarray(INKS[ink], np.float64) - mean))
+            share = np.minimum(share, 1.0) * (plate > 0.5)  # a bright backdrop is no ink
+            return np.asarray(mean + share[..., None] * (np.asarray(INKS[ink], np.float64) - mean))
         bright = (pixels @ mean) / float(mean @ mean)
         own = self.labels[where] == colour
         inner = bright[self.inner[colour][where]]
@@ -119,7 +124,7 @@ class Sight:
             slice(min(one.start for one in y), max(one.stop for one in y)),
             slice(min(one.start for one in x), max(one.stop for one in x)),
         )
-        plate = coverage(start, self.size, self.grain)[where] if start.shape == SIGN else None
+        plate = self._paper(start)[where] if start.shape == SIGN else None
         return Trial(self, where, self.painted(where, what[1], what[0], plate), under[where], veil[where])
 
     def focus(self, things: Sequence[tuple[Thing, Plane, Plane]]) -> None:
@@ -173,6 +178,8 @@ class Sight:
             outlines = [shape for shape in shapes if start.shape != SIGN or shape != "square"]
             others = [replace(one, shape=shape, text="") for shape in outlines for one in places]
             others += [boxed] if start.shape != SIGN else []
+            if start.shape == SIGN:  # what has another outline has no letters on it either
+                trial = self.trial(replace(start, shape="square", text=""), what, under, veil, boxed)
             tries = [(trial.fit(one), one) for one in dict.fromkeys(others) if one != thing]
             for first, one in sorted(tries, key=lambda pair: -pair[0])[:3]:
                 if first < fit - 0.2:
@@ -186,7 +193,7 @@ class Sight:
         alpha = self.alpha(thing)
         paint = np.broadcast_to(mean, self.pixels.shape).copy()
         where = self._window(thing)
-        paint[where] = self.painted(where, mean, colour, alpha[where] if thing.shape == SIGN else None)
+        paint[where] = self.painted(where, mean, colour, self._paper(thing)[where] if thing.shape == SIGN else None)
         if thing.shape != SIGN:
             thing = replace(thing, material=self._material(thing, mean, colour, veil))
         return Claim(replace(thing, opacity=self._opacity(mean, colour, alpha, under)), fit, alpha, paint)
