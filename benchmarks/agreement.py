@@ -30,7 +30,8 @@ class Coverage:
 
     @staticmethod
     def of(statuses: Iterable[Status]) -> Coverage:
-        return Coverage(**Counter(statuses))
+        counts = Counter(statuses)
+        return Coverage(counts["scored"], counts["abstained"], counts["not_applicable"], counts["failed"])
 
     @property
     def total(self) -> int:

@@ -40,6 +40,7 @@ def validity(
     ] = False,
 ) -> int:
     """Compare every installed metric with the truth of drawn edits. Exit code 1 if a check fails."""
+    from ..reward import build
     from .validity.report import seconds_of, table, to_json, write_html
     from .validity.run import run, steps_of
 
@@ -48,7 +49,9 @@ def validity(
     for spec in specs:
         written += ["--reward", spec]
     command = shlex.join([*written, *([] if sweep else ["--no-sweep"])])
-    out.touch()  # before the work, not after it
+    for spec in specs:
+        build(spec)  # what is refused is refused before the work
+    out.touch()
     with progress(steps_of(cases, sweep), "comparing") as (step, _):
         found = run(cases, seed, specs=specs, noise=sweep, step=step)
     write_html(out, found, command)

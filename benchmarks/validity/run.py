@@ -65,9 +65,11 @@ def run(
     seconds: dict[str, float] = {}
     with _timed(seconds, "drawing"):
         cases = scenes.cases(count, seed=seed)
-        crowds, series = scenes.crowds(CROWDS, seed=seed), scenes.drift_series(SERIES, seed=seed)
-    experts = remembering(scene_experts())
-    tried, left = (chosen(specs, experts, cases), []) if specs else installed(experts, cases)
+        experts = remembering(scene_experts())
+        tried, left = (chosen(specs, experts, cases), []) if specs else installed(experts, cases)
+        asked = {one.spec for one in tried}
+        crowds = scenes.crowds(CROWDS, seed=seed) if checks.DENSE in asked else []
+        series = scenes.drift_series(SERIES, seed=seed) if checks.CONSISTENCY in asked else []
     with Engine() as engine:
         with _timed(seconds, "scoring"):
             study = Study.of(cases, tried, ask_all(tried, (c.sample for c in cases), experts, engine, step=step))

@@ -1,0 +1,83 @@
+"""Every installed metric that can be asked is in the report, under each of its protocols; the others with a reason."""
+
+from pathlib import Path
+
+import pytest
+
+from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.validity.metrics import VARIANTS, chosen, installed, truth_of
+from editcritic.reward import SpecError
+
+from .fakes import case
+
+CASES = [case("honest"), case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, hack=True)]
+DEGRADED = case("poor", mode="degraded", severity=0.3)
+
+
+def test_installed_metrics_are_tried_once_for_each_protocol_and_variant():
+    tried, _ = installed(experts(), CASES)
+    specs = [one.spec for one in tried]
+    assert len(specs) == len(set(specs))
+    assert {"edival-if?protocol=paper", "edival-if?protocol=official", "edival-cc?protocol=fixed"} <= set(specs)
+    assert {"edit-balanced", "guards", *VARIANTS} <= set(specs)
+    assert {one.name for one in tried} >= {"edival-if paper", "edival-if paper dense", "edival-cc fixed l1", "guards"}
+
+
+def test_what_cannot_be_asked_is_listed_with_the_reason():
+    served = {role: expert for role, expert in experts().items() if role != "preference"}
+    _, left = installed(served, CASES)
+    reasons = {one.name: one.reason for one in left}
+    assert reasons["edival-vq"] == "nobody for the role preference"
+    assert "composition" in reasons["gate"]
+
+
+def test_a_metric_somebody_installs_appears_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[editcritic.rewards]\ntheirs = their_metric:Theirs\nlost = lost_one:Lost\n")
+    (tmp_path / "their_metric.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from editcritic.reward import Card, Score\n"
+        "@dataclass(frozen=True)\n"
+        "class Theirs:\n"
+        "    protocol: str = 'a'\n"
+        "    card: ClassVar = Card('theirs', 1, 'theirs', protocols=('a', 'b'), about='consistency')\n"
+        "    def __call__(self, sample):\n"
+        "        return Score.of(1.0)\n"
+        "        yield\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    tried, left = installed(experts(), CASES)
+    theirs = [one for one in tried if one.card.name == "theirs"]
+    assert [(one.name, one.truth, one.main) for one in theirs] == [
+        ("theirs a", "kept", "Spearman"),
+        ("theirs b", "kept", "Spearman"),
+    ]
+    assert "lost_one" in next(one.reason for one in left if one.name == "lost")
+
+
+def test_a_metric_is_compared_with_what_its_card_speaks_about():
+    tried, _ = installed(experts(), CASES)
+    truths = {one.spec: (one.truth, one.main) for one in tried}
+    assert truths["edival-if?protocol=paper"] == ("followed", "AUC")
+    assert truths["edival-o"] == ("overall", "Spearman")
+    assert truths["guards"] == ("clean", "AUC")
+
+
+def test_quality_is_compared_with_degraded_pictures_where_there_are_any():
+    assert [one.truth for one in chosen(["edival-vq"], experts(), CASES)] == ["overall"]
+    assert [one.truth for one in chosen(["edival-vq"], experts(), [*CASES, DEGRADED])] == ["quality"]
+    assert [truth_of(one, "quality") for one in (*CASES, DEGRADED)] == [0.0, None, -0.3]
+    assert [truth_of(one, "clean") for one in CASES] == [True, False]
+    assert [truth_of(one, "overall") for one in CASES] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"), [("edvial-if", "did you mean"), ("edival-vq", "preference"), ("gate", "gate")]
+)
+def test_a_chosen_metric_that_cannot_be_asked_is_refused(spec, problem):
+    served = {role: expert for role, expert in experts().items() if role != "preference"}
+    with pytest.raises(SpecError, match=problem):
+        chosen([spec], served, CASES)
