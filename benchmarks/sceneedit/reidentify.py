@@ -17,11 +17,13 @@ from ...reward import Image
 from .reidentify_backdrop import fit_behind
 from .reidentify_thing import Claim, Sight, grown
 from .render import Plane, coverage, put
-from .scene import Scene, Thing
+from .scene import Light, Scene, Thing
 from .words import COLOURS, SHAPES, SIGN, TEXT
 
 _TRUSTED = 0.6  # a fit below this is doubtful
 _SEEN = 0.35  # a fit below this is nothing that anybody could name
+_SAME_LIGHT = 0.03
+_FAINTEST = 0.1  # opacity of a ghost; below it is nothing
 _SNAP = 1.3  # pixels within which a thing stands where it was guessed
 
 
@@ -31,7 +33,8 @@ class Found:
 
     fits: id -> how well the pixels agree, in [0, 1]; of a guessed thing that is absent, how well they agree with that.
     new: ids that no guess holds. doubtful: ids, present or absent, with a low fit. backdrop: fit of the backdrop.
-    `scene.backdrop.drift` is estimated; its `drift_seed` says nothing.
+    Of the backdrop, drift is estimated and `drift_seed` says nothing; of the light, only the gain is looked at. A thing
+    in whose place stands something else keeps its id there, unless a guess says what it is or it is found elsewhere.
     """
 
     scene: Scene
@@ -90,6 +93,9 @@ class _Search:
         known = set(self.order)
         for claim in self._leftovers():
             self.held[claim.thing.id] = claim
+        for number in known - set(self.held):
+            if (ghost := self._ghost(number)) is not None:
+                self.held[number] = ghost
         fits = {number: claim.fit for number, claim in self.held.items()}
         explained = np.linalg.norm(self.pixels - self._composite(), axis=2)
         for number in known - set(self.held):
@@ -97,7 +103,7 @@ class _Search:
         order = [*self.order, *(number for number in self.held if number not in known)]
         things = tuple(self._snapped(self.held[number].thing) for number in order if number in self.held)
         return Found(
-            scene=replace(self.base, things=things, backdrop=self.behind.backdrop),
+            scene=replace(self.base, things=things, backdrop=self.behind.backdrop, light=self._light()),
             fits=fits,
             new=tuple(number for number in self.held if number not in known),
             doubtful=tuple(number for number in sorted(fits) if fits[number] < _TRUSTED),
@@ -205,6 +211,22 @@ class _Search:
             under = under + claim.alpha[..., None] * (claim.paint - under)
         return found
 
+    def _ghost(self, number: int) -> Claim | None:
+        """A thing that was not found, where it was guessed, but so faint that its pigment is no longer told."""
+        under = self._composite()
+        best: Claim | None = None
+        for thing in self.variants[number]:
+            guessed = self._as_guessed(thing)
+            gap, put = self.pixels - under, guessed.alpha[..., None] * (guessed.paint - under)
+            opacity = float((gap * put).sum() / max(float((put**2).sum()), 1e-9))
+            where = guessed.alpha > 0.02
+            noise = 3 * self.behind.sigma**2 * float(where.sum())
+            left = float(((gap - opacity * put)[where] ** 2).sum()) - noise
+            fit = 1 - max(left, 0.0) / max(float((gap[where] ** 2).sum()) - noise, 1.0)
+            if _FAINTEST < opacity < 1 and fit > (0.5 if best is None else best.fit):
+                best = Claim(replace(thing, opacity=round(opacity, 2)), fit, guessed.alpha * opacity, guessed.paint)
+        return best
+
     def _blob(self, start: Thing, under: Plane) -> Claim | None:
         """The thing in a box, with the outline that fits best; sizes of missing things of this colour are tried too."""
         veil = np.ones((self.size, self.size))
@@ -258,6 +280,12 @@ class _Search:
     def _start(self, shape: str, colour: str, stats: NDArray[np.int32]) -> Thing:
         x, y, w, h = (float(value) / self.size for value in stats[:4])
         return Thing(0, shape, colour, x + w / 2, y + h / 2, w, h, text="A" if shape == TEXT else "")
+
+    def _light(self) -> Light:
+        """As guessed, but for another gain where it is plainly another."""
+        gain = float(self.behind.light.mean())
+        same = abs(gain / self.base.light.gain - 1) < _SAME_LIGHT
+        return self.base.light if same else replace(self.base.light, gain=round(gain, 3))
 
     def _absence(self, thing: Thing, explained: Plane) -> float:
         alpha = coverage(thing, self.size, self.grain)
