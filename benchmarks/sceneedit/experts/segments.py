@@ -37,6 +37,13 @@ _PIGMENTS = np.array(
 )
 """What the colours look like, in their order; any light multiplies them."""
 
+_USUAL = np.array(
+    [(0.29, 0.33), (0.32, 0.39), (0.375, 0.345), (0.28, 0.295), (0.4, 0.315), (0.26, 0.34), (0.33, 0.33)], np.float32
+)
+"""Chroma (red and green shares) of what usually lies behind; another is believed where there is enough of it."""
+_BACKDROP_LEAST = 0.01
+"""Share of the picture that tells the backdrop."""
+
 _LARGEST, _SMALLEST = 128, 64
 """Pixels of the longer side beyond which pictures are reduced, and below which they are enlarged."""
 _FAINT = 0.17
@@ -47,6 +54,8 @@ _MOST = 32
 """Segments, the largest first; more are noise."""
 _ENOUGH = 32
 """Pixels that tell a material well enough."""
+_NOISY = 5.0
+"""Grey levels of noise that do no harm."""
 _OFF, _LITTLE = 0.15, 0.3
 """How far faint ink is darker or lighter than the backdrop, and how much of a pigment may be in it."""
 _TONE = 0.08
@@ -83,7 +92,7 @@ def segments(pixels: NDArray[np.uint8]) -> list[Seen]:
         return []
     picture, scale = _at_size(pixels)
     backdrop = _backdrop(picture)
-    looks = _look(picture, backdrop)
+    looks = _look(picture, backdrop, _noise(picture, backdrop))
     masks = sorted(_joined(_masks(looks), looks), key=lambda pair: -int(pair[1].sum()))[:_MOST]
     owner = np.zeros(looks.name.shape, np.int32)
     for number, (_, mask) in enumerate(masks, 1):
@@ -101,6 +110,7 @@ class _Looks(NamedTuple):
     calm: Plane  # the same, noise averaged out
     ink: Mask  # what letters may be made of
     written: Mask  # what they are made of, and no pigment
+    noise: float  # grey levels
 
 
 def _at_size(pixels: NDArray[np.uint8]) -> tuple[Plane, float]:
@@ -124,12 +134,14 @@ def _backdrop(picture: Plane) -> NDArray[np.float32]:
     strength = np.square(chroma - 1 / 3).sum(axis=1) + np.square(third - 1 / 3)
     known = _PIGMENTS[:, :2] / _PIGMENTS.sum(axis=1, keepdims=True)
     near = np.square(chroma).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * chroma @ known.T
-    weight = (np.exp(-strength / 0.12**2) + 0.03) * (1 - 0.97 * np.exp(-np.maximum(near.min(axis=1), 0) / 0.06**2))
+    unusual = np.square(chroma[:, None] - _USUAL).sum(axis=2).min(axis=1)
+    weight = (np.exp(-strength / 0.12**2) + 0.03) * (0.15 + np.exp(-unusual / 0.06**2))
+    weight *= 1 - 0.97 * np.exp(-np.maximum(near.min(axis=1), 0) / 0.06**2)
     weight *= total > 100
     cells = np.clip((chroma * 48).astype(np.int32), 0, 47)
     single = np.bincount(cells[:, 1] * 48 + cells[:, 0], weight, 48 * 48).reshape(48, 48)
     counts = np.asarray(cv2.blur(single, (3, 3), borderType=cv2.BORDER_CONSTANT))
-    if counts.max() * 9 < 0.006 * len(flat):
+    if counts.max() * 9 < _BACKDROP_LEAST * len(flat):
         return np.full(3, max(float(np.median(total)) / 3, 60.0), np.float32)
     y, x = np.unravel_index(int(counts.argmax()), counts.shape)
     centre = np.array([(x + 0.5) / 48, (y + 0.5) / 48], np.float32)
@@ -137,8 +149,26 @@ def _backdrop(picture: Plane) -> NDArray[np.float32]:
     return np.asarray(np.median(flat[like], axis=0), np.float32)
 
 
-def _look(picture: Plane, backdrop: NDArray[np.float32]) -> _Looks:
-    height, width = picture.shape[:2]
+def _noise(picture: Plane, backdrop: NDArray[np.float32]) -> float:
+    """Standard deviation of the noise, in grey levels: of what differs from pixel to pixel of the backdrop in hue, as
+    its texture does not. 0 where little of the backdrop is seen.
+    """
+    hue = (picture[..., 0] - picture[..., 1]) / np.float32(np.sqrt(2))
+    direction = backdrop / np.linalg.norm(backdrop)
+    along = picture @ direction
+    behind = np.square(picture).sum(axis=2) - np.square(along) < np.square(0.15 * along)
+    behind = cv2.erode(behind.astype(np.uint8), np.ones((3, 3), np.uint8), borderValue=0) > 0
+    if np.count_nonzero(behind) < 48:
+        return 0.0
+    off = np.abs(hue - cv2.blur(hue, (3, 3)))[behind]
+    return float(np.quantile(off, 0.3)) / 0.385 / float(np.sqrt(8 / 9))  # 0.385: this quantile of |N(0, 1)|
+
+
+def _look(grainy: Plane, backdrop: NDArray[np.float32], noise: float) -> _Looks:
+    """What there is of each pigment, after smoothing noise away as far as it needs; how bright, before that."""
+    height, width = grainy.shape[:2]
+    smooth = noise > _NOISY
+    picture = cv2.GaussianBlur(grainy, (0, 0), 0.5 + min(noise, 20.0) / 40) if smooth else grainy
     flat = picture.reshape(-1, 3)
     high, low = picture.max(axis=2), picture.min(axis=2)
     white = (low > _LIGHT_INK) & (high - low < _PALE)
@@ -147,10 +177,13 @@ def _look(picture: Plane, backdrop: NDArray[np.float32]) -> _Looks:
     share = np.where(written, np.float32(0), paint / np.maximum(paint + rest, 1e-6))
     name = cv2.blur(misfit.transpose(1, 2, 0), (3, 3)).argmin(axis=2)
     mine, by_itself, behind = (np.take_along_axis(plane, name[None], axis=0)[0] for plane in (share, paint, rest))
+    if smooth:
+        own = [plane.reshape(-1, height, width) for plane in _unmixed(grainy.reshape(-1, 3), backdrop)[:2]]
+        by_itself, behind = (np.take_along_axis(plane, name[None], axis=0)[0] for plane in own)
     bright = by_itself / np.maximum(1 - behind, 0.1)
     off = np.abs(picture.sum(axis=2) / float(backdrop.sum()) - 1) > _OFF
     ink = written | white | (off & (mine < _LITTLE))
-    return _Looks(picture, backdrop, share, name, mine, bright, cv2.blur(mine, (3, 3)), ink, written)
+    return _Looks(picture, backdrop, share, name, mine, bright, cv2.blur(mine, (3, 3)), ink, written, noise)
 
 
 def _unmixed(colours: Plane, backdrop: NDArray[np.float32]) -> tuple[Plane, Plane, Plane]:
@@ -264,11 +297,12 @@ def _seen(number: int, colour: int, mask: Mask, owner: NDArray[np.int32], looks:
     x0, y0, x1, y1 = fitted.corners
     x0, y0, x1, y1 = x0 + left, y0 + top, x1 + left, y1 + top
     box = Box.from_corners(max(x0, 0.0), max(y0, 0.0), min(x1, width), min(y1, height), (width, height))
+    noise = looks.noise / float(np.linalg.norm(_PIGMENTS[colour]))
     return Seen(
         box=box,
         colours=dict(zip(COLOURS, likely.tolist(), strict=True)),
         shapes=fitted.shapes,
-        materials=_materials(looks.bright[near], inner, own, looks.ink[near], scale),
+        materials=_materials(looks.bright[near], inner, own, looks.ink[near], scale, noise),
         opacity=opacity,
         shown=fitted.shown,
         lettered=lettered,
@@ -276,18 +310,18 @@ def _seen(number: int, colour: int, mask: Mask, owner: NDArray[np.int32], looks:
     )
 
 
-def _materials(bright: Plane, inner: Mask, own: Mask, ink: Mask, scale: float) -> dict[str, float]:
+def _materials(bright: Plane, inner: Mask, own: Mask, ink: Mask, scale: float, noise: float) -> dict[str, float]:
     """Of pixels that show nothing but the thing: where it is large, and may be smooth, away from edges and ink."""
     if scale == 2.0:  # each pixel stands there four times
-        return materials(bright[::2, ::2], inner[::2, ::2])
+        return materials(bright[::2, ::2], inner[::2, ::2], noise)
     clean = inner
     size = min(np.ptp(np.flatnonzero(own.any(axis=1))), np.ptp(np.flatnonzero(own.any(axis=0))))
-    for reach in range(max(int(size) // 16, int(scale < 1)), 0, -1):
+    for reach in range(max(int(size) // 12, int(scale < 1)), 0, -1):
         kernel = np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)
         clean = inner & (cv2.dilate((ink | ~own).astype(np.uint8), kernel, borderValue=0) == 0)
         if np.count_nonzero(clean) >= _ENOUGH:
             break
-    return materials(bright, clean)
+    return materials(bright, clean, noise)
 
 
 def _letters(own: Mask, ink: Mask) -> tuple[Mask, float]:
