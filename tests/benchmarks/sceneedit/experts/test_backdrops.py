@@ -19,7 +19,7 @@ def told(picture):
 
 
 @pytest.mark.parametrize("kind", BACKDROPS)
-@pytest.mark.parametrize("gain", [0.85, 1.0, 1.15])
+@pytest.mark.parametrize("gain", [0.85, 1.0, 1.15, 1.25])
 def test_a_backdrop_is_told_in_any_light(kind, gain):
     for seed in range(8):
         scene = Scene((), Backdrop(kind, seed), Light(gain, 0.12, seed / 8), noise=4.0, noise_seed=seed)
