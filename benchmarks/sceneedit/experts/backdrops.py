@@ -67,7 +67,7 @@ def _weights(height: int, width: int) -> Floats:
 
 
 def _places(colours: Floats) -> Floats:
-    """n x 3: what light leaves as it is (shares of red and green), and brightness, each in units of `_HUE` and `_LIGHT`."""
+    """n x 3: what light leaves as it is (shares of red and green), and brightness; in units of `_HUE` and `_LIGHT`."""
     total = colours.sum(1) + 3.0
     return np.column_stack([(colours[:, :2] + 1.0) / total[:, None] / _HUE, np.log(total) / _LIGHT])
 
