@@ -22,7 +22,8 @@ from .words import COLOURS, SHAPES, SIGN, TEXT
 
 _TRUSTED = 0.6  # a fit below this is doubtful
 _SEEN = 0.35  # a fit below this is nothing that anybody could name
-_SAME_LIGHT = 0.03
+_SAME_LIGHT = 0.03  # share by which the gain may differ from the guessed one and be the same
+_GHOSTLY = 0.75  # fit of a ghost; a smear of its colour has about 0.7
 _FAINTEST = 0.1  # opacity of a ghost; below it is nothing
 _SNAP = 1.3  # pixels within which a thing stands where it was guessed
 
@@ -93,9 +94,10 @@ class _Search:
         known = set(self.order)
         for claim in self._leftovers():
             self.held[claim.thing.id] = claim
-        for number in known - set(self.held):
+        for number in self.order:
             if (ghost := self._ghost(number)) is not None:
-                self.held[number] = ghost
+                number = number if number not in self.held else max(*self.order, *self.held) + 1
+                self.held[number] = replace(ghost, thing=replace(ghost.thing, id=number))
         fits = {number: claim.fit for number, claim in self.held.items()}
         explained = np.linalg.norm(self.pixels - self._composite(), axis=2)
         for number in known - set(self.held):
@@ -176,6 +178,8 @@ class _Search:
         alike = [one for one in gone if one.like == thing.like] or [
             one for one in gone if (one.shape, one.colour) == (thing.shape, thing.colour) and one.shape != TEXT
         ]
+        if thing.shape == TEXT:
+            alike = alike or [one for one in gone if one.shape == TEXT]
         return min(alike, key=lambda one: abs(one.x - thing.x) + abs(one.y - thing.y)).id if alike else None
 
     # -- what else there is -------------------------------------------------------------------------------------------
@@ -212,18 +216,22 @@ class _Search:
         return found
 
     def _ghost(self, number: int) -> Claim | None:
-        """A thing that was not found, where it was guessed, but so faint that its pigment is no longer told."""
-        under = self._composite()
+        """A thing where it was guessed but not found, so faint that its pigment is no longer told."""
+        held = self.held.get(number)
+        apart = [one for one in self.variants[number] if held is None or one.box.iou(held.thing.box) < 0.5]
+        under = self._composite() if apart else self.pixels
         best: Claim | None = None
-        for thing in self.variants[number]:
+        for thing in apart:
             guessed = self._as_guessed(thing)
             gap, put = self.pixels - under, guessed.alpha[..., None] * (guessed.paint - under)
             opacity = float((gap * put).sum() / max(float((put**2).sum()), 1e-9))
-            where = guessed.alpha > 0.02
+            where = (
+                cv2.dilate((guessed.alpha > 0.02).astype(np.uint8), np.ones((7, 7), np.uint8)) > 0
+            )  # its edge counts
             noise = 3 * self.behind.sigma**2 * float(where.sum())
             left = float(((gap - opacity * put)[where] ** 2).sum()) - noise
             fit = 1 - max(left, 0.0) / max(float((gap[where] ** 2).sum()) - noise, 1.0)
-            if _FAINTEST < opacity < 1 and fit > (0.5 if best is None else best.fit):
+            if _FAINTEST < opacity < 1 and fit > (_GHOSTLY if best is None else best.fit):
                 best = Claim(replace(thing, opacity=round(opacity, 2)), fit, guessed.alpha * opacity, guessed.paint)
         return best
 

@@ -165,7 +165,7 @@ class Sight:
     ) -> Claim | None:  # fmt: skip
         """What stands where `start` does; None if nothing does. texts: what a sign may well say."""
         if start.shape == TEXT:
-            return self.claim_text(start, under, texts)
+            return self.claim_text(start, under, texts, len(start.text))
         what = self.pigment(start, veil)
         if what is None:
             return None
@@ -196,7 +196,16 @@ class Sight:
         paint[where] = self.painted(where, mean, colour, self._paper(thing)[where] if thing.shape == SIGN else None)
         if thing.shape != SIGN:
             thing = replace(thing, material=self._material(thing, mean, colour, veil))
-        return Claim(replace(thing, opacity=self._opacity(mean, colour, alpha, under)), fit, alpha, paint)
+        through, _ = self._through(mean, thing.colour, alpha, under)
+        if through > 0.25 and start.colour != thing.colour:  # what shines through may pass for another pigment
+            thing = min(
+                (thing, replace(thing, colour=start.colour)),
+                key=lambda one: self._through(mean, one.colour, alpha, under)[1],
+            )
+            through, _ = self._through(mean, thing.colour, alpha, under)
+        if through > 0.25:
+            thing = replace(thing, opacity=round(1.0 - min(through, 0.9), 2))
+        return Claim(thing, fit, alpha, paint)
 
     def _boxed(self, thing: Thing, colour: int) -> Thing:
         """The thing in the box of those pixels of its colour that hang together with it."""
@@ -208,8 +217,8 @@ class Sight:
         x, y, w, h = (float(value) / self.size for value in stats[np.bincount(inside).argmax()][:4])
         return replace(thing, x=x + w / 2, y=y + h / 2, w=w, h=h)
 
-    def claim_text(self, start: Thing, under: Plane, texts: Sequence[str]) -> Claim | None:
-        """What is written around there without a plate; None if nothing is."""
+    def claim_text(self, start: Thing, under: Plane, texts: Sequence[str], least: int = 1) -> Claim | None:
+        """What is written around there without a plate, in at least so many letters; None if nothing is."""
         y, x = self._window(start)
         box = (x.start, y.start, min(x.stop, self.size), min(y.stop, self.size))
         seen = read(self.pixels, under, np.ones_like(self.behind.light), box, self.grain, texts)
@@ -217,7 +226,7 @@ class Sight:
             return None
         w, h = (long / self.size for long in written_size(seen.text, self.grain))
         at = (seen.x / self.size, seen.y / self.size)
-        if not seen.text.strip():
+        if seen.text != seen.text.strip() or len(seen.text) < least:  # its end lies elsewhere
             return None
         thing = Thing(start.id, TEXT, start.colour, *at, w, h, text=seen.text, ink=seen.ink)
         paint = np.broadcast_to(np.asarray(INKS[seen.ink], np.float64), self.pixels.shape)
@@ -269,15 +278,15 @@ class Sight:
         best = max(shares, key=lambda material: shares[material])
         return best if shares[best] > (0.5 if len(values) > 30 else 0.6) else "stone"
 
-    def _opacity(self, mean: Plane, colour: int, alpha: Plane, under: Plane) -> float:
-        """1 unless the backdrop shines through by more than a quarter."""
+    def _through(self, mean: Plane, colour: str, alpha: Plane, under: Plane) -> tuple[float, float]:
+        """Which share of what lies behind a pigment shines through, and the grey levels left without an explanation."""
         solid = alpha > 0.9
         if not solid.any():
-            return 1.0
-        behind = under[solid].mean(axis=0)
-        span = np.stack([_PIGMENTS[colour] * self.behind.light[solid].mean(), behind])
-        through = float(np.linalg.lstsq(span.T, mean, rcond=None)[0][1])
-        return round(1.0 - min(through, 0.9), 2) if through > 0.25 else 1.0
+            return 0.0, 0.0
+        pigment = np.asarray(PIGMENTS[colour], np.float64) * self.behind.light[solid].mean()
+        span = np.stack([pigment, under[solid].mean(axis=0)], axis=1)
+        parts = np.linalg.lstsq(span, mean, rcond=None)[0]
+        return float(parts[1]), float(np.linalg.norm(span @ parts - mean))
 
 
 class Trial:
