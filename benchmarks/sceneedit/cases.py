@@ -16,7 +16,8 @@ from typing import Literal, get_args
 from ...reward import EditSample, Image, Pools
 from ...reward.edival.pools import apply
 from ...reward.sample import TASK_TYPES, TaskType
-from .editors import MODES, Edit, Mode, honest
+from .editors import Edit, honest
+from .failures import MODES, Mode
 from .render import render
 from .requests import Request, random_request
 from .scene import Scene

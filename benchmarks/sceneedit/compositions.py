@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ...reward.sample import POSITIONS, Task
 from .cases import Case, Split, case_of, chance_of
-from .editors import MODES, Edit, honest
+from .editors import Edit, honest
+from .failures import MODES
 from .render import render
 from .requests import Request, said_place, side_of
 from .scene import Scene, Thing

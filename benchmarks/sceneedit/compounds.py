@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from ...reward import EditSample
 from ...reward.sample import TASK_TYPES
 from .cases import Case, Split, chance_of
-from .editors import MODES, Edit, honest
+from .editors import Edit, honest
+from .failures import MODES
 from .render import render
 from .requests import Request, random_request
 from .scene import Scene

@@ -9,6 +9,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,11 +18,12 @@ import PIL.ImageDraw
 import PIL.ImageFont
 
 from ...reward import Image
-from ...reward.sample import TASK_TYPES
+from ...reward.sample import TASK_TYPES, TaskType
 from .cases import case_of, chance_of, plan
 from .compositions import random_composition
 from .compounds import LEVELS, random_compound
-from .editors import MODES, Edit, Mode, honest
+from .editors import Edit, honest
+from .failures import MODES, Mode
 from .render import render
 from .scenes import SMALL, World, random_scene
 
@@ -116,20 +118,20 @@ def _scenes(seed: int) -> list[Group]:
 def _requests(seed: int) -> list[Group]:
     groups: list[Group] = []
     for kind in TASK_TYPES:
-        edit = _until(seed, f"request {kind}", lambda chance, kind=kind: _honest(chance, kind))
+        edit = _until(seed, f"request {kind}", partial(_honest, kind))
         groups.append([Tile(render(edit.before), kind), Tile(edit.picture, _short(edit.request.instruction))])
     return groups
 
 
-def _honest(chance: random.Random, kind: str) -> Edit | None:
-    planned = plan(chance, World.of(64), [one for one in TASK_TYPES if one == kind])
+def _honest(kind: TaskType, chance: random.Random) -> Edit | None:
+    planned = plan(chance, World.of(64), [kind])
     return None if planned is None else honest(chance, planned[1][0], planned[0], World.of(64))
 
 
 def _modes(seed: int) -> list[Group]:
     groups: list[Group] = []
     for mode in MODES:
-        edits = _until(seed, f"mode {mode.name}", lambda chance, mode=mode: _failing(chance, mode))
+        edits = _until(seed, f"mode {mode.name}", partial(_failing, mode))
         different = {edit.picture.digest: edit for edit in edits}.values()
         group = [Tile(render(edits[0].before), _short(edits[0].request.instruction))]
         group += [
@@ -139,7 +141,7 @@ def _modes(seed: int) -> list[Group]:
     return groups
 
 
-def _failing(chance: random.Random, mode: Mode) -> list[Edit] | None:
+def _failing(mode: Mode, chance: random.Random) -> list[Edit] | None:
     """The mode at each severity, for one request; None where one of them cannot be had or shows nothing of the mode."""
     kinds = [kind for kind in TASK_TYPES if not mode.tasks or kind in mode.tasks]
     planned = plan(chance, World.of(64), [chance.choice(kinds)])

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import SPLITS, cases, crowds, digest, drift_series, leaks
-from editcritic.benchmarks.sceneedit.editors import MODES
+from editcritic.benchmarks.sceneedit.failures import MODES
 from editcritic.reward.edival.pools import pools_of
 from editcritic.reward.sample import TASK_TYPES
 

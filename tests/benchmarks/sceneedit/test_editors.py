@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import plan
-from editcritic.benchmarks.sceneedit.editors import MODES, honest, mode
+from editcritic.benchmarks.sceneedit.editors import honest
+from editcritic.benchmarks.sceneedit.failures import MODES, mode
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scenes import World
 from editcritic.reward.sample import TASK_TYPES
