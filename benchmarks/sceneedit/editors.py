@@ -59,8 +59,8 @@ class Edit:
 
 def honest(chance: random.Random, request: Request, before: Scene, world: World) -> Edit:
     """The request carried out, in one of the ways it can be, by a hand that redraws everything a little."""
-    varied = varied(chance, request, before, world)
-    return Edit(request, before, by_hand(chance, varied.carry_out(before)))
+    after = varied(chance, request, before, world).carry_out(before)
+    return Edit(request, before, by_hand(chance, after))
 
 
 def by_hand(chance: random.Random, scene: Scene) -> Scene:
@@ -74,6 +74,7 @@ def by_hand(chance: random.Random, scene: Scene) -> Scene:
 
 
 def drifted(scene: Scene, chance: random.Random, drift: float) -> Backdrop:
+    """The scene's backdrop drawn anew a little further, in the direction it has taken already."""
     ground = scene.backdrop
     seed = ground.drift_seed if ground.drift else chance.randrange(2**31)
     return replace(ground, drift=min(1.0, ground.drift + drift), drift_seed=seed)

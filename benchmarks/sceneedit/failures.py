@@ -43,7 +43,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Job:
-    """What a mode has to work with."""
+    """What a mode has to work with: what was asked, of which scene, and how far to go wrong."""
 
     chance: random.Random
     request: Request
@@ -52,8 +52,8 @@ class Job:
     severity: float
 
     def done(self, after: Scene, *marks: Mark, severity: float | None = None) -> Edit:
-        by_hand = by_hand(self.chance, after)
-        return Edit(self.request, self.before, by_hand, marks, severity=self.severity if severity is None else severity)
+        drawn = by_hand(self.chance, after)
+        return Edit(self.request, self.before, drawn, marks, severity=self.severity if severity is None else severity)
 
     @property
     def ideal(self) -> Scene:
