@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..reward import Score
 from ..reward.score import Status
-from .inputs import InputError
+from .extras import bench
 
 Value = float | bool | None
 Pairs = Sequence[tuple[float, float]]
@@ -76,7 +75,7 @@ def spearman(pairs: Pairs) -> float | None:
     values, truths = [value for value, _ in pairs], [truth for _, truth in pairs]
     if len(set(values)) < 2 or len(set(truths)) < 2:
         return None
-    return float(_stats().spearmanr(values, truths).statistic)
+    return float(bench("scipy.stats").spearmanr(values, truths).statistic)
 
 
 def auc(pairs: Pairs, *, cut: float = 0.5) -> float | None:
@@ -88,12 +87,4 @@ def auc(pairs: Pairs, *, cut: float = 0.5) -> float | None:
     no = [value for value, truth in pairs if truth <= cut]
     if not yes or not no:
         return None
-    return float(_stats().mannwhitneyu(yes, no, method="asymptotic").statistic) / (len(yes) * len(no))
-
-
-def _stats() -> Any:
-    try:
-        from scipy import stats
-    except ImportError as error:
-        raise InputError("statistics need scipy, which is not installed: pip install 'editcritic[bench]'") from error
-    return stats
+    return float(bench("scipy.stats").mannwhitneyu(yes, no, method="asymptotic").statistic) / (len(yes) * len(no))

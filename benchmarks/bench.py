@@ -41,6 +41,7 @@ def validity(
 ) -> int:
     """Compare every installed metric with the truth of drawn edits. Exit code 1 if a check fails."""
     from ..reward import build
+    from .extras import bench
     from .validity.report import seconds_of, table, to_json, write_html
     from .validity.run import run, steps_of
 
@@ -51,6 +52,8 @@ def validity(
     command = shlex.join([*written, *([] if sweep else ["--no-sweep"])])
     for spec in specs:
         build(spec)  # what is refused is refused before the work
+    for library in ("scipy.stats", "matplotlib"):
+        bench(library)
     out.touch()
     with progress(steps_of(cases, sweep), "comparing") as (step, _):
         found = run(cases, seed, specs=specs, noise=sweep, step=step)

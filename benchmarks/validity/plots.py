@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from ..inputs import InputError
+from ..extras import bench
 from .checks import GUARDED, Drift
 from .disagreements import OFFICIAL, PAPER
 from .metrics import Tried
@@ -19,6 +19,9 @@ _OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", 
 """Told apart by people with any of the common colour deficiencies (Okabe and Ito); the last is a darker yellow."""
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
+_DOTS = 100
+"""Pixels of the page for an inch of a figure."""
+
 _INK = "#010203"
 """Stands for the page's own ink, which is light on dark pages."""
 
@@ -48,9 +51,9 @@ def noise(sweep: Sweep, tried: Sequence[Tried]) -> str:
 
 
 def _main(tried: Sequence[Tried]) -> list[Tried]:
-    """The first of each metric's protocols, of those that ask the most roles, as many as there are colours."""
+    """The first protocol of as many metrics as there are colours: those that ask the most roles, guards last."""
     first = {one.card.name: one for one in reversed(tried)}
-    by_name = sorted(first.values(), key=lambda one: (-len(one.card.roles), one.name))
+    by_name = sorted(first.values(), key=lambda one: (one.truth == "clean", -len(one.card.roles), one.name))
     return by_name[: len(_OKABE_ITO)]
 
 
@@ -132,11 +135,7 @@ def _columns(points: Iterable[tuple[float, float]]) -> tuple[list[float], list[f
 
 
 def _svg(draw: Callable[[Any], Any]) -> str:
-    try:
-        import matplotlib as mpl
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise InputError("plots need matplotlib, which is not installed: pip install 'editcritic[bench]'") from error
+    mpl, plt = bench("matplotlib"), bench("matplotlib.pyplot")
     look: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": "validity",  # the same plot is the same text
@@ -147,7 +146,7 @@ def _svg(draw: Callable[[Any], Any]) -> str:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": True,
-        "grid.alpha": 0.25,
+        "grid.alpha": 0.15,
         "grid.linewidth": 0.6,
         **dict.fromkeys(
             ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"), _INK
@@ -164,7 +163,8 @@ def _svg(draw: Callable[[Any], Any]) -> str:
     text = text[text.index("<svg") :]  # the page has a head of its own
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)  # HTML knows what an svg is, without addresses
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    width = round(_DOTS * figure.get_figwidth())  # as large as it likes, and smaller where the page is
+    text = re.sub(r'<svg (?:height|width)="[^"]*"(.*?) (?:height|width)="[^"]*"', r"<svg\1", text, count=1)
+    text = text.replace("<svg", f'<svg style="max-width: {width}px"', 1)
     text = re.sub(r"font: ([\d.]+)px[^;\"]*", r"font-size: \1px", text)
     return text.replace(_INK, "currentColor").strip()

@@ -57,7 +57,7 @@ def test_a_constant_side_leaves_nothing_to_correlate():
 
 
 def test_missing_scipy_is_told_with_the_extra_that_brings_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
     with pytest.raises(InputError, match=r"editcritic\[bench\]"):
         spearman([(0.1, 0.2), (0.3, 0.4)])
 

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -151,7 +152,18 @@ def test_the_command_writes_the_report_and_prints_the_numbers(
     assert data["command"] == "editcritic bench validity --cases 18 --seed 0 --reward guard-changed --no-sweep"
 
 
+def test_missing_libraries_are_told_before_the_work(
+    editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refused = editcritic("bench", "validity", "--out", tmp_path / "v.html")
+    assert refused.exit_code == 2
+    assert "editcritic[bench]" in refused.stderr
+    assert not (tmp_path / "v.html").exists()
+
+
 def test_a_reward_that_cannot_be_compared_is_refused(editcritic: Command, tmp_path: Path) -> None:
     refused = editcritic("bench", "validity", "--reward", "edvial-if", "--out", tmp_path / "v.html")
     assert refused.exit_code == 2
     assert "did you mean edival-if" in refused.stderr
+    assert not (tmp_path / "v.html").exists()

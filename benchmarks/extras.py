@@ -1,0 +1,17 @@
+"""Libraries that only an extra brings, imported where they are used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .inputs import InputError
+
+
+def bench(module: str) -> Any:
+    """A module of a library that comes with the extra `bench`. Raises `InputError` where it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise InputError(f"{name} is needed here, and is not installed: pip install 'editcritic[bench]'") from error
