@@ -66,7 +66,8 @@ def fit(
     """
     boxes, grown = _boxes(corners, touched, pixel)
     seen = _framed(cover, boxes, 0.0)
-    weight = 1.0 - (1.0 - _HIDDEN) * _framed(other, boxes, 1.0)
+    hidden = _framed(other, boxes, 1.0)
+    weight = 1.0 - (1.0 - _HIDDEN) * hidden
     size = min(corners[2] - corners[0], corners[3] - corners[1]) / pixel
     models = _models(min(4 * round(size / 4), 48) if size > 16 else max(4, 2 * round(size / 2)))
     lower, upper = np.minimum(seen[:, None], models), np.maximum(seen[:, None], models)
@@ -83,7 +84,7 @@ def fit(
     quality = 1 / (1 + np.exp(-(best - (_POOR + _GOOD) / 2) * 6 / (_GOOD - _POOR)))
     matches = quality * shares / shares.sum()
     model = models[int(best.argmax())]
-    shown = float(model @ (1 - _framed(other, boxes[place : place + 1], 1.0)[0]) / model.sum())
+    shown = float(model @ (1 - hidden[place]) / model.sum())
     x0, y0, x1, y1 = (float(value) for value in boxes[place])
     return Fit(dict(zip(OUTLINES, matches.tolist(), strict=True)), (x0, y0, x1, y1), shown)
 

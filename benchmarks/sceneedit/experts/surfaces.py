@@ -37,7 +37,9 @@ def materials(bright: NDArray[np.float32], inside: NDArray[np.bool_], noise: flo
     values = bright[y, x].astype(np.float64)
     mean = max(float(values.mean()), 1e-3)
     values = values / mean
-    low, high = np.quantile(values, (_TAIL, 1 - _TAIL))
+    ordered = np.sort(values)
+    tail = int(_TAIL * len(ordered))
+    low, high = ordered[tail], ordered[-1 - tail]
     whole = min(float(values.std()), float(high - low) / (2 * _TAIL_AT))
     spread = math.sqrt(max(whole**2 - (noise / mean) ** 2, 0.0))
     clear = max(spread / max(whole, 1e-6), _CLEAR) ** 2
