@@ -21,6 +21,9 @@ NAMED, SHAPED = 0.9, 0.55
 """Detection scores of a thing of the whole name, and of one that only has the shape: open-vocabulary detectors find
 a cup when they are asked for a blue cup."""
 
+FADED = "blank"
+"""The mode that leaves nothing to be seen."""
+
 Window = tuple[float, float, float, float]
 """Part of a picture: x0, y0, x1, y1 in sides of it."""
 
@@ -44,7 +47,7 @@ class Oracle(Expert):
             for image, scene in ((case.sample.source, case.before), (case.sample.edited, case.after)):
                 if scene is not None:
                     self._scenes[image.digest] = scene
-            if case.mode == "blank" and case.after is not None:
+            if case.mode == FADED and case.after is not None:
                 digest = case.sample.edited.digest
                 self._scenes[digest] = replace(case.after, things=())
                 self._blank.add(digest)

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.validity.metrics import VARIANTS, chosen, installed, truth_of
+from editcritic.benchmarks.sceneedit.failures import MODES
+from editcritic.benchmarks.validity.metrics import DEGRADED, VARIANTS, chosen, installed, truth_of
+from editcritic.benchmarks.validity.oracle import FADED
 from editcritic.reward import SpecError
 
 from .fakes import case
 
 CASES = [case("honest"), case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, hack=True)]
-DEGRADED = case("poor", mode="degraded", severity=0.3)
+POOR = case("poor", mode=DEGRADED, severity=0.3)
 
 
 def test_installed_metrics_are_tried_once_for_each_protocol_and_variant():
@@ -66,10 +68,14 @@ def test_a_metric_is_compared_with_what_its_card_speaks_about():
     assert truths["guards"] == ("clean", "AUC")
 
 
+def test_the_modes_that_are_treated_apart_exist():
+    assert {DEGRADED, FADED} <= {one.name for one in MODES}
+
+
 def test_quality_is_compared_with_degraded_pictures_where_there_are_any():
     assert [one.truth for one in chosen(["edival-vq"], experts(), CASES)] == ["overall"]
-    assert [one.truth for one in chosen(["edival-vq"], experts(), [*CASES, DEGRADED])] == ["quality"]
-    assert [truth_of(one, "quality") for one in (*CASES, DEGRADED)] == [0.0, None, -0.3]
+    assert [one.truth for one in chosen(["edival-vq"], experts(), [*CASES, POOR])] == ["quality"]
+    assert [truth_of(one, "quality") for one in (*CASES, POOR)] == [0.0, None, -0.3]
     assert [truth_of(one, "clean") for one in CASES] == [True, False]
     assert [truth_of(one, "overall") for one in CASES] == [1.0, 0.0]
 
