@@ -13,7 +13,7 @@ from .glyphs import read_lines
 from .phrases import Name, parse
 from .segments import Seen, segments
 
-_OTHER_COLOUR, _OTHER_MATERIAL = 0.62, 0.82
+_OTHER_COLOUR, _OTHER_MATERIAL = 0.63, 0.84
 """What is left of a score where colour or material is another: the shape makes the thing, as it does for detectors."""
 _TOP = 0.97
 _FAINT, _FAINT_SOFT = 0.19, 0.045

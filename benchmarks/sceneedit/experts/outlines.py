@@ -66,7 +66,7 @@ def fit(
     """
     boxes, grown = _boxes(corners, touched, pixel)
     seen = _framed(cover, boxes, 0.0)
-    hidden = _framed(other, boxes, 1.0)
+    hidden = _framed(other, boxes, 1.0) if any(touched) or other.any() else np.zeros_like(seen)
     weight = 1.0 - (1.0 - _HIDDEN) * hidden
     size = min(corners[2] - corners[0], corners[3] - corners[1]) / pixel
     models = _models(min(4 * round(size / 4), 48) if size > 16 else max(4, 2 * round(size / 2)))

@@ -78,15 +78,15 @@ def at_size(pixels: NDArray[np.uint8]) -> tuple[Plane, float]:
 def _backdrop(picture: Plane) -> NDArray[np.float32]:
     """The colour of what lies behind, in whatever light: frequent, pale, and no pigment."""
     flat = picture[::2, ::2].reshape(-1, 3) if min(picture.shape[:2]) > 24 else picture.reshape(-1, 3)
-    total = flat.sum(axis=1)
+    total = flat @ np.ones(3, np.float32)
     chroma = flat[:, :2] / np.maximum(total, 1.0)[:, None]
-    third = 1 - chroma.sum(axis=1)
-    strength = np.square(chroma - 1 / 3).sum(axis=1) + np.square(third - 1 / 3)
+    red, green = chroma[:, 0] - 1 / 3, chroma[:, 1] - 1 / 3
+    strength = red**2 + green**2 + (red + green) ** 2
     known = PIGMENTS[:, :2] / PIGMENTS.sum(axis=1, keepdims=True)
-    near = np.square(chroma).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * chroma @ known.T
-    unusual = np.square(chroma[:, None] - _USUAL).sum(axis=2).min(axis=1)
+    near = np.min([(chroma[:, 0] - x) ** 2 + (chroma[:, 1] - y) ** 2 for x, y in known], axis=0)
+    unusual = np.min([(chroma[:, 0] - x) ** 2 + (chroma[:, 1] - y) ** 2 for x, y in _USUAL], axis=0)
     weight = (np.exp(-strength / 0.12**2) + 0.03) * (0.15 + np.exp(-unusual / 0.06**2))
-    weight *= 1 - 0.97 * np.exp(-np.maximum(near.min(axis=1), 0) / 0.06**2)
+    weight *= 1 - 0.97 * np.exp(-near / 0.06**2)
     weight *= total > 100
     cells = np.clip((chroma * 48).astype(np.int32), 0, 47)
     single = np.bincount(cells[:, 1] * 48 + cells[:, 0], weight, 48 * 48).reshape(48, 48)
@@ -106,7 +106,7 @@ def _noise(picture: Plane, backdrop: NDArray[np.float32]) -> float:
     hue = (picture[..., 0] - picture[..., 1]) / np.float32(np.sqrt(2))
     direction = backdrop / np.linalg.norm(backdrop)
     along = picture @ direction
-    behind = np.square(picture).sum(axis=2) - np.square(along) < np.square(0.15 * along)
+    behind = np.einsum("hwc,hwc->hw", picture, picture) - np.square(along) < np.square(0.15 * along)
     behind = cv2.erode(behind.astype(np.uint8), np.ones((3, 3), np.uint8), borderValue=0) > 0
     if np.count_nonzero(behind) < 48:
         return 0.0
@@ -119,7 +119,8 @@ def look(picture: Plane) -> Looks:
     backdrop = _backdrop(picture)
     height, width = picture.shape[:2]
     flat = picture.reshape(-1, 3)
-    high, low = picture.max(axis=2), picture.min(axis=2)
+    red, green, blue = cv2.split(picture)
+    high, low = np.maximum(np.maximum(red, green), blue), np.minimum(np.minimum(red, green), blue)
     white = (low > _LIGHT_INK) & (high - low < _PALE)
     written = (high < _DARK_INK) | (white & (low > 1.12 * float(backdrop.mean())))
     paint, rest, misfit = (plane.reshape(-1, height, width) for plane in unmixed(flat, backdrop))
@@ -127,7 +128,7 @@ def look(picture: Plane) -> Looks:
     name = cv2.blur(misfit.transpose(1, 2, 0), (3, 3)).argmin(axis=2)
     mine, by_itself, behind = (np.take_along_axis(plane, name[None], axis=0)[0] for plane in (share, paint, rest))
     bright = by_itself / np.maximum(1 - behind, 0.1)
-    off = np.abs(picture.sum(axis=2) / float(backdrop.sum()) - 1) > _OFF
+    off = np.abs((red + green + blue) / float(backdrop.sum()) - 1) > _OFF
     ink = written | white | (off & (mine < _LITTLE))
     noise = _noise(picture, backdrop)
     return Looks(picture, backdrop, share, name, mine, cv2.blur(mine, (3, 3)), bright, ink, written, noise)
@@ -141,10 +142,9 @@ def unmixed(colours: Plane, backdrop: NDArray[np.float32]) -> tuple[Plane, Plane
     pb = (PIGMENTS @ backdrop)[:, None]
     bb = float(backdrop @ backdrop)
     xp, xb = PIGMENTS @ colours.T, (colours @ backdrop)[None]
-    xx = np.maximum(np.square(colours).sum(axis=1), 1.0)[None]
+    xx = np.maximum(np.einsum("nc,nc->n", colours, colours), 1.0)[None]
     det = np.maximum(pp * bb - pb * pb, 1.0)
     u = (bb * xp - pb * xb) / det
     v = (pp * xb - pb * xp) / det
     u, v = np.where(v < 0, xp / pp, np.maximum(u, 0)), np.where(u < 0, xb / bb, np.maximum(v, 0))
-    fitted = 2 * (u * xp + v * xb) - (u * u * pp + 2 * u * v * pb + v * v * bb)
-    return u, v, np.maximum(1 - fitted / xx, 0.0)
+    return u, v, np.maximum(1 - (u * xp + v * xb) / xx, 0.0)  # what the best u and v explain

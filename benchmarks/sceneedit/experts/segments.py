@@ -214,14 +214,23 @@ def _ends(line: Plane) -> tuple[float, float]:
 
 
 def _touched(own: Mask, other: Mask, edges: tuple[bool, bool, bool, bool]) -> tuple[bool, ...]:
-    """The sides (left, top, right, bottom) on which what is seen ends at something else, or at the picture's edge."""
-    beside = cv2.dilate(other.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
-    ys, xs = np.nonzero(own)
-    x0, y0, x1, y1 = xs.min(), ys.min(), xs.max(), ys.max()
+    """The sides (left, top, right, bottom) on which it may go on, beneath something else or beyond the picture."""
     height, width = own.shape
-    ends = (beside[:, x0] & own[:, x0], beside[y0] & own[y0], beside[:, x1] & own[:, x1], beside[y1] & own[y1])
+    ys, xs = np.flatnonzero(own.any(axis=1)), np.flatnonzero(own.any(axis=0))
+    x0, y0, x1, y1 = xs[0], ys[0], xs[-1], ys[-1]
     cut = (edges[0] and x0 == 0, edges[1] and y0 == 0, edges[2] and x1 == width - 1, edges[3] and y1 == height - 1)
-    return tuple(bool(end.any()) or at_edge for end, at_edge in zip(ends, cut, strict=True))
+    meet = own & (cv2.dilate(other.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0)
+    if not meet.any():
+        return cut
+    x, y = (x0 + x1) // 2, (y0 + y1) // 2
+    rows, columns = other[y0 : y1 + 1], other[:, x0 : x1 + 1]
+    covered = (
+        meet[:, :x].any() and rows[:, : x0 + 1].any(),
+        meet[:y].any() and columns[: y0 + 1].any(),
+        meet[:, x + 1 :].any() and rows[:, x1:].any(),
+        meet[y + 1 :].any() and columns[y1:].any(),
+    )
+    return tuple(bool(side) or at_edge for side, at_edge in zip(covered, cut, strict=True))
 
 
 def _quantile(values: Plane, share: float) -> float:
