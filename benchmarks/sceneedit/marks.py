@@ -23,7 +23,7 @@ class Mark:
     | fade | a flat field of the mean colour |
     | halves | the source squeezed into the left half, the edit into the right one |
     | inset | the source, reduced to `amount` of the side, pasted into a corner |
-    | shift | moved by an eighth of the side, the rim repeated |
+    | shift | moved by an eighth of the side, by whole pixels and at least one, the rim repeated |
     | degrade | noise of 20 grey levels and a blur of 1/64 of the side (standard deviations) |
     | flood | all in the hue of one colour, light and dark kept |
     """
@@ -98,7 +98,10 @@ def marked(picture: Plane, source: Plane, mark: Mark) -> Plane:
         return pasted
     if mark.kind == "shift":
         angle, reach = 2 * math.pi * chance.random(), mark.amount * side / 8
-        move = np.array([[1, 0, reach * math.cos(angle)], [0, 1, reach * math.sin(angle)]])
+        across, down = round(reach * math.cos(angle)), round(reach * math.sin(angle))
+        if not (across or down):
+            across = 1
+        move = np.array([[1.0, 0.0, across], [0.0, 1.0, down]])
         return np.asarray(cv2.warpAffine(picture, move, (side, side), borderMode=cv2.BORDER_REPLICATE), np.float64)
     if mark.kind == "degrade":
         blurred = cv2.GaussianBlur(picture, (0, 0), max(0.01, mark.amount * side / 64))

@@ -98,7 +98,7 @@ def coverage(thing: Thing, size: int, grain: int) -> Plane:
     return _coverage(thing.shape, thing.x, thing.y, thing.w, thing.h, size)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _coverage(shape: str, x: float, y: float, w: float, h: float, size: int) -> Plane:
     whole = np.zeros((size, size))
     x0, x1 = max(0, math.floor((x - w / 2) * size)), min(size, math.ceil((x + w / 2) * size))

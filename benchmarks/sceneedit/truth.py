@@ -42,10 +42,10 @@ class Truth:
 
 
 def followed(request: Request, before: Scene, after: Scene) -> bool:
-    """Whether `after` is what the request asked for. What else may have changed does not matter here.
+    """Whether `after` is what the request asked for. What else may have changed does not matter here: that is not kept.
 
-    Exactly what was asked counts: two things where one was to be added are not what was asked for, nor is a thing that
-    was to go and can still be seen.
+    Exactly what was asked counts: two things where one was to be added or moved are not what was asked for, nor is a
+    thing that was to go and can still be seen.
     """
     task = request.task
     targets = _things(before, request.targets)
@@ -61,11 +61,12 @@ def followed(request: Request, before: Scene, after: Scene) -> bool:
     if targets and task.type in ("color_alter", "material_alter", "text_change"):
         return all(_as_wanted(thing, after) for thing in wanted)
     alike = _all_like(after, wanted[0])
+    if task.type == "subject_replace":
+        there = any(found.box.iou(targets[0].box) > 0 for found in alike)
+        return there and not _all_like(after, targets[0])
     if len(alike) != 1:
         return False
     (found,) = alike
-    if task.type == "subject_replace":
-        return found.box.iou(targets[0].box) > 0 and not _all_like(after, targets[0])
     if task.position is not None and request.reference is not None:
         reference, stood = after.get(request.reference), before.get(request.reference)
         if reference is None or stood is None or reference.like != stood.like or not is_seen(after, reference):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import cv2
+
 from ....reward import Abstention, Box, Expert, Image, Judge, Reply
 from ....reward.query import Outcome
 from ..words import BACKDROPS, COLOURS, MATERIALS, TEXT
@@ -19,6 +21,10 @@ _NOTHING = 0.02
 """Probability of yes about an object where there is nothing to see."""
 _TOUCH = 0.06
 """Overlap (IoU) of two boxes at which it is even whether one is in the place of the other."""
+_MOST = 0.7
+"""Share of the evidence for one backdrop at which it is even whether the picture shows it."""
+_CONTRAST = 16.0
+"""Grey levels of spread over a picture below which there is less and less to be seen."""
 _STAYED = 0.6
 """Distance, in sides of its box, at which it is even whether a thing is still in its place."""
 
@@ -90,7 +96,12 @@ class SceneJudge(Expert):
     # -- whole pictures -----------------------------------------------------------------------------------------------
 
     def _background(self, pictures: Sequence[Image], slots: Mapping[str, str]) -> float:
-        return backdrop(pictures[-1].pixels)[_value(slots, BACKDROPS)]
+        """Yes where most of the picture shows it, and there is anything to be seen at all."""
+        pixels = pictures[-1].pixels
+        share = backdrop(pixels)[_value(slots, BACKDROPS)]
+        mostly = 0.5 * share / _MOST if share < _MOST else 1.0 - 0.5 * (1.0 - share) / (1.0 - _MOST)
+        contrast = float(cv2.GaussianBlur(pixels, (0, 0), 1.0).std(axis=(0, 1)).max())
+        return mostly * min(contrast / _CONTRAST, 1.0)
 
     def _replaced(self, pictures: Sequence[Image], slots: Mapping[str, str]) -> float:
         """The best place at which the old was and the new is, without the old."""

@@ -34,6 +34,7 @@ REPLACE = Request(
         (REMOVE, SCENE.with_thing(replace(CIRCLE, opacity=0.1))),  # a smudge
         (RECOLOUR, SCENE.with_thing(replace(CIRCLE, colour="green"))),
         (REPLACE, SCENE.without([1]).with_thing(STAR.at(0.3, 0.3))),
+        (REPLACE, SCENE.without([1, 2]).with_thing(STAR.at(0.3, 0.3)).with_thing(replace(STAR, id=4).at(0.7, 0.7))),
     ],
 )
 def test_followed(request_, after):

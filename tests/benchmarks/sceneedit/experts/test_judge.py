@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.experts.detector import SceneDetector
@@ -69,6 +70,16 @@ def test_the_background_is_what_lies_behind():
         image = render(replace(BEFORE, backdrop=Backdrop(kind, 5)))
         said = {value: yes("background", image, value=value) for value in BACKDROPS}
         assert max(said, key=lambda value: said[value]) == kind
+        assert said[kind] > 0.5
+
+
+def test_a_background_is_not_there_in_a_faded_picture_nor_where_it_fills_half():
+    picture = render(BEFORE)
+    faded = (picture.pixels * 0.05 + picture.pixels.mean(axis=(0, 1)) * 0.95).round().astype(np.uint8)
+    assert yes("background", Image.of(faded), value="sand") < 0.4
+    halves = np.hstack([render(replace(BEFORE, backdrop=Backdrop("grass"))).pixels[:, :32], picture.pixels[:, 32:]])
+    assert yes("background", Image.of(halves), value="sand") < 0.5
+    assert yes("background", Image.of(halves), value="grass") < 0.5
 
 
 @pytest.mark.parametrize(
