@@ -64,7 +64,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class NotBlank:
-    """Not blank or collapsed: luminance varies by at least `spread`, and by `ratio` of what it does in the source.
+    """Not blank or collapsed: luminance varies by `ratio` of what it does in the source, and by `spread` or half of that.
 
     Nor blurred to nothing: a thumbnail keeps at least the share `detail` of the sharpness of the source's. A flat
     background behind what was there keeps 0.1 and more, a blur over a twelfth of the width (standard deviation) less
@@ -90,8 +90,8 @@ class NotBlank:
             Measure("sharpness", (_thumbnail(sample.source),)),
             Measure("sharpness", (_thumbnail(sample.edited),)),
         )
-        least = min(self.spread, before.value or 0.0)  # a flat source may stay flat
-        least = max(least, self.ratio * (before.value or 0.0))
+        # A flat source may stay flat, and one with little contrast may lose some of it.
+        least = max(min(self.spread, (before.value or 0.0) / 2), self.ratio * (before.value or 0.0))
         spread = after.value or 0.0
         seen = Evidence(
             "standard deviation of luminance",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .compose import Gate
 from .edival.following import InstructionFollowing
 from .edival.overall import EditOverall
+from .edival.still_there import StillThere
 from .guards import all_guards
 
 
@@ -14,4 +15,5 @@ def edit_balanced(protocol: str = "paper", reader: bool = True) -> Gate:
     protocol: of instruction following. reader: whether painted-in orders are looked for, which takes OCR.
     """
     wanted = EditOverall(following=InstructionFollowing(protocol=protocol, dense=True))
-    return Gate(all_guards(reader=reader), wanted, name="edit-balanced")
+    guards = Gate(all_guards(reader=reader), StillThere(), name="guards")
+    return Gate(guards, wanted, name="edit-balanced")
