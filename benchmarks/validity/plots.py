@@ -96,7 +96,7 @@ def hacks(validity: Validity) -> str:
                 axes.step([0.0, *known, 1.0], [0.0, *shares, 1.0], where="post", color=colour, lw=2, label=name)
         axes.set_xlabel("edit-balanced")
         axes.set_ylabel("share of edits at most as good")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="center")  # curves keep to the rim
         return figure
 
     return _svg(draw)
@@ -123,6 +123,7 @@ def verdicts(validity: Validity) -> str:
                 axes.plot(share, place + up, mark, ms=6, color=colour, label=label)
         axes.set_yticks(range(len(tasks)), [task.replace("_", " ") for task in tasks])
         axes.set_xlabel("share of verdicts that are the truth's")
+        axes.set_xlim(right=1.01)
         axes.legend(frameon=False, loc="lower left")
         return figure
 
