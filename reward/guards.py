@@ -64,7 +64,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class NotBlank:
-    """Not blank or collapsed: luminance varies by `spread`, or half of what it does in the source, and by `ratio` of that.
+    """Not blank or collapsed: luminance varies by `spread` or half of the source's, and by `ratio` of the source's.
 
     Nor blurred to nothing: a thumbnail keeps at least the share `detail` of the sharpness of the source's. A flat
     background behind what was there keeps 0.1 and more, a blur over a twelfth of the width (standard deviation) less

@@ -32,6 +32,7 @@ _CHAINS = 0.15  # share of cases that are a second or third turn
 _SMALL = 0.05  # share of cases with small targets
 _TURNS = 3
 _CROWD = 16
+_EVERY_TURN = ("background_drift", "exposure_drift")  # they add up
 _STEPS = 9
 
 
@@ -65,7 +66,8 @@ def cases(count: int, *, seed: int = 0, split: Split = "test", size: int = 64) -
     for number in range(count):
         chance = chance_of(split, seed, "case", number)
         kind = TASK_TYPES[number % len(TASK_TYPES)]
-        wanted = None if chance.random() < _HONEST else MODES[(number // len(TASK_TYPES)) % len(MODES)]
+        modes = [mode for mode in MODES if not mode.tasks or kind in mode.tasks]
+        wanted = None if chance.random() < _HONEST else modes[(number // len(TASK_TYPES)) % len(modes)]
         drawn = chance.random()
         world = SMALL if drawn < _SMALL else World.of(size)
         turns = chance.randint(2, _TURNS) if _SMALL <= drawn < _SMALL + _CHAINS else 1
@@ -81,17 +83,17 @@ def _one(chance: random.Random, name: str, world: World, kind: TaskType, wanted:
         if planned is None:
             continue
         scene, requests = planned
-        made = [honest(chance, requests[0], scene, world)]
-        for request in requests[1:]:
-            made.append(honest(chance, request, made[-1].after, world))
-        if wanted is not None:
-            before = scene if turns == 1 else made[-2].after
-            flawed = wanted.edit(chance, requests[-1], before, world)
-            if flawed is None:
+        made: list[Edit] = []
+        for number, request in enumerate(requests, start=1):
+            before = made[-1].after if made else scene
+            flawed = wanted is not None and (number == turns or wanted.name in _EVERY_TURN)
+            edit = wanted.edit(chance, request, before, world) if wanted and flawed else None
+            if number == turns and flawed and edit is None:
                 wanted = chance.choice(MODES)
-                continue
-            made[-1] = flawed
-        return case_of(made, name)
+                break
+            made.append(edit or honest(chance, request, before, world))
+        else:
+            return case_of(made, name)
 
 
 def plan(chance: random.Random, world: World, kinds: Iterable[TaskType]) -> tuple[Scene, list[Request]] | None:

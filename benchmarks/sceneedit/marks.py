@@ -56,6 +56,8 @@ class Mark:
             return replace(scene, things=(), backdrop=replace(scene.backdrop, drift=1.0))
         if not self.pastes:
             return scene
+        if scene.backdrop.kind != source.backdrop.kind:  # then none of the two fills the picture
+            scene = replace(scene, backdrop=replace(scene.backdrop, drift=1.0))
         first = max(SPURIOUS, scene.next_id)
         pasted = tuple(replace(thing, id=first + number) for number, thing in enumerate(source.things))
         if self.kind == "halves":

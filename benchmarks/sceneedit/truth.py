@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .render import visible
 from .requests import Request, beside
-from .scene import Scene, Thing
+from .scene import Backdrop, Scene, Thing
 
 LEAST_OPACITY = 0.25
 """Of what counts as being there: fainter things are taken for a smudge."""
@@ -52,7 +52,7 @@ def followed(request: Request, before: Scene, after: Scene) -> bool:
     if len(targets) < len(request.targets):
         return False  # an earlier turn took away what this one is about
     if task.type == "background_change":
-        return after.backdrop.kind == task.value and after.backdrop.drift <= _TOUCHED_UP
+        return shows(after.backdrop, task.value or "")
     if task.type == "subject_remove":
         return not any(_all_like(after, target) for target in targets)
     if task.type == "count_change":
@@ -93,6 +93,11 @@ def kept(
     same = after.backdrop.kind == base.backdrop.kind
     ground = (1.0 - after.backdrop.drift) * max(0.0, 1.0 - _SPURIOUS * spurious) if same else 0.0
     return objects, light * ground
+
+
+def shows(backdrop: Backdrop, kind: str) -> bool:
+    """Whether a backdrop is what it is called, or has drifted too far from it."""
+    return backdrop.kind == kind and backdrop.drift <= _TOUCHED_UP
 
 
 def seen(scene: Scene) -> list[Thing]:

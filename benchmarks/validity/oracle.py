@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...reward import Abstention, Box, Detect, Detections, Expert, Image, Judge, Reading, ReadText, Reply
 from ...reward.query import Outcome, Query, TextLine
 from ..sceneedit.cases import Case
 from ..sceneedit.scene import Scene, Thing
-from ..sceneedit.truth import seen
+from ..sceneedit.truth import seen, shows
 from ..sceneedit.words import COLOURS, MATERIALS
 
 NAMED, SHAPED = 0.9, 0.55
 """Detection scores of a thing of the whole name, and of one that only has the shape: open-vocabulary detectors find
 a cup when they are asked for a blue cup."""
-
-FADED = "blank"
-"""The mode that leaves nothing to be seen."""
 
 Window = tuple[float, float, float, float]
 """Part of a picture: x0, y0, x1, y1 in sides of it."""
@@ -33,8 +29,8 @@ _WHOLE: Window = (0.0, 0.0, 1.0, 1.0)
 class Oracle(Expert):
     """Answers `Detect`, `Judge` (EdiVal's topics) and `ReadText` about the pictures of these cases.
 
-    In a picture that was faded to nothing it sees nothing. What else was done to a whole picture (moved, tinted,
-    blurred, another pasted in) it does not see. Abstains on pictures without a scene graph and on other topics.
+    What was done to a whole picture and is in no scene graph (moved, tinted, blurred) it does not see. Abstains on
+    pictures without a scene graph and on other topics.
     """
 
     id = "oracle@1"
@@ -42,15 +38,10 @@ class Oracle(Expert):
 
     def __init__(self, cases: Iterable[Case]) -> None:
         self._scenes: dict[str, Scene] = {}
-        self._blank: set[str] = set()
         for case in cases:
             for image, scene in ((case.sample.source, case.before), (case.sample.edited, case.after)):
                 if scene is not None:
                     self._scenes[image.digest] = scene
-            if case.mode == FADED and case.after is not None:
-                digest = case.sample.edited.digest
-                self._scenes[digest] = replace(case.after, things=())
-                self._blank.add(digest)
 
     def __call__(self, queries: Sequence[Query[Any]]) -> list[Outcome]:
         return [self._answer(query) for query in queries]
@@ -65,8 +56,6 @@ class Oracle(Expert):
                 return Detections(tuple(_found(*known[0], phrases)))
             case ReadText():
                 return Reading(tuple(_read(*known[0])))
-            case Judge(topic="edival/background") if query.images[0].digest in self._blank:
-                return _says(False)
             case Judge():
                 return _judged(query, known)
             case _:
@@ -98,7 +87,12 @@ def shape_of(name: str) -> str:
 
 def _is(thing: Thing, name: str) -> bool:
     """Whether a thing can be called so: all words of the name fit it."""
-    return thing.shape == shape_of(name) and set(name.split()) <= set(thing.name.split())
+    return _has_shape(thing, name) and set(name.split()[:-1]) <= set(thing.name.split())
+
+
+def _has_shape(thing: Thing, name: str) -> bool:
+    """Whether it is of the shape in a name, in a singular as the released code makes them too: `cros`."""
+    return shape_of(name) in (thing.shape, thing.shape.removesuffix("s"))
 
 
 def _within(box: Box, window: Window) -> Box | None:
@@ -114,7 +108,7 @@ def _found(scene: Scene, window: Window, phrases: Sequence[str]) -> Iterable[Box
     for phrase in phrases:
         for thing in seen(scene):
             box = _within(thing.box, window)
-            if box is not None and thing.shape == shape_of(phrase):
+            if box is not None and _has_shape(thing, phrase):
                 score = NAMED if _is(thing, phrase) else SHAPED
                 yield Box(box.cx, box.cy, box.w, box.h, score, phrase)
 
@@ -137,7 +131,7 @@ def _judged(query: Judge, views: Sequence[tuple[Scene, Window]]) -> Outcome:
         case "edival/core_name":
             return Reply(shape_of(name))
         case "edival/background":
-            return _says(scenes[0].backdrop.kind == value)
+            return _says(shows(scenes[0].backdrop, value))
         case "edival/color" | "edival/color_pair" | "edival/material" | "edival/material_pair":
             shown = _shown(*views[-1], shape_of(name))
             return _says(shown is not None and value in (shown.colour, shown.material))

@@ -19,7 +19,7 @@ from .metrics import Left, chosen, installed
 from .study import Study, ask_all
 from .sweep import KINDS, LEVELS, Sweep, sweep
 
-CROWDS, SERIES = 16, 16
+CROWDS, SERIES = 18, 16
 """How many groups of equal truth, and series of growing drift, are looked at."""
 
 SWEPT = 400
@@ -56,34 +56,36 @@ def run(
     *,
     specs: Sequence[str] = (),
     noise: bool = True,
+    experts: Mapping[str, Expert] | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> Validity:
     """Compare the installed metrics, or those of `specs`, with the truth of `count` cases.
 
-    Raises `SpecError` for a spec that cannot be asked here. A check whose metric is not among them is not made.
+    experts: who is asked, instead of SceneEdit's own. Raises `SpecError` for a spec that cannot be asked here. A check
+    whose metric is not among them is not made.
     """
     seconds: dict[str, float] = {}
     with _timed(seconds, "drawing"):
         cases = scenes.cases(count, seed=seed)
-        experts = remembering(scene_experts())
-        tried, left = (chosen(specs, experts, cases), []) if specs else installed(experts, cases)
+        asking = remembering(scene_experts() if experts is None else experts)
+        tried, left = (chosen(specs, asking, cases), []) if specs else installed(asking, cases)
         asked = {one.spec for one in tried}
         crowds = scenes.crowds(CROWDS, seed=seed) if checks.DENSE in asked else []
         series = scenes.drift_series(SERIES, seed=seed) if checks.CONSISTENCY in asked else []
     with Engine() as engine:
         with _timed(seconds, "scoring"):
-            study = Study.of(cases, tried, ask_all(tried, (c.sample for c in cases), experts, engine, step=step))
+            study = Study.of(cases, tried, ask_all(tried, (c.sample for c in cases), asking, engine, step=step))
         with _timed(seconds, "checking"):
             both = {spec: found for spec in (PAPER, OFFICIAL) if (found := judged(study, spec, engine)) is not None}
-            made = [*checks.agreement(both), *checks.ties(study, crowds, experts, engine)]
-            drift = checks.drift(study, series, experts, engine)
+            made = [*checks.agreement(both), *checks.ties(study, crowds, asking, engine)]
+            drift = checks.drift(study, series, asking, engine)
             hacked = checks.hacked(study, seed)
             made += [check for found in (drift, hacked) if found is not None for check in found.checks()]
     swept = None
     if noise:
         with _timed(seconds, "noise"):
             some = random.Random(f"sweep {seed}").sample(cases, min(SWEPT, len(cases)))
-            swept = sweep(some, tried, experts, seed, step=step)
+            swept = sweep(some, tried, asking, seed, step=step)
     return Validity(seed, study, left, both, made, drift, hacked, swept, seconds)
 
 

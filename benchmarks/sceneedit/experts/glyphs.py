@@ -59,7 +59,6 @@ class _Letter:
     x: int
     y: int
     sure: float
-    rank: float  # like `sure`, but telling the exact place from one beside it where both are certain
 
 
 def read_lines(pixels: Pixels) -> list[Line]:
@@ -96,7 +95,7 @@ def _lines(high: Plane, low: Plane, ink: str, grain: int) -> list[Line]:
         y0, y1 = min(letter.y for letter in written), max(letter.y for letter in written) + LETTER_HEIGHT * grain
         if len(written) >= _LEAST:
             sure = sum(letter.sure for letter in written) / len(written)
-            lines.append((text, (x0, y0, x1, y1), float(np.clip(sure, 0.001, 0.999))))
+            lines.append((text, (x0, y0, x1, y1), max(0.001, 0.999 * sure)))
         letters = [
             letter
             for letter in letters
@@ -126,7 +125,7 @@ def _onwards(
 
 def _at(x: int, y: int, letters: list[_Letter], slack: int) -> _Letter | None:
     near = (letter for letter in letters if abs(letter.x - x) <= slack and abs(letter.y - y) <= slack)
-    return max(near, key=lambda letter: letter.rank, default=None)
+    return max(near, key=lambda letter: letter.sure, default=None)
 
 
 def _empty(x: int, y: int, inky: NDArray[np.uint8]) -> bool:
@@ -174,11 +173,11 @@ def _letters(high: Plane, low: Plane, ink: str, grain: int) -> tuple[list[_Lette
     if ink == "dark":
         hue = np.stack([spread[y + down, x + across] for down, across in offsets], axis=1)
         sure *= _ramp((hue * inked).sum(1), *_HUE)
-    rank = sure * like.max(1)
-    order = np.argsort(-rank, kind="stable")
+    sure *= like.max(1)  # tells the exact place from one beside it where both are certain
+    order = np.argsort(-sure, kind="stable")
     found = [
-        _Letter(_NAMES[best[one]], int(x[one]), int(y[one]), float(sure[one]), float(rank[one]))
-        for one in order[: int((rank > _FLOOR).sum())]
+        _Letter(_NAMES[best[one]], int(x[one]), int(y[one]), float(sure[one]))
+        for one in order[: int((sure > _FLOOR).sum())]
     ]
     return found, inside
 

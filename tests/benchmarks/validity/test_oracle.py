@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.sceneedit.marks import Mark
 from editcritic.benchmarks.sceneedit.scene import Backdrop
 from editcritic.benchmarks.validity.oracle import NAMED, SHAPED, Oracle
 from editcritic.reward import Abstention, Detect, FreeText, Image, Judge, Message, ReadText, Reward, YesNo
@@ -89,7 +90,9 @@ def test_the_judge_sees_what_changed():
 
 
 def test_nothing_is_left_in_a_picture_that_faded():
-    one = case(mode="blank")
+    plain = case()
+    assert plain.after is not None
+    one = case(mode="blank", after=Mark("fade", 1.0).shown(plain.after, plain.after))
     oracle = Oracle([one])
     assert found(oracle, one.sample.edited, "wood blue square") == []
     assert judge(oracle, "background", one.sample.edited, value="sky") == "no"

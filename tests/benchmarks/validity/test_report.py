@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from editcritic.benchmarks.sceneedit.critics import experts as scene_experts
+from editcritic.benchmarks.sceneedit.experts.noise import Noisy
 from editcritic.benchmarks.validity import report
 from editcritic.benchmarks.validity.checks import Check
 from editcritic.benchmarks.validity.disagreements import PAPER
@@ -22,7 +24,13 @@ SPECS = (PAPER, "edival-if?protocol=paper&dense=true", "edival-cc?protocol=fixed
 
 @pytest.fixture(scope="module")
 def found() -> Validity:
-    return run(27, 2, specs=SPECS)
+    return made()
+
+
+def made() -> Validity:
+    """With a judge that errs, so that there is something to report."""
+    experts = scene_experts()
+    return run(27, 2, specs=SPECS, experts={**experts, "judge": Noisy(experts["judge"], flips=0.5)})
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +130,7 @@ def test_a_failed_check_is_an_exit_code(found: Validity) -> None:
 
 
 def test_two_runs_find_the_same(found: Validity) -> None:
-    again = report.to_json(run(27, 2, specs=SPECS), "c")
+    again = report.to_json(made(), "c")
     first = report.to_json(found, "c")
     assert {**again, "seconds": None} == {**first, "seconds": None}
 
