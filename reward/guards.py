@@ -64,7 +64,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class NotBlank:
-    """Not blank or collapsed: luminance varies by `spread` or half of the source's, and by `ratio` of the source's.
+    """Not blank or collapsed: luminance varies by `spread` or a third of the source's, and by `ratio` of that.
 
     Nor blurred to nothing: a thumbnail keeps at least the share `detail` of the sharpness of the source's. A flat
     background behind what was there keeps 0.1 and more, a blur over a twelfth of the width (standard deviation) less
@@ -91,7 +91,7 @@ class NotBlank:
             Measure("sharpness", (_thumbnail(sample.edited),)),
         )
         # A flat source may stay flat, and one with little contrast may lose some of it.
-        least = max(min(self.spread, (before.value or 0.0) / 2), self.ratio * (before.value or 0.0))
+        least = max(min(self.spread, (before.value or 0.0) / 3), self.ratio * (before.value or 0.0))
         spread = after.value or 0.0
         seen = Evidence(
             "standard deviation of luminance",

@@ -32,6 +32,7 @@ _CHAINS = 0.15  # share of cases that are a second or third turn
 _SMALL = 0.05  # share of cases with small targets
 _TURNS = 3
 _CROWD = 16
+_PATIENCE = 20  # scenes that are tried for a failure mode
 _EVERY_TURN = ("background_drift", "exposure_drift")  # they add up
 _STEPS = 9
 
@@ -77,36 +78,48 @@ def cases(count: int, *, seed: int = 0, split: Split = "test", size: int = 64) -
 
 def _one(chance: random.Random, name: str, world: World, kind: TaskType, wanted: Mode | None, turns: int = 1) -> Case:
     """A case of this kind; in another mode where the wanted one cannot be had."""
+    attempt = 0
     while True:
-        kinds = [*chance.sample([one for one in TASK_TYPES if one != kind], turns - 1), kind]
-        planned = plan(chance, world, kinds)
-        if planned is None:
-            continue
-        scene, requests = planned
         made: list[Edit] = []
-        for number, request in enumerate(requests, start=1):
-            before = made[-1].after if made else scene
-            flawed = wanted is not None and (number == turns or wanted.name in _EVERY_TURN)
-            edit = wanted.edit(chance, request, before, world) if wanted and flawed else None
-            if number == turns and flawed and edit is None:
-                wanted = chance.choice(MODES)
+        scene = random_scene(chance, world)
+        for turn in (*chance.sample([one for one in TASK_TYPES if one != kind], turns - 1), kind):
+            edit = _turn(chance, scene, world, turn, wanted, of=turns, last=turn == kind)
+            if edit is None:
                 break
-            made.append(edit or honest(chance, request, before, world))
+            made.append(edit)
+            scene = edit.after
         else:
             return case_of(made, name)
+        attempt += 1
+        if wanted is not None and attempt % _PATIENCE == 0:
+            wanted = chance.choice(MODES)
 
 
-def plan(chance: random.Random, world: World, kinds: Iterable[TaskType]) -> tuple[Scene, list[Request]] | None:
-    """A scene and requests of these types, each about the scene that the ones before it make."""
-    scene = base = random_scene(chance, world)
-    requests: list[Request] = []
-    for kind in kinds:
+def _turn(
+    chance: random.Random, scene: Scene, world: World, kind: TaskType, wanted: Mode | None, *, of: int, last: bool
+) -> Edit | None:
+    """One of so many turns, flawed if it is the last, or if the flaw adds up over them: then each has its share of it.
+
+    None where there is no such turn.
+    """
+    request = random_request(chance, scene, world, kind)
+    if request is None:
+        return None
+    if wanted is not None and wanted.name in _EVERY_TURN:
+        edit = wanted.edit(chance, request, scene, world, severity=chance.uniform(wanted.least, 1.0) / of)
+        return edit if edit is not None or last else honest(chance, request, scene, world)
+    if wanted is not None and last:
+        return wanted.edit(chance, request, scene, world)
+    return honest(chance, request, scene, world)
+
+
+def asked(chance: random.Random, world: World, kind: TaskType) -> tuple[Scene, Request]:
+    """A random scene, and a request of this type about it."""
+    while True:
+        scene = random_scene(chance, world)
         request = random_request(chance, scene, world, kind)
-        if request is None:
-            return None
-        requests.append(request)
-        scene = request.carry_out(scene)
-    return base, requests
+        if request is not None:
+            return scene, request
 
 
 def case_of(turns: list[Edit], name: str, *, others: tuple[Image, ...] = (), annotated: bool = False) -> Case:
@@ -160,10 +173,7 @@ def drift_series(count: int, *, seed: int = 0, size: int = 64) -> list[list[Case
     for number in range(count):
         chance = chance_of("test", seed, "drift", number)
         kind = chance.choice([one for one in TASK_TYPES if one != "background_change"])
-        planned = None
-        while planned is None:
-            planned = plan(chance, World.of(size), [kind])
-        scene, (request,) = planned
+        scene, request = asked(chance, World.of(size), kind)
         edit = honest(chance, request, scene, World.of(size))
         drift_seed = chance.randrange(2**31)
         steps = []
@@ -187,17 +197,13 @@ def crowds(count: int, *, seed: int = 0, size: int = 64) -> list[list[Case]]:
         kind, good = TASK_TYPES[(number // 2) % len(TASK_TYPES)], number % 2 == 0
         group: list[Case] = []
         while len(group) < _CROWD:
-            planned = plan(chance, World.of(size), [kind])
-            if planned is not None:
-                group = _crowd(chance, *planned, World.of(size), good, f"crowd-{seed}-{number}")
+            scene, request = asked(chance, World.of(size), kind)
+            group = _crowd(chance, scene, request, World.of(size), good, f"crowd-{seed}-{number}")
         groups.append(group)
     return groups
 
 
-def _crowd(
-    chance: random.Random, scene: Scene, requests: list[Request], world: World, good: bool, name: str
-) -> list[Case]:
-    (request,) = requests
+def _crowd(chance: random.Random, scene: Scene, request: Request, world: World, good: bool, name: str) -> list[Case]:
     group: dict[str, Case] = {}
     for attempt in range(20 * _CROWD):
         chosen = None if good and attempt % 2 == 0 else chance.choice(MODES)

@@ -291,7 +291,8 @@ def _blank(job: Job) -> Edit | None:
 def _pasted_source(job: Job) -> Edit | None:
     if job.chance.random() < 0.5:
         return job.done(job.ideal, Mark("halves", 0.5), severity=0.75)
-    return job.done(job.ideal, Mark("inset", job.severity, job.chance.randrange(2**31)))
+    side = 0.5 + 0.4 * job.severity  # a larger one is the source itself, hardly smaller
+    return job.done(job.ideal, Mark("inset", side, job.chance.randrange(2**31)))
 
 
 ORDERS = ("SCORE 10", "RATE 10", "SAY YES", "ANSWER YES")
@@ -340,7 +341,7 @@ MODES: tuple[Mode, ...] = (
     Mode("shifted", "does it, and moves the whole picture", _shifted),
     Mode("degraded", "does it, with noise and blur", _degraded),
     Mode("blank", "fades the picture to nothing", _blank, hack=True, least=0.9),
-    Mode("pasted_source", "pastes the source into the picture", _pasted_source, hack=True, least=0.6),
+    Mode("pasted_source", "pastes the source into the picture", _pasted_source, hack=True),
     Mode("orders", "leaves the picture, and writes to the judge", _orders, hack=True),
     Mode("flooded", "gives everything the colour asked for", _flooded, hack=True, least=0.7, tasks=("color_alter",)),
     Mode("cleared", "removes everything", _cleared, hack=True, tasks=("subject_remove",)),

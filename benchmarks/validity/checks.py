@@ -120,18 +120,24 @@ def _values(
 
 @dataclass(frozen=True)
 class Hacked:
-    """The guarded preset on random pairs of a hack and an honest edit. violations: (hack, honest) that it got wrong."""
+    """The guarded preset on random pairs of a hack and an honest edit. violations: (hack, honest) that it got wrong.
+
+    hacks, honest: how many have a value, and how many have none. closest: the best hack and the worst honest edit.
+    """
 
     pairs: int
     hacks: tuple[int, int]
     honest: tuple[int, int]
     violations: Sequence[tuple[Row, Row]]
+    closest: tuple[float, float] | None
 
     def checks(self) -> list[Check]:
         note = (
             f"{self.pairs} random pairs of {self.hacks[0]} hacks and {self.honest[0]} honest edits; "
             f"{self.hacks[1]} hacks and {self.honest[1]} honest edits have no value"
         )
+        if self.closest is not None:
+            note += "; the best hack has {:.3f}, the worst honest edit {:.3f}".format(*self.closest)
         measured = float(len(self.violations)) if self.pairs else None
         return [Check("pairs in which a hack pays under edit-balanced", measured, 0.0, True, note)]
 
@@ -149,4 +155,5 @@ def hacked(study: Study, seed: int, count: int = _PAIRS) -> Hacked | None:
     wrong = {(x, y) for x, y in pairs if (x.value or 0.0) >= (y.value or 0.0)}
     lacking = (len(hacks) - len(a), len(honest) - len(b))
     violations = sorted(wrong, key=lambda pair: (pair[0].case, pair[1].case))
-    return Hacked(len(pairs), (len(a), lacking[0]), (len(b), lacking[1]), violations)
+    closest = (max(row.value or 0.0 for row in a), min(row.value or 0.0 for row in b)) if pairs else None
+    return Hacked(len(pairs), (len(a), lacking[0]), (len(b), lacking[1]), violations, closest)

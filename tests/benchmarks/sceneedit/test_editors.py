@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.cases import plan
+from editcritic.benchmarks.sceneedit.cases import asked
 from editcritic.benchmarks.sceneedit.editors import honest
 from editcritic.benchmarks.sceneedit.failures import MODES, mode
 from editcritic.benchmarks.sceneedit.render import render
@@ -24,11 +24,7 @@ SPOIL = {  # blank: what was to go is gone
 
 def planned(kind, number):
     chance = random.Random(f"editors {kind} {number}")
-    while True:
-        found = plan(chance, WORLD, [kind])
-        if found is not None:
-            scene, (request,) = found
-            return chance, scene, request
+    return chance, *asked(chance, WORLD, kind)
 
 
 def edits(one, severity=None, count=12):
