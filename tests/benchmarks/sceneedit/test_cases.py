@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.cases import SPLITS, cases, crowds, digest, drift_series, leaks
+from editcritic.benchmarks.sceneedit.cases import SPLITS, Case, cases, crowds, digest, drift_series, leaks
 from editcritic.benchmarks.sceneedit.failures import MODES
 from editcritic.reward.edival.pools import pools_of
 from editcritic.reward.sample import TASK_TYPES
@@ -63,7 +63,7 @@ def test_later_turns_edit_what_earlier_ones_made_and_carry_pools(found):
 
 
 def test_splits_do_not_share_pictures_or_scenes():
-    splits = {split: cases(100, split=split) for split in SPLITS}
+    splits: dict[str, list[Case]] = {split: cases(100, split=split) for split in SPLITS}
     assert leaks(splits) == []
     planted = {**splits, "test": [*splits["test"], splits["train"][5]]}
     (problem,) = leaks(planted)
@@ -82,7 +82,7 @@ def test_the_same_scene_under_another_light_is_a_leak(found):
 
 def test_an_unknown_split_is_refused():
     with pytest.raises(ValueError, match="unknown split 'dev': expected one of train, validation, test"):
-        cases(1, split="dev")
+        cases(1, split="dev")  # type: ignore[arg-type]
 
 
 def test_drift_series_drift_and_nothing_else():
@@ -90,7 +90,7 @@ def test_drift_series_drift_and_nothing_else():
         severities = [case.severity for case in series]
         assert severities == sorted(set(severities))
         assert severities[0] == 0
-        backgrounds = [case.truth.background for case in series]
+        backgrounds = [case.truth.background or 0.0 for case in series]
         assert backgrounds == sorted(backgrounds, reverse=True)
         assert len({case.truth.objects for case in series}) == 1
 

@@ -53,12 +53,17 @@ def test_compositions_have_two_sources_and_take_from_the_second():
     found = composition_cases(40)
     for case in found:
         assert len(case.sample.sources) == 2
-        assert case.sample.task.type == "subject_add"
-        assert case.sample.task.new in case.sample.instruction
-        assert not case.before.called(case.sample.task.new)
+        task = case.sample.task
+        assert task is not None
+        assert task.type == "subject_add"
+        new = task.new or ""
+        assert new in case.sample.instruction
+        assert case.before is not None
+        assert not case.before.called(new)
         if not case.mode:
             assert case.truth.followed
-            assert len(case.after.called(case.sample.task.new)) == 1
+            assert case.after is not None
+            assert len(case.after.called(new)) == 1
         if case.mode in ("wrong_source", "nothing"):
             assert not case.truth.followed
     assert {"", "wrong_source"} < {case.mode for case in found}

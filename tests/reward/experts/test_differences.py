@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from skimage import data
 
-from editcritic.reward import Image
+from editcritic.reward import Detections, Image
 from editcritic.reward.experts.differences import Differences
 from editcritic.reward.query import Abstention, Differ
 
 
 def regions(before, after):
     (found,) = Differences()([Differ(Image.of(before), Image.of(after))])
+    assert isinstance(found, Detections)
     return found.boxes
 
 
