@@ -95,7 +95,8 @@ def _backdrop(picture: Plane) -> NDArray[np.float32]:
         return np.full(3, max(float(np.median(total)) / 3, 60.0), np.float32)
     y, x = np.unravel_index(int(counts.argmax()), counts.shape)
     centre = np.array([(x + 0.5) / 48, (y + 0.5) / 48], np.float32)
-    like = (np.square(chroma - centre).sum(axis=1) < 0.035**2) & (total > 100)
+    away = np.square(chroma - centre).sum(axis=1)
+    like = (away < max(0.035**2, 1.0001 * float(away[total > 100].min()))) & (total > 100)
     return np.asarray(np.median(flat[like], axis=0), np.float32)
 
 

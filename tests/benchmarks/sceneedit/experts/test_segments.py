@@ -113,3 +113,15 @@ def test_an_empty_picture_and_a_sliver_hold_nothing():
     for backdrop in BACKDROPS:
         assert segments(render(Scene((), Backdrop(backdrop, 1), noise=3.0)).pixels) == []
     assert segments(np.full((3, 40, 3), 200, np.uint8)) == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_cutting_of_any_size_is_looked_at():
+    chance = np.random.default_rng(0)
+    for number in range(40):
+        pixels = render(random_scene(random.Random(number), World())).pixels
+        faded = (0.07 * pixels + 0.93 * pixels.mean(axis=(0, 1))).round().astype(np.uint8)
+        for picture in (pixels, faded) * 8:
+            (x, y), (w, h) = chance.integers(0, 60, 2), chance.integers(1, 14, 2)
+            for seen in segments(np.ascontiguousarray(picture[y : y + h, x : x + w])):
+                assert np.isfinite([seen.box.cx, seen.box.cy, seen.box.w, seen.box.h, seen.opacity]).all()
