@@ -5,6 +5,7 @@ It compares appearance, not meaning: an object drawn anew in another pose is ano
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import cv2
@@ -115,22 +116,25 @@ def _tokens(pixels: Pixels) -> Tokens:
 
 def _statistics(pixels: Pixels) -> NDArray[np.float32]:
     """14 x 14 x 13, in units of what is plain to see."""
-    colours = np.asarray(cv2.transform(_fitted(pixels).astype(np.float32), _LUMA_CHROMA), np.float32)
+    fitted, colours = (_SCRATCH.like(name, (_SIDE, _SIDE, 3)) for name in ("fitted", "colours"))
+    np.copyto(fitted, _fitted(pixels))
+    cv2.transform(fitted, _LUMA_CHROMA, dst=colours)
     mean = _per_patch(colours)
-    chroma_variance = (_per_patch(colours * colours) - mean * mean)[:, :, 1:].sum(2)
+    squares = fitted
+    cv2.multiply(colours, colours, dst=squares)
+    chroma_variance = (_per_patch(squares) - mean * mean)[:, :, 1:].sum(2)
     found = [
         mean[:, :, 0] / _LUMINANCE,
         mean[:, :, 1] / _CHROMA,
         mean[:, :, 2] / _CHROMA,
         _log_amplitude(np.maximum(chroma_variance, 0), _FLOOR / 2) / _LOG_CONTRAST,
     ]
-    luminance = np.ascontiguousarray(colours[:, :, 0])
+    luminance = _SCRATCH.like("luminance", (_SIDE, _SIDE))
+    cv2.extractChannel(colours, 0, dst=luminance)
     for scale in range(_SCALES):
         if scale:
             luminance = np.asarray(cv2.pyrDown(luminance), np.float32)
-        across = cv2.Sobel(luminance, cv2.CV_32F, 1, 0, scale=1 / 8)
-        down = cv2.Sobel(luminance, cv2.CV_32F, 0, 1, scale=1 / 8)
-        tensor = _per_patch(np.dstack([across * across, down * down, across * down]))
+        tensor = _per_patch(_tensor(luminance))
         energy = tensor[:, :, 0] + tensor[:, :, 1]
         unit = (energy + _FLOOR**2) * _DIRECTEDNESS
         found += [
@@ -139,6 +143,34 @@ def _statistics(pixels: Pixels) -> NDArray[np.float32]:
             2 * tensor[:, :, 2] / unit,
         ]
     return np.stack(found, axis=2)
+
+
+def _tensor(luminance: Plane) -> Plane:
+    """H x W x 3: the products of the gradient with itself."""
+    across, down, both = (_SCRATCH.like(name, luminance.shape) for name in ("across", "down", "both"))
+    products = _SCRATCH.like("products", (*luminance.shape, 3))
+    cv2.Sobel(luminance, cv2.CV_32F, 1, 0, dst=across, scale=1 / 8)
+    cv2.Sobel(luminance, cv2.CV_32F, 0, 1, dst=down, scale=1 / 8)
+    cv2.multiply(across, down, dst=both)
+    cv2.multiply(across, across, dst=across)
+    cv2.multiply(down, down, dst=down)
+    cv2.merge([across, down, both], dst=products)
+    return products
+
+
+class _Scratch(threading.local):
+    """Arrays to work in, kept from picture to picture: fresh memory of this size costs as much as the work itself."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, tuple[int, ...]], Plane] = {}
+
+    def like(self, name: str, shape: tuple[int, ...]) -> Plane:
+        if (name, shape) not in self._kept:
+            self._kept[name, shape] = np.empty(shape, np.float32)
+        return self._kept[name, shape]
+
+
+_SCRATCH = _Scratch()
 
 
 def _fitted(pixels: Pixels) -> Pixels:

@@ -23,7 +23,7 @@ _FAINT, _FAINT_SOFT = 0.19, 0.045
 class Looker:
     """Segments of the pictures seen last, so that ten phrases cost one look."""
 
-    def __init__(self, kept: int = 64) -> None:
+    def __init__(self, kept: int = 512) -> None:
         self._kept = kept
         self._seen: OrderedDict[str, list[Seen]] = OrderedDict()
 
