@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -34,6 +35,9 @@ def validity(
         list[str] | None,
         typer.Option("--reward", help="Only this one, as in `score`; may be given several times. Default: all."),
     ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, help="To ask experts in. Default: as many as there are cores.")
+    ] = None,
     sweep: Annotated[bool, typer.Option("--sweep/--no-sweep", help="Ask again with experts that err.")] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")
@@ -56,7 +60,7 @@ def validity(
         bench(library)
     out.touch()
     with progress(steps_of(cases, sweep), "comparing") as (step, _):
-        found = run(cases, seed, specs=specs, noise=sweep, step=step)
+        found = run(cases, seed, specs=specs, noise=sweep, processes=processes or os.cpu_count() or 1, step=step)
     write_html(out, found, command)
     if as_json:
         document({**to_json(found, command), "report": str(out)})

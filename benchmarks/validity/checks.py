@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from ...reward import Engine, Expert
 from ..agreement import spearman
 from ..sceneedit.cases import Case
+from .desk import Asker
 from .disagreements import PAPER, Judged
 from .metrics import Tried
-from .study import Row, Study, ask_all
+from .study import Row, Study
 
 DENSE = "edival-if?protocol=paper&dense=true"
 CONSISTENCY = "edival-cc?protocol=fixed"
@@ -55,13 +55,13 @@ def _in_words(found: Judged) -> str:
     return f"{found.agree} of {found.cases}{honest}, with perfect experts {found.perfect / found.cases:.1%}"
 
 
-def ties(study: Study, crowds: Sequence[Sequence[Case]], experts: Mapping[str, Expert], engine: Engine) -> list[Check]:
+def ties(study: Study, crowds: Sequence[Sequence[Case]], asker: Asker) -> list[Check]:
     """Dense instruction following tells edits of one request and one truth apart."""
     one = study.get(DENSE)
     if one is None:
         return []
     tied = pairs = without = 0
-    for values in _values(one, crowds, experts, engine):
+    for values in _values(one, crowds, asker):
         scored = [value for value in values if value is not None]
         without += len(values) - len(scored)
         pairs += len(scored) * (len(scored) - 1) // 2
@@ -96,25 +96,20 @@ class Drift:
         ]
 
 
-def drift(
-    study: Study, series: Sequence[Sequence[Case]], experts: Mapping[str, Expert], engine: Engine
-) -> Drift | None:
+def drift(study: Study, series: Sequence[Sequence[Case]], asker: Asker) -> Drift | None:
     """Consistency of each edit of each series that has one; None if the metric is not in the study."""
     one = study.get(CONSISTENCY)
     if one is None:
         return None
     found = []
-    for cases, values in zip(series, _values(one, series, experts, engine), strict=True):
+    for cases, values in zip(series, _values(one, series, asker), strict=True):
         both = zip(cases, values, strict=True)
         found.append([(case.severity, value) for case, value in both if value is not None])
     return Drift(found, sum(map(len, series)) - sum(map(len, found)))
 
 
-def _values(
-    one: Tried, groups: Sequence[Sequence[Case]], experts: Mapping[str, Expert], engine: Engine
-) -> list[list[float | None]]:
-    flat = (case.sample for group in groups for case in group)
-    rows = ask_all([one], flat, experts, engine)
+def _values(one: Tried, groups: Sequence[Sequence[Case]], asker: Asker) -> list[list[float | None]]:
+    rows = asker.ask([one], (case.sample for group in groups for case in group))
     return [[next(rows).value for _ in group] for group in groups]
 
 

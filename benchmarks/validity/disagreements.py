@@ -50,13 +50,14 @@ class Judged:
         return [found for found in self.disagreements if found.cause == cause]
 
 
-def judged(study: Study, spec: str, engine: Engine) -> Judged | None:
+def judged(study: Study, spec: str) -> Judged | None:
     """Compare a binary metric with `followed`, and ask it again with the oracle; None if it is not in the study."""
     one = study.get(spec)
     if one is None:
         return None
     oracle: dict[str, Expert] = dict.fromkeys(("detector", "judge", "reader"), Oracle(study.cases))
-    again = ask_all([one], (case.sample for case in study.cases), oracle, engine)
+    with Engine() as engine:
+        again = list(ask_all([one], (case.sample for case in study.cases), oracle, engine))
     disagreements: list[Disagreement] = []
     perfect = 0
     for case, row, other in zip(study.cases, study.rows[spec], again, strict=True):

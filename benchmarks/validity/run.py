@@ -5,18 +5,18 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from ...reward import Engine, Expert
+from ...reward import Expert
 from ..sceneedit import cases as scenes
 from ..sceneedit.critics import experts as scene_experts
-from ..sceneedit.experts.noise import Remembering
 from . import checks
 from .checks import Check, Drift, Hacked
+from .desk import Asker, Crew, Desk
 from .disagreements import OFFICIAL, PAPER, Judged, judged
 from .metrics import Left, chosen, installed
-from .study import Study, ask_all
+from .study import Study
 from .sweep import KINDS, LEVELS, Sweep, sweep
 
 CROWDS, SERIES = 18, 16
@@ -57,45 +57,40 @@ def run(
     specs: Sequence[str] = (),
     noise: bool = True,
     experts: Mapping[str, Expert] | None = None,
+    processes: int = 1,
     step: Callable[[], None] = lambda: None,
 ) -> Validity:
     """Compare the installed metrics, or those of `specs`, with the truth of `count` cases.
 
-    experts: who is asked, instead of SceneEdit's own. Raises `SpecError` for a spec that cannot be asked here. A check
-    whose metric is not among them is not made.
+    experts: who is asked, in this process, instead of SceneEdit's own. processes: in how many those are asked; more
+    change nothing but the time. Raises `SpecError` for a spec that cannot be asked here. A check whose metric is not
+    among them is not made.
     """
     seconds: dict[str, float] = {}
+    served = scene_experts() if experts is None else experts
     with _timed(seconds, "drawing"):
         cases = scenes.cases(count, seed=seed)
-        asking = remembering(scene_experts() if experts is None else experts)
-        tried, left = (chosen(specs, asking, cases), []) if specs else installed(asking, cases)
+        tried, left = (chosen(specs, served, cases), []) if specs else installed(served, cases)
         asked = {one.spec for one in tried}
         crowds = scenes.crowds(CROWDS, seed=seed) if checks.DENSE in asked else []
         series = scenes.drift_series(SERIES, seed=seed) if checks.CONSISTENCY in asked else []
-    with Engine() as engine:
+    with ExitStack() as stack:
+        alone = processes == 1 or experts is not None  # only SceneEdit's own can be made anew elsewhere
+        asker: Asker = Desk(served) if alone else stack.enter_context(Crew(processes))
         with _timed(seconds, "scoring"):
-            study = Study.of(cases, tried, ask_all(tried, (c.sample for c in cases), asking, engine, step=step))
+            study = Study.of(cases, tried, asker.ask(tried, (case.sample for case in cases), step=step))
         with _timed(seconds, "checking"):
-            both = {spec: found for spec in (PAPER, OFFICIAL) if (found := judged(study, spec, engine)) is not None}
-            made = [*checks.agreement(both), *checks.ties(study, crowds, asking, engine)]
-            drift = checks.drift(study, series, asking, engine)
+            both = {spec: found for spec in (PAPER, OFFICIAL) if (found := judged(study, spec)) is not None}
+            made = [*checks.agreement(both), *checks.ties(study, crowds, asker)]
+            drift = checks.drift(study, series, asker)
             hacked = checks.hacked(study, seed)
             made += [check for found in (drift, hacked) if found is not None for check in found.checks()]
-    swept = None
-    if noise:
-        with _timed(seconds, "noise"):
-            some = random.Random(f"sweep {seed}").sample(cases, min(SWEPT, len(cases)))
-            swept = sweep(some, tried, asking, seed, step=step)
+        swept = None
+        if noise:
+            with _timed(seconds, "noise"):
+                some = random.Random(f"sweep {seed}").sample(cases, min(SWEPT, len(cases)))
+                swept = sweep(some, tried, asker, seed, step=step)
     return Validity(seed, study, left, both, made, drift, hacked, swept, seconds)
-
-
-def remembering(experts: Mapping[str, Expert]) -> dict[str, Remembering]:
-    """The same experts, each of which keeps what it answered; one that serves several roles stays one."""
-    made: dict[int, Remembering] = {}
-    for one in experts.values():
-        if id(one) not in made:
-            made[id(one)] = Remembering(one)
-    return {role: made[id(one)] for role, one in experts.items()}
 
 
 @contextmanager

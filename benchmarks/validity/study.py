@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-from ...reward import EditSample, Engine, Expert, Reward
+from ...reward import EditSample, Engine, Expert
+from ...reward.compose import signed
 from ...reward.score import Status
 from ..agreement import Coverage, accuracy, auc, kappa, paired, spearman
 from ..sceneedit.cases import Case
 from .metrics import BINARY, TRUTHS, Tried, Truth, truth_of
-
-_TOGETHER = 128
-"""Cases that all metrics are asked about before the next: their pictures and crops are still at hand."""
-
 
 Pair = tuple[float, float]
 """Value and truth."""
@@ -40,15 +36,15 @@ def ask_all(
     *,
     step: Callable[[], None] = lambda: None,
 ) -> Iterator[Row]:
-    """Every metric on every sample; answers are shared. `step` is called after each sample."""
-    rewards = [Reward(one.metric, experts, engine=engine, on_failures="none") for one in tried]
-    waiting = iter(enumerate(samples))
-    while some := list(islice(waiting, _TOGETHER)):
-        for one, reward in zip(tried, rewards, strict=True):
-            scores = reward.stream(sample for _, sample in some)
-            for (place, _), score in zip(some, scores, strict=True):
-                yield Row(place, one.spec, score.value, score.status, score.reason)
-        for _ in some:
+    """Every metric on every sample, case by case; answers are shared. `step` is called after each sample.
+
+    All metrics of a sample are asked side by side, so that no expert waits until another metric's turn comes.
+    """
+    programs = ((signed(one.metric, sample), sample) for sample in samples for one in tried)
+    for number, score in enumerate(engine.run(programs, experts)):
+        place, which = divmod(number, len(tried))
+        yield Row(place, tried[which].spec, score.value, score.status, score.reason)
+        if which == len(tried) - 1:
             step()
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...reward import Engine, Expert
 from ..sceneedit.cases import Case
-from ..sceneedit.experts.noise import Noisy, Remembering
+from .desk import Asker, Noise
 from .metrics import Tried
-from .study import Study, ask_all
+from .study import Study
 
 KINDS = ("misses", "false_alarms", "flips", "bias")
 LEVELS = (0.05, 0.1, 0.2, 0.4)
@@ -36,41 +35,29 @@ class Sweep:
 def sweep(
     cases: Sequence[Case],
     tried: Sequence[Tried],
-    experts: Mapping[str, Remembering],
+    asker: Asker,
     seed: int,
     *,
     levels: Sequence[float] = LEVELS,
     step: Callable[[], None] = lambda: None,
 ) -> Sweep:
     """Every metric's main statistic under each kind and level of noise. `step` is called after each of them."""
-    asked = {id(one): (one.asked, one.known) for one in experts.values()}
-    clean = _statistics(cases, tried, experts)
+    before = asker.counts()
+    clean = _statistics(cases, tried, asker)
     step()
     found = {one.spec: {(kind, 0.0): clean[one.spec] for kind in KINDS} for one in tried}
     for kind in KINDS:
         for level in levels:
-            noisy = _noisy(experts, kind, level, seed)
-            for spec, statistic in _statistics(cases, tried, noisy).items():
+            for spec, statistic in _statistics(cases, tried, asker, Noise(kind, level, seed)).items():
                 found[spec][kind, level] = statistic
             step()
-    once = {id(one): one for one in experts.values()}.values()
-    total = sum(one.asked - asked[id(one)][0] for one in once)
-    known = sum(one.known - asked[id(one)][1] for one in once)
-    return Sweep(len(cases), (0.0, *levels), found, total, total - known)
-
-
-def _noisy(experts: Mapping[str, Remembering], kind: str, level: float, seed: int) -> dict[str, Expert]:
-    """Experts that serve several roles stay one expert."""
-    made: dict[int, Expert] = {}
-    for one in experts.values():
-        if id(one) not in made:
-            made[id(one)] = Noisy(one, **{kind: level}, seed=seed)
-    return {role: made[id(one)] for role, one in experts.items()}
+    after = asker.counts()
+    asked, known = after.asked - before.asked, after.known - before.known
+    return Sweep(len(cases), (0.0, *levels), found, asked, asked - known)
 
 
 def _statistics(
-    cases: Sequence[Case], tried: Sequence[Tried], experts: Mapping[str, Expert]
+    cases: Sequence[Case], tried: Sequence[Tried], asker: Asker, noise: Noise | None = None
 ) -> dict[str, float | None]:
-    with Engine() as engine:
-        study = Study.of(cases, tried, ask_all(tried, (case.sample for case in cases), experts, engine))
+    study = Study.of(cases, tried, asker.ask(tried, (case.sample for case in cases), noise=noise))
     return {one.spec: study.main(one) for one in tried}

@@ -15,18 +15,17 @@ from editcritic.benchmarks.validity.checks import (
     hacked,
     ties,
 )
+from editcritic.benchmarks.validity.desk import Desk
 from editcritic.benchmarks.validity.disagreements import PAPER, judged
 from editcritic.benchmarks.validity.metrics import chosen
-from editcritic.benchmarks.validity.run import remembering
-from editcritic.benchmarks.validity.study import Row, Study, ask_all
-from editcritic.reward import Engine, Score
+from editcritic.benchmarks.validity.study import Row, Study
+from editcritic.reward import Score
 
 from .fakes import SCENE, case, other_noise, told
 
 
 def study(these, *tried):
-    with Engine() as engine:
-        return Study.of(these, tried, ask_all(tried, (one.sample for one in these), {}, engine))
+    return Study.of(these, tried, Desk({}).ask(tried, (one.sample for one in these)))
 
 
 @pytest.mark.parametrize(
@@ -44,8 +43,7 @@ def found_by(these, rule):
     """How the paper's protocol is judged whose rows come from a rule."""
     (one,) = chosen([PAPER], experts(), these)
     rows = [Row(place, PAPER, score.value, score.status, score.reason) for place, score in enumerate(map(rule, these))]
-    with Engine() as engine:
-        result = judged(Study(these, [one], {PAPER: rows}), PAPER, engine)
+    result = judged(Study(these, [one], {PAPER: rows}), PAPER)
     assert result is not None
     return result
 
@@ -93,8 +91,7 @@ def test_pairs_of_equal_value_are_counted_within_their_groups():
     groups = [[case(f"{group}{number}") for number in range(3)] for group in "ab"]
     values = dict(zip(ids(groups), [0.6, 0.6, 0.7, 0.6, None, 0.8], strict=True))
     one = told(values, spec=DENSE)
-    with Engine() as engine:
-        (check,) = ties(study([], one), groups, {}, engine)
+    (check,) = ties(study([], one), groups, Desk({}))
     assert check.measured == pytest.approx(1 / 4)
     assert "1 edits have no value" in check.note
 
@@ -111,8 +108,7 @@ def test_consistency_is_asked_along_each_series():
     (series,) = drift_series(1, seed=1)
     values: dict[str, float | None] = {one.sample.id: 1 - one.severity for one in series}
     values[series[-1].sample.id] = None
-    with Engine() as engine:
-        found = drift(study([], told(values, spec=CONSISTENCY)), [series], {}, engine)
+    found = drift(study([], told(values, spec=CONSISTENCY)), [series], Desk({}))
     assert found is not None
     assert (found.correlations, found.without) == ([1.0], 1)
 
@@ -153,19 +149,12 @@ def test_without_pairs_nothing_is_shown():
 
 def test_a_check_whose_metric_is_not_compared_is_not_made():
     nothing = study([], told({}))
-    with Engine() as engine:
-        assert judged(nothing, PAPER, engine) is None
-        assert ties(nothing, [], {}, engine) == agreement({}) == []
-        assert drift(nothing, [], {}, engine) is None
+    assert judged(nothing, PAPER) is None
+    assert ties(nothing, [], Desk({})) == agreement({}) == []
+    assert drift(nothing, [], Desk({})) is None
     assert hacked(nothing, 0) is None
 
 
 def test_crowds_and_cases_come_with_what_the_checks_need():
     assert {len({one.truth.followed for one in group}) for group in crowds(2, seed=1)} == {1}
     assert all(one.before is not None and one.after is not None for one in cases(9, seed=1))
-
-
-def test_experts_that_serve_two_roles_are_remembered_as_one():
-    wrapped = remembering(experts())
-    assert wrapped["features"] is wrapped["pixels"]
-    assert wrapped["detector"] is not wrapped["judge"]
