@@ -24,7 +24,7 @@ class Mark:
     | halves | the source squeezed into the left half, the edit into the right one |
     | inset | the source, reduced to `amount` of the side, pasted into a corner |
     | shift | moved by an eighth of the side, by whole pixels and at least one, the rim repeated |
-    | degrade | noise of 20 grey levels and a blur of 1/64 of the side (standard deviations) |
+    | degrade | noise of 16 grey levels and a blur of 1/80 of the side (standard deviations): things can still be told |
     | flood | all in the hue of one colour, light and dark kept |
     """
 
@@ -106,8 +106,8 @@ def marked(picture: Plane, source: Plane, mark: Mark) -> Plane:
         move = np.array([[1.0, 0.0, across], [0.0, 1.0, down]])
         return np.asarray(cv2.warpAffine(picture, move, (side, side), borderMode=cv2.BORDER_REPLICATE), np.float64)
     if mark.kind == "degrade":
-        blurred = cv2.GaussianBlur(picture, (0, 0), max(0.01, mark.amount * side / 64))
-        return np.asarray(blurred + np.random.default_rng(mark.seed).normal(0, 20 * mark.amount, picture.shape))
+        blurred = cv2.GaussianBlur(picture, (0, 0), max(0.01, mark.amount * side / 80))
+        return np.asarray(blurred + np.random.default_rng(mark.seed).normal(0, 16 * mark.amount, picture.shape))
     pigment = np.asarray(PIGMENTS[mark.colour], np.float64)
     light = picture.mean(axis=2, keepdims=True) / 160
     return np.asarray(picture + mark.amount * (pigment * light - picture))

@@ -124,7 +124,7 @@ def verdicts(validity: Validity) -> str:
         axes.set_yticks(range(len(tasks)), [task.replace("_", " ") for task in tasks])
         axes.set_xlabel("share of verdicts that are the truth's")
         axes.set_xlim(right=1.01)
-        axes.legend(frameon=False, loc="lower left")
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         return figure
 
     return _svg(draw)
