@@ -29,7 +29,6 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 _HONEST = 0.4  # share of honest edits
 _CHAINS = 0.15  # share of cases that are a second or third turn
-_SMALL = 0.05  # share of cases with small targets
 _TURNS = 3
 _CROWD = 16
 _PATIENCE = 20  # scenes that are tried for a failure mode
@@ -58,11 +57,22 @@ class Case:
     steps: tuple[bool, ...] = ()
 
 
-def cases(count: int, *, seed: int = 0, split: Split = "test", size: int = 64) -> list[Case]:
+def cases(
+    count: int,
+    *,
+    seed: int = 0,
+    split: Split = "test",
+    size: int = 64,
+    turns: int | None = None,
+    small: float = 0.05,
+) -> list[Case]:
     """That many edits: all nine task types alike, two fifths honest, the others flawed in all modes alike.
 
-    Some are later turns of a chain, some have targets below 1 % of the picture (at 128 px, whatever the size).
+    turns: every case is the last of so many; by default three in twenty are a second or third turn, the others a
+    first. small: share of cases whose targets are below 1 % of the picture (at 128 px, whatever the size).
     """
+    if turns is not None and not 1 <= turns <= len(TASK_TYPES):
+        raise ValueError(f"a chain has 1 to {len(TASK_TYPES)} turns, each of another type, got {turns}")
     found: list[Case] = []
     for number in range(count):
         chance = chance_of(split, seed, "case", number)
@@ -70,9 +80,9 @@ def cases(count: int, *, seed: int = 0, split: Split = "test", size: int = 64) -
         modes = [mode for mode in MODES if not mode.tasks or kind in mode.tasks]
         wanted = None if chance.random() < _HONEST else modes[(number // len(TASK_TYPES)) % len(modes)]
         drawn = chance.random()
-        world = SMALL if drawn < _SMALL else World.of(size)
-        turns = chance.randint(2, _TURNS) if _SMALL <= drawn < _SMALL + _CHAINS else 1
-        found.append(_one(chance, f"{split}-{seed}-{number}", world, kind, wanted, turns))
+        world = SMALL if drawn < small else World.of(size)
+        some = chance.randint(2, _TURNS) if small <= drawn < small + _CHAINS else 1
+        found.append(_one(chance, f"{split}-{seed}-{number}", world, kind, wanted, turns or some))
     return found
 
 

@@ -50,6 +50,17 @@ def test_all_types_and_modes_are_there(found):
     assert {case.sample.source.size for case in found} == {(64, 64), (128, 128)}
 
 
+def test_chains_and_small_targets_can_be_had_alone():
+    chains = cases(12, turns=3)
+    assert all(case.sample.turn == 3 for case in chains)
+    assert all(len({turn.task.type for turn in case.sample.turns if turn.task}) == 3 for case in chains)
+    assert all(turn.pools is not None for case in chains for turn in case.sample.turns)
+    tiny = cases(12, small=1.0, turns=1)
+    assert all(thing.w * thing.h < 0.01 for case in tiny if case.before for thing in case.before.things)
+    with pytest.raises(ValueError, match="a chain has 1 to 9 turns, each of another type, got 10"):
+        cases(1, turns=10)
+
+
 def test_honest_cases_are_followed(found):
     assert all(case.truth.followed for case in found if not case.mode)
 
