@@ -19,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_SIZE = 64
+
 
 @app.callback()
 def group() -> None:
@@ -30,6 +32,7 @@ def group() -> None:
 def validity(
     cases: Annotated[int, typer.Option("--cases", min=8, help="Edits with a known truth.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Of the scenes, of the pairs, and of the noise.")] = 0,
+    size: Annotated[int, typer.Option("--size", min=32, help="Of the pictures, in pixels a side.")] = _SIZE,
     out: Annotated[Path, typer.Option("-o", "--out", help="Write the report (HTML) here.")] = Path("validity.html"),
     reward: Annotated[
         list[str] | None,
@@ -51,6 +54,8 @@ def validity(
 
     specs = tuple(reward or ())
     written = ["editcritic", "bench", "validity", "--cases", str(cases), "--seed", str(seed)]
+    if size != _SIZE:
+        written += ["--size", str(size)]
     for spec in specs:
         written += ["--reward", spec]
     command = shlex.join([*written, *([] if sweep else ["--no-sweep"])])
@@ -60,7 +65,8 @@ def validity(
         bench(library)
     out.touch()
     with progress(steps_of(cases, sweep), "comparing") as (step, _):
-        found = run(cases, seed, specs=specs, noise=sweep, processes=processes or os.cpu_count() or 1, step=step)
+        many = processes or os.cpu_count() or 1
+        found = run(cases, seed, size=size, specs=specs, noise=sweep, processes=many, step=step)
     write_html(out, found, command)
     if as_json:
         document({**to_json(found, command), "report": str(out)})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import ClassVar
 
-from .asking import Asks, ask, ask_each
+from .asking import Abstained, Asks, ask, ask_each
 from .boxes import Box
 from .card import Card
 from .compose import Gate, Metric, Minimum
@@ -27,6 +27,9 @@ def _fitted(edited: Image, source: Image) -> Image:
 
 _THUMBNAIL = 64
 """Pixels: enough to tell a picture by, and cheap."""
+
+_LEAST = 32
+"""Pixels: in smaller pictures a part of the picture says too little."""
 
 _QUARTER = 0.2
 """Share of the picture, and a margin: a quarter pasted in changes nearly all of it."""
@@ -158,7 +161,7 @@ class NotCollage:
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         source, edited = sample.source, _fitted(sample.edited, sample.source)
-        if edited == source or min(source.size) < _THUMBNAIL:
+        if edited == source or min(source.size) < _LEAST:
             return Score.of(True)
         changes = yield from ask(Differ(source, edited))
         if not changes.boxes or _around(changes.boxes).area < _QUARTER:
@@ -173,7 +176,12 @@ class NotCollage:
                 seen = Evidence(f"the source in the {name} part", edited.digest, numbers={"ssim": a.value})
                 return Score.of(False, f"the source is pasted into the {name} part", evidence=[seen])
         middle = Box(0.5, 0.5, 0.96, 0.96, label="the whole source")  # without the rim, which insets often lose
-        found = yield from ask(Match(edited, source, (middle,)))
+        try:
+            found = yield from ask(Match(edited, source, (middle,)))
+        except Abstained:
+            if min(source.size) >= _THUMBNAIL:
+                raise
+            return Score.of(True)  # so small a picture has too little in it to be recognised, whole or pasted in
         insets = tuple(box for box in found.above(self.inset) if box.w < 0.9 and box.h < 0.9)
         seen = Evidence("the source in the edited picture", edited.digest, boxes=insets)
         return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])

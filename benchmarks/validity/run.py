@@ -54,6 +54,7 @@ def run(
     count: int = 2000,
     seed: int = 0,
     *,
+    size: int = 64,
     specs: Sequence[str] = (),
     noise: bool = True,
     experts: Mapping[str, Expert] | None = None,
@@ -62,18 +63,18 @@ def run(
 ) -> Validity:
     """Compare the installed metrics, or those of `specs`, with the truth of `count` cases.
 
-    experts: who is asked, in this process, instead of SceneEdit's own. processes: in how many those are asked; more
-    change nothing but the time. Raises `SpecError` for a spec that cannot be asked here. A check whose metric is not
-    among them is not made.
+    size: of the pictures, in pixels a side. experts: who is asked, in this process, instead of SceneEdit's own.
+    processes: in how many those are asked; more change nothing but the time. Raises `SpecError` for a spec that cannot
+    be asked here. A check whose metric is not among them is not made.
     """
     seconds: dict[str, float] = {}
     served = scene_experts() if experts is None else experts
     with _timed(seconds, "drawing"):
-        cases = scenes.cases(count, seed=seed)
+        cases = scenes.cases(count, seed=seed, size=size)
         tried, left = (chosen(specs, served, cases), []) if specs else installed(served, cases)
         asked = {one.spec for one in tried}
-        crowds = scenes.crowds(CROWDS, seed=seed) if checks.DENSE in asked else []
-        series = scenes.drift_series(SERIES, seed=seed) if checks.CONSISTENCY in asked else []
+        crowds = scenes.crowds(CROWDS, seed=seed, size=size) if checks.DENSE in asked else []
+        series = scenes.drift_series(SERIES, seed=seed, size=size) if checks.CONSISTENCY in asked else []
     with ExitStack() as stack:
         alone = processes == 1 or experts is not None  # only SceneEdit's own can be made anew elsewhere
         asker: Asker = Desk(served) if alone else stack.enter_context(Crew(processes))
