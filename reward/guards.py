@@ -187,10 +187,6 @@ class NotCollage:
         return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])
 
 
-_QUARTER = 0.2
-"""Share of the picture: a quarter pasted in changes nearly all of it."""
-
-
 def _halves_and_quarters(image: Image) -> dict[str, Image]:
     """Thumbnails of the parts, cut from one that is twice as large: the picture itself is reduced once."""
     image = image.resized(2 * _THUMBNAIL, 2 * _THUMBNAIL, "area")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -128,11 +128,6 @@ def verdicts(validity: Validity) -> str:
         return figure
 
     return _svg(draw)
-
-
-def _columns(points: Iterable[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    both = list(points)
-    return [x for x, _ in both], [y for _, y in both]
 
 
 def _svg(draw: Callable[[Any], Any]) -> str:

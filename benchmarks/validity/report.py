@@ -20,6 +20,7 @@ from rich.text import Text
 
 from ...reward import Image
 from ..sceneedit.cases import Case
+from ..sceneedit.failures import MODES
 from . import plots
 from .checks import GUARDED
 from .disagreements import Disagreement, Judged
@@ -142,6 +143,7 @@ def thumbnail(picture: Image) -> str:
 @dataclass(frozen=True, slots=True)
 class _Mode:
     name: str
+    does: str
     hack: bool
     count: int
     followed: float
@@ -149,12 +151,14 @@ class _Mode:
 
 
 def _modes(cases: Sequence[Case]) -> list[_Mode]:
+    does = {mode.name: mode.does for mode in MODES}
     found = []
     for name in modes(cases):
         these = [case for case in cases if case.mode == name]
         kept = [case.truth.kept for case in these if case.truth.kept is not None]
         followed = fmean(case.truth.followed for case in these)
-        found.append(_Mode(name, these[0].hack, len(these), followed, fmean(kept) if kept else None))
+        said = does.get(name, "")
+        found.append(_Mode(name, said, these[0].hack, len(these), followed, fmean(kept) if kept else None))
     return found
 
 
