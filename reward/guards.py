@@ -79,7 +79,7 @@ class NotBlank:
     detail: float = 0.075
     card: ClassVar[Card] = Card(
         "guard-not-blank",
-        1,
+        2,
         "the edit is a picture, not a flat field",
         roles=("pixels",),
         gaming="Any contrast passes.",
@@ -152,7 +152,7 @@ class NotCollage:
     inset: float = 0.6
     card: ClassVar[Card] = Card(
         "guard-not-collage",
-        1,
+        2,
         "the source is not pasted into the edit",
         roles=("differences", "pixels", "matcher"),
         gaming="An inset turned or smaller than half of the picture is not found.",
