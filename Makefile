@@ -48,7 +48,9 @@ $(DEMO): pyproject.toml constraints.txt | $(MADE)
 	$(INSTALL) -e '.[ocr,bench]'
 	@touch $@
 
-# Holds all that the demo needs, so that `make demo` after `make test` installs nothing.
+# Holds all that the demo needs, so that `make demo` after `make test` installs nothing. tests/vision_ops.py says what
+# torchvision does there.
 $(TEST): pyproject.toml constraints.txt | $(MADE)
-	$(INSTALL) -e '.[dev,ocr,bench,hf]'
+	$(INSTALL) -e '.[dev,ocr,bench,hf,judge,serve]'
+	$(INSTALL) --no-deps --upgrade --target $(VENV)/torchvision-for-tests torchvision
 	@touch $(DEMO) $@

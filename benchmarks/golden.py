@@ -19,19 +19,10 @@ from ..reward.boxes import Box
 from ..reward.edival.following import InstructionFollowing
 from ..reward.engine import Engine
 from ..reward.expert import Expert
+from ..reward.forms import Reply
 from ..reward.image import Image
-from ..reward.query import (
-    Abstention,
-    Detect,
-    Detections,
-    Failure,
-    Judge,
-    Outcome,
-    Query,
-    Reading,
-    ReadText,
-    Reply,
-)
+from ..reward.outcomes import Abstention, Failure
+from ..reward.query import Detect, Detections, Judge, Outcome, Query, Reading, ReadText
 from ..reward.sample import EditSample
 from ..reward.score import Score
 

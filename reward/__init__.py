@@ -10,31 +10,28 @@ from .boxes import Box
 from .card import Card
 from .compose import Fallback, Gate, GeometricMean, Metric, Minimum, Product, Threshold, WeightedMean
 from .engine import Engine
-from .expert import Expert, ExpertDown
+from .expert import AsyncExpert, Expert, ExpertDown
+from .forms import FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall, YesNo
 from .guards import all_guards
 from .image import Image, ImageError
+from .outcomes import Abstention, Failure
 from .query import (
-    Abstention,
     Detect,
     Detections,
     Differ,
     Embed,
-    Failure,
-    FreeText,
+    EmbedText,
     Judge,
     Mask,
     Match,
     Measure,
     Measured,
-    Message,
     Rate,
     Reading,
     ReadText,
     Region,
-    Reply,
     Segment,
     Vectors,
-    YesNo,
 )
 from .reward import Reward, TooManyFailures, no_download, score
 from .sample import EditSample, Pools, Task
@@ -46,6 +43,7 @@ __all__ = [
     "Abstention",
     "AnswerLog",
     "Asks",
+    "AsyncExpert",
     "Box",
     "Card",
     "Detect",
@@ -53,6 +51,7 @@ __all__ = [
     "Differ",
     "EditSample",
     "Embed",
+    "EmbedText",
     "Engine",
     "Evidence",
     "Expert",
@@ -63,9 +62,12 @@ __all__ = [
     "FreeText",
     "Gate",
     "GeometricMean",
+    "Grade",
     "Image",
     "ImageError",
+    "Json",
     "Judge",
+    "Levels",
     "Mask",
     "Match",
     "Measure",
@@ -88,6 +90,8 @@ __all__ = [
     "Task",
     "Threshold",
     "TooManyFailures",
+    "Tool",
+    "ToolCall",
     "Unanswered",
     "Vectors",
     "WeightedMean",

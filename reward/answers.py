@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from .image import Image, Size
-from .query import Abstention, Answer, Query
+from .outcomes import Abstention
+from .query import Answer, Query
 from .wire import answer_from_json, answer_to_json
 
 SCHEMA = 1

@@ -15,7 +15,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
-from .query import Abstention, Failure, Outcome, Query
+from .outcomes import Abstention, Failure
+from .query import Outcome, Query
 from .score import Score
 
 T = TypeVar("T")

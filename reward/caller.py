@@ -1,18 +1,21 @@
-"""Expert threads: where experts are called, and the boundary at which what they raise becomes a `Failure` value."""
+"""Where experts are called, in threads or event loops: the boundary at which what they raise becomes a `Failure`."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
-from .expert import Expert, ExpertDown
-from .query import Abstention, BadAnswer, Failure, Outcome, Query
+from .expert import AsyncExpert, Expert, ExpertDown
+from .outcomes import Abstention, Failure
+from .query import BadAnswer, Outcome, Query
 
 
 @dataclass(slots=True)
@@ -28,11 +31,24 @@ class Answered:
     crashes: int = 0
 
 
+class Worker(Protocol):
+    """Takes one call at a time to an expert, and reports what came of it."""
+
+    def start(self, number: int, queries: list[Query[Any]]) -> None:
+        """Begin a call."""
+
+    def abandon(self) -> bool:
+        """Nobody waits for the call any more. Whether the worker is free for another."""
+
+    def stop(self) -> None:
+        """No further call will come."""
+
+
 class ExpertThread:
     """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting."""
 
     def __init__(self, expert: Expert, report: Callable[[Answered], None], breaker: int) -> None:
-        self.jobs: SimpleQueue[tuple[int, list[Query[Any]]] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[int, list[Query[Any]]] | None] = SimpleQueue()
         self._expert = expert
         self._report = report
         self._breaker = breaker
@@ -41,8 +57,18 @@ class ExpertThread:
         self._loaded = False
         threading.Thread(target=self._work, name=f"editcritic {expert.id}", daemon=True).start()
 
+    def start(self, number: int, queries: list[Query[Any]]) -> None:
+        self._jobs.put((number, queries))
+
+    def abandon(self) -> bool:
+        self.stop()  # once it comes back from the call it hangs in
+        return False
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+
     def _work(self) -> None:
-        while (job := self.jobs.get()) is not None:
+        while (job := self._jobs.get()) is not None:
             number, queries = job
             self._calls = self._crashes = 0
             down = ""
@@ -59,15 +85,9 @@ class ExpertThread:
             del job, queries, outcomes  # a thread that waits for work pins no pictures
 
     def _load(self) -> None:
-        if self._loaded:
-            return
-        try:
-            self._expert.load()
-        except ExpertDown:
-            raise
-        except BaseException as error:  # an exit must not end the thread unheard either
-            raise ExpertDown(f"could not be loaded: {say(error)}") from error
-        self._loaded = True
+        if not self._loaded:
+            _load(self._expert)
+            self._loaded = True
 
     def _answer(self, number: int, queries: list[Query[Any]]) -> list[Outcome]:
         """Ask, and halve the batch until whoever makes the expert raise stands alone."""
@@ -91,6 +111,82 @@ class ExpertThread:
             # Hopeless: the rest is not tried one by one.
             return outcomes + [Failure(last.reason if isinstance(last, Failure) else "")] * (len(queries) - middle)
         return outcomes + self._answer(number, queries[middle:])
+
+
+class ExpertLoop:
+    """The event loop that all calls of one `AsyncExpert` share, in a thread of its own."""
+
+    def __init__(self, expert: AsyncExpert, report: Callable[[Answered], None]) -> None:
+        self._expert = expert
+        self._report = report
+        self._loaded = False
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, name=f"editcritic {expert.id}", daemon=True).start()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    def begin(self, number: int, queries: list[Query[Any]]) -> Future[None]:
+        return asyncio.run_coroutine_threadsafe(self._work(number, queries), self._loop)
+
+    async def _work(self, number: int, queries: list[Query[Any]]) -> None:
+        down, crashes, calls = "", 0, 0
+        start = time.perf_counter()
+        try:
+            if not self._loaded:
+                _load(self._expert)
+                self._loaded = True
+            calls = len(queries)
+            outcomes = _checked(queries, [await self._expert.answer(query) for query in queries])
+        except (ExpertDown, ConnectionError, TimeoutError) as error:
+            down = (str(error) or "down") if isinstance(error, ExpertDown) else say(error)
+            outcomes = [Failure(down)] * len(queries)
+        except Exception as error:
+            crashes = 1
+            outcomes = [Failure(say(error))] * len(queries)
+        seconds = time.perf_counter() - start
+        self._report(Answered(self._expert.id, number, outcomes, calls, seconds, down, crashes))
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+
+    async def _close(self) -> None:
+        running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        with contextlib.suppress(Exception):
+            await self._expert.close()
+        self._loop.stop()
+
+
+class LoopSeat:
+    """One of the calls an `AsyncExpert` may have under way."""
+
+    def __init__(self, loop: ExpertLoop) -> None:
+        self._loop = loop
+        self._call: Future[None] | None = None
+
+    def start(self, number: int, queries: list[Query[Any]]) -> None:
+        self._call = self._loop.begin(number, queries)
+
+    def abandon(self) -> bool:
+        self.stop()
+        return True
+
+    def stop(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+
+
+def _load(expert: Expert) -> None:
+    try:
+        expert.load()
+    except ExpertDown:
+        raise
+    except BaseException as error:  # an exit must not end the thread unheard either
+        raise ExpertDown(f"could not be loaded: {say(error)}") from error
 
 
 def _checked(queries: Sequence[Query[Any]], answers: object) -> list[Outcome]:

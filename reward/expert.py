@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from .query import Abstention, Outcome, Query
+from .outcomes import Abstention
+from .query import Outcome, Query
 from .sample import EditSample
 
 
@@ -30,7 +32,7 @@ class Expert(ABC):
     batch: int = 64
     """Most queries in one call."""
     concurrency: int = 1
-    """Calls at a time: 1 for a local model, the connection limit for a served one (with `batch = 1`)."""
+    """Calls at a time: 1 for a local model, the connection limit for a served one."""
     deadline_s: float = 600.0
     """A call that takes longer counts as hung."""
 
@@ -48,3 +50,43 @@ class Expert(ABC):
         the rewritten query is the one that is de-duplicated, cached and recorded.
         """
         return query
+
+    def meter(self) -> Mapping[str, float]:
+        """What its work has taken so far, by name: forward passes, tokens, money. Only ever grows; empty by default.
+
+        Read from another thread than the one that works. `Scores.stats` shows what a run added to it.
+        """
+        return {}
+
+
+class AsyncExpert(Expert):
+    """Answers queries one by one, up to `concurrency` at a time, without a thread for each: for served models.
+
+    In an engine all calls of one expert are coroutines of one event loop. A query that takes longer than `deadline_s`
+    is cancelled and fails; the others go on.
+    """
+
+    concurrency = 16
+
+    @abstractmethod
+    async def answer(self, query: Any) -> Outcome:
+        """Answer one query. What it raises means what it means in `Expert.__call__`."""
+
+    async def close(self) -> None:
+        """Give back what belongs to the running event loop; called before it ends."""
+
+    def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
+        """Outside of an engine: all of them in an event loop of their own, the first exception raised."""
+        return asyncio.run(self._answer_all(queries))
+
+    async def _answer_all(self, queries: Sequence[Any]) -> list[Outcome]:
+        free = asyncio.Semaphore(max(1, self.concurrency))
+
+        async def one(query: Any) -> Outcome:
+            async with free:
+                return await asyncio.wait_for(self.answer(query), self.deadline_s)
+
+        try:
+            return list(await asyncio.gather(*(one(query) for query in queries)))
+        finally:
+            await self.close()

@@ -6,8 +6,6 @@ A token map is what a vision transformer ends with: a class token, some register
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from .boxes import Box
 from .image import Image, Size
 from .query import Embed, Region, Vectors
+from .remembered import Remembered
 
 Tokens = NDArray[np.float32]
 """(1 + registers + rows * columns) x d."""
@@ -114,37 +113,12 @@ class TokenMaps:
         self._compute = compute
         self._registers = registers
         self._grid = grid
-        self._limit = limit_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[str, Tokens] = OrderedDict()
-        self._lock = threading.Lock()
+        self.kept: Remembered[Tokens] = Remembered(limit_bytes, lambda tokens: int(tokens.nbytes))
 
     def answer(self, queries: Sequence[Embed]) -> list[Vectors]:
         """The vectors of each query's regions. A picture asked about several times is computed once."""
-        maps = self._maps(list(dict.fromkeys(query.image for query in queries)))
-        return [self._pooled(maps[query.image], query) for query in queries]
-
-    def _maps(self, images: list[Image]) -> dict[Image, Tokens]:
-        # Held here until the batch is answered, so that the limit cannot take away what is about to be used.
-        with self._lock:
-            maps = {image: self._kept[image.digest] for image in images if image.digest in self._kept}
-            for image in maps:
-                self._kept.move_to_end(image.digest)
-        missing = [image for image in images if image not in maps]
-        if missing:
-            computed = dict(zip(missing, self._compute(missing), strict=True))
-            with self._lock:
-                for image, tokens in computed.items():
-                    self._keep(image.digest, tokens)
-            maps |= computed
-        return maps
-
-    def _keep(self, digest: str, tokens: Tokens) -> None:
-        if digest not in self._kept:
-            self._kept[digest] = tokens
-            self._bytes += tokens.nbytes
-        while self._bytes > self._limit:
-            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        maps = self.kept.of({query.image.digest: query.image for query in queries}, self._compute)
+        return [self._pooled(maps[query.image.digest], query) for query in queries]
 
     def _pooled(self, tokens: Tokens, query: Embed) -> Vectors:
         pooled = [pool(tokens, self._registers, self._grid, region, query.image.size) for region in query.regions]

@@ -11,14 +11,16 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .boxes import Box
+from .forms import Form, Message, Reply
 from .image import Image
+from .outcomes import Abstention, Failure
 
 A = TypeVar("A")
 
@@ -75,6 +77,20 @@ def _expect_boxes(answer: object, query: Query[Any]) -> None:
         raise BadAnswer(f"{query.kind} wants a tuple of boxes with text for labels, got {boxes!r:.200}")
     if not _is_number(answer.floor):
         raise BadAnswer(f"{query.kind} wants a finite floor, got {answer.floor!r}")
+
+
+def _expect_vectors(answer: object, query: Query[Any], count: int) -> None:
+    _expect(answer, Vectors, query)
+    assert isinstance(answer, Vectors)
+    kind, values, patches = query.kind, answer.values, answer.patches
+    if values.dtype != np.float32 or patches.dtype.kind not in "iu":
+        raise BadAnswer(f"{kind} wants float32 and integers, got {values.dtype} and {patches.dtype}")
+    if values.ndim != 2 or values.shape[0] != count:
+        raise BadAnswer(f"{kind} wants {count} vectors, got an array of {values.shape}")
+    if patches.shape != (count,):
+        raise BadAnswer(f"{kind} wants {count} counts of patches, got {patches.shape}")
+    if not np.isfinite(values).all():
+        raise BadAnswer(f"{kind} got vectors with NaN or infinity in them")
 
 
 def _is_text(value: object) -> bool:
@@ -277,16 +293,26 @@ class Embed(Query[Vectors]):
         return {"image": self.image.digest, "regions": [region.describe() for region in self.regions]}
 
     def check(self, answer: object) -> None:
-        _expect(answer, Vectors, self)
-        assert isinstance(answer, Vectors)
-        if answer.values.dtype != np.float32 or answer.patches.dtype.kind not in "iu":
-            raise BadAnswer(f"embed wants float32 and integers, got {answer.values.dtype} and {answer.patches.dtype}")
-        if answer.values.ndim != 2 or answer.values.shape[0] != len(self.regions):
-            raise BadAnswer(f"embed wants {len(self.regions)} vectors, got an array of {answer.values.shape}")
-        if answer.patches.shape != (len(self.regions),):
-            raise BadAnswer(f"embed wants {len(self.regions)} counts of patches, got {answer.patches.shape}")
-        if not np.isfinite(answer.values).all():
-            raise BadAnswer("embed got vectors with NaN or infinity in them")
+        _expect_vectors(answer, self, len(self.regions))
+
+
+@dataclass(frozen=True)
+class EmbedText(Query[Vectors]):
+    """Features of a text, in the space of the picture's class token (CLIP and its like): one vector, no patches."""
+
+    text: str
+    role: ClassVar[str] = "features"
+    kind: ClassVar[str] = "embed_text"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return ()
+
+    def describe(self) -> dict[str, Any]:
+        return {"text": self.text}
+
+    def check(self, answer: object) -> None:
+        _expect_vectors(answer, self, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,49 +357,6 @@ class Measure(Query[Measured]):
 # -- what does a judge say? -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a conversation: text and pictures in the order the judge sees them."""
-
-    parts: tuple[str | Image, ...]
-    speaker: Literal["system", "user", "assistant"] = "user"
-
-    def describe(self) -> list[Any]:
-        return [self.speaker, [part if isinstance(part, str) else {"image": part.digest} for part in self.parts]]
-
-
-@dataclass(frozen=True, slots=True)
-class YesNo:
-    """The judge is to answer yes or no; where it can, with the probability of yes among the two."""
-
-    max_tokens: int = 16
-
-    def describe(self) -> list[Any]:
-        return ["yes_no", self.max_tokens]
-
-
-@dataclass(frozen=True, slots=True)
-class FreeText:
-    """The judge is to answer in its own words."""
-
-    max_tokens: int = 256
-    temperature: float = 0.0
-
-    def describe(self) -> list[Any]:
-        return ["free_text", self.max_tokens, self.temperature]
-
-
-Form = YesNo | FreeText
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a judge said, verbatim, and, where it can tell, the probabilities of the form's options."""
-
-    text: str
-    probabilities: Mapping[str, float] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Judge(Query[Reply]):
     """A question in words and pictures.
@@ -409,7 +392,7 @@ class Judge(Query[Reply]):
         if not isinstance(answer.text, str):
             raise BadAnswer(f"judge wants text, got {type(answer.text).__name__}")
         probabilities: Mapping[Any, Any] = answer.probabilities
-        for option, p in probabilities.items():
+        for option, p in [*probabilities.items(), ("all its options", 1.0 if answer.mass is None else answer.mass)]:
             if not (isinstance(option, str) and _is_number(p) and 0.0 <= p <= 1.0 + 1e-6):
                 raise BadAnswer(f"judge gave probability {p!r} for {option!r}: give text and floats in [0, 1]")
 
@@ -487,22 +470,6 @@ class Rate(Query[Measured]):
 
 Answer = Detections | Mask | Vectors | Measured | Reply | Reading
 """What an expert can know. What it cannot know is an `Abstention`, what it failed to find out a `Failure`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Abstention:
-    """The expert is well but cannot know. Cached like an answer."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The expert could not answer: it crashed, refused, timed out, or said something unreadable. Never cached."""
-
-    reason: str
-    expert: str = ""
-    raw: str = ""
 
 
 Outcome = Answer | Abstention | Failure

@@ -14,28 +14,34 @@ import warnings
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from .answers import AnswerLog, LogError
 from .asking import Ask, Failed, Gather, Unanswered
-from .caller import Answered, ExpertThread, say
-from .expert import Expert
+from .caller import Answered, ExpertLoop, ExpertThread, LoopSeat, Worker, say
+from .expert import AsyncExpert, Expert
+from .forms import Reply
 from .image import ImageError
-from .query import Abstention, Answer, Detections, Failure, Mask, Outcome, Query, Reading, Reply, Vectors
+from .outcomes import Abstention, Failure
+from .query import Answer, Detections, Mask, Outcome, Query, Reading, Vectors
 from .sample import EditSample
-from .score import Score
+from .score import Evidence, Score
 
 
 @dataclass(slots=True)
 class ExpertStats:
-    """Work of one expert: `queries` it was given in `calls` calls, `failed` of them, `seconds` spent in it."""
+    """Work of one expert: `queries` it was given in `calls` calls, `failed` of them, `seconds` spent in it.
+
+    meter: what the expert itself counted since it was made (see `Expert.meter`).
+    """
 
     queries: int = 0
     calls: int = 0
     failed: int = 0
     seconds: float = 0.0
+    meter: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -64,6 +70,7 @@ class Stats:
                     "calls": now.calls - then.calls,
                     "failed": now.failed - then.failed,
                     "seconds": round(now.seconds - then.seconds, 4),
+                    **{key: round(count - then.meter.get(key, 0.0), 6) for key, count in now.meter.items()},
                 }
                 for name, now in self.experts.items()
                 if (then := before.experts.get(name, ExpertStats())).queries != now.queries
@@ -118,11 +125,11 @@ Event = list[Task] | Answered | Reload | Stop
 class Call:
     """One batch on its way through an expert."""
 
-    __slots__ = ("deadline", "queries", "thread")
+    __slots__ = ("deadline", "queries", "worker")
 
-    def __init__(self, queries: list[Query[Any]], thread: ExpertThread, deadline: float) -> None:
+    def __init__(self, queries: list[Query[Any]], worker: Worker, deadline: float) -> None:
         self.queries = queries
-        self.thread = thread
+        self.worker = worker
         self.deadline = deadline
 
 
@@ -137,8 +144,9 @@ class Desk:
         self.waiting: dict[str, list[tuple[Task, int]]] = {}
         self.fresh: list[Query[Any]] = []
         self.queues: dict[str, deque[Query[Any]]] = {}
-        self.idle: list[ExpertThread] = []
-        self.threads = 0
+        self.idle: list[Worker] = []
+        self.workers = 0
+        self.loop: ExpertLoop | None = None
         self.running: dict[int, Call] = {}
         self.crashes = 0
         self.dead = ""
@@ -250,7 +258,9 @@ class Scheduler:
             self._finish(task, stop.value)
         except Unanswered as unanswered:
             status = Score.failed if isinstance(unanswered, Failed) else Score.abstained
-            self._finish(task, status(unanswered.reason or say(unanswered)))
+            said = [outcome for outcome in unanswered.outcomes if isinstance(outcome, Failure) and outcome.raw]
+            evidence = tuple(Evidence("said instead of an answer", text=failure.raw) for failure in said)
+            self._finish(task, status(unanswered.reason or say(unanswered), evidence=evidence))
         except ImageError as error:  # a sample's trouble, not the metric's
             self._finish(task, Score.failed(str(error) or say(error)))
         except BaseException as error:  # an exit, too, is for who submitted the program, not for everybody else
@@ -382,20 +392,28 @@ class Scheduler:
                 self._fail_queued(desk)
             elif desk.running:
                 return  # the batch that tries it is under way
-        size = 1 if self._reproducible else max(1, desk.expert.batch)
-        while desk.queued and (desk.idle or desk.threads < max(1, desk.expert.concurrency)):
+        alone = self._reproducible or isinstance(desk.expert, AsyncExpert)
+        size = 1 if alone else max(1, desk.expert.batch)
+        while desk.queued and (desk.idle or desk.workers < max(1, desk.expert.concurrency)):
             if not desk.idle:
-                desk.idle.append(ExpertThread(desk.expert, self.inbox.put, self._breaker))
-                desk.threads += 1
+                desk.idle.append(self._worker(desk))
+                desk.workers += 1
             queue = max(desk.queues.values(), key=len)
             queries = [queue.popleft() for _ in range(min(size, len(queue)))]
-            thread = desk.idle.pop()
+            worker = desk.idle.pop()
             self._calls += 1
             deadline = time.monotonic() + desk.expert.deadline_s
-            desk.running[self._calls] = Call(queries, thread, deadline)
-            thread.jobs.put((self._calls, queries))
+            desk.running[self._calls] = Call(queries, worker, deadline)
+            worker.start(self._calls, queries)
             if desk.dead:
                 return
+
+    def _worker(self, desk: Desk) -> Worker:
+        if not isinstance(desk.expert, AsyncExpert):
+            return ExpertThread(desk.expert, self.inbox.put, self._breaker)
+        if desk.loop is None:
+            desk.loop = ExpertLoop(desk.expert, self.inbox.put)
+        return LoopSeat(desk.loop)
 
     def _take_answers(self, event: Answered) -> None:
         desk = self.desks[event.expert]
@@ -406,7 +424,7 @@ class Scheduler:
             call.deadline = time.monotonic() + desk.expert.deadline_s
             return
         del desk.running[event.call]
-        desk.idle.append(call.thread)
+        desk.idle.append(call.worker)
         desk.stats.queries += len(call.queries)
         desk.stats.calls += event.calls
         desk.stats.seconds += event.seconds
@@ -453,10 +471,12 @@ class Scheduler:
         for desk in self.desks.values():
             for number, call in [(n, c) for n, c in desk.running.items() if c.deadline <= now]:
                 del desk.running[number]
-                desk.threads -= 1  # abandoned: it is a daemon, and its answer will be ignored
-                call.thread.jobs.put(None)
+                if call.worker.abandon():
+                    desk.idle.append(call.worker)
+                else:
+                    desk.workers -= 1  # a thread that hangs: it is a daemon, and its answer will be ignored
                 reason = f"no answer within {desk.expert.deadline_s:g} s"
-                if desk.threads == 0:
+                if desk.workers == 0:
                     desk.dead, desk.retry_at = f"{reason}; it counts as dead until it is reloaded", None
                 desk.stats.queries += len(call.queries)
                 desk.stats.calls += 1
@@ -468,8 +488,10 @@ class Scheduler:
 
     def _end(self) -> None:
         for desk in self.desks.values():
-            for thread in (*desk.idle, *(call.thread for call in desk.running.values())):
-                thread.jobs.put(None)
+            for worker in (*desk.idle, *(call.worker for call in desk.running.values())):
+                worker.stop()
+            if desk.loop is not None:
+                desk.loop.stop()
             desk.waiting.clear()
         for task in self._tasks:
             if task.future is not None and not task.future.done():
@@ -490,8 +512,7 @@ class Scheduler:
 
     def snapshot(self) -> Stats:
         experts = {
-            name: ExpertStats(desk.stats.queries, desk.stats.calls, desk.stats.failed, desk.stats.seconds)
-            for name, desk in list(self.desks.items())
+            name: replace(desk.stats, meter=dict(desk.expert.meter())) for name, desk in list(self.desks.items())
         }
         now = self._stats
         return Stats(now.programs, now.asked, now.unique, now.known, now.joined, experts)
@@ -504,8 +525,8 @@ def _size(answer: Answer | Abstention) -> int:
             return 300 + 200 * len(boxes)
         case Vectors(values) | Mask(values):
             return 400 + int(values.nbytes)
-        case Reply(text):
-            return 400 + len(text)
+        case Reply(text, probabilities):
+            return 400 + len(text) + 100 * len(probabilities)
         case Reading(lines):
             return 300 + 400 * len(lines)
         case _:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from .boxes import Box
-from .query import Abstention, Answer, Detections, Mask, Measured, Reading, Reply, TextLine, Vectors
+from .forms import Reply, ToolCall
+from .outcomes import Abstention
+from .query import Answer, Detections, Mask, Measured, Reading, TextLine, Vectors
 
 
 def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
@@ -26,8 +28,11 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
             return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
         case Measured(value, share):
             return {"value": value, "share": share}
-        case Reply(text, probabilities):
-            return {"reply": text, "p": dict(probabilities)}
+        case Reply(text, probabilities, mass, calls):
+            said: dict[str, Any] = {"reply": text, "p": dict(probabilities)}
+            if mass is not None:
+                said["mass"] = mass
+            return said | ({"calls": [call.describe() for call in calls]} if calls else {})
         case Reading(lines):
             return {"lines": [[n.text, b.cx, b.cy, b.w, b.h, b.score, b.label] for n in lines for b in (n.box,)]}
         case Abstention(reason):
@@ -44,7 +49,8 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
         values = np.asarray(data["vectors"], dtype=np.float32).reshape(len(data["vectors"]), data["dim"])
         return Vectors(values, np.asarray(data["patches"], dtype=np.int64))
     if "reply" in data:
-        return Reply(data["reply"], data["p"])
+        calls = tuple(ToolCall(*call) for call in data.get("calls", ()))
+        return Reply(data["reply"], data["p"], data.get("mass"), calls)
     if "lines" in data:
         return Reading(tuple(TextLine(row[0], Box(*row[1:])) for row in data["lines"]))
     if "abstained" in data:

@@ -4,6 +4,8 @@ import os
 
 from hypothesis import settings
 
+from .vision_ops import provide
+
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub; processes started by tests inherit it
 
 # No deadlines: a shared machine is slow at times, and a slow example is not a wrong one. To look further than the
@@ -11,3 +13,5 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub; p
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+provide()

@@ -9,9 +9,10 @@ from typing import Literal
 
 from ..asking import Asks, ask, ask_each
 from ..boxes import Box, best, distinct
+from ..forms import FreeText, Message, Reply, YesNo
 from ..image import Image
 from ..prompts import Prompts
-from ..query import Detect, Detections, FreeText, Judge, Message, ReadText, Reply, YesNo
+from ..query import Detect, Detections, Judge, ReadText
 from ..sample import Position
 from ..score import Evidence
 from .degree import Finding, above, beside, counted, not_above

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..asking import Asks
+from ..forms import Reply
 from ..image import Image
-from ..query import Reply
 from ..sample import Position, Task
 from .degree import Finding, all_of, has_text, normalised, said_yes, same_text, touching
 from .looking import Found, Look, Unreadable, Where, cut_out, placed, plain_answer, without_doubles

@@ -16,7 +16,8 @@ import numpy as np
 from ..boxes import Box, distinct
 from ..expert import Expert
 from ..image import Image, Pixels
-from ..query import Abstention, Detect, Detections, Match, Outcome, Query
+from ..outcomes import Abstention
+from ..query import Detect, Detections, Match, Outcome, Query
 from ..refind import Featureless, Pyramid, Template
 from ..sample import EditSample
 

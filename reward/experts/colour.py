@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..expert import Expert
+from ..forms import Reply
 from ..image import Pixels
-from ..query import Abstention, Judge, Outcome, Query, Reply
+from ..outcomes import Abstention
+from ..query import Judge, Outcome, Query
 from ..sample import EditSample
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..boxes import Box
 from ..expert import Expert
 from ..image import Pixels
-from ..query import Abstention, Detections, Differ, Outcome, Query
+from ..outcomes import Abstention
+from ..query import Detections, Differ, Outcome, Query
 
 _SMALL = 256
 _SPREAD = 4 / 3

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from ..expert import Expert
 from ..image import Image, Pixels
+from ..outcomes import Abstention, Failure
 from ..pooling import TokenMaps, Tokens, free_pixels
-from ..query import Abstention, Embed, Failure, Measure, Measured, Outcome
+from ..query import Embed, Measure, Measured, Outcome
 
 Plane = NDArray[np.float32]
 

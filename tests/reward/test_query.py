@@ -19,6 +19,7 @@ from editcritic.reward import (
     Detections,
     Differ,
     Embed,
+    EmbedText,
     FreeText,
     Image,
     Judge,
@@ -52,6 +53,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Differ(ONE, OTHER): {"before": OTHER, "after": ONE},
     Segment(ONE, "the cup"): {"image": OTHER, "command": "the saucer"},
     Embed(ONE, (Region(),)): {"image": OTHER, "regions": (Region("cls"),)},
+    EmbedText("a cup"): {"text": "a saucer"},
     Measure("l1", (ONE, OTHER)): {"quantity": "ssim", "pictures": (OTHER, ONE), "exclude": (BOX,)},
     Judge((SAID,), YesNo()): {
         "messages": (Message(("Is it red?", ONE)),),

@@ -13,19 +13,10 @@ from editcritic.reward.boxes import Box
 from editcritic.reward.edival.following import InstructionFollowing
 from editcritic.reward.engine import Engine
 from editcritic.reward.expert import Expert
+from editcritic.reward.forms import Reply
 from editcritic.reward.image import Image
-from editcritic.reward.query import (
-    Abstention,
-    Detect,
-    Detections,
-    Failure,
-    Judge,
-    Outcome,
-    Query,
-    Reading,
-    ReadText,
-    Reply,
-)
+from editcritic.reward.outcomes import Abstention, Failure
+from editcritic.reward.query import Detect, Detections, Judge, Outcome, Query, Reading, ReadText
 from editcritic.reward.sample import EditSample, Task
 from editcritic.reward.score import Score
 

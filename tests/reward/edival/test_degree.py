@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from editcritic.reward.edival.degree import Finding, all_of, any_of, finding, normalised
-from editcritic.reward.query import Reply
+from editcritic.reward.forms import Reply
 from editcritic.reward.sample import POSITIONS, TASK_TYPES, Task
 
 share = st.floats(0, 1)

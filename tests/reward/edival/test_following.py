@@ -7,8 +7,10 @@ from string import Formatter
 import pytest
 
 from editcritic.reward.edival.following import InstructionFollowing
+from editcritic.reward.forms import Reply
+from editcritic.reward.outcomes import Abstention, Failure
 from editcritic.reward.prompts import Prompts
-from editcritic.reward.query import Abstention, Failure, Judge, Reply
+from editcritic.reward.query import Judge
 from editcritic.reward.sample import Task
 
 BOX = (0.5, 0.5, 0.2, 0.2, 0.9)

@@ -5,8 +5,10 @@ import pytest
 
 from editcritic.reward.edival.following import InstructionFollowing
 from editcritic.reward.engine import Engine
+from editcritic.reward.forms import Reply
 from editcritic.reward.image import Image
-from editcritic.reward.query import Detect, Failure, Judge, ReadText, Reply
+from editcritic.reward.outcomes import Failure
+from editcritic.reward.query import Detect, Judge, ReadText
 from editcritic.reward.sample import EditSample, Task
 
 BOX = (0.5, 0.5, 0.2, 0.2, 0.9)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from editcritic.reward.forms import Reply
 from editcritic.reward.image import Image
-from editcritic.reward.query import Detect, Judge, ReadText, Reply
+from editcritic.reward.query import Detect, Judge, ReadText
 from editcritic.reward.sample import Task
 
 EDITED = Image.unseen("b" * 64, (512, 512))

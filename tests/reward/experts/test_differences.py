@@ -6,7 +6,8 @@ from skimage import data
 
 from editcritic.reward import Detections, Image
 from editcritic.reward.experts.differences import Differences
-from editcritic.reward.query import Abstention, Differ
+from editcritic.reward.outcomes import Abstention
+from editcritic.reward.query import Differ
 
 
 def regions(before, after):

@@ -1,0 +1,270 @@
+"""Checkpoint: a local model's weights: where from, at what precision, on which device, and given back on request.
+
+Nothing is imported or loaded before somebody asks; beside a policy that wants the memory, `offload` moves the weights
+to the CPU's and `unload` drops them, and the next question brings them back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from .expert import Expert, ExpertDown
+from .remembered import Remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model in evaluation mode, without gradients, on `device`, and its processor."""
+
+    model: Any
+    processor: Any
+    device: Any
+    dtype: Any
+
+
+class Checkpoint:
+    """Weights that `from_pretrained` reads. Thread-safe: who uses them has them to himself.
+
+    name: a folder, or a model's name on the hub. loader, processor: classes of transformers that load its two halves.
+    revision: branch, tag or commit on the hub. dtype: a name such as `float32`, or `auto`: bfloat16 on an accelerator,
+    float32 on a CPU. device: as in torch, or `auto`: the accelerator if there is one. backend: what prepares pictures,
+    `pil`, `torchvision`, or `auto`: transformers' choice, which is torchvision where that is installed. options: for
+    the model's `from_pretrained`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loader: str,
+        processor: str = "AutoProcessor",
+        *,
+        revision: str | None = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        backend: str = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self._loader = loader
+        self._processor = processor
+        self._revision = revision
+        self._dtype = dtype
+        self._device = device
+        self._backend = backend
+        self._options = dict(options or {})
+        self._lock = threading.RLock()
+        self._loaded: Loaded | None = None
+        self._away = False
+        self._identity = ""
+
+    @property
+    def identity(self) -> str:
+        """What determines the outputs: name, commit (of a folder: a digest of what is in it), dtype, image backend.
+
+        Raises `ExpertDown` where neither the folder nor the hub has it.
+        """
+        if not self._identity:
+            torch, transformers = _libraries()
+            folder = Path(self.name)
+            if folder.is_dir():
+                where = f"{folder.resolve().name}@{folder_digest(folder)[:12]}"
+            else:
+                where = f"{self.name}@{self._commit(transformers)[:12]}"
+            dtype = str(self._on(torch)[1]).removeprefix("torch.")
+            backend = self._backend
+            if backend == "auto":
+                backend = "torchvision" if transformers.utils.is_torchvision_available() else "pil"
+            self._identity = f"{where} {dtype} {backend}"
+        return self._identity
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[Loaded]:
+        """The model, loaded and on its device; nobody else uses, moves or drops it meanwhile. Raises `ExpertDown`."""
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+            elif self._away:
+                self._loaded.model.to(self._loaded.device)
+            self._away = False
+            yield self._loaded
+
+    def offload(self) -> None:
+        """Move the weights to the CPU's memory until somebody asks again. Waits for the batch under way."""
+        with self._lock:
+            if self._loaded is not None:
+                self._loaded.model.to("cpu")
+                self._away = True
+                _give_back()
+
+    def unload(self) -> None:
+        """Drop model and processor until somebody asks again. Waits for the batch under way."""
+        with self._lock:
+            if self._loaded is not None:
+                self._loaded, self._away = None, False
+                _give_back()
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """What parameters and buffers take, by device; empty while nothing is loaded."""
+        found: dict[str, int] = {}
+        with self._lock:
+            if self._loaded is not None:
+                model = self._loaded.model
+                for tensor in {id(t): t for t in (*model.parameters(), *model.buffers())}.values():
+                    place = tensor.device.type
+                    found[place] = found.get(place, 0) + tensor.nbytes
+        return found
+
+    def _load(self) -> Loaded:
+        torch, transformers = _libraries()
+        device, dtype = self._on(torch)
+        try:
+            chosen = {} if self._backend == "auto" else {"backend": self._backend}
+            processor = getattr(transformers, self._processor).from_pretrained(
+                self.name, revision=self._revision, **chosen
+            )
+            model = getattr(transformers, self._loader).from_pretrained(
+                self.name, revision=self._revision, dtype=dtype, **self._options
+            )
+        except ImportError as error:
+            lacks = "torchvision: pip install torchvision" if "torchvision" in str(error) else _line(error)
+            raise ExpertDown(f"{self.name} cannot be loaded, it needs {lacks}") from error
+        except (OSError, ValueError, KeyError) as error:
+            raise ExpertDown(f"{self.name} cannot be loaded with {self._loader}: {_line(error)}") from error
+        model = model.to(device).eval()
+        model.requires_grad_(False)
+        return Loaded(model, processor, device, dtype)
+
+    def _on(self, torch: Any) -> tuple[Any, Any]:
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        device = torch.device(self._device) if self._device != "auto" else found or torch.device("cpu")
+        name = self._dtype if self._dtype != "auto" else "float32" if device.type == "cpu" else "bfloat16"
+        dtype = getattr(torch, name, None)
+        if not isinstance(dtype, torch.dtype):
+            raise ExpertDown(f"dtype {self._dtype!r} is none of torch's: give auto, float32, bfloat16 or float16")
+        return device, dtype
+
+    def _commit(self, transformers: Any) -> str:
+        try:
+            config = transformers.utils.cached_file(self.name, "config.json", revision=self._revision)
+        except (OSError, ValueError) as error:
+            raise ExpertDown(
+                f"{self.name} is neither a folder nor a model that can be had from the hub: {_line(error)}"
+            ) from error
+        return Path(config).parent.name  # .../snapshots/<commit>/config.json
+
+
+class LocalExpert(Expert):
+    """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
+
+    name, revision, dtype, device, backend: see `Checkpoint`. limit_bytes: how much memory what was computed of recent pictures
+    may take; it is dropped with the weights.
+    """
+
+    loader: ClassVar[str]
+    processor: ClassVar[str] = "AutoProcessor"
+    version: ClassVar[int] = 1
+    """Of what is done before and after the model; part of the id."""
+
+    def __init__(
+        self, name: str, *, revision: str | None, dtype: str, device: str, backend: str, limit_bytes: int
+    ) -> None:
+        self.name = name
+        self.revision = revision
+        self.dtype = dtype
+        self.device = device
+        self.backend = backend
+        self.limit_bytes = limit_bytes
+        self.checkpoint = Checkpoint(
+            name, self.loader, self.processor, revision=revision, dtype=dtype, device=device, backend=backend
+        )
+        self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
+
+    def options_id(self) -> str:
+        """Options that change the answers, for the id."""
+        return ""
+
+    @cached_property
+    def id(self) -> str:  # type: ignore[override]  # known once somebody asks: it takes a look at the weights
+        return f"{type(self).__name__}@{self.version} {self.checkpoint.identity} {self.options_id()}".rstrip()
+
+    def load(self) -> None:
+        with self.checkpoint.use():
+            pass
+
+    def offload(self) -> None:
+        """Move the weights to the CPU's memory, and forget what was computed; the next question brings them back."""
+        self.remembered.clear()
+        self.checkpoint.offload()
+
+    def unload(self) -> None:
+        """Drop the weights, and forget what was computed; the next question loads them again."""
+        self.remembered.clear()
+        self.checkpoint.unload()
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """Memory that weights take, by device, and that is kept of pictures, as `remembered`."""
+        return {**self.checkpoint.bytes, "remembered": self.remembered.bytes}
+
+
+def held_bytes(value: Any) -> int:
+    """Bytes of the tensors and arrays in a value, looked for in tuples, lists and tables."""
+    if isinstance(value, Mapping):
+        return sum(map(held_bytes, value.values()))
+    if isinstance(value, tuple | list):
+        return sum(map(held_bytes, value))
+    return int(getattr(value, "nbytes", 0))
+
+
+def folder_digest(folder: Path) -> str:
+    """Over names, sizes and contents of a model's files. Of large files every 256th block of 4 KiB is read.
+
+    That takes seconds where all of it would take minutes, and changes with any training that touches a megabyte.
+    """
+    state = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _OF_MODELS):
+        size = path.stat().st_size
+        state.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
+        step = _BLOCK if size <= _WHOLE else _BLOCK * 256
+        with path.open("rb") as file:
+            for start in range(0, size, step):
+                file.seek(start)
+                state.update(file.read(_BLOCK))
+            file.seek(max(0, size - _BLOCK))
+            state.update(file.read(_BLOCK))
+    return state.hexdigest()
+
+
+_BLOCK, _WHOLE = 4096, 64 * 2**20
+_OF_MODELS = {".json", ".safetensors", ".bin", ".jinja", ".model", ".txt"}
+
+
+def _libraries() -> tuple[Any, Any]:
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[hf]'") from error
+    return torch, transformers
+
+
+def _give_back() -> None:
+    """Return what is free to the device, so that its other users can have it."""
+    import torch
+
+    gc.collect()
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
