@@ -1,0 +1,115 @@
+"""Tiny vision-language models of the real classes with random weights, saved as users' checkpoints are."""
+
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+
+CORPUS = [
+    "Is the red circle left of the blue square? Answer yes or no. Yes. No. yes no YES NO",
+    "How well does the picture follow the instruction? Give a grade from 0 to 10: 1 2 3 4 5 6 7 8 9 10.",
+    "poor fair good excellent very good terrible, a score of 7 out of 10",
+    '{"reasoning": "the colour changed and the rest stayed", "score": 8}',
+    "system user assistant tool judge edit image before after",
+]
+SPECIAL = ["<unk>", "<pad>", "<|im_start|>", "<|im_end|>"]
+TEMPLATE = """\
+{%- if tools %}<|im_start|>system
+Tools:{% for tool in tools %} {{ tool | tojson }}{% endfor %}<|im_end|>
+{% endif -%}
+{%- for message in messages -%}
+<|im_start|>{{ message.role }}
+{% if message.content is string %}{{ message.content }}{% else %}
+{%- for part in message.content -%}
+{%- if part.type == 'image' %}IMAGE{% elif part.type == 'text' %}{{ part.text }}{% endif -%}
+{%- endfor -%}
+{%- endif -%}
+{%- for call in message.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>
+{%- endfor -%}
+<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif -%}
+"""
+
+
+def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+    """A LLaVA: CLIP's vision tower on pictures of 28 x 28 pixels, two layers of Llama.
+
+    spread: what the last layer is multiplied with; the larger, the further the model's probabilities lie apart.
+    """
+    tokenizer = _tokenizer(["<image>"])
+    vision = transformers.CLIPVisionConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14
+    )
+    text = transformers.LlamaConfig(**_text(tokenizer))
+    config = transformers.LlavaConfig(
+        vision_config=vision, text_config=text, image_token_index=tokenizer.convert_tokens_to_ids("<image>")
+    )
+    processor = transformers.LlavaProcessor(
+        transformers.CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}),
+        tokenizer,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=TEMPLATE.replace("IMAGE", "<image>"),
+    )
+    _save(folder, transformers.LlavaForConditionalGeneration, config, processor, spread, seed)
+
+
+def _tokenizer(images: list[str]) -> Any:
+    trained = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+    trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=[*SPECIAL, *images],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    trained.train_from_iterator(CORPUS * 4, trainer)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=trained,
+        unk_token="<unk>",
+        pad_token="<pad>",
+        eos_token="<|im_end|>",
+        model_max_length=2048,
+    )
+
+
+def _text(tokenizer: Any) -> dict[str, Any]:
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 2048,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+
+
+def _save(folder: Path, kind: Any, config: Any, processor: Any, spread: float, seed: int) -> None:
+    state = torch.random.get_rng_state()
+    torch.manual_seed(seed)
+    model = kind(config).eval()
+    torch.random.set_rng_state(state)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() > 1:
+                weight.mul_(5.0)  # the initial 0.02 makes a model that hardly looks at its input
+            if name.startswith("lm_head"):
+                weight.mul_(spread)
+    model.generation_config = transformers.GenerationConfig(
+        eos_token_id=processor.tokenizer.eos_token_id, pad_token_id=processor.tokenizer.pad_token_id
+    )
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
