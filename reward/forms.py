@@ -262,11 +262,13 @@ _LABEL = r"\W*(?:(?:the\s+|my\s+)?(?:final\s+|overall\s+)?(?:answer|score|rating
 
 def _option(options: Sequence[str], text: str) -> str | None:
     """The option a text begins with, unless it names others too."""
-    named = [option for option in options if re.search(rf"\b{re.escape(option)}\b", text, re.IGNORECASE)]
-    begun = [option for option in named if re.match(rf"{_LABEL}{re.escape(option)}\b", text, re.IGNORECASE)]
-    longest = max(begun, key=len, default=None)
-    others = [option for option in named if option not in begun]
-    return None if others else longest
+    words = {option.casefold(): option for option in options}
+    anyone = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    begun = re.match(rf"{_LABEL}({anyone})\b", text, re.IGNORECASE)
+    if begun is None:
+        return None
+    named = {found.casefold() for found in re.findall(rf"\b(?:{anyone})\b", text[begun.start(1) :], re.IGNORECASE)}
+    return words[begun[1].casefold()] if len(named) == 1 else None
 
 
 def _integer(text: str, high: int) -> int | None:

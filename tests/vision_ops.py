@@ -21,10 +21,10 @@ _roi_pool_backward(Tensor g, Tensor r, Tensor m, float s, int h, int w, int n, i
 ps_roi_pool(Tensor input, Tensor rois, float scale, int h, int w) -> (Tensor, Tensor)
 _ps_roi_pool_backward(Tensor g, Tensor r, Tensor m, float s, int h, int w, int n, int c, int y, int x) -> Tensor
 qroi_align(Tensor input, Tensor rois, float scale, int h, int w, int ratio, bool aligned) -> Tensor
-deform_conv2d(Tensor x, Tensor w, Tensor o, Tensor m, Tensor b, int a, int c, int d, int e, int f, int g, int h, int i, \
-bool u) -> Tensor
-_deform_conv2d_backward(Tensor g, Tensor x, Tensor w, Tensor o, Tensor m, Tensor b, int a, int c, int d, int e, int f, \
-int h, int i, int j, bool u) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
+deform_conv2d(Tensor x, Tensor w, Tensor o, Tensor m, Tensor b, int a, int c, int d, int e, int f, int g, int h, \
+int i, bool u) -> Tensor
+_deform_conv2d_backward(Tensor g, Tensor x, Tensor w, Tensor o, Tensor m, Tensor b, int a, int c, int d, int e, \
+int f, int h, int i, int j, bool u) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
 _cuda_version() -> int
 """
 
