@@ -1,0 +1,174 @@
+"""Weights are loaded when they are asked for, known by what is in them, and given back on request."""
+
+import os
+import shutil
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BitImageProcessorPil, Dinov2Config, Dinov2Model
+
+from editcritic.reward import ExpertDown
+from editcritic.reward.checkpoint import Checkpoint, folder_digest, held_bytes
+
+TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    torch.manual_seed(0)
+    place = tmp_path_factory.mktemp("tiny-dinov2")
+    Dinov2Model(Dinov2Config(**TINY)).save_pretrained(place)
+    BitImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}).save_pretrained(place)
+    return place
+
+
+def checkpoint(folder, **options):
+    return Checkpoint(str(folder), "AutoModel", "AutoImageProcessor", device="cpu", **options)
+
+
+def test_nothing_is_loaded_before_it_is_asked_for(folder):
+    weights = checkpoint(folder)
+    assert weights.bytes == {}
+    assert weights.identity
+    assert weights.bytes == {}
+    with weights.use() as loaded:
+        assert not loaded.model.training
+        assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+        assert weights.bytes == {"cpu": held_bytes([*loaded.model.parameters(), *loaded.model.buffers()])}
+
+
+def test_it_is_loaded_once(folder):
+    weights = checkpoint(folder)
+    with weights.use() as first:
+        pass
+    with weights.use() as second:
+        assert first.model is second.model
+
+
+def test_unloading_frees_the_weights_and_the_next_use_brings_them_back(folder):
+    weights = checkpoint(folder)
+    with weights.use() as loaded:
+        before = {name: value.clone() for name, value in loaded.model.state_dict().items()}
+        gone = [weakref.ref(parameter) for parameter in loaded.model.parameters()]
+    del loaded
+    weights.unload()
+    assert weights.bytes == {}
+    assert all(reference() is None for reference in gone)
+    with weights.use() as loaded:
+        assert all(torch.equal(value, before[name]) for name, value in loaded.model.state_dict().items())
+
+
+def test_offloading_moves_the_weights_and_the_next_use_moves_them_back(folder, monkeypatch):
+    weights = checkpoint(folder)
+    with weights.use() as loaded:
+        moves = []
+        monkeypatch.setattr(loaded.model, "to", lambda device: moves.append(str(device)))
+    weights.offload()
+    with weights.use() as again:
+        assert again.model is loaded.model
+    with weights.use():
+        pass
+    assert moves == ["cpu", "cpu"]  # away, and back to the device it was loaded to
+
+
+def test_giving_back_what_was_never_loaded_does_nothing(folder):
+    weights = checkpoint(folder)
+    weights.offload()
+    weights.unload()
+    assert weights.bytes == {}
+
+
+def test_a_batch_under_way_is_waited_for(folder):
+    weights = checkpoint(folder)
+    began, go_on = threading.Event(), threading.Event()
+    found = []
+
+    def work():
+        with weights.use() as loaded:
+            began.set()
+            go_on.wait(60)
+            found.append(loaded.model.embeddings.cls_token.device.type)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    assert began.wait(60)
+    dropper = threading.Thread(target=weights.unload)
+    dropper.start()
+    dropper.join(0.05)
+    assert dropper.is_alive()
+    go_on.set()
+    worker.join(60)
+    dropper.join(60)
+    assert found == ["cpu"]
+    assert weights.bytes == {}
+
+
+def test_identity_tells_weights_precision_and_backend(folder, tmp_path):
+    here = checkpoint(folder).identity
+    assert here.startswith(f"{folder.name}@{folder_digest(folder)[:12]} float32 ")
+    assert checkpoint(folder, dtype="bfloat16", backend="pil").identity.endswith(" bfloat16 pil")
+    copy = tmp_path / folder.name
+    shutil.copytree(folder, copy)
+    assert checkpoint(copy).identity == here  # wherever it lies
+    model = Dinov2Model.from_pretrained(copy)
+    with torch.no_grad():
+        model.layernorm.bias[3] += 1
+    model.save_pretrained(copy)
+    assert checkpoint(copy).identity != here
+
+
+@pytest.mark.parametrize("place", [0, 5_000, 3_000_000, 69_999_999])
+def test_a_megabyte_trained_anywhere_in_a_large_file_changes_the_digest(tmp_path, place):
+    file = tmp_path / "model.safetensors"
+    content = bytearray(os.urandom(2**20)) * 67
+    file.write_bytes(content)
+    before = folder_digest(tmp_path)
+    part = slice(place, place + 2**20)
+    content[part] = bytes(byte ^ 1 for byte in content[part])
+    file.write_bytes(content)
+    assert folder_digest(tmp_path) != before
+
+
+def test_files_that_are_no_part_of_the_model_do_not_change_the_digest(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (copy / "README.md").write_text("about")
+    assert folder_digest(copy) == folder_digest(folder)
+
+
+def test_a_name_on_the_hub_is_known_by_its_commit(folder, tmp_path, monkeypatch):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    snapshot = tmp_path / "models--someone--tiny" / "snapshots" / commit
+    shutil.copytree(folder, snapshot)
+    (tmp_path / "models--someone--tiny" / "refs").mkdir()
+    (tmp_path / "models--someone--tiny" / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path))
+    weights = checkpoint("someone/tiny")
+    assert weights.identity.startswith("someone/tiny@0123456789ab float32 ")
+
+
+@pytest.mark.parametrize("name", ["nobody/has-this", "/nowhere/at/all", "not a name"])
+def test_what_cannot_be_had_takes_the_expert_down_with_a_reason(name):
+    weights = checkpoint(name)
+    with pytest.raises(ExpertDown, match="neither a folder nor a model that can be had"):
+        _ = weights.identity
+    with pytest.raises(ExpertDown, match="cannot be loaded"), weights.use():
+        pass
+
+
+def test_a_folder_without_a_model_takes_the_expert_down(tmp_path):
+    with pytest.raises(ExpertDown, match="cannot be loaded with AutoModel"), checkpoint(tmp_path).use():
+        pass
+
+
+def test_a_dtype_that_is_none_is_refused(folder):
+    with pytest.raises(ExpertDown, match="give auto, float32"):
+        _ = checkpoint(folder, dtype="float33").identity
+
+
+def test_bytes_are_counted_in_nested_values():
+    tensor = torch.zeros(3, dtype=torch.bfloat16)
+    assert held_bytes({"a": (tensor, [tensor, None]), "b": 7}) == 12
