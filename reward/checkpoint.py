@@ -135,7 +135,7 @@ class Checkpoint:
                 self.name, revision=self._revision, dtype=dtype, **self._options
             )
         except ImportError as error:
-            lacks = "torchvision: pip install torchvision" if "torchvision" in str(error) else _line(error)
+            lacks = "torchvision: pip install torchvision" if "torchvision" in str(error).lower() else _line(error)
             raise ExpertDown(f"{self.name} cannot be loaded, it needs {lacks}") from error
         except (OSError, ValueError, KeyError) as error:
             raise ExpertDown(f"{self.name} cannot be loaded with {self._loader}: {_line(error)}") from error
