@@ -118,9 +118,11 @@ class TokenMaps:
     def answer(self, queries: Sequence[Embed]) -> list[Vectors]:
         """The vectors of each query's regions. A picture asked about several times is computed once."""
         maps = self.kept.of({query.image.digest: query.image for query in queries}, self._compute)
-        return [self._pooled(maps[query.image.digest], query) for query in queries]
+        return [vectors(maps[query.image.digest], self._registers, self._grid, query) for query in queries]
 
-    def _pooled(self, tokens: Tokens, query: Embed) -> Vectors:
-        pooled = [pool(tokens, self._registers, self._grid, region, query.image.size) for region in query.regions]
-        values = np.stack([vector for vector, _ in pooled]) if pooled else np.zeros((0, tokens.shape[1]), np.float32)
-        return Vectors(values, np.array([patches for _, patches in pooled], np.int64))
+
+def vectors(tokens: Tokens, registers: int, grid: Grid, query: Embed) -> Vectors:
+    """The vectors of a query's regions, from the token map of its picture. Raises what `pool` raises."""
+    pooled = [pool(tokens, registers, grid, region, query.image.size) for region in query.regions]
+    values = np.stack([vector for vector, _ in pooled]) if pooled else np.zeros((0, tokens.shape[1]), np.float32)
+    return Vectors(values, np.array([patches for _, patches in pooled], np.int64))
