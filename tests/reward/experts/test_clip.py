@@ -1,0 +1,226 @@
+"""Clip: tiny random CLIP and SigLIPs through the way users take, equal to the library's call for one at a time."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+
+from editcritic.reward import Box, Embed, ExpertDown, Failure, Image, Region
+from editcritic.reward.experts.clip import Clip
+from editcritic.reward.query import EmbedText, Vectors
+
+LAYERS: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+LONGEST = 24
+
+
+def clip():
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    tokenizer = transformers.CLIPTokenizer(vocab={word: n for n, word in enumerate(words)}, merges=[])
+    size = {"height": 32, "width": 32}
+    config = transformers.CLIPConfig(
+        text_config={**text(tokenizer), "eos_token_id": tokenizer.eos_token_id},
+        vision_config={**LAYERS, "image_size": 32, "patch_size": 8},
+        projection_dim=16,
+    )
+    pictures = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size)
+    return transformers.CLIPModel(config), transformers.CLIPProcessor(pictures, tokenizer)
+
+
+def siglip():
+    # Its own tokenizer needs sentencepiece; what matters is what is done with its tokens.
+    model = tokenizers.Tokenizer(tokenizers.models.WordLevel(letters(), unk_token="<unk>"))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=model, eos_token="<eos>", pad_token="<pad>", unk_token="<unk>", model_max_length=LONGEST
+    )
+    tokenizer.model_input_names = ["input_ids"]
+    config = transformers.SiglipConfig(
+        text_config=text(tokenizer), vision_config={**LAYERS, "image_size": 32, "patch_size": 8}
+    )
+    pictures = transformers.SiglipImageProcessor(size={"height": 32, "width": 32})
+    return transformers.SiglipModel(config), transformers.SiglipProcessor(pictures, tokenizer)
+
+
+def siglip2():
+    tokenizer = transformers.Siglip2Tokenizer(vocab={"▁": 100, **letters()})
+    config = transformers.Siglip2Config(
+        text_config=text(tokenizer), vision_config={**LAYERS, "num_patches": 256, "patch_size": 16}
+    )
+    pictures = transformers.Siglip2ImageProcessor()  # its processor insists on 256 patches of 16 pixels
+    return transformers.Siglip2Model(config), transformers.Siglip2Processor(pictures, tokenizer)
+
+
+def letters():
+    words = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *"abcdefghijklmnopqrstuvwxyz <>|"]
+    return {word: n for n, word in enumerate(words)}
+
+
+def text(tokenizer):
+    tokens = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": 2}
+    return {**LAYERS, **tokens, "vocab_size": 520, "max_position_embeddings": LONGEST, "projection_size": 32}
+
+
+KINDS: dict[str, Any] = {"clip": clip, "siglip": siglip, "siglip2": siglip2}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    def saved(kind):
+        torch.manual_seed(1)
+        folder = tmp_path_factory.mktemp(kind)
+        model, processor = KINDS[kind]()
+        with torch.no_grad():
+            for weights in model.parameters():
+                if weights.dim() > 1:
+                    weights.mul_(4.0)  # initial weights make a model that hardly looks at its input
+        model.save_pretrained(folder)
+        processor.save_pretrained(folder)
+        return str(folder)
+
+    return {kind: saved(kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module", params=list(KINDS))
+def kind(request):
+    return request.param
+
+
+SIZES = [(32, 32), (90, 40), (31, 77), (60, 45), (5, 3)]
+
+
+def picture(number: int) -> Image:
+    """Patches of random colours, of one size of `SIZES`."""
+    width, height = SIZES[number % len(SIZES)]
+    coarse = np.random.default_rng(number).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+    return Image.of(coarse[np.arange(height) * 6 // height][:, np.arange(width) * 6 // width])
+
+
+PICTURES = [picture(number) for number in range(7)]
+TEXTS = ["a cat", "two red boats", "sky", "x", "the lamp is off now"]
+CLS = (Region("cls"),)
+
+
+def plainly(folder, thing, **options):
+    """The library's call for one picture or text."""
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    with torch.no_grad():
+        if isinstance(thing, Image):
+            return (
+                model.get_image_features(**processor(images=thing.pil(), return_tensors="pt")).pooler_output[0].numpy()
+            )
+        inputs = processor.tokenizer([thing], return_tensors="pt", **options)
+        return model.get_text_features(**inputs).pooler_output[0].numpy()
+
+
+def filled(kind):
+    return {} if kind == "clip" else {"padding": "max_length", "max_length": LONGEST}
+
+
+def counting(expert):
+    """Sizes of the passes through both towers from here on."""
+    passes: list[tuple[str, int]] = []
+    with expert.checkpoint.use() as loaded:
+        for name, inputs in (("vision_model", "pixel_values"), ("text_model", "input_ids")):
+            getattr(loaded.model, name).register_forward_pre_hook(
+                lambda _, args, kwargs, name=name, inputs=inputs: passes.append((name, len(kwargs[inputs]))),
+                with_kwargs=True,
+            )
+    return passes
+
+
+def values(outcomes):
+    return np.concatenate([outcome.values for outcome in outcomes])
+
+
+def test_pictures_are_the_plain_call_on_one_at_a_time(folders, kind):
+    expected = np.stack([plainly(folders[kind], image) for image in PICTURES])
+    assert np.ptp(expected, axis=0).min() > 0.1
+    expert = Clip(folders[kind])
+    expert.load()
+    found = expert([Embed(image, CLS) for image in PICTURES])
+    assert np.abs(values(found) - expected).max() < 1e-4
+    assert np.abs(values(found[::-1]) - expected).max() > 0.1  # it would see another order
+
+
+def test_texts_are_the_plain_call_on_one_at_a_time(folders, kind):
+    expected = np.stack([plainly(folders[kind], each, **filled(kind)) for each in TEXTS])
+    assert np.ptp(expected, axis=0).min() > 0.1
+    found = Clip(folders[kind])([EmbedText(each) for each in TEXTS])
+    assert np.abs(values(found) - expected).max() < 1e-4
+    assert {tuple(outcome.patches) for outcome in found if isinstance(outcome, Vectors)} == {(0,)}
+
+
+@pytest.mark.parametrize("kind", ["siglip", "siglip2"])
+def test_the_comparison_would_see_texts_that_are_not_filled_up(folders, kind):
+    short = np.stack([plainly(folders[kind], each) for each in TEXTS])
+    assert np.abs(values(Clip(folders[kind])([EmbedText(each) for each in TEXTS])) - short).max() > 0.01
+
+
+def test_the_number_of_patches_is_told(folders, kind):
+    found = Clip(folders[kind])([Embed(image, CLS * 2) for image in PICTURES[:3]])
+    expected = {"clip": [16] * 3, "siglip": [16] * 3, "siglip2": [256, 253, 250]}[kind]
+    assert [outcome.patches.tolist() for outcome in found if isinstance(outcome, Vectors)] == [
+        [count] * 2 for count in expected
+    ]
+
+
+def test_each_picture_and_text_is_computed_once_until_the_weights_are_given_back(folders, kind):
+    expert = Clip(folders[kind], batch=2)
+    passes = counting(expert)
+    queries = [Embed(image, CLS * 3) for image in PICTURES[:3] * 2]
+    before = expert(queries)
+    expert([EmbedText(each) for each in [*TEXTS[:2], *TEXTS[:2]]])
+    assert passes == [("vision_model", 2), ("vision_model", 1), ("text_model", 2)]
+    expert(queries[1:])
+    expert([EmbedText(TEXTS[1])])
+    assert len(passes) == 3
+    expert.unload()
+    assert expert.bytes == {"remembered": 0}
+    passes = counting(expert)
+    assert (values(expert(queries)) == values(before)).all()
+    assert len(passes) == 2
+
+
+@pytest.mark.parametrize("region", [Region("patches"), Region("tokens"), Region("cls", exclude=(Box(0.5, 0.5, 1, 1),))])
+def test_other_regions_fail_and_say_whom_to_ask(folders, region):
+    whole, part = Clip(folders["clip"])([Embed(PICTURES[0], CLS), Embed(PICTURES[0], (Region("cls"), region))])
+    assert isinstance(whole, Vectors)
+    assert isinstance(part, Failure)
+    assert "bind Dino" in part.reason
+
+
+def test_a_text_that_is_too_long_fails_and_is_not_cut(folders, kind):
+    expert = Clip(folders[kind])
+    most = max(n for n in range(30) if isinstance(expert([EmbedText("x" * n)])[0], Vectors))
+    assert most == {"clip": LONGEST - 2, "siglip": LONGEST, "siglip2": LONGEST}[kind]  # CLIP adds two marks
+    short, long = expert([EmbedText("a cat"), EmbedText("x" * (most + 1))])
+    assert isinstance(short, Vectors)
+    assert isinstance(long, Failure)
+    assert f"{LONGEST + 1} tokens is longer than the {LONGEST}" in long.reason
+
+
+@pytest.mark.parametrize(("kind", "mark"), [("clip", "<|endoftext|>"), ("siglip2", "<eos>")])
+def test_control_tokens_in_a_text_are_only_words(folders, kind, mark):
+    found = values(Clip(folders[kind])([EmbedText("cat"), EmbedText(f"cat {mark} x")]))
+    cut = plainly(folders[kind], f"cat {mark} x", **filled(kind))  # the plain call takes it for the end
+    assert np.abs(found[1] - cut).max() > 0.01
+    assert np.abs(found[1] - found[0]).max() > 0.01
+
+
+def test_a_model_for_pictures_alone_is_down_at_once(tmp_path, folders):
+    transformers.AutoModel.from_config(
+        transformers.CLIPVisionConfig(**LAYERS, image_size=32, patch_size=8)
+    ).save_pretrained(tmp_path)
+    transformers.AutoProcessor.from_pretrained(folders["clip"]).save_pretrained(tmp_path)
+    with pytest.raises(ExpertDown, match=r"is a clip_vision_model, .* give a CLIP or SigLIP"):
+        Clip(str(tmp_path)).load()
