@@ -1,0 +1,156 @@
+"""Checkpoints of the real detectors, tiny and random, in the form users load: configuration, weights, processor.
+
+Fresh random weights say nearly the same of everything. These are scaled until pictures and words make a difference,
+which tests assert before they compare anything.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from editcritic.reward import Box, Detect, Detections, Image
+
+WORDS = (
+    *("a", "an", "the", "cat", "dog", "cup", "red", "blue", "round", "teapot", "on", "table", "left", "of", "big"),
+    *("hat", "with", "green", "small"),
+)
+
+
+def scene(seed: int, size: tuple[int, int]) -> Image:
+    """A picture of soft blobs, its own for every seed."""
+    noise = np.random.default_rng(seed).random((size[1], size[0], 3))
+    soft = cv2.GaussianBlur(noise, (0, 0), 6).reshape(noise.shape)
+    return Image.of((255 * (soft - soft.min()) / max(np.ptp(soft), 1e-9)).astype(np.uint8))
+
+
+def found(expert: Any, *queries: Detect) -> list[Detections]:
+    """The answers, none of which is a failure."""
+    answers = expert(queries)
+    for answer in answers:
+        assert isinstance(answer, Detections), answer
+    return list(answers)
+
+
+def furthest(one: Detections, other: Detections, *, labels: bool = True) -> float:
+    """How far the boxes of two answers lie apart, each from its nearest: in fractions of the sides and in score."""
+    assert len(one.boxes) == len(other.boxes) > 0
+
+    def numbers(box: Box) -> list[float]:
+        return [box.cx, box.cy, box.w, box.h, box.score]
+
+    apart = np.abs(
+        np.array([numbers(box) for box in one.boxes])[:, None] - np.array([numbers(box) for box in other.boxes])
+    ).max(2)
+    if labels:
+        apart += np.array([[a.label != b.label for b in other.boxes] for a in one.boxes])
+    return float(max(apart.min(0).max(), apart.min(1).max()))
+
+
+def bert_tokenizer() -> Any:
+    """Of BERT's class. Grounding DINO's code knows the ids of [CLS], [SEP], the dot and the question mark by heart."""
+    from transformers import BertTokenizer
+
+    fixed = {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]", 1012: ".", 1029: "?", 1011: "-"}
+    places = iter(number for number in range(1040) if number not in fixed)
+    table = {next(places): word for word in (*WORDS, "##s", *"xyz[]!")}
+    table |= {number: f"[unused{number}]" for number in places} | fixed
+    return BertTokenizer(vocab={word: number for number, word in sorted(table.items())}, do_lower_case=True)
+
+
+def grounding_dino(folder: Path, *, mm: bool = False) -> Path:
+    """A GroundingDINO, or an MM-GroundingDINO; one megabyte, 15 ms a question."""
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    kind = "MMGroundingDino" if mm else "GroundingDino"
+    swin: Any = transformers.SwinConfig  # its `out_indices` are unknown to type checkers
+    backbone = swin(
+        image_size=64, embed_dim=8, depths=[1, 1, 1, 1], num_heads=[1, 2, 2, 2], window_size=4, out_indices=[2, 3, 4]
+    )
+    text = transformers.BertConfig(
+        vocab_size=1040, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
+    )
+    config = getattr(transformers, f"{kind}Config")(
+        **{f"{part}_layers": 2 for part in ("encoder", "decoder")},
+        **{f"{part}_ffn_dim": 64 for part in ("encoder", "decoder")},
+        **{f"{part}_attention_heads": 4 for part in ("encoder", "decoder")},
+        **{f"{part}_n_points": 2 for part in ("encoder", "decoder")},
+        backbone_config=backbone,
+        text_config=text,
+        d_model=64,
+        num_queries=30,
+    )
+    model = getattr(transformers, f"{kind}ForObjectDetection")(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            fused = any(part in name for part in ("text", "vision_proj", "sampling", "attention_weights", "fusion"))
+            if weight.ndim > 1 and "embeddings" in name:
+                weight.normal_(0, 1)
+            elif weight.ndim > 1 and fused:
+                weight.normal_(0, (2 / weight.shape[-1]) ** 0.5)
+            elif name.endswith(("vision_param", "text_param")):
+                weight.fill_(1)
+        for part in model.modules():
+            if type(part).__name__.endswith("MLPPredictionHead"):
+                for layer in part.layers:
+                    layer.weight.normal_(0, layer.in_features**-0.5)
+            if mm and type(part).__name__.endswith("ContrastiveEmbedding"):
+                part.bias.fill_(-1)
+        if not mm:
+            model.model.decoder.layer_norm.weight.fill_(0.1)
+    model.save_pretrained(folder)
+    pictures = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 112})
+    transformers.GroundingDinoProcessor(pictures, bert_tokenizer()).save_pretrained(folder)
+    return folder
+
+
+def clip_tokenizer(longest: int) -> Any:
+    """Of CLIP's class. It knows a word of `WORDS` as one token, others letter by letter; the end mark comes last."""
+    from transformers import CLIPTokenizer
+
+    letters = [chr(code) for code in range(33, 127)]
+    tokens = [*letters, *(f"{letter}</w>" for letter in letters)]
+    merges: dict[Any, None] = {}
+    for word in WORDS:
+        made, *rest = [*word[:-1], f"{word[-1]}</w>"]
+        for letter in rest:
+            merges[made, letter] = None
+            made += letter
+            tokens.append(made)
+    tokens = [*dict.fromkeys(tokens), "<|startoftext|>", "<|endoftext|>"]
+    return CLIPTokenizer(
+        vocab={token: number for number, token in enumerate(tokens)},
+        merges=list(merges),
+        pad_token="!",
+        model_max_length=longest,
+    )
+
+
+def owl(folder: Path, *, v2: bool = False) -> Path:
+    """An OWL-ViT, which squeezes pictures into a square, or an OWLv2, which fills them up to one."""
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    kind = "Owlv2" if v2 else "OwlViT"
+    tokenizer = clip_tokenizer(16)
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32, "intermediate_size": 64}
+    ends = {"bos_token_id": len(tokenizer) - 2, "eos_token_id": len(tokenizer) - 1}
+    config = getattr(transformers, f"{kind}Config")(
+        text_config={**sizes, **ends, "vocab_size": len(tokenizer), "max_position_embeddings": 16},
+        vision_config={**sizes, "image_size": 48, "patch_size": 8},
+        projection_dim=32,
+    )
+    model = getattr(transformers, f"{kind}ForObjectDetection")(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1:
+                weight.normal_(0, 1 if "embedding" in name else weight[0].numel() ** -0.5)
+        model.class_head.logit_scale.bias.fill_(2)
+    model.save_pretrained(folder)
+    pictures = getattr(transformers, f"{kind}ImageProcessorPil")(size={"height": 48, "width": 48})
+    getattr(transformers, f"{kind}Processor")(pictures, tokenizer).save_pretrained(folder)
+    return folder
