@@ -1,0 +1,331 @@
+"""Vlm: a vision-language model on this machine as a judge, any that `AutoModelForImageTextToText` loads."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..checkpoint import Loaded, LocalExpert
+from ..forms import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, read_reply
+from ..options import trie_of
+from ..outcomes import Failure
+from ..query import Judge, Outcome
+from ..turns import calls_in, offered, turn
+from ..vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, together, without_pixels
+from ..writers import JsonWriter, OptionsWriter, WordsWriter, Writer, drawn
+
+_LONGER, _FREELY = 1.25, 64
+"""Rows share a batch while the longest has at most so many times the tokens of the shortest, and so many more:
+reading padding costs what reading words costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A conversation as the model reads it: the processor's inputs of one row, and its pictures."""
+
+    inputs: Mapping[str, Any]
+    pictures: Sequence[VisionTokens]
+
+    @property
+    def tokens(self) -> int:
+        return int(self.inputs["input_ids"].shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A prompt and who continues it; place: of its question."""
+
+    place: int
+    prompt: _Prompt
+    writer: Writer
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt.tokens + len(self.writer.lead)
+
+    @property
+    def short(self) -> bool:
+        """Whether the answer takes a word at most."""
+        return isinstance(self.writer, OptionsWriter)
+
+
+class Vlm(LocalExpert):
+    """Answers `Judge` in every form.
+
+    Where a form names options, their probabilities are read from the model's next-token probabilities: all spellings of
+    an option together, options of several tokens token by token. Free text and JSON are written token by token, the
+    most probable one at temperature 0, else drawn with noise that depends on the question and its `draw` alone. The
+    checkpoint's own settings for generation (penalties, top-k) are not used. What looks like one of the model's control
+    tokens in a question is read as plain text. A question fails by itself if the model's chat template refuses it, if
+    it offers tools to a template that has no place for them, and if it is longer than the model reads.
+
+    name, revision, dtype, device, backend: see `Checkpoint`. batch: most rows in a forward pass. limit_bytes: for the
+    vision tokens of recent pictures, about 10 MB a megapixel with Qwen2.5-VL 7B. least_mass: a judge that gives all
+    options together less probability, in [0, 1], wanted to say something else, and the question fails.
+
+    A picture is encoded once for all questions about it. Models that cannot be handed vision tokens
+    (`mm_encoder_outputs` in transformers) are asked one question at a time, with its pictures.
+
+    `meter`: `image_passes` counts pictures put through the vision tower, `forward_passes` those of the language model,
+    `prompt_tokens` and `generated_tokens` what it read and wrote, without padding.
+    """
+
+    loader = "AutoModelForImageTextToText"
+    kinds = (Judge,)
+
+    def __init__(
+        self,
+        name: str = "Qwen/Qwen2.5-VL-7B-Instruct",
+        *,
+        revision: str | None = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        backend: str = "auto",
+        batch: int = 8,
+        limit_bytes: int = 1024 * 2**20,
+        least_mass: float = 0.01,
+    ) -> None:
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, got {batch}")
+        if not 0 <= least_mass <= 1:
+            raise ValueError(f"least_mass is a probability in [0, 1], got {least_mass}")
+        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
+        self.batch = batch
+        self.least_mass = least_mass
+        self.counts = dict.fromkeys(("image_passes", "prompt_tokens", "generated_tokens", "forward_passes"), 0)
+        self.guide: Any = None
+
+    def options_id(self) -> str:
+        return f"least_mass={self.least_mass:g}"
+
+    def meter(self) -> Mapping[str, float]:
+        return dict(self.counts)
+
+    def unload(self) -> None:
+        self.guide = None
+        super().unload()
+
+    def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
+        import torch
+
+        with self.checkpoint.use() as loaded, torch.inference_mode():
+            return _Session(self, loaded).outcomes(queries)
+
+
+class _Session:
+    """One call, with the model at hand."""
+
+    def __init__(self, judge: Vlm, loaded: Loaded) -> None:
+        self.judge = judge
+        self.model, self.processor = loaded.model, loaded.processor
+        self.device, self.dtype = loaded.device, loaded.dtype
+        self.tokenizer = loaded.processor.tokenizer
+        self.shares = accepts_tokens(self.model)
+        known = self.model.generation_config.eos_token_id
+        ends = self.tokenizer.eos_token_id if known is None else known
+        self.ends: list[int] = list(ends) if isinstance(ends, list | tuple) else [] if ends is None else [ends]
+        pad = self.tokenizer.pad_token_id
+        self.pad = next(iter(self.ends), 0) if pad is None else pad
+
+    def outcomes(self, queries: Sequence[Judge]) -> list[Outcome]:
+        from jinja2 import TemplateError
+
+        found: dict[int, Outcome] = {}
+        rows: list[_Row] = []
+        for place, query in enumerate(queries):
+            try:
+                row = _Row(place, self._prompt(query), self._writer(query))
+                self._check_length(row)
+                rows.append(row)
+            except (ValueError, TypeError, LookupError, TemplateError) as error:
+                found[place] = Failure(f"{self.judge.name} cannot be asked this: {error}")
+        waiting = rows
+        while waiting:
+            for batch in self._batches(waiting):
+                self._write(batch)
+            waiting = [_Row(row.place, row.prompt, look) for row in rows for look in row.writer.further()]
+        for row in rows:
+            found[row.place] = self._outcome(queries[row.place], row)
+        return [found[place] for place in range(len(queries))]
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def _prompt(self, query: Judge) -> _Prompt:
+        tools = query.form.tools if isinstance(query.form, FreeText) else ()
+        if tools and "tools" not in str(self.processor.chat_template):
+            raise ValueError("its chat template has no place for tools")
+        images = {image.digest: image.pil() for image in query.images}
+        shown: list[VisionTokens] = []
+
+        def tokens_of(prepare: Prepare) -> Sequence[VisionTokens]:
+            known = self.judge.remembered.of(images, lambda missing: [self._encoded(prepare(each)) for each in missing])
+            shown.extend(known[image.digest] for image in query.images)
+            return shown
+
+        options: dict[str, Any] = {}
+        if "sanitize_control_tokens" in inspect.signature(self.processor.apply_chat_template).parameters:
+            options["sanitize_control_tokens"] = True
+        with standing_in(self.processor, tokens_of) if self.shares else contextlib.nullcontext():
+            inputs = self.processor.apply_chat_template(
+                [turn(message, images) for message in query.messages],
+                tools=[offered(tool) for tool in tools] or None,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+                **options,
+            )
+        return _Prompt(without_pixels(inputs, shown), shown)
+
+    def _encoded(self, prepared: Mapping[str, Any]) -> VisionTokens:
+        self.judge.counts["image_passes"] += 1
+        return encode(self.model, self.dtype, prepared)
+
+    def _writer(self, query: Judge) -> Writer:
+        match query.form:
+            case YesNo() | Levels() | Grade():
+                return OptionsWriter(trie_of(query.form.options, self._encode))
+            case FreeText(limit, temperature):
+                return WordsWriter(query.digest, temperature, limit, self.ends)
+            case Json(schema, limit, temperature):
+                return JsonWriter(self._matcher(schema), query.digest, temperature, limit, self.ends)
+
+    def _encode(self, text: str) -> Sequence[int]:
+        tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tokens
+
+    def _check_length(self, row: _Row) -> None:
+        most = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        if most is not None and row.tokens + row.writer.limit > most:
+            raise ValueError(
+                f"it reads and writes up to {most} tokens, this is {row.tokens} and up to {row.writer.limit} to answer"
+            )
+
+    def _matcher(self, schema: str) -> Any:
+        try:
+            import llguidance
+            import llguidance.hf
+        except ImportError as error:
+            raise ValueError(f"{error.name} is not installed: pip install 'editcritic[hf]'") from None
+        if self.judge.guide is None:
+            width = self.model.get_output_embeddings().weight.shape[0]
+            self.judge.guide = llguidance.hf.from_tokenizer(self.tokenizer, n_vocab=width, eos_token=self.ends or None)
+        # With free white space a model can write nothing else for ever.
+        spaced = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+        matcher = llguidance.LLMatcher(
+            self.judge.guide, llguidance.LLMatcher.grammar_from_json_schema(schema, defaults=spaced)
+        )
+        if matcher.is_error():
+            raise ValueError(f"no text can be held to this schema: {matcher.get_error()}")
+        return matcher
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _batches(self, rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+        most = self.judge.batch if self.shares else 1
+        batch: list[_Row] = []
+        for row in sorted(rows, key=lambda row: (row.short, row.tokens)):
+            full = len(batch) == most
+            if batch and (full or row.short != batch[0].short or row.tokens > _LONGER * batch[0].tokens + _FREELY):
+                yield batch
+                batch = []
+            batch.append(row)
+        if batch:
+            yield batch
+
+    def _write(self, rows: Sequence[_Row]) -> None:
+        from transformers import GenerationConfig, LogitsProcessorList
+
+        counts = self.judge.counts
+        counts["prompt_tokens"] += sum(row.tokens for row in rows)
+        end = next(iter(self.ends), self.pad)
+        settings = GenerationConfig(
+            max_new_tokens=max(row.writer.limit for row in rows),
+            do_sample=False,
+            num_beams=1,
+            repetition_penalty=1.0,
+            no_repeat_ngram_size=0,
+            eos_token_id=[end],
+            pad_token_id=self.pad,
+        )
+        told = _Told([row.writer for row in rows], end, counts)
+        self.model.generate(
+            **self._inputs(rows), generation_config=settings, logits_processor=LogitsProcessorList([told])
+        )
+
+    def _inputs(self, rows: Sequence[_Row]) -> dict[str, Any]:
+        """The rows' inputs as one batch. What there is of every token is padded on the left, the rest is joined."""
+        import torch
+
+        length = max(row.tokens for row in rows)
+        batch: dict[str, Any] = {}
+        for name in dict.fromkeys(name for row in rows for name in row.prompt.inputs):
+            found = [(row, row.prompt.inputs.get(name)) for row in rows]
+            if any(value is not None and tuple(value.shape) != (1, row.prompt.tokens) for row, value in found):
+                joined = torch.cat([value for _, value in found if value is not None])
+                batch[name] = joined.to(self.device, self.dtype if joined.is_floating_point() else None)
+                continue
+            padded = torch.full((len(rows), length), self.pad if name == "input_ids" else 0)
+            for i, (row, value) in enumerate(found):
+                end = length - len(row.writer.lead)
+                if value is not None:
+                    padded[i, end - row.prompt.tokens : end] = value[0]
+                if name == "input_ids":
+                    padded[i, end:] = torch.tensor(row.writer.lead)
+                elif name == "attention_mask":
+                    padded[i, end:] = 1
+            batch[name] = padded.to(self.device)
+        pictures = [picture for row in rows for picture in row.prompt.pictures]
+        if pictures:
+            batch["mm_encoder_outputs"] = {"image": together(pictures)}
+        return batch
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _outcome(self, query: Judge, row: _Row) -> Reply | Failure:
+        form, writer = query.form, row.writer
+        if isinstance(writer, WordsWriter):
+            text, calls = self._said(query, row, writer.tokens)
+            return read_reply(form, text, calls=calls)
+        assert isinstance(writer, OptionsWriter)
+        masses = writer.masses()
+        mass = sum(masses.values())
+        if mass <= 0 or mass < self.judge.least_mass:
+            wanted = self.tokenizer.decode([writer.wanted])
+            reason = f"the judge gave a probability of {mass:.2g} to {', '.join(masses)} together, it wanted to say"
+            return Failure(f"{reason} {wanted!r}", raw=wanted)
+        probabilities = {option: p / mass for option, p in masses.items()}
+        heat = form.temperature if isinstance(form, Grade) else 0.0
+        return read_reply(form, drawn(probabilities, heat, query.digest), probabilities, min(mass, 1.0))
+
+    def _said(self, query: Judge, row: _Row, tokens: list[int]) -> tuple[str, tuple[ToolCall, ...]]:
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        if not (isinstance(query.form, FreeText) and query.form.tools):
+            return text, ()
+        return calls_in(text, query.digest)
+
+
+class _Told:
+    """A logits processor that lets each row's writer name the next token."""
+
+    def __init__(self, writers: Sequence[Writer], end: int, counts: dict[str, int]) -> None:
+        self._writers: list[Writer | None] = list(writers)
+        self._end = end
+        self._counts = counts
+
+    def __call__(self, _: Any, scores: Any) -> Any:
+        self._counts["forward_passes"] += 1
+        if scores.isnan().any():
+            raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
+        told = scores.new_full(scores.shape, float("-inf"))
+        for i, writer in enumerate(self._writers):
+            token = None if writer is None else writer.next(scores[i])
+            if token is None:
+                self._writers[i] = None
+            else:
+                self._counts["generated_tokens"] += 1
+            told[i, self._end if token is None else token] = 0.0
+        return told
