@@ -1,0 +1,164 @@
+"""A server on this machine that answers as a rule tells it to, and misbehaves as real ones do."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Asked:
+    """A request as it came in."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass
+class Answer:
+    """What is sent back. body: JSON, or bytes as they are.
+
+    after_s: silence before it. cut: the connection ends after so many bytes of the body. trickle: the body never ends,
+    a byte at a time. flood: nor does it end, as fast as it can be sent.
+    """
+
+    body: Any = field(default_factory=dict)
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    after_s: float = 0.0
+    cut: int | None = None
+    trickle: bool = False
+    flood: bool = False
+
+    @property
+    def data(self) -> bytes:
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+Rule = Callable[[Asked, int], Answer]
+"""The answer to a request, and to which one in turn, counted from 0."""
+
+
+class Loopback:
+    """asked: all requests, in the order they came. most: how many were under way at once, at most."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.asked: list[Asked] = []
+        self.most = 0
+        self._now = 0
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        loopback = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self) -> None:
+                try:
+                    loopback._answer(self)
+                except (BrokenPipeError, ConnectionResetError):  # the other side has had enough
+                    self.close_connection = True
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            block_on_close = False
+            request_queue_size = 64
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                pass
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+    def _answer(self, handler: BaseHTTPRequestHandler) -> None:
+        text = handler.rfile.read(int(handler.headers["Content-Length"]))
+        asked = Asked(handler.path, dict(handler.headers), json.loads(text))
+        with self._lock:
+            number = len(self.asked)
+            self.asked.append(asked)
+            self._now += 1
+            self.most = max(self.most, self._now)
+        try:
+            self._send(handler, self.rule(asked, number))
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def _send(self, handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+        self._closing.wait(answer.after_s)
+        handler.send_response(answer.status)
+        for name, value in {"Content-Type": "application/json", **answer.headers}.items():
+            handler.send_header(name, value)
+        endless = answer.trickle or answer.flood
+        if endless:
+            handler.close_connection = True
+        else:
+            handler.send_header("Content-Length", str(len(answer.data)))
+        handler.end_headers()
+        if answer.cut is not None:
+            handler.wfile.write(answer.data[: answer.cut])
+            handler.close_connection = True
+            return
+        if not endless:
+            handler.wfile.write(answer.data)
+        while endless and not self._closing.is_set():
+            handler.wfile.write(b" " if answer.trickle else b" " * 2**16)
+            if answer.trickle:
+                self._closing.wait(0.02)
+
+
+@contextmanager
+def serving(rule: Rule) -> Iterator[Loopback]:
+    server = Loopback(rule)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def completion(text: str | None = "Yes", finish: str = "stop", **message: Any) -> dict[str, Any]:
+    """A chat completion that says this."""
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "choices": [
+            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
+        ],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 2},
+    }
+
+
+def with_logprobs(said: dict[str, Any], *steps: Mapping[str, float]) -> dict[str, Any]:
+    """A completion with the alternatives to each of its tokens, the sampled one first; token -> logprob."""
+    content = [
+        {
+            "token": next(iter(step)),
+            "logprob": next(iter(step.values())),
+            "top_logprobs": [{"token": token, "logprob": logprob} for token, logprob in step.items()],
+        }
+        for step in steps
+    ]
+    said["choices"][0]["logprobs"] = {"content": content}
+    return said
+
+
+def error(status: int, message: str, code: str = "", **headers: str) -> Answer:
+    return Answer({"error": {"message": message, "code": code}}, status, headers)
