@@ -34,6 +34,7 @@ class Checkpoint:
     """Weights that `from_pretrained` reads. Thread-safe: who uses them has them to himself.
 
     name: a folder, or a model's name on the hub. loader, processor: classes of transformers that load its two halves.
+    plain_processor: one that does with PIL what the model's own does with torchvision only, and reads its file.
     revision: branch, tag or commit on the hub. dtype: a name such as `float32`, or `auto`: bfloat16 on an accelerator,
     float32 on a CPU. device: as in torch, or `auto`: the accelerator if there is one. backend: what prepares pictures,
     `pil`, `torchvision`, or `auto`: transformers' choice, which is torchvision where that is installed. options: for
@@ -45,6 +46,7 @@ class Checkpoint:
         name: str,
         loader: str,
         processor: str = "AutoProcessor",
+        plain_processor: str = "",
         *,
         revision: str | None = None,
         dtype: str = "auto",
@@ -55,6 +57,7 @@ class Checkpoint:
         self.name = name
         self._loader = loader
         self._processor = processor
+        self._plain_processor = plain_processor
         self._revision = revision
         self._dtype = dtype
         self._device = device
@@ -79,10 +82,7 @@ class Checkpoint:
             else:
                 where = f"{self.name}@{self._commit(transformers)[:12]}"
             dtype = str(self._on(torch)[1]).removeprefix("torch.")
-            backend = self._backend
-            if backend == "auto":
-                backend = "torchvision" if transformers.utils.is_torchvision_available() else "pil"
-            self._identity = f"{where} {dtype} {backend}"
+            self._identity = f"{where} {dtype} {self._prepared_by(transformers)}"
         return self._identity
 
     @contextlib.contextmanager
@@ -127,10 +127,7 @@ class Checkpoint:
         torch, transformers = _libraries()
         device, dtype = self._on(torch)
         try:
-            chosen = {} if self._backend == "auto" else {"backend": self._backend}
-            processor = getattr(transformers, self._processor).from_pretrained(
-                self.name, revision=self._revision, **chosen
-            )
+            processor = self._prepare(transformers)
             model = getattr(transformers, self._loader).from_pretrained(
                 self.name, revision=self._revision, dtype=dtype, **self._options
             )
@@ -142,6 +139,28 @@ class Checkpoint:
         model = model.to(device).eval()
         model.requires_grad_(False)
         return Loaded(model, processor, device, dtype)
+
+    def _prepare(self, transformers: Any) -> Any:
+        """The processor, with the backend that the identity names."""
+        wanted = self._prepared_by(transformers)
+        chosen = {} if self._backend == "auto" else {"backend": self._backend}
+        try:
+            processor = getattr(transformers, self._processor).from_pretrained(
+                self.name, revision=self._revision, **chosen
+            )
+            if wanted == getattr(getattr(processor, "image_processor", processor), "backend", wanted):
+                return processor
+        except ImportError:
+            if wanted != "pil" or not self._plain_processor:
+                raise
+        if wanted != "pil" or not self._plain_processor:
+            raise ExpertDown(f"{self.name} has no processor on {wanted}: leave backend at auto")
+        return getattr(transformers, self._plain_processor).from_pretrained(self.name, revision=self._revision)
+
+    def _prepared_by(self, transformers: Any) -> str:
+        if self._backend != "auto":
+            return self._backend
+        return "torchvision" if transformers.utils.is_torchvision_available() else "pil"
 
     def _on(self, torch: Any) -> tuple[Any, Any]:
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
@@ -165,12 +184,13 @@ class Checkpoint:
 class LocalExpert(Expert):
     """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
 
-    name, revision, dtype, device, backend: see `Checkpoint`. limit_bytes: how much memory what was computed of recent pictures
-    may take; it is dropped with the weights.
+    name, revision, dtype, device, backend: see `Checkpoint`. limit_bytes: how much memory what was computed of recent
+    pictures may take; it is dropped with the weights.
     """
 
     loader: ClassVar[str]
     processor: ClassVar[str] = "AutoProcessor"
+    plain_processor: ClassVar[str] = ""
     version: ClassVar[int] = 1
     """Of what is done before and after the model; part of the id."""
 
@@ -184,7 +204,14 @@ class LocalExpert(Expert):
         self.backend = backend
         self.limit_bytes = limit_bytes
         self.checkpoint = Checkpoint(
-            name, self.loader, self.processor, revision=revision, dtype=dtype, device=device, backend=backend
+            name,
+            self.loader,
+            self.processor,
+            self.plain_processor,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            backend=backend,
         )
         self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
 
@@ -199,6 +226,10 @@ class LocalExpert(Expert):
     def load(self) -> None:
         with self.checkpoint.use():
             pass
+
+    def meter(self) -> Mapping[str, float]:
+        """`image_passes`: pictures that were encoded."""
+        return {"image_passes": self.remembered.computed}
 
     def offload(self) -> None:
         """Move the weights to the CPU's memory, and forget what was computed; the next question brings them back."""

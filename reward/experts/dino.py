@@ -25,12 +25,13 @@ class Dino(LocalExpert):
     token maps of recent pictures may take (0.6 MB each for a base model at 224).
 
     The whole picture becomes a square, whatever its shape: boxes are shares of the whole picture, and DINOv2's center
-    crop, which is left out here, would cut off its ends. DINOv3's processor needs torchvision.
+    crop, which is left out here, would cut off its ends. Without torchvision PIL does it, which the id says.
     """
 
     kinds = (Embed,)
     loader = "AutoModel"
     processor = "AutoImageProcessor"
+    plain_processor = "ViTImageProcessorPil"  # DINOv3 brings one on torchvision only
 
     def __init__(
         self,

@@ -2,13 +2,23 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import weakref
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import BitImageProcessorPil, Dinov2Config, Dinov2Model
+from transformers import (
+    BitImageProcessorPil,
+    Dinov2Config,
+    Dinov2Model,
+    DINOv3ViTConfig,
+    DINOv3ViTImageProcessor,
+    DINOv3ViTModel,
+    ViTImageProcessorPil,
+)
 
 from editcritic.reward import ExpertDown
 from editcritic.reward.checkpoint import Checkpoint, folder_digest, held_bytes
@@ -162,6 +172,40 @@ def test_what_cannot_be_had_takes_the_expert_down_with_a_reason(name):
 def test_a_folder_without_a_model_takes_the_expert_down(tmp_path):
     with pytest.raises(ExpertDown, match="cannot be loaded with AutoModel"), checkpoint(tmp_path).use():
         pass
+
+
+@pytest.fixture(scope="module")
+def dinov3(tmp_path_factory) -> Path:
+    """As published: its processor works with torchvision only."""
+    place = tmp_path_factory.mktemp("tiny-dinov3")
+    DINOv3ViTModel(DINOv3ViTConfig(**TINY | {"intermediate_size": 16})).save_pretrained(place)
+    DINOv3ViTImageProcessor(size={"height": 28, "width": 28}).save_pretrained(place)
+    return place
+
+
+def test_a_processor_on_pil_stands_in_where_there_is_one(dinov3):
+    given = {"device": "cpu", "backend": "pil"}
+    weights = Checkpoint(str(dinov3), "AutoModel", "AutoImageProcessor", "ViTImageProcessorPil", **given)
+    with weights.use() as loaded:
+        assert isinstance(loaded.processor, ViTImageProcessorPil)
+        assert loaded.processor.size["height"] == 28
+    assert weights.identity.endswith("float32 pil")
+    with pytest.raises(ExpertDown, match="no processor on pil"), checkpoint(dinov3, backend="pil").use():
+        pass
+
+
+def test_without_torchvision_it_stands_in_unasked(dinov3):
+    program = (
+        "import sys\n"
+        "from editcritic.reward.checkpoint import Checkpoint\n"
+        "given = ('AutoModel', 'AutoImageProcessor', 'ViTImageProcessorPil')\n"
+        "weights = Checkpoint(sys.argv[1], *given, device='cpu')\n"
+        "with weights.use() as loaded: print(type(loaded.processor).__name__, weights.identity)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, str(dinov3)], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("ViTImageProcessorPil ")
+    assert ran.stdout.strip().endswith("float32 pil")
 
 
 def test_a_dtype_that_is_none_is_refused(folder):

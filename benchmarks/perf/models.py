@@ -1,0 +1,200 @@
+"""Models with random weights for measuring: real classes, saved and loaded as users' checkpoints are.
+
+Shapes: `full` is the published model's; `half` has its widths and half of all its layers, and is shown smaller
+pictures where the full ones would take a CPU too long; `tiny` is a few thousand weights. The judge's `half` is far less
+than half: a 7B judge would take a CPU minutes a question.
+
+| role | model | `full` | `half` |
+|---|---|---|---|
+| detector | GroundingDINO, SwinT-OGC | 172 M weights, 800 x 800 | 320 x 320 |
+| detector | OWLv2, base, patch 16 | 155 M, 960 x 960 | 480 x 480 |
+| features | DINOv3, ViT-B/16 | 86 M, 224 x 224 | 224 x 224 |
+| judge | LLaVA 1.5: CLIP-L/14 at 336 x 336, Llama | 7 B | 2 layers each, 0.4 B |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ...reward.checkpoint import LocalExpert
+
+Shapes = Literal["tiny", "half", "full"]
+Detector = Literal["grounding-dino", "owlv2"]
+Role = Literal["detector", "features", "judge"]
+SHAPES, DETECTORS, ROLES = get_args(Shapes), get_args(Detector), get_args(Role)
+
+
+@contextlib.contextmanager
+def random_models(
+    shapes: Shapes, roles: Sequence[Role], *, detector: Detector = "grounding-dino", **options: Any
+) -> Iterator[dict[str, LocalExpert]]:
+    """Role -> expert, of checkpoints in a folder that is gone afterwards. options: of all experts (dtype, device)."""
+    import torch
+    from transformers.utils import logging
+
+    makers: dict[str, Callable[[Path, Shapes, dict[str, Any]], LocalExpert]] = {
+        "detector": _grounding_dino if detector == "grounding-dino" else _owlv2,
+        "features": _dinov3,
+        "judge": _llava,
+    }
+    logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as folder:
+        torch.manual_seed(0)
+        yield {role: makers[role](Path(folder) / role, shapes, {"backend": "pil", **options}) for role in roles}
+
+
+def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+    import transformers
+
+    from ...reward.experts.grounding_dino import GroundingDino
+
+    side = {"tiny": 64, "half": 320, "full": 800}[shapes]
+    swin = {
+        "tiny": {"embed_dim": 8, "depths": [1, 1, 1, 1], "num_heads": [1, 2, 2, 2], "window_size": 4},
+        "half": {"embed_dim": 96, "depths": [1, 1, 3, 1], "num_heads": [3, 6, 12, 24], "window_size": 7},
+        "full": {"embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7},
+    }[shapes]
+    bert = {"tiny": {**_TINY, "vocab_size": 1040}, "half": {"num_hidden_layers": 6}, "full": {}}[shapes]
+    layers = {"tiny": 2, "half": 3, "full": 6}[shapes]
+    narrow = ("encoder_ffn_dim", "decoder_ffn_dim", "d_model")
+    config = transformers.GroundingDinoConfig(
+        backbone_config=transformers.SwinConfig(**swin, out_indices=[2, 3, 4]),
+        text_config=transformers.BertConfig(**bert),
+        encoder_layers=layers,
+        decoder_layers=layers,
+        **(dict.fromkeys(narrow, 64) | {"num_queries": 12} if shapes == "tiny" else {}),
+    )
+    pictures = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": side, "longest_edge": side * 5 // 3})
+    processor = transformers.GroundingDinoProcessor(pictures, _bert())
+    _save(folder, transformers.GroundingDinoForObjectDetection, config, processor)
+    return GroundingDino(str(folder), **options)
+
+
+def _owlv2(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+    import transformers
+
+    from ...reward.experts.owl import Owl
+
+    side = {"tiny": 64, "half": 480, "full": 960}[shapes]
+    base = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+    config = transformers.Owlv2Config(
+        vision_config={"image_size": side, "patch_size": 16}
+        | {"tiny": _TINY, "half": {**base, "num_hidden_layers": 6}, "full": {**base, "num_hidden_layers": 12}}[shapes],
+        text_config={"tiny": _TINY, "half": {"num_hidden_layers": 6}, "full": {"num_hidden_layers": 12}}[shapes],
+        projection_dim=32 if shapes == "tiny" else 512,
+    )
+    pictures = transformers.Owlv2ImageProcessorPil(size={"height": side, "width": side})
+    _save(folder, transformers.Owlv2ForObjectDetection, config, transformers.Owlv2Processor(pictures, _clip()))
+    return Owl(str(folder), **options)
+
+
+def _dinov3(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+    import transformers
+
+    from ...reward.experts.dino import Dino
+
+    side = 64 if shapes == "tiny" else 224
+    base = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+    shape = {"tiny": _TINY, "half": {**base, "num_hidden_layers": 6}, "full": {**base, "num_hidden_layers": 12}}[shapes]
+    config = transformers.DINOv3ViTConfig(patch_size=16, image_size=side, num_register_tokens=4, **shape)
+    processor = transformers.ViTImageProcessorPil(size={"height": side, "width": side})
+    _save(folder, transformers.DINOv3ViTModel, config, processor)
+    return Dino(str(folder), **options)
+
+
+def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+    import transformers
+
+    from ...reward.experts.vlm import Vlm
+
+    side = 56 if shapes == "tiny" else 336
+    words = _bytes()
+    eyes = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16}
+    mind = {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32}
+    layers = {"tiny": (2, 2), "half": (2, 2), "full": (24, 32)}[shapes]
+    vision = {**(_TINY if shapes == "tiny" else eyes), "num_hidden_layers": layers[0]}
+    text = {**(_TINY if shapes == "tiny" else mind), "num_hidden_layers": layers[1]}
+    config = transformers.LlavaConfig(
+        vision_config=transformers.CLIPVisionConfig(image_size=side, patch_size=14, **vision),
+        text_config=transformers.LlamaConfig(vocab_size=len(words), max_position_embeddings=4096, **text),
+        image_token_index=words.convert_tokens_to_ids("<image>"),
+    )
+    square = {"height": side, "width": side}
+    pictures = transformers.CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size=square)
+    template = (
+        "{% for message in messages %}{{ message.role }}:{% for part in message.content %}"
+        "{{ '<image>' if part.type == 'image' else part.text }}{% endfor %}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}"
+    )
+    processor = transformers.LlavaProcessor(
+        pictures,
+        words,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=template,
+    )
+    _save(folder, transformers.LlavaForConditionalGeneration, config, processor)
+    return Vlm(str(folder), **{"dtype": "float32", "least_mass": 0.0, **options})
+
+
+_TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+def _save(folder: Path, kind: Any, config: Any, processor: Any) -> None:
+    kind(config).save_pretrained(folder)
+    processor.save_pretrained(folder)
+
+
+# -- tokenizers over letters: real classes, and words enough for any phrase --------------------------------------------
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,!:;'\"-()"
+
+
+def _bert() -> Any:
+    """GroundingDINO's code knows the marks that divide a caption by their numbers in BERT's vocabulary."""
+    from transformers import BertTokenizer
+
+    marks = {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]", 1012: ".", 1029: "?"}
+    letters = iter([*_LETTERS, *(f"##{letter}" for letter in _LETTERS)])
+    words = {marks.get(number) or next(letters, f"[unused{number}]"): number for number in range(1040)}
+    return BertTokenizer(vocab=words, do_lower_case=True)
+
+
+def _clip() -> Any:
+    from transformers import CLIPTokenizer
+
+    ends = [f"{letter}</w>" for letter in _LETTERS]
+    words = [*_LETTERS, *ends, "<|startoftext|>", "<|endoftext|>"]
+    return CLIPTokenizer(
+        vocab={word: number for number, word in enumerate(words)}, merges=[], model_max_length=16, pad_token="!"
+    )
+
+
+def _bytes() -> Any:
+    """One token a byte, and the words a judge answers with."""
+    import tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["<unk>", "<pad>", "<eos>", "<image>", *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
+    words += ["ye", "yes", "no"]
+    model = tokenizers.models.BPE(
+        vocab={word: number for number, word in enumerate(words)},
+        merges=[("y", "e"), ("ye", "s"), ("n", "o")],
+        unk_token="<unk>",
+    )
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        extra_special_tokens={"image_token": "<image>"},
+        model_max_length=4096,
+    )
