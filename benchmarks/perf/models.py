@@ -53,20 +53,20 @@ def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> Lo
     from ...reward.experts.grounding_dino import GroundingDino
 
     side = {"tiny": 64, "half": 320, "full": 800}[shapes]
-    swin = {
+    swin: dict[str, Any] = {
         "tiny": {"embed_dim": 8, "depths": [1, 1, 1, 1], "num_heads": [1, 2, 2, 2], "window_size": 4},
         "half": {"embed_dim": 96, "depths": [1, 1, 3, 1], "num_heads": [3, 6, 12, 24], "window_size": 7},
         "full": {"embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7},
-    }[shapes]
-    bert = {"tiny": {**_TINY, "vocab_size": 1040}, "half": {"num_hidden_layers": 6}, "full": {}}[shapes]
+    }[shapes] | {"out_indices": [2, 3, 4]}
+    bert: dict[str, Any] = {"tiny": {**_TINY, "vocab_size": 1040}, "half": {"num_hidden_layers": 6}, "full": {}}[shapes]
     layers = {"tiny": 2, "half": 3, "full": 6}[shapes]
-    narrow = ("encoder_ffn_dim", "decoder_ffn_dim", "d_model")
+    narrow: dict[str, Any] = dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "d_model"), 64) | {"num_queries": 12}
     config = transformers.GroundingDinoConfig(
-        backbone_config=transformers.SwinConfig(**swin, out_indices=[2, 3, 4]),
+        backbone_config=transformers.SwinConfig(**swin),
         text_config=transformers.BertConfig(**bert),
         encoder_layers=layers,
         decoder_layers=layers,
-        **(dict.fromkeys(narrow, 64) | {"num_queries": 12} if shapes == "tiny" else {}),
+        **(narrow if shapes == "tiny" else {}),
     )
     pictures = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": side, "longest_edge": side * 5 // 3})
     processor = transformers.GroundingDinoProcessor(pictures, _bert())
@@ -80,7 +80,7 @@ def _owlv2(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
     from ...reward.experts.owl import Owl
 
     side = {"tiny": 64, "half": 480, "full": 960}[shapes]
-    base = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+    base: dict[str, Any] = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
     config = transformers.Owlv2Config(
         vision_config={"image_size": side, "patch_size": 16}
         | {"tiny": _TINY, "half": {**base, "num_hidden_layers": 6}, "full": {**base, "num_hidden_layers": 12}}[shapes],
@@ -98,8 +98,12 @@ def _dinov3(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExper
     from ...reward.experts.dino import Dino
 
     side = 64 if shapes == "tiny" else 224
-    base = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
-    shape = {"tiny": _TINY, "half": {**base, "num_hidden_layers": 6}, "full": {**base, "num_hidden_layers": 12}}[shapes]
+    base: dict[str, Any] = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+    shape: dict[str, Any] = {
+        "tiny": _TINY,
+        "half": {**base, "num_hidden_layers": 6},
+        "full": {**base, "num_hidden_layers": 12},
+    }[shapes]
     config = transformers.DINOv3ViTConfig(patch_size=16, image_size=side, num_register_tokens=4, **shape)
     processor = transformers.ViTImageProcessorPil(size={"height": side, "width": side})
     _save(folder, transformers.DINOv3ViTModel, config, processor)
@@ -113,11 +117,11 @@ def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
 
     side = 56 if shapes == "tiny" else 336
     words = _bytes()
-    eyes = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16}
-    mind = {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32}
+    eyes: dict[str, Any] = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16}
+    mind: dict[str, Any] = {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32}
     layers = {"tiny": (2, 2), "half": (2, 2), "full": (24, 32)}[shapes]
-    vision = {**(_TINY if shapes == "tiny" else eyes), "num_hidden_layers": layers[0]}
-    text = {**(_TINY if shapes == "tiny" else mind), "num_hidden_layers": layers[1]}
+    vision: dict[str, Any] = {**(_TINY if shapes == "tiny" else eyes), "num_hidden_layers": layers[0]}
+    text: dict[str, Any] = {**(_TINY if shapes == "tiny" else mind), "num_hidden_layers": layers[1]}
     config = transformers.LlavaConfig(
         vision_config=transformers.CLIPVisionConfig(image_size=side, patch_size=14, **vision),
         text_config=transformers.LlamaConfig(vocab_size=len(words), max_position_embeddings=4096, **text),
@@ -142,7 +146,7 @@ def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
     return Vlm(str(folder), **{"dtype": "float32", "least_mass": 0.0, **options})
 
 
-_TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+_TINY: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 def _save(folder: Path, kind: Any, config: Any, processor: Any) -> None:
