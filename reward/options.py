@@ -20,19 +20,21 @@ class Trie:
     """The sequences of tokens that spell some options.
 
     spelled: pairs of an option and the tokens of one of its spellings. Raises ValueError where two options are spelled
-    with the same tokens.
+    with the same tokens, as are words that the tokenizer does not know.
     """
 
-    def __init__(self, spelled: Iterable[tuple[str, Sequence[int]]]) -> None:
+    def __init__(self, options: Sequence[str], spelled: Iterable[tuple[str, Sequence[int]]]) -> None:
+        self.options = tuple(options)
         self.ends: dict[Path, str] = {}
         self.children: dict[Path, set[int]] = {}
         for option, tokens in spelled:
             path = tuple(tokens)
-            if not path or self.ends.setdefault(path, option) != option:
-                raise ValueError(f"the tokens {list(path)} spell both {self.ends.get(path)!r} and {option!r}")
+            if not path:
+                raise ValueError(f"no token spells {option!r}")
+            if self.ends.setdefault(path, option) != option:
+                raise ValueError(f"the tokens {list(path)} spell both {self.ends[path]!r} and {option!r}")
             for i, token in enumerate(path):
                 self.children.setdefault(path[:i], set()).add(token)
-        self.options = tuple(dict.fromkeys(self.ends.values()))
         self.depth = max(map(len, self.ends))
 
     def inner(self, path: Path) -> bool:
@@ -69,15 +71,15 @@ class Trie:
 def trie_of(options: Sequence[str], encode: Callable[[str], Sequence[int]]) -> Trie:
     """The trie of all spellings of these options. encode: text -> tokens, without marks of beginning and end."""
     line = tuple(encode("\n"))
-    spelled = {}
+    spelled = set()
     for option in options:
         for spelling in _spellings(option):
-            spelled[tuple(encode(spelling))] = option
+            spelled.add((option, tuple(encode(spelling))))
             # Tokenizers of the SentencePiece kind put a space before everything but what follows a line break.
             after = tuple(encode(f"\n{spelling}"))
             if after[: len(line)] == line and len(after) > len(line):
-                spelled[after[len(line) :]] = option
-    return Trie((option, path) for path, option in spelled.items())
+                spelled.add((option, after[len(line) :]))
+    return Trie(options, sorted(spelled))
 
 
 def _spellings(option: str) -> list[str]:

@@ -214,10 +214,10 @@ class _Session:
             width = self.model.get_output_embeddings().weight.shape[0]
             self.judge.guide = llguidance.hf.from_tokenizer(self.tokenizer, n_vocab=width, eos_token=self.ends or None)
         # With free white space a model can write nothing else for ever.
-        spaced = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-        matcher = llguidance.LLMatcher(
-            self.judge.guide, llguidance.LLMatcher.grammar_from_json_schema(schema, defaults=spaced)
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(
+            schema, defaults={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
         )
+        matcher = llguidance.LLMatcher(self.judge.guide, grammar)
         if matcher.is_error():
             raise ValueError(f"no text can be held to this schema: {matcher.get_error()}")
         return matcher
@@ -242,19 +242,15 @@ class _Session:
         counts = self.judge.counts
         counts["prompt_tokens"] += sum(row.tokens for row in rows)
         end = next(iter(self.ends), self.pad)
-        settings = GenerationConfig(
-            max_new_tokens=max(row.writer.limit for row in rows),
-            do_sample=False,
-            num_beams=1,
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            eos_token_id=[end],
-            pad_token_id=self.pad,
-        )
-        told = _Told([row.writer for row in rows], end, counts)
-        self.model.generate(
-            **self._inputs(rows), generation_config=settings, logits_processor=LogitsProcessorList([told])
-        )
+        limit = max(row.writer.limit for row in rows)
+        told = LogitsProcessorList([_Told([row.writer for row in rows], end, counts)])
+        own = self.model.generation_config
+        # What is set there applies wherever a call leaves it open, and bends the scores before the writers see them.
+        self.model.generation_config = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
+        try:
+            self.model.generate(**self._inputs(rows), logits_processor=told)
+        finally:
+            self.model.generation_config = own
 
     def _inputs(self, rows: Sequence[_Row]) -> dict[str, Any]:
         """The rows' inputs as one batch. What there is of every token is padded on the left, the rest is joined."""

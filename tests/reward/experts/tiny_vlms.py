@@ -43,7 +43,7 @@ def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
 
     spread: what the last layer is multiplied with; the larger, the further the model's probabilities lie apart.
     """
-    tokenizer = _tokenizer(["<image>"])
+    tokenizer = _tokenizer({"image_token": "<image>"})
     vision = transformers.CLIPVisionConfig(
         hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14
     )
@@ -62,13 +62,111 @@ def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     _save(folder, transformers.LlavaForConditionalGeneration, config, processor, spread, seed)
 
 
-def _tokenizer(images: list[str]) -> Any:
+def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+    """A Qwen2-VL: pictures of any size in patches of 14 x 14 pixels, four to a token."""
+    tokenizer = _tokenizer(QWEN)
+    vision = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
+    config = transformers.Qwen2VLConfig(
+        vision_config=vision, text_config=_rotary(tokenizer, {"mrope_section": [2, 1, 1]}), **_qwen(tokenizer)
+    )
+    processor = transformers.Qwen2VLProcessor(
+        transformers.Qwen2VLImageProcessorPil(size={"shortest_edge": 28 * 28, "longest_edge": 112 * 112}),
+        tokenizer,
+        transformers.Qwen2VLVideoProcessor(),
+        chat_template=_QWEN_TEMPLATE,
+    )
+    _save(folder, transformers.Qwen2VLForConditionalGeneration, config, processor, spread, seed)
+
+
+def tiny_qwen2_5_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+    """A Qwen2.5-VL: a layer of attention in windows of 2 x 2 tokens, and one over the whole picture."""
+    tokenizer = _tokenizer(QWEN)
+    vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
+    vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
+    config = transformers.Qwen2_5_VLConfig(
+        vision_config=vision, text_config=_rotary(tokenizer, {"mrope_section": [2, 1, 1]}), **_qwen(tokenizer)
+    )
+    processor = transformers.Qwen2_5_VLProcessor(
+        transformers.Qwen2VLImageProcessorPil(size={"shortest_edge": 28 * 28, "longest_edge": 112 * 112}),
+        tokenizer,
+        transformers.Qwen2VLVideoProcessor(),
+        chat_template=_QWEN_TEMPLATE,
+    )
+    _save(folder, transformers.Qwen2_5_VLForConditionalGeneration, config, processor, spread, seed)
+
+
+def tiny_qwen3_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+    """A Qwen3-VL: patches of 16 x 16 pixels, and features of the first vision layer for the first layer of words."""
+    tokenizer = _tokenizer(QWEN)
+    vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
+    vision |= {"num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
+    text = _rotary(tokenizer, {"mrope_section": [2, 1, 1], "mrope_interleaved": True}) | {"head_dim": 8}
+    config = transformers.Qwen3VLConfig(vision_config=vision, text_config=text, **_qwen(tokenizer))
+    processor = transformers.Qwen3VLProcessor(
+        transformers.Qwen2VLImageProcessorPil(
+            patch_size=16, size={"shortest_edge": 32 * 32, "longest_edge": 128 * 128}
+        ),
+        tokenizer,
+        transformers.Qwen3VLVideoProcessor(),
+        chat_template=_QWEN_TEMPLATE,
+    )
+    _save(folder, transformers.Qwen3VLForConditionalGeneration, config, processor, spread, seed)
+
+
+def tiny_internvl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+    """An InternVL: up to four tiles of 56 x 56 pixels and an overview of each picture, four tokens a tile."""
+    names = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>"}
+    tokenizer = _tokenizer({**names, "video_token": "<video>"})
+    vision = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.InternVLConfig(
+        vision_config={**vision, "image_size": [56, 56], "patch_size": [14, 14]},
+        text_config={"model_type": "qwen2", **_text(tokenizer)},
+        image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
+        image_seq_length=4,
+        tie_word_embeddings=False,
+    )
+    processor = transformers.InternVLProcessor(
+        transformers.GotOcr2ImageProcessorPil(size={"height": 56, "width": 56}, crop_to_patches=True, max_patches=4),
+        tokenizer,
+        transformers.InternVLVideoProcessor(size={"height": 56, "width": 56}),
+        image_seq_length=4,
+        chat_template=TEMPLATE.replace("IMAGE", "<IMG_CONTEXT>"),
+    )
+    _save(folder, transformers.InternVLForConditionalGeneration, config, processor, spread, seed)
+
+
+TINY_VLMS = {
+    "llava": tiny_llava,
+    "qwen2_vl": tiny_qwen2_vl,
+    "qwen2_5_vl": tiny_qwen2_5_vl,
+    "qwen3_vl": tiny_qwen3_vl,
+    "internvl": tiny_internvl,
+}
+
+QWEN = {
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+    "vision_start_token": "<|vision_start|>",
+    "vision_end_token": "<|vision_end|>",
+}
+_QWEN_TEMPLATE = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+
+
+def _qwen(tokenizer: Any) -> dict[str, Any]:
+    return {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
+
+
+def _rotary(tokenizer: Any, sections: dict[str, Any]) -> dict[str, Any]:
+    return {**_text(tokenizer), "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, **sections}}
+
+
+def _tokenizer(named: dict[str, str]) -> Any:
     trained = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=400,
-        special_tokens=[*SPECIAL, *images],
+        special_tokens=[*SPECIAL, *named.values()],
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -79,6 +177,7 @@ def _tokenizer(images: list[str]) -> Any:
         pad_token="<pad>",
         eos_token="<|im_end|>",
         model_max_length=2048,
+        extra_special_tokens=named,
     )
 
 
