@@ -33,7 +33,8 @@ class Loaded:
 class Checkpoint:
     """Weights that `from_pretrained` reads. Thread-safe: who uses them has them to himself.
 
-    name: a folder, or a model's name on the hub. loader, processor: classes of transformers that load its two halves.
+    name: a folder, or a model's name on the hub. loader, processor: classes of transformers that load its two halves;
+    the loader may be a class of one's own with a `from_pretrained`.
     plain_processor: one that does with PIL what the model's own does with torchvision only, and reads its file.
     revision: branch, tag or commit on the hub. dtype: a name such as `float32`, or `auto`: bfloat16 on an accelerator,
     float32 on a CPU. device: as in torch, or `auto`: the accelerator if there is one. backend: what prepares pictures,
@@ -44,7 +45,7 @@ class Checkpoint:
     def __init__(
         self,
         name: str,
-        loader: str,
+        loader: str | type[Any],
         processor: str = "AutoProcessor",
         plain_processor: str = "",
         *,
@@ -126,16 +127,15 @@ class Checkpoint:
     def _load(self) -> Loaded:
         torch, transformers = _libraries()
         device, dtype = self._on(torch)
+        loader = getattr(transformers, self._loader) if isinstance(self._loader, str) else self._loader
         try:
             processor = self._prepare(transformers)
-            model = getattr(transformers, self._loader).from_pretrained(
-                self.name, revision=self._revision, dtype=dtype, **self._options
-            )
+            model = loader.from_pretrained(self.name, revision=self._revision, dtype=dtype, **self._options)
         except ImportError as error:
             lacks = "torchvision: pip install torchvision" if "torchvision" in str(error).lower() else _line(error)
             raise ExpertDown(f"{self.name} cannot be loaded, it needs {lacks}") from error
         except (OSError, ValueError, KeyError) as error:
-            raise ExpertDown(f"{self.name} cannot be loaded with {self._loader}: {_line(error)}") from error
+            raise ExpertDown(f"{self.name} cannot be loaded with {loader.__name__}: {_line(error)}") from error
         model = model.to(device).eval()
         model.requires_grad_(False)
         return Loaded(model, processor, device, dtype)
@@ -188,7 +188,7 @@ class LocalExpert(Expert):
     pictures may take; it is dropped with the weights.
     """
 
-    loader: ClassVar[str]
+    loader: ClassVar[str | type[Any]]
     processor: ClassVar[str] = "AutoProcessor"
     plain_processor: ClassVar[str] = ""
     version: ClassVar[int] = 1
