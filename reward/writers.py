@@ -119,6 +119,32 @@ class JsonWriter(WordsWriter):
         return token
 
 
+class Told:
+    """A logits processor for `generate` that lets each row's writer name the next token.
+
+    end: the token that ends a row. counts: passes and tokens are added to it.
+    """
+
+    def __init__(self, writers: Sequence[Writer], end: int, counts: dict[str, int]) -> None:
+        self._writers: list[Writer | None] = list(writers)
+        self._end = end
+        self._counts = counts
+
+    def __call__(self, _: Any, scores: Any) -> Any:
+        self._counts["forward_passes"] += 1
+        if scores.isnan().any():
+            raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
+        told = scores.new_full(scores.shape, float("-inf"))
+        for i, writer in enumerate(self._writers):
+            token = None if writer is None else writer.next(scores[i])
+            if token is None:
+                self._writers[i] = None
+            else:
+                self._counts["generated_tokens"] += 1
+            told[i, self._end if token is None else token] = 0.0
+        return told
+
+
 def _like(scores: Any, flags: Any) -> Any:
     import torch
 

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..batching import Prompt, batched
 from ..checkpoint import Loaded, LocalExpert
 from ..forms import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, read_reply
-from ..options import trie_of
+from ..options import Trie, trie_of
 from ..outcomes import Failure
 from ..query import Judge, Outcome
-from ..turns import calls_in, offered, turn
-from ..vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, together, without_pixels
-from ..writers import JsonWriter, OptionsWriter, WordsWriter, Writer, drawn
+from ..turns import calls_in, calls_of, offered, turn
+from ..vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, without_pixels
+from ..writers import JsonWriter, OptionsWriter, Told, WordsWriter, Writer, drawn
 
 _LONGER, _FREELY = 1.25, 64
 """Rows share a batch while the longest has at most so many times the tokens of the shortest, and so many more:
@@ -23,23 +24,11 @@ reading padding costs what reading words costs."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Prompt:
-    """A conversation as the model reads it: the processor's inputs of one row, and its pictures."""
-
-    inputs: Mapping[str, Any]
-    pictures: Sequence[VisionTokens]
-
-    @property
-    def tokens(self) -> int:
-        return int(self.inputs["input_ids"].shape[1])
-
-
-@dataclass(frozen=True, slots=True)
 class _Row:
     """A prompt and who continues it; place: of its question."""
 
     place: int
-    prompt: _Prompt
+    prompt: Prompt
     writer: Writer
 
     @property
@@ -124,6 +113,7 @@ class _Session:
         self.device, self.dtype = loaded.device, loaded.dtype
         self.tokenizer = loaded.processor.tokenizer
         self.shares = accepts_tokens(self.model)
+        self.tries: dict[tuple[str, ...], Trie] = {}
         known = self.model.generation_config.eos_token_id
         ends = self.tokenizer.eos_token_id if known is None else known
         self.ends: list[int] = list(ends) if isinstance(ends, list | tuple) else [] if ends is None else [ends]
@@ -153,7 +143,7 @@ class _Session:
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    def _prompt(self, query: Judge) -> _Prompt:
+    def _prompt(self, query: Judge) -> Prompt:
         tools = query.form.tools if isinstance(query.form, FreeText) else ()
         if tools and "tools" not in str(self.processor.chat_template):
             raise ValueError("its chat template has no place for tools")
@@ -162,7 +152,7 @@ class _Session:
 
         def tokens_of(prepare: Prepare) -> Sequence[VisionTokens]:
             known = self.judge.remembered.of(images, lambda missing: [self._encoded(prepare(each)) for each in missing])
-            shown.extend(known[image.digest] for image in query.images)
+            shown[:] = [known[image.digest] for image in query.images]
             return shown
 
         options: dict[str, Any] = {}
@@ -178,7 +168,7 @@ class _Session:
                 return_tensors="pt",
                 **options,
             )
-        return _Prompt(without_pixels(inputs, shown), shown)
+        return Prompt(without_pixels(inputs, shown), shown)
 
     def _encoded(self, prepared: Mapping[str, Any]) -> VisionTokens:
         self.judge.counts["image_passes"] += 1
@@ -187,7 +177,10 @@ class _Session:
     def _writer(self, query: Judge) -> Writer:
         match query.form:
             case YesNo() | Levels() | Grade():
-                return OptionsWriter(trie_of(query.form.options, self._encode))
+                options = query.form.options
+                if options not in self.tries:
+                    self.tries[options] = trie_of(options, self._encode)
+                return OptionsWriter(self.tries[options])
             case FreeText(limit, temperature):
                 return WordsWriter(query.digest, temperature, limit, self.ends)
             case Json(schema, limit, temperature):
@@ -243,7 +236,7 @@ class _Session:
         counts["prompt_tokens"] += sum(row.tokens for row in rows)
         end = next(iter(self.ends), self.pad)
         limit = max(row.writer.limit for row in rows)
-        told = LogitsProcessorList([_Told([row.writer for row in rows], end, counts)])
+        told = LogitsProcessorList([Told([row.writer for row in rows], end, counts)])
         own = self.model.generation_config
         # What is set there applies wherever a call leaves it open, and bends the scores before the writers see them.
         self.model.generation_config = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
@@ -253,31 +246,8 @@ class _Session:
             self.model.generation_config = own
 
     def _inputs(self, rows: Sequence[_Row]) -> dict[str, Any]:
-        """The rows' inputs as one batch. What there is of every token is padded on the left, the rest is joined."""
-        import torch
-
-        length = max(row.tokens for row in rows)
-        batch: dict[str, Any] = {}
-        for name in dict.fromkeys(name for row in rows for name in row.prompt.inputs):
-            found = [(row, row.prompt.inputs.get(name)) for row in rows]
-            if any(value is not None and tuple(value.shape) != (1, row.prompt.tokens) for row, value in found):
-                joined = torch.cat([value for _, value in found if value is not None])
-                batch[name] = joined.to(self.device, self.dtype if joined.is_floating_point() else None)
-                continue
-            padded = torch.full((len(rows), length), self.pad if name == "input_ids" else 0)
-            for i, (row, value) in enumerate(found):
-                end = length - len(row.writer.lead)
-                if value is not None:
-                    padded[i, end - row.prompt.tokens : end] = value[0]
-                if name == "input_ids":
-                    padded[i, end:] = torch.tensor(row.writer.lead)
-                elif name == "attention_mask":
-                    padded[i, end:] = 1
-            batch[name] = padded.to(self.device)
-        pictures = [picture for row in rows for picture in row.prompt.pictures]
-        if pictures:
-            batch["mm_encoder_outputs"] = {"image": together(pictures)}
-        return batch
+        continued = [(row.prompt, row.writer.lead) for row in rows]
+        return batched(continued, pad=self.pad, device=self.device, dtype=self.dtype)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -301,27 +271,11 @@ class _Session:
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         if not (isinstance(query.form, FreeText) and query.form.tools):
             return text, ()
-        return calls_in(text, query.digest)
-
-
-class _Told:
-    """A logits processor that lets each row's writer name the next token."""
-
-    def __init__(self, writers: Sequence[Writer], end: int, counts: dict[str, int]) -> None:
-        self._writers: list[Writer | None] = list(writers)
-        self._end = end
-        self._counts = counts
-
-    def __call__(self, _: Any, scores: Any) -> Any:
-        self._counts["forward_passes"] += 1
-        if scores.isnan().any():
-            raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
-        told = scores.new_full(scores.shape, float("-inf"))
-        for i, writer in enumerate(self._writers):
-            token = None if writer is None else writer.next(scores[i])
-            if token is None:
-                self._writers[i] = None
-            else:
-                self._counts["generated_tokens"] += 1
-            told[i, self._end if token is None else token] = 0.0
-        return told
+        if getattr(self.tokenizer, "response_template", None) is None:
+            return calls_in(text, query.digest)
+        prefix = row.prompt.inputs["input_ids"][0].tolist()
+        try:
+            message = self.tokenizer.parse_response(tokens, prefix=prefix)
+            return message.get("content") or "", calls_of(message.get("tool_calls") or (), query.digest)
+        except (ValueError, TypeError, LookupError):  # a call that is none stays as it was written
+            return text, ()

@@ -22,6 +22,7 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.forms import FreeText, Grade, Json, Levels, Reply, Tool, ToolCall
 from editcritic.reward.options import trie_of
 from editcritic.reward.turns import calls_in
+from editcritic.reward.writers import WordsWriter
 
 from .tiny_vlms import TINY_VLMS, tiny_llava
 
@@ -128,8 +129,9 @@ def next_probabilities(model, inputs, after):
     return model(**fed).logits[0, -1].softmax(-1)
 
 
-def by_brute_force(model, processor, query):
+def by_brute_force(plain, query):
     """Masses of the options: of each spelling the probability of its tokens, less that of longer spellings' starts."""
+    model, processor = plain
     inputs = inputs_of(processor, query)
     spelled = {}
     for option in query.form.options:
@@ -162,7 +164,7 @@ def furthest(replies, expected):
 
 @pytest.fixture(scope="module")
 def expected(plain):
-    return [by_brute_force(*plain, query) for query in MIXED]
+    return [by_brute_force(plain, query) for query in MIXED]
 
 
 def test_a_mixed_batch_has_the_plain_calls_probabilities(judge, expected):
@@ -276,7 +278,7 @@ def test_an_integer_of_two_tokens_is_told_apart(judge, plain):
     assert len(processor.tokenizer.encode("10", add_special_tokens=False)) == 2
     query = ask(WIDE, "How good is it, from 0 to 10?", form=Grade())
     (reply,) = judge([query])
-    assert furthest([reply], [by_brute_force(*plain, query)]) < TOLERANCE
+    assert furthest([reply], [by_brute_force(plain, query)]) < TOLERANCE
     assert reply.text == max(reply.probabilities, key=reply.probabilities.__getitem__)
     assert 0 < query.form.expected(reply) < 10
 
@@ -399,7 +401,7 @@ def told(monkeypatch, judge, text):
         scores[tokens[len(self.tokens)]] = 1.0
         return int(scores.argmax())
 
-    monkeypatch.setattr(vlm.WordsWriter, "_chosen", written)
+    monkeypatch.setattr(WordsWriter, "_chosen", written)
 
 
 def test_a_call_comes_back_as_a_call(small, monkeypatch):
@@ -409,6 +411,32 @@ def test_a_call_comes_back_as_a_call(small, monkeypatch):
     assert [(call.name, call.arguments) for call in reply.calls] == [("crop", '{"x": 1}')]
     (reply,) = small([ask(BEFORE, "Is it good?", form=FreeText())])
     assert reply.calls == ()
+
+
+def test_a_checkpoints_own_way_of_calling_is_read(small, monkeypatch):
+    template = {
+        "start_anchor": "assistant\n",
+        "fields": {
+            "content": {"content": "text"},
+            "tool_calls": {
+                "open_pattern": r"CALL (?P<name>\w+) ",
+                "close": ";",
+                "content": "json",
+                "repeats": True,
+                "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
+            },
+        },
+    }
+    with small.checkpoint.use() as loaded:
+        monkeypatch.setattr(loaded.processor.tokenizer, "response_template", template)
+    query = ask(BEFORE, "Is it good?", form=FreeText(tools=(CROP,)))
+    told(monkeypatch, small, 'Let me see. CALL crop {"x": 1};')
+    (reply,) = small([query])
+    assert [(call.name, call.arguments) for call in reply.calls] == [("crop", '{"x": 1}')]
+    assert reply.text == "Let me see."
+    told(monkeypatch, small, 'CALL crop {"x: 1};')
+    (reply,) = small([query])
+    assert (reply.text, reply.calls) == ('CALL crop {"x: 1};', ())
 
 
 def test_a_conversation_with_calls_and_their_answers_reaches_the_model(small):
@@ -450,6 +478,8 @@ def test_what_is_wrong_with_one_question_stays_with_it(small, tmp_path):
     outcomes = judge([well, *(query for query, _ in wrong), well])
     (alone,) = small([well])
     for outcome in (outcomes[0], outcomes[-1]):
+        assert isinstance(outcome, Reply)
+        assert isinstance(alone, Reply)
         assert outcome.probabilities == pytest.approx(alone.probabilities, abs=TOLERANCE)
     for outcome, (_, reason) in zip(outcomes[1:-1], wrong, strict=True):
         assert isinstance(outcome, Failure)
@@ -506,13 +536,23 @@ def test_it_counts_passes_and_tokens(small):
     assert judge.meter()["image_passes"] == 1
 
 
-def test_no_more_rows_than_the_batch_go_through_at_once(small, monkeypatch):
+def test_a_batch_holds_few_rows_of_about_one_length(small, monkeypatch):
     judge = Vlm(small.name, device="cpu", least_mass=0.0, batch=2)
     sizes = []
-    write = vlm._Session._write
-    monkeypatch.setattr(vlm._Session, "_write", lambda self, rows: (sizes.append(len(rows)), write(self, rows))[1])
+    inputs = vlm._Session._inputs
+
+    def noted(self, rows):
+        sizes.append(len(rows))
+        return inputs(self, rows)
+
+    monkeypatch.setattr(vlm._Session, "_inputs", noted)
     judge([ask("x", form=FreeText(2), draw=draw) for draw in range(5)])
     assert sizes == [2, 2, 1]
+    sizes.clear()
+    judge([ask("x" * length, form=FreeText(2)) for length in (1, 400, 2, 420)])
+    assert sizes == [2, 2]
+    judge([ask("x" * length, form=FreeText(2)) for length in (1, 400, 600)])
+    assert sizes == [2, 2, 1, 1, 1]
 
 
 def test_in_an_engine_it_answers_metrics(small):

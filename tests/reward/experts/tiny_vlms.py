@@ -81,8 +81,8 @@ def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
 def tiny_qwen2_5_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     """A Qwen2.5-VL: a layer of attention in windows of 2 x 2 tokens, and one over the whole picture."""
     tokenizer = _tokenizer(QWEN)
-    vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
-    vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
+    vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
+    vision |= {"out_hidden_size": 32, "window_size": 56, "fullatt_block_indexes": [1]}
     config = transformers.Qwen2_5_VLConfig(
         vision_config=vision, text_config=_rotary(tokenizer, {"mrope_section": [2, 1, 1]}), **_qwen(tokenizer)
     )
@@ -98,8 +98,8 @@ def tiny_qwen2_5_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
 def tiny_qwen3_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     """A Qwen3-VL: patches of 16 x 16 pixels, and features of the first vision layer for the first layer of words."""
     tokenizer = _tokenizer(QWEN)
-    vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
-    vision |= {"num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
+    vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
+    vision |= {"out_hidden_size": 32, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
     text = _rotary(tokenizer, {"mrope_section": [2, 1, 1], "mrope_interleaved": True}) | {"head_dim": 8}
     config = transformers.Qwen3VLConfig(vision_config=vision, text_config=text, **_qwen(tokenizer))
     processor = transformers.Qwen3VLProcessor(
