@@ -154,3 +154,52 @@ def owl(folder: Path, *, v2: bool = False) -> Path:
     pictures = getattr(transformers, f"{kind}ImageProcessorPil")(size={"height": 48, "width": 48})
     getattr(transformers, f"{kind}Processor")(pictures, tokenizer).save_pretrained(folder)
     return folder
+
+
+def sam3(folder: Path) -> Path:
+    """A SAM 3 whose pictures are 56 pixels a side; its processor needs torchvision, as the real one does."""
+    import torch
+    import transformers
+
+    torch.manual_seed(1)
+    tokenizer = clip_tokenizer(32)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
+    ends = {"bos_token_id": len(tokenizer) - 2, "eos_token_id": len(tokenizer) - 1}
+    config = transformers.Sam3Config(
+        vision_config={
+            "backbone_config": {
+                **sizes,
+                "model_type": "sam3_vit_model",
+                "num_hidden_layers": 2,
+                "image_size": 56,
+                "patch_size": 7,
+                "window_size": 4,
+                "global_attn_indexes": [1],
+                "pretrain_image_size": 28,
+            },
+            "fpn_hidden_size": 32,
+            "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
+        },
+        text_config={
+            **sizes,
+            **ends,
+            "model_type": "clip_text_model",
+            "vocab_size": len(tokenizer),
+            "num_hidden_layers": 2,
+            "max_position_embeddings": 32,
+            "projection_dim": 32,
+        },
+        geometry_encoder_config={**sizes, "num_layers": 1},
+        detr_encoder_config={**sizes, "num_layers": 2},
+        detr_decoder_config={**sizes, "num_layers": 2, "num_queries": 12},
+        mask_decoder_config={"hidden_size": 32, "num_attention_heads": 2},
+    )
+    model = transformers.Sam3Model(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1:
+                weight.normal_(0, 1 if "embed" in name and weight.ndim == 2 else (2 / weight[0].numel()) ** 0.5)
+    model.save_pretrained(folder)
+    pictures = transformers.Sam3ImageProcessor(size={"height": 56, "width": 56})
+    transformers.Sam3Processor(pictures, tokenizer).save_pretrained(folder)
+    return folder

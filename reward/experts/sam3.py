@@ -1,0 +1,229 @@
+"""Sam3: boxes for phrases, by SAM 3 (Carion et al., 2025), made to draw masks of all that a phrase names.
+
+Its image encoder is by far its largest part and knows nothing of the phrases: it runs once a picture. Masks, and what
+only they need, are not computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..boxes import Box
+from ..checkpoint import Loaded, LocalExpert
+from ..expert import ExpertDown
+from ..image import Image
+from ..outcomes import Failure
+from ..query import Detect, Detections
+
+_KNOWN = ("sam3", "sam3_video")
+
+Pair = tuple[str, str]
+"""A picture's digest, and a phrase."""
+
+
+class Sam3(LocalExpert):
+    """Answers `Detect`. Every phrase is asked by itself; a query of several gets the boxes of each, with its label.
+
+    name: a folder or a model on the hub. revision, dtype, device: see `Checkpoint`. backend: `auto`, since its
+    processor works with torchvision only. floor: boxes with a lower score are left out, in [0, 1]. batch: most queries
+    in one call, and pictures, phrases or pairs in one pass. limit_bytes: for what was computed of recent pictures and
+    phrases, about 5 MB a picture in float32.
+
+    A box's score is the probability that it is what the phrase says, times the probability that the picture holds such
+    a thing at all, as in transformers' `post_process_instance_segmentation`. Boxes may reach beyond the picture. A
+    query fails when a phrase is empty, or longer than the model reads (32 tokens).
+
+    `meter`: `image_passes` counts pictures encoded, `text_passes` phrases encoded, `joint_passes` pairs of them.
+    """
+
+    loader = "Sam3Model"
+    processor = "Sam3Processor"
+    kinds = (Detect,)
+
+    def __init__(
+        self,
+        name: str = "facebook/sam3",
+        *,
+        revision: str | None = None,
+        dtype: str = "float32",
+        device: str = "auto",
+        backend: str = "auto",
+        floor: float = 0.1,
+        batch: int = 8,
+        limit_bytes: int = 512 * 2**20,
+    ) -> None:
+        if not 0 <= floor <= 1:
+            raise ValueError(f"floor is a score in [0, 1], got {floor}")
+        if batch < 1:
+            raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
+        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
+        self.floor = floor
+        self.batch = batch
+        self._image_passes = 0
+        self._text_passes = 0
+        self._joint_passes = 0
+
+    def options_id(self) -> str:
+        return f"floor={self.floor}"
+
+    def load(self) -> None:
+        """Load the model. Raises `ExpertDown` where it is not of this kind."""
+        self._refuse_others()
+        with self.checkpoint.use():
+            pass
+
+    def meter(self) -> dict[str, float]:
+        return {
+            "image_passes": self._image_passes,
+            "text_passes": self._text_passes,
+            "joint_passes": self._joint_passes,
+        }
+
+    def __call__(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
+        import torch
+
+        self._refuse_others()
+        outcomes: dict[int, Detections | Failure] = {}
+        with self.checkpoint.use() as loaded, torch.inference_mode():
+            about: dict[Image, list[int]] = {}
+            for place, query in enumerate(queries):
+                problem = _problem(loaded, query.phrases)
+                if problem:
+                    outcomes[place] = Failure(problem)
+                else:
+                    about.setdefault(query.image, []).append(place)
+            phrases = {f"phrase {p}": p for places in about.values() for n in places for p in queries[n].phrases}
+            texts = self.remembered.of(phrases, lambda missing: self._in_passes(self._texts, loaded, missing))
+            images = list(about)
+            for start in range(0, len(images), self.batch):
+                some = {f"picture {image.digest}": image for image in images[start : start + self.batch]}
+                seen = self.remembered.of(some, lambda missing: self._in_passes(self._pictures, loaded, missing))
+                places = [place for image in some.values() for place in about[image]]
+                pairs = dict.fromkeys(
+                    (queries[n].image.digest, phrase) for n in places for phrase in queries[n].phrases
+                )
+                wanted = [(seen[f"picture {digest}"], texts[f"phrase {phrase}"]) for digest, phrase in pairs]
+                found = dict(zip(pairs, self._in_passes(self._joint, loaded, wanted), strict=True))
+                outcomes |= {place: self._detections(queries[place], found) for place in places}
+        return [outcomes[place] for place in range(len(queries))]
+
+    @functools.cached_property
+    def _model_type(self) -> str:
+        import transformers
+
+        with contextlib.suppress(OSError, ValueError):  # a checkpoint that cannot be read is reported when it is loaded
+            return str(transformers.AutoConfig.from_pretrained(self.name, revision=self.revision).model_type)
+        return _KNOWN[0]
+
+    def _refuse_others(self) -> None:
+        """transformers would fill a SAM 3 with random weights for what another checkpoint does not have."""
+        if self._model_type not in _KNOWN:
+            raise ExpertDown(f"{self.name} is a {self._model_type}: give a checkpoint of SAM 3")
+
+    def _in_passes(self, compute: Any, loaded: Loaded, wanted: Sequence[Any]) -> list[Any]:
+        made: list[Any] = []
+        for start in range(0, len(wanted), self.batch):
+            made += compute(loaded, wanted[start : start + self.batch])
+        return made
+
+    def _texts(self, loaded: Loaded, phrases: Sequence[str]) -> list[tuple[Any, Any]]:
+        """Of each phrase its tokens' features, n x d, and which of them are words, n."""
+        tokens = _tokens(loaded, phrases).to(loaded.device)
+        features = loaded.model.get_text_features(**tokens).pooler_output
+        self._text_passes += len(phrases)
+        return [(row.clone(), mask) for row, mask in zip(features, tokens["attention_mask"], strict=True)]
+
+    def _pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[Any]:
+        """The feature map that boxes are found in, d x rows x columns each."""
+        import torch
+
+        prepared = loaded.processor.image_processor([image.pil() for image in images], return_tensors="pt")
+        encoder = loaded.model.vision_encoder
+        # Finer maps are for masks, and the last one is for nothing. Positions would stay in transformers' cache.
+        only = torch.nn.ModuleList([encoder.neck.fpn_layers[-2]])
+        with _standing_in(encoder.neck, fpn_layers=only, position_encoding=_module(lambda *_: None)):
+            (maps,) = encoder(prepared["pixel_values"].to(loaded.device, loaded.dtype)).fpn_hidden_states
+        self._image_passes += len(images)
+        return [one.clone() for one in maps]
+
+    def _joint(self, loaded: Loaded, pairs: Sequence[tuple[Any, tuple[Any, Any]]]) -> list[tuple[Any, Any]]:
+        """Of each pair the scores, n, and the boxes, n x 4: corners in fractions."""
+        import torch
+        from transformers.modeling_outputs import BaseModelOutputWithPooling
+        from transformers.models.sam3.modeling_sam3 import Sam3VisionEncoderOutput
+
+        model = loaded.model
+        maps = torch.stack([one for one, _ in pairs])
+        place = model.vision_encoder.neck.position_encoding(maps[:1].shape, maps.device, maps.dtype).expand_as(maps)
+        text = BaseModelOutputWithPooling(pooler_output=torch.stack([features for _, (features, _) in pairs]))
+        words = torch.stack([mask for _, (_, mask) in pairs])
+        # Of several maps the model leaves out the last.
+        seen = Sam3VisionEncoderOutput(fpn_hidden_states=(maps, maps), fpn_position_encoding=(place, place))
+        maskless = _module(lambda **_: SimpleNamespace(pred_masks=None, semantic_seg=None, attentions=None))
+        # Cached by transformers, it would keep the decoder's weights alive when the model is dropped.
+        coordinates = functools.partial(type(model.detr_decoder)._get_coords.__wrapped__, model.detr_decoder)
+        with _standing_in(model, mask_decoder=maskless), _standing_in(model.detr_decoder, _get_coords=coordinates):
+            found = model(vision_embeds=seen, text_embeds=text, attention_mask=words)
+        self._joint_passes += len(pairs)
+        scores = found.pred_logits.float().sigmoid() * found.presence_logits.float().sigmoid()
+        return list(zip(scores.cpu().numpy(), found.pred_boxes.float().cpu().numpy(), strict=True))
+
+    def _detections(self, query: Detect, found: dict[Pair, tuple[Any, Any]]) -> Detections | Failure:
+        kept = []
+        for phrase in dict.fromkeys(query.phrases):
+            scores, corners = found[query.image.digest, phrase]
+            if not (np.isfinite(scores).all() and np.isfinite(corners).all()):
+                return Failure(f"the model's output holds NaN or infinity in {self.dtype}: load it with dtype float32")
+            for n in np.flatnonzero(scores >= self.floor):
+                x0, y0, x1, y1 = corners[n].tolist()
+                kept.append(Box.from_corners(x0, y0, x1, y1, (1, 1), score=float(scores[n]), label=phrase))
+        return Detections(tuple(sorted(kept, key=lambda box: -box.score)), self.floor)
+
+
+def _tokens(loaded: Loaded, phrases: Sequence[str]) -> Any:
+    """Padded as the model was trained. Marks such as `<|endoftext|>` in a phrase are letters like others."""
+    longest = loaded.model.config.text_config.max_position_embeddings
+    return loaded.processor.tokenizer(
+        list(phrases), padding="max_length", max_length=longest, split_special_tokens=True, return_tensors="pt"
+    )
+
+
+def _problem(loaded: Loaded, phrases: tuple[str, ...]) -> str:
+    """Why these phrases cannot be asked; empty where they can."""
+    if not phrases:
+        return "there is no phrase to look for: give one or more"
+    longest = loaded.model.config.text_config.max_position_embeddings
+    for phrase in phrases:
+        if not phrase.strip():
+            return f"the phrase {phrase!r} is empty: say what to look for"
+        count = len(loaded.processor.tokenizer(phrase, split_special_tokens=True)["input_ids"])
+        if count > longest:
+            return f"the phrase {phrase!r:.80} takes {count} tokens, the model reads {longest}: use fewer words"
+    return ""
+
+
+def _module(forward: Any) -> Any:
+    import torch
+
+    made: Any = torch.nn.Module()
+    made.forward = forward
+    return made
+
+
+@contextlib.contextmanager
+def _standing_in(owner: Any, **parts: Any) -> Iterator[None]:
+    """Within, these parts take the place of the owner's own."""
+    own = {name: getattr(owner, name) for name in parts}
+    for name, part in parts.items():
+        setattr(owner, name, part)
+    try:
+        yield
+    finally:
+        for name, part in own.items():
+            setattr(owner, name, part)
