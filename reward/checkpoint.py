@@ -148,7 +148,8 @@ class Checkpoint:
             processor = getattr(transformers, self._processor).from_pretrained(
                 self.name, revision=self._revision, **chosen
             )
-            if wanted == getattr(getattr(processor, "image_processor", processor), "backend", wanted):
+            # Tokenizers, which are all the processor there is of models without pictures, have backends of their own.
+            if getattr(getattr(processor, "image_processor", processor), "backend", wanted) not in _BACKENDS - {wanted}:
                 return processor
         except ImportError:
             if wanted != "pil" or not self._plain_processor:
@@ -275,6 +276,7 @@ def folder_digest(folder: Path) -> str:
     return state.hexdigest()
 
 
+_BACKENDS = {"pil", "torchvision"}
 _BLOCK, _WHOLE = 4096, 64 * 2**20
 _OF_MODELS = {".json", ".safetensors", ".bin", ".jinja", ".model", ".txt"}
 
