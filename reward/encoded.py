@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 from collections.abc import Sequence
 from typing import Literal
 
@@ -30,20 +31,24 @@ class EncodedPictures:
         self.kind = kind
         self.quality = quality
         self._kept: Remembered[str] = Remembered(limit_bytes, len)
+        self._locks = [threading.Lock() for _ in range(16)]
 
     async def of(self, images: Sequence[Image]) -> dict[Image, str]:
         """base64 of every picture. Raises `ImageError` for one whose pixels cannot be had."""
         if not images:
             return {}
-        wanted = {image.digest: image for image in images}
         # In a thread: a large picture takes as long as a server needs to answer about a small one.
-        found = await asyncio.to_thread(self._kept.of, wanted, lambda missing: [self._encode(one) for one in missing])
-        return {image: found[image.digest] for image in images}
+        return await asyncio.to_thread(lambda: {image: self._once(image) for image in images})
 
     @property
     def encoded(self) -> int:
         """How many pictures were encoded so far."""
         return self._kept.computed
+
+    def _once(self, image: Image) -> str:
+        # Questions about one picture come together: the first one encodes it, different pictures do not wait.
+        with self._locks[int(image.digest[0], 16)]:
+            return self._kept.of({image.digest: image}, lambda _: [self._encode(image)])[image.digest]
 
     def _encode(self, image: Image) -> str:
         options = [cv2.IMWRITE_JPEG_QUALITY, self.quality] if self.kind == "jpeg" else []

@@ -90,7 +90,7 @@ class Loopback:
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         text = handler.rfile.read(int(handler.headers["Content-Length"]))
-        asked = Asked(handler.path, dict(handler.headers), json.loads(text))
+        asked = Asked(handler.path, {name.lower(): value for name, value in handler.headers.items()}, json.loads(text))
         with self._lock:
             number = len(self.asked)
             self.asked.append(asked)

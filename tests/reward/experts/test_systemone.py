@@ -1,0 +1,160 @@
+"""System One: questions go out in its format, probabilities come back, and nothing else passes for an answer."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from editcritic.reward import (
+    ExpertDown,
+    Failure,
+    FreeText,
+    Grade,
+    Image,
+    Json,
+    Judge,
+    Levels,
+    Message,
+    Reply,
+    YesNo,
+    build,
+    spec_of,
+)
+from editcritic.reward import endpoint as endpoints
+from editcritic.reward.decisions import QUESTION
+from editcritic.reward.endpoint import OutOfTries
+from editcritic.reward.experts.systemone import SystemOne
+from tests.reward.experts.loopback import Answer, Loopback, error, serving
+from tests.reward.fakes import picture
+
+LEVELS = Levels(("bad", "good"), (0.0, 1.0))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(endpoints, "FIRST_PAUSE_S", 0.01)
+
+
+def question(form: Any = None, *parts: Any) -> Judge:
+    return Judge((Message(parts or (picture(1), "Is it good?")),), form or YesNo())
+
+
+def expert(server: Loopback, **options: Any) -> SystemOne:
+    return SystemOne("m", server.url, **{"timeout_s": 5.0, "retries": 2, **options})
+
+
+def answered(answer: Any, tokens: int = 50) -> Answer:
+    return Answer({"model": "m", "answers": {QUESTION: answer}, "usage": {"input_tokens": tokens, "output_tokens": 0}})
+
+
+def test_a_question_goes_out_with_its_pictures_as_assets():
+    before, after = picture(1, 30, 20), picture(2, 20, 30)
+    with serving(lambda *_: answered({"type": "noul", "noul": 0.75})) as server:
+        one = expert(server)
+        assert one([question(None, "A ", before, " B ", after, "Is B better?")]) == [
+            Reply("yes", {"yes": 0.75, "no": 0.25})
+        ]
+        (asked,) = server.asked
+        assert one.meter() == {
+            "requests": 1,
+            "retries": 0,
+            "prompt_tokens": 50,
+            "completion_tokens": 0,
+            "images_sent": 2,
+        }
+    assert asked.path == "/v1/systemone"
+    assert asked.body.keys() == {"model", "state", "questions", "assets"}  # the server takes no others
+    assert asked.body["questions"] == {QUESTION: {"type": "noul", "instructions": "Is B better?"}}
+    first, second = asked.body["assets"]
+    assert asked.body["state"] == f"A {first} B {second}"
+    for name, original in ((first, before), (second, after)):
+        asset = asked.body["assets"][name]
+        assert (asset["type"], asset["format"]) == ("image", "png")
+        assert Image.of(base64.b64decode(asset["data_base64"])) == original
+
+
+@pytest.mark.parametrize(
+    ("form", "answer", "expected"),
+    [
+        (LEVELS, {"probabilities": {"bad": 0.25, "good": 0.75}}, Reply("good", {"bad": 0.25, "good": 0.75})),
+        (Grade(4, 5), {"probabilities": {"0": 0.75, "1": 0.25}}, Reply("4", {"4": 0.75, "5": 0.25})),
+    ],
+)
+def test_every_option_gets_its_probability(form, answer, expected):
+    with serving(lambda *_: answered(answer)) as server:
+        assert expert(server)([question(form)]) == [expected]
+
+
+@pytest.mark.parametrize("form", [FreeText(), Json.of({})])
+def test_what_wants_text_is_not_sent(form):
+    with serving(lambda *_: answered({})) as server:
+        (failure,) = expert(server)([question(form)])
+        assert isinstance(failure, Failure)
+        assert "bind a chat judge" in failure.reason
+        assert server.asked == []
+
+
+def test_five_pictures_are_not_sent_and_four_shown_twice_are():
+    pictures = [picture(n) for n in range(5)]
+    with serving(lambda *_: answered({"noul": 0.5})) as server:
+        one = expert(server)
+        (failure,) = one([question(None, *pictures, "Is one good?")])
+        assert isinstance(failure, Failure)
+        assert "4 pictures" in failure.reason
+        assert server.asked == []
+        assert isinstance(one([question(None, *pictures[:4], *pictures[:4], "Is one good?")])[0], Reply)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answered({"type": "noul"}),
+        answered({"noul": "yes"}),
+        answered({"noul": 1.5}),
+        answered({"noul": float("nan")}),
+        answered(None),
+        Answer({"answers": []}),
+        Answer({"answers": {}}),
+        Answer([]),
+        Answer(b"{"),
+        error(422, "at most 26 options"),
+        error(400, "Images need a model whose processor handles them."),
+    ],
+)
+def test_what_is_no_answer_fails_with_what_was_said_and_is_not_asked_again(answer):
+    with serving(lambda *_: answer) as server:
+        (failure,) = expert(server)([question()])
+        assert isinstance(failure, Failure)
+        assert failure.raw
+        assert len(server.asked) == 1
+
+
+def test_trouble_is_tried_again_and_a_wrong_address_is_not():
+    with serving(lambda asked, number: answered({"noul": 1.0}) if number else error(503, "loading")) as server:
+        assert expert(server)([question()]) == [Reply("yes", {"yes": 1.0, "no": 0.0})]
+        assert len(server.asked) == 2
+    with serving(lambda *_: error(503, "loading")) as server:
+        with pytest.raises(OutOfTries, match="HTTP 503"):
+            expert(server)([question()])
+        assert len(server.asked) == 3
+    with serving(lambda *_: error(404, "Not Found")) as server:
+        with pytest.raises(ExpertDown, match="check base_url"):
+            expert(server)([question()])
+        assert len(server.asked) == 1
+
+
+def test_a_budget_counts_for_it_as_well():
+    with serving(lambda *_: answered({"noul": 1.0})) as server:
+        one = expert(server, max_requests=1)
+        one([question()])
+        with pytest.raises(ExpertDown, match="budget of 1 requests is spent"):
+            one([question()])
+        assert len(server.asked) == 1
+
+
+def test_it_is_built_again_from_its_spec():
+    one = SystemOne("m", "http://127.0.0.1:9/v1", retries=1)
+    again = build(spec_of(one), "editcritic.experts")
+    assert (again.id, again.retries) == (one.id, 1)
+    assert SystemOne("n", "http://127.0.0.1:9/v1").id != one.id
+    assert SystemOne("m", "http://127.0.0.1:8/v1").id != one.id
