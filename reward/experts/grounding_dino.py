@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..boxes import Box
 from ..checkpoint import Loaded, LocalExpert
+from ..detecting import detections
 from ..expert import ExpertDown
 from ..image import Image
 from ..outcomes import Failure
@@ -173,18 +173,9 @@ class GroundingDino(LocalExpert):
 
     def _detections(self, pair: _Pair, chances: Any, boxes: Any) -> Detections | Failure:
         """chances: boxes x tokens, in [0, 1]. boxes: n x 4, fractions, centre and size."""
-        if not (np.isfinite(chances).all() and np.isfinite(boxes).all()):
-            return Failure(f"the model's output holds NaN or infinity in {self.dtype}: load it with dtype float32")
-        scores = chances.max(1)
         owners = np.array(pair.caption.owners)
         fits = np.stack([chances[:, : len(owners)][:, owners == n].max(1) for n in range(len(pair.phrases))], 1)
-        labels = fits.argmax(1)
-        kept = []
-        for n in np.argsort(-scores, kind="stable"):
-            if scores[n] >= self.floor:
-                cx, cy, w, h = boxes[n].tolist()
-                kept.append(Box(cx, cy, w, h, float(scores[n]), pair.phrases[labels[n]]))
-        return Detections(tuple(kept), self.floor)
+        return detections(boxes, chances.max(1), [pair.phrases[n] for n in fits.argmax(1)], self.floor)
 
 
 def _caption(loaded: Loaded, phrases: tuple[str, ...]) -> _Caption | Failure:

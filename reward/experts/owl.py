@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..boxes import Box
 from ..checkpoint import Loaded, LocalExpert
+from ..detecting import clip_problem, clip_tokens, detections
 from ..expert import ExpertDown
 from ..image import Image
 from ..outcomes import Failure
@@ -79,7 +79,7 @@ class Owl(LocalExpert):
         with self.checkpoint.use() as loaded, torch.inference_mode():
             about: dict[Image, list[int]] = {}
             for place, query in enumerate(queries):
-                problem = _problem(loaded, query.phrases)
+                problem = clip_problem(loaded.processor.tokenizer, query.phrases, self._reads(loaded))
                 if problem:
                     outcomes[place] = Failure(problem)
                 else:
@@ -103,7 +103,7 @@ class Owl(LocalExpert):
 
     def _texts(self, loaded: Loaded, phrases: Sequence[str]) -> list[Any]:
         """The embedding of each phrase, of length 1."""
-        tokens = _tokens(loaded, phrases).to(loaded.device)
+        tokens = clip_tokens(loaded.processor.tokenizer, phrases, self._reads(loaded)).to(loaded.device)
         found = loaded.model.base_model.get_text_features(**tokens).pooler_output
         self._text_passes += len(phrases)
         return [row.clone() for row in found / found.norm(dim=-1, keepdim=True)]
@@ -137,52 +137,22 @@ class Owl(LocalExpert):
         logits, _ = loaded.model.class_predictor(patches[None], embeddings[None])
         chances = logits[0].float().sigmoid().cpu().numpy()
         where = boxes.float().cpu().numpy()
-        if not (np.isfinite(chances).all() and np.isfinite(where).all()):
-            bad = Failure(f"the model's output holds NaN or infinity in {self.dtype}: load it with dtype float32")
-            return dict.fromkeys(asked, bad)
         if self._kind(loaded) == "owlv2":
             # Its pictures lie in the upper left of a square, and its boxes are fractions of that.
             width, height = image.size
             where = where * np.array([max(image.size) / width, max(image.size) / height] * 2)
-        return {
-            place: self._detections(chances[:, [columns[phrase] for phrase in phrases]], where, phrases)
-            for place, phrases in asked.items()
-        }
+        answers: dict[int, Detections | Failure] = {}
+        for place, phrases in asked.items():
+            of = chances[:, [columns[phrase] for phrase in phrases]]
+            answers[place] = detections(where, of.max(1), [phrases[n] for n in of.argmax(1)], self.floor)
+        return answers
 
-    def _detections(self, chances: Any, where: Any, phrases: tuple[str, ...]) -> Detections:
-        """chances: boxes x phrases, in [0, 1]. where: boxes x 4."""
-        scores, fits = chances.max(1), chances.argmax(1)
-        kept = []
-        for n in np.argsort(-scores, kind="stable"):
-            if scores[n] >= self.floor:
-                cx, cy, w, h = where[n].tolist()
-                kept.append(Box(cx, cy, w, h, float(scores[n]), phrases[fits[n]]))
-        return Detections(tuple(kept), self.floor)
+    def _reads(self, loaded: Loaded) -> int:
+        """How many tokens of a phrase."""
+        return int(loaded.model.config.text_config.max_position_embeddings)
 
     def _kind(self, loaded: Loaded) -> str:
         kind = str(loaded.model.config.model_type)
         if kind not in _KNOWN:
             raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(_KNOWN)}")
         return kind
-
-
-def _tokens(loaded: Loaded, phrases: Sequence[str]) -> Any:
-    """Padded as the model was trained. Marks such as `<|endoftext|>` in a phrase are letters like others."""
-    longest = loaded.model.config.text_config.max_position_embeddings
-    return loaded.processor.tokenizer(
-        list(phrases), padding="max_length", max_length=longest, split_special_tokens=True, return_tensors="pt"
-    )
-
-
-def _problem(loaded: Loaded, phrases: tuple[str, ...]) -> str:
-    """Why these phrases cannot be asked; empty where they can."""
-    if not phrases:
-        return "there is no phrase to look for: give one or more"
-    longest = loaded.model.config.text_config.max_position_embeddings
-    for phrase in phrases:
-        if not phrase.strip():
-            return f"the phrase {phrase!r} is empty: say what to look for"
-        count = len(loaded.processor.tokenizer(phrase, split_special_tokens=True)["input_ids"])
-        if count > longest:
-            return f"the phrase {phrase!r:.80} takes {count} tokens, the model reads {longest}: use fewer words"
-    return ""

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..boxes import Box
 from ..checkpoint import Loaded, LocalExpert
-from ..expert import ExpertDown
+from ..detecting import clip_problem, clip_tokens, detections
 from ..image import Image
 from ..outcomes import Failure
 from ..query import Detect, Detections
@@ -25,6 +24,19 @@ _KNOWN = ("sam3", "sam3_video")
 
 Pair = tuple[str, str]
 """A picture's digest, and a phrase."""
+
+
+class Sam3Weights:
+    """Loads a `Sam3Model`. Of other checkpoints transformers would take what fits, and draw the rest at random."""
+
+    @staticmethod
+    def from_pretrained(name: str, **options: Any) -> Any:
+        import transformers
+
+        kind = transformers.AutoConfig.from_pretrained(name, revision=options.get("revision")).model_type
+        if kind not in _KNOWN:
+            raise ValueError(f"it is a {kind}, give a checkpoint of SAM 3")
+        return transformers.Sam3Model.from_pretrained(name, **options)
 
 
 class Sam3(LocalExpert):
@@ -42,7 +54,7 @@ class Sam3(LocalExpert):
     `meter`: `image_passes` counts pictures encoded, `text_passes` phrases encoded, `joint_passes` pairs of them.
     """
 
-    loader = "Sam3Model"
+    loader = Sam3Weights
     processor = "Sam3Processor"
     kinds = (Detect,)
 
@@ -72,12 +84,6 @@ class Sam3(LocalExpert):
     def options_id(self) -> str:
         return f"floor={self.floor}"
 
-    def load(self) -> None:
-        """Load the model. Raises `ExpertDown` where it is not of this kind."""
-        self._refuse_others()
-        with self.checkpoint.use():
-            pass
-
     def meter(self) -> dict[str, float]:
         return {
             "image_passes": self._image_passes,
@@ -88,12 +94,11 @@ class Sam3(LocalExpert):
     def __call__(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         import torch
 
-        self._refuse_others()
         outcomes: dict[int, Detections | Failure] = {}
         with self.checkpoint.use() as loaded, torch.inference_mode():
             about: dict[Image, list[int]] = {}
             for place, query in enumerate(queries):
-                problem = _problem(loaded, query.phrases)
+                problem = clip_problem(loaded.processor.tokenizer, query.phrases, self._reads(loaded))
                 if problem:
                     outcomes[place] = Failure(problem)
                 else:
@@ -113,19 +118,6 @@ class Sam3(LocalExpert):
                 outcomes |= {place: self._detections(queries[place], found) for place in places}
         return [outcomes[place] for place in range(len(queries))]
 
-    @functools.cached_property
-    def _model_type(self) -> str:
-        import transformers
-
-        with contextlib.suppress(OSError, ValueError):  # a checkpoint that cannot be read is reported when it is loaded
-            return str(transformers.AutoConfig.from_pretrained(self.name, revision=self.revision).model_type)
-        return _KNOWN[0]
-
-    def _refuse_others(self) -> None:
-        """transformers would fill a SAM 3 with random weights for what another checkpoint does not have."""
-        if self._model_type not in _KNOWN:
-            raise ExpertDown(f"{self.name} is a {self._model_type}: give a checkpoint of SAM 3")
-
     def _in_passes(self, compute: Any, loaded: Loaded, wanted: Sequence[Any]) -> list[Any]:
         made: list[Any] = []
         for start in range(0, len(wanted), self.batch):
@@ -134,7 +126,7 @@ class Sam3(LocalExpert):
 
     def _texts(self, loaded: Loaded, phrases: Sequence[str]) -> list[tuple[Any, Any]]:
         """Of each phrase its tokens' features, n x d, and which of them are words, n."""
-        tokens = _tokens(loaded, phrases).to(loaded.device)
+        tokens = clip_tokens(loaded.processor.tokenizer, phrases, self._reads(loaded)).to(loaded.device)
         features = loaded.model.get_text_features(**tokens).pooler_output
         self._text_passes += len(phrases)
         return [(row.clone(), mask) for row, mask in zip(features, tokens["attention_mask"], strict=True)]
@@ -175,37 +167,15 @@ class Sam3(LocalExpert):
         return list(zip(scores.cpu().numpy(), found.pred_boxes.float().cpu().numpy(), strict=True))
 
     def _detections(self, query: Detect, found: dict[Pair, tuple[Any, Any]]) -> Detections | Failure:
-        kept = []
-        for phrase in dict.fromkeys(query.phrases):
-            scores, corners = found[query.image.digest, phrase]
-            if not (np.isfinite(scores).all() and np.isfinite(corners).all()):
-                return Failure(f"the model's output holds NaN or infinity in {self.dtype}: load it with dtype float32")
-            for n in np.flatnonzero(scores >= self.floor):
-                x0, y0, x1, y1 = corners[n].tolist()
-                kept.append(Box.from_corners(x0, y0, x1, y1, (1, 1), score=float(scores[n]), label=phrase))
-        return Detections(tuple(sorted(kept, key=lambda box: -box.score)), self.floor)
+        phrases = dict.fromkeys(query.phrases)
+        scores, corners = zip(*(found[query.image.digest, phrase] for phrase in phrases), strict=True)
+        low, high = np.split(np.concatenate(corners), 2, axis=1)
+        labels = [phrase for phrase, one in zip(phrases, scores, strict=True) for _ in one]
+        return detections(np.hstack([(low + high) / 2, high - low]), np.concatenate(scores), labels, self.floor)
 
-
-def _tokens(loaded: Loaded, phrases: Sequence[str]) -> Any:
-    """Padded as the model was trained. Marks such as `<|endoftext|>` in a phrase are letters like others."""
-    longest = loaded.model.config.text_config.max_position_embeddings
-    return loaded.processor.tokenizer(
-        list(phrases), padding="max_length", max_length=longest, split_special_tokens=True, return_tensors="pt"
-    )
-
-
-def _problem(loaded: Loaded, phrases: tuple[str, ...]) -> str:
-    """Why these phrases cannot be asked; empty where they can."""
-    if not phrases:
-        return "there is no phrase to look for: give one or more"
-    longest = loaded.model.config.text_config.max_position_embeddings
-    for phrase in phrases:
-        if not phrase.strip():
-            return f"the phrase {phrase!r} is empty: say what to look for"
-        count = len(loaded.processor.tokenizer(phrase, split_special_tokens=True)["input_ids"])
-        if count > longest:
-            return f"the phrase {phrase!r:.80} takes {count} tokens, the model reads {longest}: use fewer words"
-    return ""
+    def _reads(self, loaded: Loaded) -> int:
+        """How many tokens of a phrase."""
+        return int(loaded.model.config.text_config.max_position_embeddings)
 
 
 def _module(forward: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from editcritic.reward import Asks, Box, Detect, Detections, Engine, ExpertDown, Failure, Image, Score, ask_each
+from editcritic.reward.detecting import clip_tokens
 from editcritic.reward.experts import owl
 from editcritic.reward.experts.owl import Owl
 
@@ -111,14 +112,12 @@ def test_taking_the_other_models_square_is_noticed(expert, expected, monkeypatch
 
 
 def test_tokens_shifted_by_one_are_noticed(expert, expected, monkeypatch):
-    read = owl._tokens
-
-    def shifted(loaded, phrases):
-        tokens = read(loaded, phrases)
+    def shifted(*args):
+        tokens = clip_tokens(*args)
         tokens["input_ids"] = tokens["input_ids"].roll(1, 1)
         return tokens
 
-    monkeypatch.setattr(owl, "_tokens", shifted)
+    monkeypatch.setattr(owl, "clip_tokens", shifted)
     assert apart(expert(MIXED), expected) > 0.01
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from editcritic.reward import Asks, Box, Detect, Detections, Engine, ExpertDown, Failure, Image, Score, ask_each
+from editcritic.reward.detecting import clip_tokens
 from editcritic.reward.experts import sam3
 from editcritic.reward.experts.sam3 import Sam3
 
@@ -104,26 +105,22 @@ def test_a_swapped_width_is_noticed(expert, expected):
 
 
 def test_padding_read_as_words_is_noticed(expert, expected, monkeypatch):
-    read = sam3._tokens
-
-    def padded(loaded, phrases):
-        tokens = read(loaded, phrases)
+    def padded(*args):
+        tokens = clip_tokens(*args)
         tokens["attention_mask"].fill_(1)
         return tokens
 
-    monkeypatch.setattr(sam3, "_tokens", padded)
+    monkeypatch.setattr(sam3, "clip_tokens", padded)
     assert apart(expert(MIXED), expected) > 0.01
 
 
 def test_tokens_shifted_by_one_are_noticed(expert, expected, monkeypatch):
-    read = sam3._tokens
-
-    def shifted(loaded, phrases):
-        tokens = read(loaded, phrases)
+    def shifted(*args):
+        tokens = clip_tokens(*args)
         tokens["input_ids"] = tokens["input_ids"].roll(1, 1)
         return tokens
 
-    monkeypatch.setattr(sam3, "_tokens", shifted)
+    monkeypatch.setattr(sam3, "clip_tokens", shifted)
     assert apart(expert(MIXED), expected) > 0.01
 
 
@@ -255,12 +252,12 @@ def test_output_that_is_no_number_is_a_failure(expert):
 
 def test_another_kind_of_model_is_refused(tmp_path):
     expert = Sam3(str(tiny.owl(tmp_path)), device="cpu")
-    with pytest.raises(ExpertDown, match="is a owlvit: give a checkpoint of SAM 3"):
+    with pytest.raises(ExpertDown, match="it is a owlvit, give a checkpoint of SAM 3"):
         expert.load()
 
 
 def test_a_checkpoint_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(ExpertDown, match="cannot be loaded with Sam3Model"):
+    with pytest.raises(ExpertDown, match="cannot be loaded with Sam3Weights"):
         Sam3(str(tmp_path), device="cpu").load()
 
 
