@@ -77,12 +77,8 @@ class Checkpoint:
         """
         if not self._identity:
             torch, transformers = _libraries()
-            folder = Path(self.name)
-            if folder.is_dir():
-                where = f"{folder.resolve().name}@{folder_digest(folder)[:12]}"
-            else:
-                where = f"{self.name}@{self._commit(transformers)[:12]}"
             dtype = str(self._on(torch)[1]).removeprefix("torch.")
+            where = weights_identity(self.name, self._revision)
             self._identity = f"{where} {dtype} {self._prepared_by(transformers)}"
         return self._identity
 
@@ -172,15 +168,6 @@ class Checkpoint:
             raise ExpertDown(f"dtype {self._dtype!r} is none of torch's: give auto, float32, bfloat16 or float16")
         return device, dtype
 
-    def _commit(self, transformers: Any) -> str:
-        try:
-            config = transformers.utils.cached_file(self.name, "config.json", revision=self._revision)
-        except (OSError, ValueError) as error:
-            raise ExpertDown(
-                f"{self.name} is neither a folder nor a model that can be had from the hub: {_line(error)}"
-            ) from error
-        return Path(config).parent.name  # .../snapshots/<commit>/config.json
-
 
 class LocalExpert(Expert):
     """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
@@ -255,6 +242,24 @@ def held_bytes(value: Any) -> int:
     if isinstance(value, tuple | list):
         return sum(map(held_bytes, value))
     return int(getattr(value, "nbytes", 0))
+
+
+def weights_identity(name: str, revision: str | None) -> str:
+    """Of a folder its name and a digest of what is in it, of a model on the hub its name and commit.
+
+    Raises `ExpertDown` where neither is there.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        return f"{folder.resolve().name}@{folder_digest(folder)[:12]}"
+    _, transformers = _libraries()
+    try:
+        config = transformers.utils.cached_file(name, "config.json", revision=revision)
+    except (OSError, ValueError) as error:
+        raise ExpertDown(
+            f"{name} is neither a folder nor a model that can be had from the hub: {_line(error)}"
+        ) from error
+    return f"{name}@{Path(config).parent.name[:12]}"  # .../snapshots/<commit>/config.json
 
 
 def folder_digest(folder: Path) -> str:
