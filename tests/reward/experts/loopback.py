@@ -44,12 +44,16 @@ Rule = Callable[[Asked, int], Answer]
 
 
 class Loopback:
-    """asked: all requests, in the order they came. most: how many were under way at once, at most."""
+    """asked: all requests, in the order they came. most: how many were under way at once, at most.
+
+    connections: how many are open.
+    """
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.asked: list[Asked] = []
         self.most = 0
+        self.connections = 0
         self._now = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -58,6 +62,16 @@ class Loopback:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                super().setup()
+                with loopback._lock:
+                    loopback.connections += 1
+
+            def finish(self) -> None:
+                with loopback._lock:
+                    loopback.connections -= 1
+                super().finish()
 
             def do_POST(self) -> None:
                 try:

@@ -232,6 +232,7 @@ NOT_ANSWERS = {
     "deep nesting": b"[" * 200_000,
     "NaN for a logprob": with_logprobs(completion("Yes"), {"Yes": float("nan"), "No": -1.0}),
     "infinity for a logprob": with_logprobs(completion("Yes"), {"Yes": float("inf"), "No": -1.0}),
+    "minus infinity for a logprob": with_logprobs(completion("Yes"), {"Yes": -0.1, "No": float("-inf")}),
     "a positive logprob": with_logprobs(completion("Yes"), {"Yes": 3.0, "No": -1.0}),
     "text for a logprob": with_logprobs(completion("Yes"), {"Yes": "high", "No": -1.0}),  # type: ignore[dict-item]
 }
@@ -317,8 +318,12 @@ def test_no_request_outlasts_its_time(trouble):
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_a_body_without_end_is_not_swallowed(status, monkeypatch):
     monkeypatch.setattr(endpoints, "LIMIT_BYTES", 1 << 20)
-    failure = outcome(lambda *_: Answer(flood=True, status=status), timeout_s=20.0)
-    assert failure.reason.endswith("is longer than 1 MiB")
+    with serving(lambda *_: Answer(flood=True, status=status)) as server:
+        (failure,) = judge(server, timeout_s=20.0)([question()])
+        assert isinstance(failure, Failure)
+        assert failure.reason.endswith("is longer than 1 MiB")
+        (asked,) = server.asked
+        assert asked.headers["accept-encoding"] == "identity"  # compressed, a megabyte would be a gigabyte
 
 
 def test_a_long_wait_that_is_asked_for_ends_with_the_time_for_a_request():
@@ -595,6 +600,10 @@ def test_one_judge_serves_one_event_loop_after_another():
             reward.engine.close()
             assert texts(expert([question(Grade(), n)])) == ["7"]
         assert expert.meter()["requests"] == 6
+        end = time.monotonic() + 10
+        while server.connections and time.monotonic() < end:
+            time.sleep(0.01)
+        assert server.connections == 0  # none is left to a loop that has ended
 
 
 def test_the_deadline_covers_every_try_and_pause():
