@@ -24,6 +24,7 @@ import PIL.ImageFont
 
 from ..reward import (
     Abstention,
+    AsyncExpert,
     Box,
     Detect,
     Embed,
@@ -90,6 +91,8 @@ def probe(name: str) -> dict[str, Any]:
         made = names("editcritic.experts")[name].load()
     except ImportError as error:
         return {"status": "missing", "problem": f"{error.name or error} is not installed", "package": error.name}
+    if issubclass(made, AsyncExpert):
+        return {"status": "untried", "problem": "it asks a server, which is not looked for here"}
     if made not in free:
         return {"status": "untried", "problem": "it needs weights, which are not looked for here"}
     found: dict[str, Any] = {"status": "runs", "milliseconds": {}}

@@ -34,7 +34,7 @@ from .score import Evidence, Score
 class ExpertStats:
     """Work of one expert: `queries` it was given in `calls` calls, `failed` of them, `seconds` spent in it.
 
-    meter: what the expert itself counted since it was made (see `Expert.meter`).
+    meter: what the expert itself counted since this engine met it (see `Expert.meter`).
     """
 
     queries: int = 0
@@ -152,10 +152,15 @@ class Desk:
         self.dead = ""
         self.retry_at: float | None = None
         self.stats = ExpertStats()
+        self.metered = dict(expert.meter())  # by others, before it came here
 
     @property
     def queued(self) -> int:
         return sum(len(queue) for queue in self.queues.values())
+
+    def snapshot(self) -> ExpertStats:
+        meter = {name: count - self.metered.get(name, 0.0) for name, count in self.expert.meter().items()}
+        return replace(self.stats, meter=meter)
 
 
 class Scheduler:
@@ -511,9 +516,7 @@ class Scheduler:
             warnings.warn(f"answer log {where} given up, going on without: {error}", RuntimeWarning, stacklevel=2)
 
     def snapshot(self) -> Stats:
-        experts = {
-            name: replace(desk.stats, meter=dict(desk.expert.meter())) for name, desk in list(self.desks.items())
-        }
+        experts = {name: desk.snapshot() for name, desk in list(self.desks.items())}
         now = self._stats
         return Stats(now.programs, now.asked, now.unique, now.known, now.joined, experts)
 

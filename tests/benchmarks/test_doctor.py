@@ -85,6 +85,7 @@ EXPERT = (
     ("module", "status", "says", "install"),
     [
         (EXPERT, "untried", "needs weights", ""),
+        (EXPERT.replace("Expert", "AsyncExpert"), "untried", "asks a server", ""),
         ("import openai\n" + EXPERT, "missing", "openai is not installed", "pip install 'editcritic[judge]'"),
         ("import theirs_nowhere\n", "missing", "theirs_nowhere is not installed", ""),
         ("raise RuntimeError('out of order')\n", "broken", "RuntimeError: out of order", ""),

@@ -181,6 +181,15 @@ def test_what_it_counts_is_in_the_stats():
     assert (spent["queries"], spent["requests"], spent["usd"]) == (2, 2, 0.5)
 
 
+def test_what_it_counted_elsewhere_is_not_in_the_stats():
+    expert = Served()
+    expert([question(0)])
+    with Engine() as engine:
+        before = engine.stats()
+        run_all(engine, [scores_of(1)], expert)
+        assert engine.stats().since(before)["experts"]["served"]["requests"] == 1
+
+
 def test_the_words_of_a_failure_are_in_the_evidence():
     expert = Served(lambda query: Failure("it refused", raw="I'd rather not."))
     with Engine() as engine:
