@@ -191,6 +191,14 @@ def test_each_picture_and_text_is_computed_once_until_the_weights_are_given_back
     assert len(passes) == 2
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_answers_are_what_the_query_asks_for_at_any_precision(folders, kind, dtype):
+    expert = Clip(folders[kind], dtype=dtype)
+    for queries in ([Embed(image, CLS * 2) for image in PICTURES[:2]], [EmbedText(each) for each in TEXTS]):
+        for query, vectors in zip(queries, expert(queries), strict=True):
+            query.check(vectors)
+
+
 @pytest.mark.parametrize("region", [Region("patches"), Region("tokens"), Region("cls", exclude=(Box(0.5, 0.5, 1, 1),))])
 def test_other_regions_fail_and_say_whom_to_ask(folders, region):
     whole, part = Clip(folders["clip"])([Embed(PICTURES[0], CLS), Embed(PICTURES[0], (Region("cls"), region))])

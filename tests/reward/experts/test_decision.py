@@ -136,6 +136,8 @@ def test_the_comparison_would_see_pictures_in_another_order(folders, kind):
 def test_what_else_is_asked_changes_nothing(folders, kind):
     expert = Decision(folders[kind])
     together = expert(QUESTIONS[kind])
+    for query, outcome in zip(QUESTIONS[kind], together, strict=True):
+        query.check(outcome)
     assert [expert([query])[0] for query in QUESTIONS[kind]] == together
 
 

@@ -196,6 +196,13 @@ def test_a_batch_is_no_larger_than_allowed_and_changes_nothing(folders):
     assert sizes == [2, 2, 2, 1]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_answers_are_what_the_query_asks_for_at_any_precision(folders, kind, dtype):
+    queries = [Embed(image, (*ALL, Region(exclude=BOXES))) for image in PICTURES[:2]]
+    for query, vectors in zip(queries, Dino(str(folders[kind]), dtype=dtype)(queries), strict=True):
+        query.check(vectors)
+
+
 def test_memory_without_room_still_answers(folders):
     expert = Dino(str(folders["dinov3"]), limit_bytes=1)
     assert len(expert([Embed(image, ALL) for image in PICTURES])) == len(PICTURES)

@@ -301,6 +301,7 @@ def test_a_setting_that_vllm_refuses_fails_one_question_only():
 def test_all_spellings_of_an_option_count_together():
     WORLD.likely[""] = {"Yes": 0.5, " yes": 0.1, "no": 0.2, "The": 0.2}
     reply = answer(YesNo())
+    question(YesNo()).check(reply)
     assert reply.text == "Yes"
     assert dict(reply.probabilities) == pytest.approx({"yes": 0.75, "no": 0.25})
     assert reply.mass == pytest.approx(0.8)
