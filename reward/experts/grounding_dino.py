@@ -49,8 +49,9 @@ class GroundingDino(LocalExpert):
 
     name: a folder or a model on the hub, such as `IDEA-Research/grounding-dino-base` or
     `openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det`. revision, dtype, device, backend: see `Checkpoint`.
-    floor: boxes with a lower score are left out, in [0, 1]. batch: most queries in one call, and pictures or pairs in
-    one pass. limit_bytes: for the features of recent pictures, about 23 MB each at 800 x 1333 in float32.
+    floor: boxes with a lower score are left out, in [0, 1]. batch: most queries in one call, and pictures in one pass
+    of the backbone. together: most pairs of picture and phrases in one pass of the rest; None is one on a CPU, else as
+    many as `batch`. limit_bytes: for the features of recent pictures, about 23 MB each at 800 x 1333 in float32.
 
     A box's score is the highest of its tokens' probabilities, the end marks' included, as in transformers'
     `post_process_grounded_object_detection`. Phrases are lower-cased, and dots in them become spaces, since the dot is
@@ -73,6 +74,7 @@ class GroundingDino(LocalExpert):
         backend: str = "auto",
         floor: float = 0.1,
         batch: int = 8,
+        together: int | None = None,
         limit_bytes: int = 1024 * 2**20,
     ) -> None:
         if not 0 <= floor <= 1:
@@ -82,6 +84,7 @@ class GroundingDino(LocalExpert):
         super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
         self.floor = floor
         self.batch = batch
+        self.together = together
         self._joint_passes = 0
 
     def options_id(self) -> str:
@@ -116,7 +119,9 @@ class GroundingDino(LocalExpert):
                     for image in some.values()
                     for place, caption in about[image]
                 ]
-                for together in _of_one_size(pairs, self.batch):
+                # On a CPU several pairs at once take longer than one after the other: their maps outgrow its caches.
+                most = self.together or (1 if loaded.device.type == "cpu" else self.batch)
+                for together in _of_one_size(pairs, most):
                     outcomes |= self._answer(loaded, together)
         return [outcomes[place] for place in range(len(queries))]
 

@@ -29,7 +29,7 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture
 def expert(folder):
-    return GroundingDino(str(folder), device="cpu", floor=0.0)
+    return GroundingDino(str(folder), device="cpu", floor=0.0, together=64)
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +97,19 @@ def test_pictures_and_phrases_make_a_difference(expected):
 
 @pytest.mark.parametrize("batch", [1, 5, 64])
 def test_a_mixed_batch_says_what_the_library_says_of_each_sample(expert, expected, batch):
-    expert.batch = batch
+    expert.batch = expert.together = batch
     assert apart(expert(MIXED), expected) < 1e-4
+
+
+@pytest.mark.parametrize(("together", "passes"), [(None, [1] * 6), (6, [6]), (4, [4, 2])])
+def test_on_a_cpu_pairs_are_put_through_one_by_one_unless_told_otherwise(expert, together, passes):
+    expert.together, seen = together, []
+    with expert.checkpoint.use() as loaded:
+        loaded.model.model.encoder.register_forward_hook(
+            lambda module, inputs, given, output: seen.append(len(given["vision_features"])), with_kwargs=True
+        )
+    expert([Detect(MIXED[0].image, (f"red {name}",)) for name in ("cat", "dog", "cup", "hat", "table", "teapot")])
+    assert seen == passes
 
 
 def test_a_swapped_width_is_noticed(expert, expected):
@@ -161,7 +172,8 @@ def test_labels_are_the_phrases_as_they_were_asked(expert):
 
 
 def test_it_runs_in_bfloat16(folder, expected):
-    answers = tiny.found(GroundingDino(str(folder), device="cpu", dtype="bfloat16", floor=0.0), *MIXED[:4])
+    expert = GroundingDino(str(folder), device="cpu", dtype="bfloat16", floor=0.0, together=4)
+    answers = tiny.found(expert, *MIXED[:4])
     scores = [answer.strongest() for answer in answers]
     assert scores == pytest.approx([answer.strongest() for answer in expected[:4]], abs=0.1)
 
