@@ -64,7 +64,8 @@ class Checkpoint:
         self._device = device
         self._backend = backend
         self._options = dict(options or {})
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held by who uses, moves or drops the model."""
         self._loaded: Loaded | None = None
         self._away = False
         self._identity = ""
@@ -84,18 +85,22 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Loaded]:
-        """The model, loaded and on its device; nobody else uses, moves or drops it meanwhile. Raises `ExpertDown`."""
-        with self._lock:
+        """The model, loaded and on its device; nobody else uses, moves or drops it meanwhile. Raises `ExpertDown`.
+
+        On the CPU no other model works meanwhile either.
+        """
+        with self.lock:
             if self._loaded is None:
                 self._loaded = self._load()
             elif self._away:
                 self._loaded.model.to(self._loaded.device)
             self._away = False
-            yield self._loaded
+            with _CORES if self._loaded.device.type == "cpu" else contextlib.nullcontext():
+                yield self._loaded
 
     def offload(self) -> None:
         """Move the weights to the CPU's memory until somebody asks again. Waits for the batch under way."""
-        with self._lock:
+        with self.lock:
             if self._loaded is not None:
                 self._loaded.model.to("cpu")
                 self._away = True
@@ -103,7 +108,7 @@ class Checkpoint:
 
     def unload(self) -> None:
         """Drop model and processor until somebody asks again. Waits for the batch under way."""
-        with self._lock:
+        with self.lock:
             if self._loaded is not None:
                 self._loaded, self._away = None, False
                 _give_back()
@@ -112,7 +117,7 @@ class Checkpoint:
     def bytes(self) -> dict[str, int]:
         """What parameters and buffers take, by device; empty while nothing is loaded."""
         found: dict[str, int] = {}
-        with self._lock:
+        with self.lock:
             if self._loaded is not None:
                 model = self._loaded.model
                 for tensor in {id(t): t for t in (*model.parameters(), *model.buffers())}.values():
@@ -127,10 +132,11 @@ class Checkpoint:
         try:
             processor = self._prepare(transformers)
             model = loader.from_pretrained(self.name, revision=self._revision, dtype=dtype, **self._options)
-        except ImportError as error:
-            lacks = "torchvision: pip install torchvision" if "torchvision" in str(error).lower() else _line(error)
-            raise ExpertDown(f"{self.name} cannot be loaded, it needs {lacks}") from error
-        except (OSError, ValueError, KeyError) as error:
+        except (ImportError, OSError, ValueError, KeyError) as error:
+            if "torchvision" in str(error).lower():
+                raise ExpertDown(
+                    f"{self.name} cannot be loaded without torchvision: pip install torchvision"
+                ) from error
             raise ExpertDown(f"{self.name} cannot be loaded with {loader.__name__}: {_line(error)}") from error
         model = model.to(device).eval()
         model.requires_grad_(False)
@@ -147,8 +153,8 @@ class Checkpoint:
             # Tokenizers, which are all the processor there is of models without pictures, have backends of their own.
             if getattr(getattr(processor, "image_processor", processor), "backend", wanted) not in _BACKENDS - {wanted}:
                 return processor
-        except ImportError:
-            if wanted != "pil" or not self._plain_processor:
+        except (ImportError, ValueError) as error:
+            if "torchvision" not in str(error).lower() or wanted != "pil" or not self._plain_processor:
                 raise
         if wanted != "pil" or not self._plain_processor:
             raise ExpertDown(f"{self.name} has no processor on {wanted}: leave backend at auto")
@@ -221,13 +227,15 @@ class LocalExpert(Expert):
 
     def offload(self) -> None:
         """Move the weights to the CPU's memory, and forget what was computed; the next question brings them back."""
-        self.remembered.clear()
-        self.checkpoint.offload()
+        with self.checkpoint.lock:
+            self.remembered.clear()
+            self.checkpoint.offload()
 
     def unload(self) -> None:
         """Drop the weights, and forget what was computed; the next question loads them again."""
-        self.remembered.clear()
-        self.checkpoint.unload()
+        with self.checkpoint.lock:
+            self.remembered.clear()
+            self.checkpoint.unload()
 
     @property
     def bytes(self) -> dict[str, int]:
@@ -280,6 +288,9 @@ def folder_digest(folder: Path) -> str:
             state.update(file.read(_BLOCK))
     return state.hexdigest()
 
+
+_CORES = threading.RLock()
+"""Models on the CPU take turns: each uses all of its cores, and two at once get in each other's way."""
 
 _BACKENDS = {"pil", "torchvision"}
 _BLOCK, _WHOLE = 4096, 64 * 2**20

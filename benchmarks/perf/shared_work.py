@@ -9,10 +9,10 @@ twice and fills batches, and experts that keep what they computed of a picture. 
 given by SceneEdit's own experts beforehand, so that a model with random weights costs its time and leads nowhere else.
 Chains are SceneEdit's, of three turns; with several rollouts a source, so many editors do each of them.
 
-*Ideal*: for every expert, its distinct questions in batches of the size that is cheapest a question here, nothing else
-running, added up. Seconds are of one run on one machine: only their ratios mean something, and ratios on tiny shapes
-tell the overhead of our code, not what sharing saves. Memory is the most the process holds while it works, less what
-it held before.
+Batches are of the size that is cheapest a question here, which is measured first. *Ideal*: for every expert, its
+distinct questions in such batches, nothing else running, added up. Seconds are of one run on one machine: only their
+ratios mean something, and ratios on tiny shapes tell the overhead of our code, not what sharing saves. Memory is the
+most the process holds while it works, less what it held before.
 """
 
 from __future__ import annotations
@@ -200,13 +200,11 @@ def _passes(expert: _Priced) -> float:
     return 0.0 if expert.model is None else expert.model.meter().get("image_passes", 0.0)
 
 
-def ideal(expert: _Priced, questions: Sequence[Query[Any]]) -> tuple[float, int]:
-    """Seconds that distinct questions take in the cheapest batches, and how large these are."""
-    if expert.model is None or not questions:
-        return 0.0, 0
+def cheapest(expert: _Priced, questions: Sequence[Query[Any]]) -> int:
+    """The batch size at which a question costs least."""
     tried = list(questions[:: max(1, len(questions) // _TRIED)])
-    size = min(_BATCHES, key=lambda size: _in_batches(expert, tried, size))
-    return _in_batches(expert, questions, size), size
+    _in_batches(expert, tried[:1], 1)  # loads what is loaded late
+    return min(_BATCHES, key=lambda size: _in_batches(expert, tried, size))
 
 
 def _in_batches(expert: _Priced, questions: Sequence[Query[Any]], size: int) -> float:
@@ -228,11 +226,11 @@ def measure(count: int, rollouts: int, size: int, bound: Mapping[str, Expert]) -
     noting = {role: _Noting(role, expert, answers) for role, expert in critics.items()}
     ours(samples, noting)
     experts = {role: _Priced(role, expert, bound.get(role), answers) for role, expert in critics.items()}
-    for model in bound.values():
-        model.load()
+    for role in bound:
+        experts[role].batch = cheapest(experts[role], noting[role].asked)
     one_by_one = _measured(released, samples, experts)
     shared = _measured(ours, samples, experts)
-    floor = {role: ideal(experts[role], noting[role].asked) for role in bound}
+    ideal = {role: _in_batches(experts[role], noting[role].asked, experts[role].batch) for role in bound}
     return {
         "chains": count,
         "rollouts": rollouts,
@@ -241,10 +239,10 @@ def measure(count: int, rollouts: int, size: int, bound: Mapping[str, Expert]) -
         "ours": asdict(shared),
         "distinct": {role: len(noting[role].asked) for role in bound},
         "pictures": {role: _pictures(noting[role].asked) for role in bound},
-        "ideal": {role: {"seconds": seconds, "batch": batch} for role, (seconds, batch) in floor.items()},
+        "ideal": {role: {"seconds": seconds, "batch": experts[role].batch} for role, seconds in ideal.items()},
         "ratio": one_by_one.seconds / shared.seconds,
         "ratio of the models alone": sum(one_by_one.spent.values()) / sum(shared.spent.values()),
-        "over the ideal": shared.seconds / sum(seconds for seconds, _ in floor.values()) - 1.0,
+        "over the ideal": shared.seconds / sum(ideal.values()) - 1.0,
     }
 
 
