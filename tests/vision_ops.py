@@ -28,7 +28,7 @@ int f, int h, int i, int j, bool u) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
 _cuda_version() -> int
 """
 
-_KEPT = []
+_KEPT: list[object] = []
 
 
 def provide() -> None:

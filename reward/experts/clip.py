@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checkpoint import Loaded, LocalExpert
 from ..expert import ExpertDown
 from ..image import Image
+from ..models.checkpoint import Loaded, LocalExpert
 from ..outcomes import Failure
 from ..query import Embed, EmbedText, Outcome, Vectors
 

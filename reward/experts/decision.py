@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..checkpoint import Loaded, LocalExpert
-from ..decisions import Decision as Request
-from ..decisions import reply_of, request_of
 from ..expert import ExpertDown
+from ..models.checkpoint import Loaded, LocalExpert
+from ..models.decisions import Decision as Request
+from ..models.decisions import reply_of, request_of
+from ..models.vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, together, without_pixels
 from ..outcomes import Failure
 from ..query import Judge, Outcome
-from ..vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, together, without_pixels
 
 
 class DecisionModel:

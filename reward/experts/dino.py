@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Loaded, LocalExpert
 from ..expert import ExpertDown
 from ..image import Image
+from ..models.checkpoint import Loaded, LocalExpert
 from ..pooling import Grid, Tokens, vectors
 from ..query import Embed, Vectors
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Loaded, LocalExpert
-from ..detecting import detections
 from ..expert import ExpertDown
 from ..image import Image
+from ..models.checkpoint import Loaded, LocalExpert
+from ..models.detecting import detections
 from ..outcomes import Failure
 from ..query import Detect, Detections
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ..alternatives import Step, probabilities_of
-from ..encoded import EncodedPictures
-from ..endpoint import OPENAI, RAW, Endpoint, Rejected
 from ..expert import AsyncExpert, ExpertDown
 from ..forms import FreeText, Grade, Json, Levels, Message, Reply, ToolCall, YesNo, read_reply
 from ..image import Image, ImageError
+from ..models.alternatives import Step, probabilities_of
+from ..models.encoded import EncodedPictures
+from ..models.endpoint import OPENAI, RAW, Endpoint, Rejected
 from ..outcomes import Failure
 from ..query import Judge
 

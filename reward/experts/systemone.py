@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..decisions import reply_of, request_of
-from ..encoded import EncodedPictures
-from ..endpoint import Endpoint, Rejected
 from ..expert import AsyncExpert
 from ..forms import Reply
 from ..image import ImageError
+from ..models.decisions import reply_of, request_of
+from ..models.encoded import EncodedPictures
+from ..models.endpoint import Endpoint, Rejected
 from ..outcomes import Failure
 from ..query import Judge
 

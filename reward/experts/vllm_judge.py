@@ -14,13 +14,13 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ..alternatives import Step, probabilities_of
-from ..checkpoint import weights_identity
 from ..expert import Expert, ExpertDown
 from ..forms import FreeText, Grade, Json, Levels, Message, Reply, Tool, YesNo, read_reply
+from ..models.alternatives import Step, probabilities_of
+from ..models.checkpoint import weights_identity
+from ..models.turns import calls_in, offered, turn
 from ..outcomes import Failure
 from ..query import Judge, Outcome
-from ..turns import calls_in, offered, turn
 
 _VERSION = 1
 """Of how questions are put and answers read; part of the id."""

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..batching import Prompt, batched
-from ..checkpoint import Loaded, LocalExpert
 from ..forms import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, read_reply
-from ..options import Trie, trie_of
+from ..models.batching import Prompt, batched
+from ..models.checkpoint import Loaded, LocalExpert
+from ..models.options import Trie, trie_of
+from ..models.turns import calls_in, calls_of, offered, turn
+from ..models.vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, without_pixels
+from ..models.writers import JsonWriter, OptionsWriter, Told, WordsWriter, Writer, drawn
 from ..outcomes import Failure
 from ..query import Judge, Outcome
-from ..turns import calls_in, calls_of, offered, turn
-from ..vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, without_pixels
-from ..writers import JsonWriter, OptionsWriter, Told, WordsWriter, Writer, drawn
 
 _LONGER, _FREELY = 1.25, 64
 """Rows share a batch while the longest has at most so many times the tokens of the shortest, and so many more:

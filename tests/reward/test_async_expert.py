@@ -37,8 +37,8 @@ class Served(AsyncExpert):
         self.concurrency = concurrency
         self.deadline_s = deadline_s
         self.patience_s = patience_s
-        self.seen = Counter()
-        self.threads = set()
+        self.seen: Counter[str] = Counter()
+        self.threads: set[int] = set()
         self.loads = self.closed = self.now = self.most = self.cancelled = 0
 
     def load(self):
@@ -68,7 +68,7 @@ class Served(AsyncExpert):
 
 def scores_of(*numbers):
     (answer,) = yield from ask_each([question(number) for number in numbers])
-    return Score.of(answer.value)
+    return Score.of(answer.value or 0.0)
 
 
 def test_calls_run_side_by_side_up_to_the_limit_and_come_back_to_who_asked():
@@ -239,8 +239,8 @@ def test_outside_of_an_engine_it_answers_a_batch():
 def test_a_program_may_ask_it_together_with_others():
     def program():
         one, two = yield from ask(question(1), question(2))
-        return Score.of(one.value + two.value)
+        return Score.of((one.value or 0.0) - (two.value or 0.0))
 
     with Engine() as engine:
         (score,) = run_all(engine, [program()], Served())
-    assert score.value == known(question(1)).value + known(question(2)).value
+    assert score.value == (known(question(1)).value or 0.0) - (known(question(2)).value or 0.0)

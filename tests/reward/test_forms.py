@@ -72,7 +72,7 @@ def test_what_is_no_level_fails(said):
 
 def test_a_level_that_is_part_of_another_is_told_apart():
     two = Levels(("very good", "good"), (1.0, 0.5))
-    assert [read_reply(two, said).text for said in ("Very good!", "good")] == ["very good", "good"]
+    assert [read_reply(two, said) for said in ("Very good!", "good")] == [Reply("very good"), Reply("good")]
 
 
 def test_levels_are_worth_what_is_expected_of_them():
@@ -125,7 +125,7 @@ def test_what_is_no_json_of_the_schema_fails(said, why):
 
 
 def test_free_text_may_be_anything_but_nothing():
-    assert read_reply(FreeText(), " a cup ").text == "a cup"
+    assert read_reply(FreeText(), " a cup ") == Reply("a cup")
     assert isinstance(read_reply(FreeText(), "  "), Failure)
     call = ToolCall("zoom", "{}", "1")
     assert read_reply(FreeText(), "", calls=(call,)) == Reply("", calls=(call,))

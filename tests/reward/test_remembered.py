@@ -27,7 +27,8 @@ def array_bytes(value):
 
 
 def test_what_is_known_is_not_computed_again():
-    calls, kept = [], Remembered(10**6, array_bytes)
+    calls: list[list[int]] = []
+    kept = Remembered(10**6, array_bytes)
     kept.of(wanted(1, 2), squares(calls))
     found = kept.of(wanted(2, 3, 1), squares(calls))
     assert calls == [[1, 2], [3]]
@@ -47,7 +48,8 @@ def test_the_limit_holds_and_every_answer_is_right(batches, limit):
 
 
 def test_the_least_recently_used_goes_first():
-    calls, kept = [], Remembered(3 * 8, array_bytes)
+    calls: list[list[int]] = []
+    kept = Remembered(3 * 8, array_bytes)
     for number in (1, 2):
         kept.of(wanted(number), squares(calls))
     kept.of({"1": 1}, squares(calls))
@@ -58,7 +60,8 @@ def test_the_least_recently_used_goes_first():
 
 
 def test_forgetting_gives_the_memory_back():
-    calls, kept = [], Remembered(10**6, array_bytes)
+    calls: list[list[int]] = []
+    kept = Remembered(10**6, array_bytes)
     kept.of(wanted(5), squares(calls))
     kept.clear()
     assert (kept.bytes, len(kept)) == (0, 0)
@@ -73,7 +76,7 @@ def test_too_few_values_are_an_error():
 
 def test_threads_may_ask_at_once():
     kept = Remembered(400, array_bytes)
-    wrong = []
+    wrong: list[str] = []
 
     def work(seed):
         order = np.random.default_rng(seed)

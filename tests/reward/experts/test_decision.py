@@ -10,9 +10,9 @@ from transformers.decision import DecisionConfig
 from transformers.models.jev.configuration_jev import JEV_TEMPLATE
 
 from editcritic.reward import ExpertDown, Failure, FreeText, Grade, Image, Judge, Levels, Message, Reply, YesNo
-from editcritic.reward.decisions import QUESTION, request_of
-from editcritic.reward.decisions import Decision as Request
 from editcritic.reward.experts.decision import Decision
+from editcritic.reward.models.decisions import QUESTION, request_of
+from editcritic.reward.models.decisions import Decision as Request
 from tests.reward.experts.tiny_vlms import TEMPLATE, tiny_llava, tiny_qwen2_5_vl
 
 LABELS = {"noul": ["Y", "N"]}  # single letters are tokens of the tiny tokenizers, "Yes" is not

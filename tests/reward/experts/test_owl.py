@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from editcritic.reward import Asks, Box, Detect, Detections, Engine, ExpertDown, Failure, Image, Score, ask_each
-from editcritic.reward.detecting import clip_tokens
 from editcritic.reward.experts import owl
 from editcritic.reward.experts.owl import Owl
+from editcritic.reward.models.detecting import clip_tokens
 
 from . import tiny_detectors as tiny
 

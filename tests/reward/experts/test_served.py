@@ -36,9 +36,9 @@ from editcritic.reward import (
     build,
     spec_of,
 )
-from editcritic.reward import endpoint as endpoints
-from editcritic.reward.endpoint import OutOfTries
 from editcritic.reward.experts.served import ServedJudge
+from editcritic.reward.models import endpoint as endpoints
+from editcritic.reward.models.endpoint import OutOfTries
 from tests.reward.experts.loopback import Answer, Loopback, Rule, completion, error, serving, with_logprobs
 from tests.reward.fakes import picture, sample
 

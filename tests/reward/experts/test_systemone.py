@@ -20,10 +20,10 @@ from editcritic.reward import (
     build,
     spec_of,
 )
-from editcritic.reward import endpoint as endpoints
-from editcritic.reward.decisions import QUESTION
-from editcritic.reward.endpoint import OutOfTries
 from editcritic.reward.experts.systemone import SystemOne
+from editcritic.reward.models import endpoint as endpoints
+from editcritic.reward.models.decisions import QUESTION
+from editcritic.reward.models.endpoint import OutOfTries
 from tests.reward.experts.loopback import Answer, Loopback, error, serving
 from tests.reward.fakes import picture
 

@@ -16,9 +16,9 @@ from transformers import pipeline
 from transformers.decision import DecisionConfig
 
 from editcritic.reward import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
-from editcritic.reward.decisions import Decision, reply_of, request_of
 from editcritic.reward.experts.served import ServedJudge
 from editcritic.reward.experts.systemone import SystemOne
+from editcritic.reward.models.decisions import Decision, reply_of, request_of
 from tests.reward.experts.tiny_vlms import tiny_llava
 from tests.reward.fakes import picture
 

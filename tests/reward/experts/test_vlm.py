@@ -20,9 +20,9 @@ from editcritic.reward import Engine, Failure, Image, Judge, Message, YesNo
 from editcritic.reward.experts import vlm
 from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.forms import FreeText, Grade, Json, Levels, Reply, Tool, ToolCall
-from editcritic.reward.options import trie_of
-from editcritic.reward.turns import calls_in
-from editcritic.reward.writers import WordsWriter
+from editcritic.reward.models.options import trie_of
+from editcritic.reward.models.turns import calls_in
+from editcritic.reward.models.writers import WordsWriter
 
 from .tiny_vlms import TINY_VLMS, tiny_llava
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.alternatives import NEGLIGIBLE, Step, probabilities_of
+from editcritic.reward.models.alternatives import NEGLIGIBLE, Step, probabilities_of
 
 YES_NO = ("yes", "no")
 GRADES = tuple(map(str, range(11)))

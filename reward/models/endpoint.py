@@ -20,8 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from .expert import ExpertDown
-from .outcomes import Failure
+from ..expert import ExpertDown
+from ..outcomes import Failure
 
 OPENAI = "https://api.openai.com/v1"
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .forms import FreeText, Grade, Json, Levels, Message, Reply, YesNo, read_reply
-from .image import Image
-from .outcomes import Failure
-from .query import Judge
+from ..forms import FreeText, Grade, Json, Levels, Message, Reply, YesNo, read_reply
+from ..image import Image
+from ..outcomes import Failure
+from ..query import Judge
 
 QUESTION = "judgement"
 """The name of the one question of a request."""

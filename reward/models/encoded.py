@@ -11,8 +11,8 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from .image import Image
-from .remembered import Remembered
+from ..image import Image
+from ..remembered import Remembered
 
 Format = Literal["png", "jpeg"]
 

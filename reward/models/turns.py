@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .forms import Message, Tool, ToolCall
+from ..forms import Message, Tool, ToolCall
 
 
 def turn(message: Message, pictures: Mapping[str, Any]) -> dict[str, Any]:

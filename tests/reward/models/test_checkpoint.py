@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from editcritic.reward import ExpertDown
-from editcritic.reward.checkpoint import Checkpoint, folder_digest, held_bytes
+from editcritic.reward.models.checkpoint import Checkpoint, folder_digest, held_bytes
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 
@@ -184,8 +184,8 @@ def dinov3(tmp_path_factory) -> Path:
 
 
 def test_a_processor_on_pil_stands_in_where_there_is_one(dinov3):
-    given = {"device": "cpu", "backend": "pil"}
-    weights = Checkpoint(str(dinov3), "AutoModel", "AutoImageProcessor", "ViTImageProcessorPil", **given)
+    given = ("AutoModel", "AutoImageProcessor", "ViTImageProcessorPil")
+    weights = Checkpoint(str(dinov3), *given, device="cpu", backend="pil")
     with weights.use() as loaded:
         assert isinstance(loaded.processor, ViTImageProcessorPil)
         assert loaded.processor.size["height"] == 28
@@ -197,7 +197,7 @@ def test_a_processor_on_pil_stands_in_where_there_is_one(dinov3):
 def test_without_torchvision_it_stands_in_unasked(dinov3):
     program = (
         "import sys\n"
-        "from editcritic.reward.checkpoint import Checkpoint\n"
+        "from editcritic.reward.models.checkpoint import Checkpoint\n"
         "given = ('AutoModel', 'AutoImageProcessor', 'ViTImageProcessorPil')\n"
         "weights = Checkpoint(sys.argv[1], *given, device='cpu')\n"
         "with weights.use() as loaded: print(type(loaded.processor).__name__, weights.identity)\n"

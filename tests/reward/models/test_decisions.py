@@ -10,7 +10,7 @@ from transformers.decision import DecisionConfig
 from transformers.decision.template_utils import parse_questions
 
 from editcritic.reward import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
-from editcritic.reward.decisions import QUESTION, Decision, reply_of, request_of
+from editcritic.reward.models.decisions import QUESTION, Decision, reply_of, request_of
 from tests.reward.fakes import picture
 
 A, B = picture(1), picture(2)

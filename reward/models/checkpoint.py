@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .expert import Expert, ExpertDown
-from .remembered import Remembered
+from ..expert import Expert, ExpertDown
+from ..remembered import Remembered
 
 
 @dataclass(frozen=True, slots=True)

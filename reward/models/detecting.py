@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .boxes import Box
-from .outcomes import Failure
-from .query import Detections
+from ..boxes import Box
+from ..outcomes import Failure
+from ..query import Detections
 
 
 def detections(

@@ -1,0 +1,1 @@
+"""What experts with models have in common: weights, prompts, answers, servers."""
