@@ -131,13 +131,22 @@ class Checkpoint:
         loader = getattr(transformers, self._loader) if isinstance(self._loader, str) else self._loader
         try:
             processor = self._prepare(transformers)
-            model = loader.from_pretrained(self.name, revision=self._revision, dtype=dtype, **self._options)
+            known = {"output_loading_info": True} if isinstance(self._loader, str) else {}
+            made = loader.from_pretrained(self.name, revision=self._revision, dtype=dtype, **self._options, **known)
         except (ImportError, OSError, ValueError, KeyError) as error:
             if "torchvision" in str(error).lower():
                 raise ExpertDown(
                     f"{self.name} cannot be loaded without torchvision: pip install torchvision"
                 ) from error
             raise ExpertDown(f"{self.name} cannot be loaded with {loader.__name__}: {_line(error)}") from error
+        model, info = made if known else (made, {"missing_keys": ()})
+        # Transformers draws at random what is lacking. Poolers are left out by many, and used by no expert of ours.
+        missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
+        if missing:
+            named = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+            raise ExpertDown(
+                f"{self.name} lacks {len(missing)} of its weights ({named}): it is another kind of model, or damaged"
+            )
         model = model.to(device).eval()
         model.requires_grad_(False)
         return Loaded(model, processor, device, dtype)

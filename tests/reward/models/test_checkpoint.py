@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     BitImageProcessorPil,
     Dinov2Config,
@@ -20,8 +22,10 @@ from transformers import (
     ViTImageProcessorPil,
 )
 
-from editcritic.reward import ExpertDown
-from editcritic.reward.models.checkpoint import Checkpoint, folder_digest, held_bytes
+from editcritic.reward import ExpertDown, Measured, Rate
+from editcritic.reward.models.checkpoint import Checkpoint, LocalExpert, folder_digest, held_bytes
+
+from ..fakes import PICTURE
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 
@@ -116,6 +120,63 @@ def test_a_batch_under_way_is_waited_for(folder):
     assert weights.bytes == {}
 
 
+def test_on_a_cpu_models_take_turns(folder):
+    one, other = checkpoint(folder), checkpoint(folder)
+    began = threading.Event()
+
+    def work():
+        with other.use():
+            began.set()
+
+    with one.use():
+        worker = threading.Thread(target=work)
+        worker.start()
+        assert not began.wait(0.1)
+    assert began.wait(60)
+    worker.join(60)
+
+
+class Slow(LocalExpert):
+    """Computes a number of each picture, and lets others in between computing and answering."""
+
+    loader, processor, kinds = "AutoModel", "AutoImageProcessor", (Rate,)
+
+    def __init__(self, name: str, between: Callable[[], None]) -> None:
+        super().__init__(name, revision=None, dtype="float32", device="cpu", backend="auto", limit_bytes=10**6)
+        self.between = between
+
+    def __call__(self, queries: Sequence[Rate]) -> list[Measured]:
+        with self.checkpoint.use():
+            self.between()
+            found = self.remembered.of({query.image.digest: query for query in queries}, self._compute)
+        return [Measured(float(found[query.image.digest][0])) for query in queries]
+
+    def _compute(self, queries: list[Rate]) -> list[torch.Tensor]:
+        return [torch.ones(4) for _ in queries]
+
+
+@pytest.mark.parametrize("drop", [LocalExpert.unload, LocalExpert.offload])
+def test_what_a_batch_under_way_computes_is_forgotten_too(folder, drop):
+    def let_in() -> None:
+        dropper.start()
+        dropper.join(0.1)
+
+    expert = Slow(str(folder), let_in)
+    dropper = threading.Thread(target=drop, args=(expert,))
+    assert expert([Rate(PICTURE)]) == [Measured(1.0)]
+    dropper.join(60)
+    assert expert.bytes["remembered"] == 0
+    assert (expert.bytes.get("cpu", 0) == 0) is (drop is LocalExpert.unload)
+
+
+def test_what_is_kept_of_pictures_is_counted(folder):
+    expert = Slow(str(folder), lambda: None)
+    assert expert.bytes == {"remembered": 0}
+    expert([Rate(PICTURE)])
+    assert expert.bytes["remembered"] == 16
+    assert expert.meter() == {"image_passes": 1}
+
+
 def test_identity_tells_weights_precision_and_backend(folder, tmp_path):
     here = checkpoint(folder).identity
     assert here.startswith(f"{folder.name}@{folder_digest(folder)[:12]} float32 ")
@@ -206,6 +267,16 @@ def test_without_torchvision_it_stands_in_unasked(dinov3):
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("ViTImageProcessorPil ")
     assert ran.stdout.strip().endswith("float32 pil")
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    weights = load_file(copy / "model.safetensors")
+    save_file({k: v for k, v in weights.items() if "layernorm" not in k}, copy / "model.safetensors", {"format": "pt"})
+    lacking = pytest.raises(ExpertDown, match=r"lacks 2 of its weights \(layernorm.bias, layernorm.weight\)")
+    with lacking, checkpoint(copy).use():
+        pass
 
 
 def test_a_dtype_that_is_none_is_refused(folder):
