@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ...reward.models.checkpoint import LocalExpert
+from ...reward.models.local import LocalExpert
 
 Shapes = Literal["tiny", "half", "full"]
 Detector = Literal["grounding-dino", "owlv2"]

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...reward import Detect, Embed, Failure, Image, Judge, Message, Region, YesNo
-from ...reward.models.checkpoint import LocalExpert
+from ...reward.models.local import LocalExpert
 from ...reward.query import Query
 from . import models
 

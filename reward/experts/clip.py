@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded, LocalExpert
+from ..models.checkpoint import Loaded
+from ..models.local import LocalExpert
 from ..outcomes import Failure
 from ..query import Embed, EmbedText, Outcome, Vectors
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..expert import ExpertDown
-from ..models.checkpoint import Loaded, LocalExpert
+from ..models.checkpoint import Loaded
 from ..models.decisions import Decision as Request
 from ..models.decisions import reply_of, request_of
+from ..models.local import LocalExpert
 from ..models.vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, together, without_pixels
 from ..outcomes import Failure
 from ..query import Judge, Outcome

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded, LocalExpert
+from ..models.checkpoint import Loaded
+from ..models.local import LocalExpert
 from ..pooling import Grid, Tokens, vectors
 from ..query import Embed, Vectors
 

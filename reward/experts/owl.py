@@ -13,8 +13,9 @@ import numpy as np
 
 from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded, LocalExpert
+from ..models.checkpoint import Loaded
 from ..models.detecting import clip_problem, clip_tokens, detections
+from ..models.local import LocalExpert
 from ..outcomes import Failure
 from ..query import Detect, Detections
 

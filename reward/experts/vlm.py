@@ -10,7 +10,8 @@ from typing import Any
 
 from ..forms import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, read_reply
 from ..models.batching import Prompt, batched
-from ..models.checkpoint import Loaded, LocalExpert
+from ..models.checkpoint import Loaded
+from ..models.local import LocalExpert
 from ..models.options import Trie, trie_of
 from ..models.turns import calls_in, calls_of, offered, turn
 from ..models.vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, without_pixels

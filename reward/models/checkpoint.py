@@ -12,12 +12,10 @@ import hashlib
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from ..expert import Expert, ExpertDown
-from ..remembered import Remembered
+from ..expert import ExpertDown
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,83 +180,6 @@ class Checkpoint:
         if not isinstance(dtype, torch.dtype):
             raise ExpertDown(f"dtype {self._dtype!r} is none of torch's: give auto, float32, bfloat16 or float16")
         return device, dtype
-
-
-class LocalExpert(Expert):
-    """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
-
-    name, revision, dtype, device, backend: see `Checkpoint`. limit_bytes: how much memory what was computed of recent
-    pictures may take; it is dropped with the weights.
-    """
-
-    loader: ClassVar[str | type[Any]]
-    processor: ClassVar[str] = "AutoProcessor"
-    plain_processor: ClassVar[str] = ""
-    version: ClassVar[int] = 1
-    """Of what is done before and after the model; part of the id."""
-
-    def __init__(
-        self, name: str, *, revision: str | None, dtype: str, device: str, backend: str, limit_bytes: int
-    ) -> None:
-        self.name = name
-        self.revision = revision
-        self.dtype = dtype
-        self.device = device
-        self.backend = backend
-        self.limit_bytes = limit_bytes
-        self.checkpoint = Checkpoint(
-            name,
-            self.loader,
-            self.processor,
-            self.plain_processor,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-        )
-        self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
-
-    def options_id(self) -> str:
-        """Options that change the answers, for the id."""
-        return ""
-
-    @cached_property
-    def id(self) -> str:  # type: ignore[override]  # known once somebody asks: it takes a look at the weights
-        return f"{type(self).__name__}@{self.version} {self.checkpoint.identity} {self.options_id()}".rstrip()
-
-    def load(self) -> None:
-        with self.checkpoint.use():
-            pass
-
-    def meter(self) -> Mapping[str, float]:
-        """`image_passes`: pictures that were encoded."""
-        return {"image_passes": self.remembered.computed}
-
-    def offload(self) -> None:
-        """Move the weights to the CPU's memory, and forget what was computed; the next question brings them back."""
-        with self.checkpoint.lock:
-            self.remembered.clear()
-            self.checkpoint.offload()
-
-    def unload(self) -> None:
-        """Drop the weights, and forget what was computed; the next question loads them again."""
-        with self.checkpoint.lock:
-            self.remembered.clear()
-            self.checkpoint.unload()
-
-    @property
-    def bytes(self) -> dict[str, int]:
-        """Memory that weights take, by device, and that is kept of pictures, as `remembered`."""
-        return {**self.checkpoint.bytes, "remembered": self.remembered.bytes}
-
-
-def held_bytes(value: Any) -> int:
-    """Bytes of the tensors and arrays in a value, looked for in tuples, lists and tables."""
-    if isinstance(value, Mapping):
-        return sum(map(held_bytes, value.values()))
-    if isinstance(value, tuple | list):
-        return sum(map(held_bytes, value))
-    return int(getattr(value, "nbytes", 0))
 
 
 def weights_identity(name: str, revision: str | None) -> str:

@@ -23,7 +23,8 @@ from transformers import (
 )
 
 from editcritic.reward import ExpertDown, Measured, Rate
-from editcritic.reward.models.checkpoint import Checkpoint, LocalExpert, folder_digest, held_bytes
+from editcritic.reward.models.checkpoint import Checkpoint, folder_digest
+from editcritic.reward.models.local import LocalExpert, held_bytes
 
 from ..fakes import PICTURE
 
