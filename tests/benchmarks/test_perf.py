@@ -29,3 +29,34 @@ def test_refind_quality_counts_what_it_finds():
     ran = subprocess.run([sys.executable, "-m", module, "--every", "19"], capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stderr
     assert "moved" in ran.stdout
+
+
+def ran(script, *options):
+    command = [sys.executable, "-m", f"editcritic.benchmarks.perf.{script}", *options, "--json"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout)
+
+
+@pytest.mark.parametrize("detector", ["grounding-dino", "owlv2"])
+def test_shared_work_asks_every_question_once_and_encodes_every_picture_once(detector):
+    roles = ["--roles", "detector", "features", "judge"]
+    (found,) = ran(
+        "shared_work", "--chains", "2", "--rollouts", "2", "--shapes", "tiny", "--detector", detector, *roles
+    )
+    assert found["samples"] == 6
+    for role in roles[1:]:
+        assert found["released"]["calls"][role] == found["released"]["questions"][role] > found["distinct"][role]
+        assert found["ours"]["questions"][role] == found["distinct"][role]
+        assert found["ours"]["image_passes"][role] == found["pictures"][role]
+        assert found["released"]["image_passes"][role] >= found["released"]["questions"][role]
+
+
+def test_throughput_tells_the_hardware_and_a_row_a_batch_size(tmp_path):
+    options = ["--shapes", "tiny", "--seconds", "0.01", "--batches", "1", "3", "--save", str(tmp_path)]
+    found = ran("throughput", *options)
+    for role in ("detector", "features", "judge"):
+        assert [row["batch"] for row in found[role]["rows"]] == [1, 3]
+        assert all(row["a second"] > 0 for row in found[role]["rows"])
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_text()) == found
