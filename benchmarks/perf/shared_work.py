@@ -43,7 +43,6 @@ from ..sceneedit.scenes import World, random_scene
 from . import models
 
 _TURNS = 3
-_BATCHES = (1, 2, 4, 8, 16)
 _TRIED = 32  # questions a batch size is tried on
 _METRICS = (InstructionFollowing("official"), ObjectConsistency("official"), BackgroundConsistency("official"))
 
@@ -200,11 +199,13 @@ def _passes(expert: _Priced) -> float:
     return 0.0 if expert.model is None else expert.model.meter().get("image_passes", 0.0)
 
 
-def cheapest(expert: _Priced, questions: Sequence[Query[Any]]) -> int:
+def cheapest(expert: _Priced, questions: Sequence[Query[Any]], sizes: Sequence[int]) -> int:
     """The batch size at which a question costs least."""
+    if len(sizes) == 1:
+        return sizes[0]
     tried = list(questions[:: max(1, len(questions) // _TRIED)])
     _in_batches(expert, tried[:1], 1)  # loads what is loaded late
-    return min(_BATCHES, key=lambda size: _in_batches(expert, tried, size))
+    return min(sizes, key=lambda size: _in_batches(expert, tried, size))
 
 
 def _in_batches(expert: _Priced, questions: Sequence[Query[Any]], size: int) -> float:
@@ -218,8 +219,10 @@ def _in_batches(expert: _Priced, questions: Sequence[Query[Any]], size: int) -> 
 # -- the report -------------------------------------------------------------------------------------------------------
 
 
-def measure(count: int, rollouts: int, size: int, bound: Mapping[str, Expert]) -> dict[str, Any]:
-    """Both ways, on so many chains. bound: role -> model."""
+def measure(
+    count: int, rollouts: int, size: int, bound: Mapping[str, Expert], batches: Sequence[int]
+) -> dict[str, Any]:
+    """Both ways, on so many chains. bound: role -> model. batches: sizes to choose from."""
     samples = chains(count, rollouts, size)
     answers: Answers = {}
     critics = scene_experts()
@@ -227,7 +230,7 @@ def measure(count: int, rollouts: int, size: int, bound: Mapping[str, Expert]) -
     ours(samples, noting)
     experts = {role: _Priced(role, expert, bound.get(role), answers) for role, expert in critics.items()}
     for role in bound:
-        experts[role].batch = cheapest(experts[role], noting[role].asked)
+        experts[role].batch = cheapest(experts[role], noting[role].asked, batches)
     one_by_one = _measured(released, samples, experts)
     shared = _measured(ours, samples, experts)
     ideal = {role: _in_batches(experts[role], noting[role].asked, experts[role].batch) for role in bound}
@@ -284,13 +287,14 @@ def main() -> None:
     parser.add_argument("--shapes", choices=models.SHAPES, default="half")
     parser.add_argument("--detector", choices=models.DETECTORS, default="grounding-dino")
     parser.add_argument("--roles", nargs="+", choices=models.ROLES, default=["detector", "features"])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="sizes to choose from")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     console = Console()
     with models.random_models(options.shapes, options.roles, detector=options.detector, device="cpu") as bound:
         reports = []
         for rollouts in options.rollouts:
-            found = measure(options.chains, rollouts, options.size, bound)
+            found = measure(options.chains, rollouts, options.size, bound, options.batches)
             reports.append({"shapes": options.shapes, "detector": options.detector, **found})
             if not options.json:
                 console.print(_table(found, bound))
