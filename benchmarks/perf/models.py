@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ...reward.models.cores import in_turn
 from ...reward.models.local import LocalExpert
 
 Shapes = Literal["tiny", "half", "full"]
@@ -44,7 +45,9 @@ def random_models(
     logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
-        yield {role: makers[role](Path(folder) / role, shapes, {"backend": "pil", **options}) for role in roles}
+        given = {"backend": "pil", **options}
+        # Where the experts will compute: see `cores`.
+        yield in_turn(lambda: {str(role): makers[role](Path(folder) / role, shapes, given) for role in roles})
 
 
 def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:

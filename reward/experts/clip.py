@@ -52,7 +52,7 @@ class Clip(LocalExpert):
         self.batch = batch
         super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
 
-    def load(self) -> None:
+    def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` where it has no vectors for both pictures and texts."""
         with self.checkpoint.use() as loaded:
             model = loaded.model
@@ -62,7 +62,7 @@ class Clip(LocalExpert):
                     "give a CLIP or SigLIP, or bind Dino for pictures alone"
                 )
 
-    def __call__(self, queries: Sequence[Embed | EmbedText]) -> list[Outcome]:
+    def answers(self, queries: Sequence[Embed | EmbedText]) -> list[Outcome]:
         images = {_key(query): query.image for query in queries if isinstance(query, Embed) and _whole(query)}
         texts = {_key(query): query.text for query in queries if isinstance(query, EmbedText)}
         with self.checkpoint.use() as loaded:

@@ -83,7 +83,7 @@ class Decision(LocalExpert):
     def meter(self) -> Mapping[str, float]:
         return dict(self.counts)
 
-    def load(self) -> None:
+    def prepare(self) -> None:
         with self.checkpoint.use() as loaded:
             self._ready(loaded)
 
@@ -91,7 +91,7 @@ class Decision(LocalExpert):
         self.pipeline = None
         super().unload()
 
-    def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
+    def answers(self, queries: Sequence[Judge]) -> list[Outcome]:
         import torch
 
         with self.checkpoint.use() as loaded, torch.inference_mode():

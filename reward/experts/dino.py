@@ -57,12 +57,12 @@ class Dino(LocalExpert):
     def options_id(self) -> str:
         return f"whole picture, size={self.size or 'default'}"
 
-    def load(self) -> None:
+    def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` where it is none of those with a class token and a grid of patches."""
         with self.checkpoint.use() as loaded:
             self._layout(loaded)
 
-    def __call__(self, queries: Sequence[Embed]) -> list[Vectors]:
+    def answers(self, queries: Sequence[Embed]) -> list[Vectors]:
         with self.checkpoint.use() as loaded:
             registers, _, grid = self._layout(loaded)
             maps = self.remembered.of(

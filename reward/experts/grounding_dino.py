@@ -91,7 +91,7 @@ class GroundingDino(LocalExpert):
     def options_id(self) -> str:
         return f"floor={self.floor}"
 
-    def load(self) -> None:
+    def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` where it is not of this kind."""
         with self.checkpoint.use() as loaded:
             self._core(loaded)
@@ -99,7 +99,7 @@ class GroundingDino(LocalExpert):
     def meter(self) -> dict[str, float]:
         return {"image_passes": self.remembered.computed, "joint_passes": self._joint_passes}
 
-    def __call__(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
+    def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         import torch
 
         outcomes: dict[int, Detections | Failure] = {}

@@ -65,7 +65,7 @@ class Owl(LocalExpert):
     def options_id(self) -> str:
         return f"floor={self.floor}"
 
-    def load(self) -> None:
+    def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` where it is not of this kind."""
         with self.checkpoint.use() as loaded:
             self._kind(loaded)
@@ -73,7 +73,7 @@ class Owl(LocalExpert):
     def meter(self) -> dict[str, float]:
         return {"image_passes": self._image_passes, "text_passes": self._text_passes}
 
-    def __call__(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
+    def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         import torch
 
         outcomes: dict[int, Detections | Failure] = {}

@@ -92,7 +92,7 @@ class Sam3(LocalExpert):
             "joint_passes": self._joint_passes,
         }
 
-    def __call__(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
+    def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         import torch
 
         outcomes: dict[int, Detections | Failure] = {}

@@ -98,7 +98,7 @@ class Vlm(LocalExpert):
         self.guide = None
         super().unload()
 
-    def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
+    def answers(self, queries: Sequence[Judge]) -> list[Outcome]:
         import torch
 
         with self.checkpoint.use() as loaded, torch.inference_mode():

@@ -66,6 +66,7 @@ class Checkpoint:
         """Held by who uses, moves or drops the model."""
         self._loaded: Loaded | None = None
         self._away = False
+        self._user = 0
         self._identity = ""
 
     @property
@@ -83,18 +84,28 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Loaded]:
-        """The model, loaded and on its device; nobody else uses, moves or drops it meanwhile. Raises `ExpertDown`.
-
-        On the CPU no other model works meanwhile either.
-        """
+        """The model, loaded and on its device; nobody else uses, moves or drops it meanwhile. Raises `ExpertDown`."""
         with self.lock:
             if self._loaded is None:
                 self._loaded = self._load()
             elif self._away:
                 self._loaded.model.to(self._loaded.device)
             self._away = False
-            with _CORES if self._loaded.device.type == "cpu" else contextlib.nullcontext():
+            before, self._user = self._user, threading.get_ident()
+            try:
                 yield self._loaded
+            finally:
+                self._user = before
+
+    @property
+    def used_here(self) -> bool:
+        """Whether this thread is within `use`: whatever it asked of another thread could not get at the model."""
+        return self._user == threading.get_ident()
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the model computes on the CPU."""
+        return bool(self._on(_libraries()[0])[0].type == "cpu")
 
     def offload(self) -> None:
         """Move the weights to the CPU's memory until somebody asks again. Waits for the batch under way."""
@@ -218,9 +229,6 @@ def folder_digest(folder: Path) -> str:
             state.update(file.read(_BLOCK))
     return state.hexdigest()
 
-
-_CORES = threading.RLock()
-"""Models on the CPU take turns: each uses all of its cores, and two at once get in each other's way."""
 
 _BACKENDS = {"pil", "torchvision"}
 _BLOCK, _WHOLE = 4096, 64 * 2**20

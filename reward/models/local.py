@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ..expert import Expert
+from ..query import Outcome
 from ..remembered import Remembered
 from .checkpoint import Checkpoint
+from .cores import in_turn
+
+T = TypeVar("T")
 
 
 class LocalExpert(Expert):
@@ -45,6 +50,25 @@ class LocalExpert(Expert):
         )
         self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
 
+    @abstractmethod
+    def answers(self, queries: Sequence[Any]) -> Sequence[Outcome]:
+        """Answer queries of one kind."""
+
+    def prepare(self) -> None:
+        """Get ready; raises `ExpertDown`, for instance where the checkpoint is of another kind."""
+        with self.checkpoint.use():
+            pass
+
+    def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
+        return self._in_turn(lambda: self.answers(queries))
+
+    def load(self) -> None:
+        self._in_turn(self.prepare)
+
+    def _in_turn(self, work: Callable[[], T]) -> T:
+        """On the CPU in turn with other models (see `cores`)."""
+        return in_turn(work) if self.checkpoint.on_cpu and not self.checkpoint.used_here else work()
+
     def options_id(self) -> str:
         """Options that change the answers, for the id."""
         return ""
@@ -52,10 +76,6 @@ class LocalExpert(Expert):
     @cached_property
     def id(self) -> str:  # type: ignore[override]  # known once somebody asks: it takes a look at the weights
         return f"{type(self).__name__}@{self.version} {self.checkpoint.identity} {self.options_id()}".rstrip()
-
-    def load(self) -> None:
-        with self.checkpoint.use():
-            pass
 
     def meter(self) -> Mapping[str, float]:
         """`image_passes`: pictures that were encoded."""

@@ -121,22 +121,6 @@ def test_a_batch_under_way_is_waited_for(folder):
     assert weights.bytes == {}
 
 
-def test_on_a_cpu_models_take_turns(folder):
-    one, other = checkpoint(folder), checkpoint(folder)
-    began = threading.Event()
-
-    def work():
-        with other.use():
-            began.set()
-
-    with one.use():
-        worker = threading.Thread(target=work)
-        worker.start()
-        assert not began.wait(0.1)
-    assert began.wait(60)
-    worker.join(60)
-
-
 class Slow(LocalExpert):
     """Computes a number of each picture, and lets others in between computing and answering."""
 
@@ -146,7 +130,7 @@ class Slow(LocalExpert):
         super().__init__(name, revision=None, dtype="float32", device="cpu", backend="auto", limit_bytes=10**6)
         self.between = between
 
-    def __call__(self, queries: Sequence[Rate]) -> list[Measured]:
+    def answers(self, queries: Sequence[Rate]) -> list[Measured]:
         with self.checkpoint.use():
             self.between()
             found = self.remembered.of({query.image.digest: query for query in queries}, self._compute)
@@ -168,6 +152,13 @@ def test_what_a_batch_under_way_computes_is_forgotten_too(folder, drop):
     dropper.join(60)
     assert expert.bytes["remembered"] == 0
     assert (expert.bytes.get("cpu", 0) == 0) is (drop is LocalExpert.unload)
+
+
+def test_who_has_the_model_to_himself_may_ask_the_expert(folder):
+    expert = Slow(str(folder), lambda: None)
+    with expert.checkpoint.use():
+        assert expert([Rate(PICTURE)]) == [Measured(1.0)]
+    assert expert([Rate(PICTURE)]) == [Measured(1.0)]
 
 
 def test_what_is_kept_of_pictures_is_counted(folder):
