@@ -32,12 +32,12 @@ SHAPES, DETECTORS, ROLES = get_args(Shapes), get_args(Detector), get_args(Role)
 @contextlib.contextmanager
 def random_models(
     shapes: Shapes, roles: Sequence[Role], *, detector: Detector = "grounding-dino", **options: Any
-) -> Iterator[dict[str, LocalExpert]]:
+) -> Iterator[dict[str, LocalExpert[Any]]]:
     """Role -> expert, of checkpoints in a folder that is gone afterwards. options: of all experts (dtype, device)."""
     import torch
     from transformers.utils import logging
 
-    makers: dict[str, Callable[[Path, Shapes, dict[str, Any]], LocalExpert]] = {
+    makers: dict[str, Callable[[Path, Shapes, dict[str, Any]], LocalExpert[Any]]] = {
         "detector": _grounding_dino if detector == "grounding-dino" else _owlv2,
         "features": _dinov3,
         "judge": _llava,
@@ -50,7 +50,7 @@ def random_models(
         yield in_turn(lambda: {str(role): makers[role](Path(folder) / role, shapes, given) for role in roles})
 
 
-def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
     from ...reward.experts.grounding_dino import GroundingDino
@@ -77,7 +77,7 @@ def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> Lo
     return GroundingDino(str(folder), **options)
 
 
-def _owlv2(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+def _owlv2(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
     from ...reward.experts.owl import Owl
@@ -95,7 +95,7 @@ def _owlv2(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
     return Owl(str(folder), **options)
 
 
-def _dinov3(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+def _dinov3(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
     from ...reward.experts.dino import Dino
@@ -113,7 +113,7 @@ def _dinov3(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExper
     return Dino(str(folder), **options)
 
 
-def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert:
+def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
     from ...reward.experts.vlm import Vlm

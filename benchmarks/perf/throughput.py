@@ -32,7 +32,7 @@ _SIDE = 512
 
 
 def measure(
-    expert: LocalExpert, asked: Callable[[int], Query[Any]], sizes: Sequence[int], least_s: float
+    expert: LocalExpert[Any], asked: Callable[[int], Query[Any]], sizes: Sequence[int], least_s: float
 ) -> list[dict[str, float]]:
     """Questions a second at each batch size, over `least_s` seconds or more, after one batch to warm up."""
     import torch

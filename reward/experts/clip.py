@@ -21,7 +21,7 @@ _PADDED = ("siglip", "siglip2")
 Vector = NDArray[np.float32]
 
 
-class Clip(LocalExpert):
+class Clip(LocalExpert[Outcome]):
     """Answers `Embed` of the whole picture (`pool="cls"`) and `EmbedText`.
 
     Vectors are what transformers' `get_image_features` and `get_text_features` pool: projected, not normalised.

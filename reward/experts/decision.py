@@ -38,7 +38,7 @@ class DecisionModel:
         return model
 
 
-class Decision(LocalExpert):
+class Decision(LocalExpert[Outcome]):
     """Answers `Judge` in the forms that have options, with a probability for each, from one forward pass a question.
 
     A decision model (`…ForDecision`, or a checkpoint with such a head beside its weights) scores the options itself;

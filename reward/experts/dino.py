@@ -17,7 +17,7 @@ from ..query import Embed, Vectors
 _KNOWN = ("dinov3_vit", "dinov2", "dinov2_with_registers")
 
 
-class Dino(LocalExpert):
+class Dino(LocalExpert[Vectors]):
     """Answers `Embed` with tokens of the last layer, after the final norm, as transformers returns them.
 
     name: a DINOv3 ViT, a DINOv2, or a DINOv2 with registers. size: the side in pixels that pictures are brought to,

@@ -45,7 +45,7 @@ class _Pair:
     levels: Levels
 
 
-class GroundingDino(LocalExpert):
+class GroundingDino(LocalExpert[Detections | Failure]):
     """Answers `Detect`. The phrases of a query are one caption; a box is labelled with the phrase it fits best.
 
     name: a folder or a model on the hub, such as `IDEA-Research/grounding-dino-base` or

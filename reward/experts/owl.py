@@ -22,7 +22,7 @@ from ..query import Detect, Detections
 _KNOWN = ("owlvit", "owlv2")
 
 
-class Owl(LocalExpert):
+class Owl(LocalExpert[Detections | Failure]):
     """Answers `Detect`. Every patch of the picture gives one box, labelled with the phrase that it fits best.
 
     name: a folder or a model on the hub, such as `google/owlv2-large-patch14-ensemble` or `google/owlvit-base-patch32`.

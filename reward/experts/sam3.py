@@ -40,7 +40,7 @@ class Sam3Weights:
         return transformers.Sam3Model.from_pretrained(name, **options)
 
 
-class Sam3(LocalExpert):
+class Sam3(LocalExpert[Detections | Failure]):
     """Answers `Detect`. Every phrase is asked by itself; a query of several gets the boxes of each, with its label.
 
     name: a folder or a model on the hub. revision, dtype, device: see `Checkpoint`. backend: `auto`, since its

@@ -42,7 +42,7 @@ class _Row:
         return isinstance(self.writer, OptionsWriter)
 
 
-class Vlm(LocalExpert):
+class Vlm(LocalExpert[Outcome]):
     """Answers `Judge` in every form.
 
     Where a form names options, their probabilities are read from the model's next-token probabilities: all spellings of

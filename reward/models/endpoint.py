@@ -136,7 +136,8 @@ class Endpoint:
         An answer that is no JSON object is a `Failure`, a 4xx is `Rejected`. Raises `ExpertDown` where no other request
         can fare better (key, address, money), `OutOfTries` after the last try.
         """
-        self.load()  # before the clock runs: the first import takes a second
+        self.load()
+        self._client(_openai())  # made before the clock runs: the first import takes a second, certificates as long
         problem, pause = "", 0.0
         for number in range(self._retries + 1):
             if number:

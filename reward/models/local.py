@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ..expert import Expert
 from ..query import Outcome
@@ -14,9 +14,10 @@ from .checkpoint import Checkpoint
 from .cores import in_turn
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Outcome)
 
 
-class LocalExpert(Expert):
+class LocalExpert(Expert, Generic[A]):
     """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
 
     name, revision, dtype, device, backend: see `Checkpoint`. limit_bytes: how much memory what was computed of recent
@@ -51,7 +52,7 @@ class LocalExpert(Expert):
         self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
 
     @abstractmethod
-    def answers(self, queries: Sequence[Any]) -> Sequence[Outcome]:
+    def answers(self, queries: Sequence[Any]) -> list[A]:
         """Answer queries of one kind."""
 
     def prepare(self) -> None:
@@ -59,7 +60,7 @@ class LocalExpert(Expert):
         with self.checkpoint.use():
             pass
 
-    def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
+    def __call__(self, queries: Sequence[Any]) -> list[A]:
         return self._in_turn(lambda: self.answers(queries))
 
     def load(self) -> None:

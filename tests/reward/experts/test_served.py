@@ -310,9 +310,9 @@ ENDLESS = {
 
 @pytest.mark.parametrize("trouble", ENDLESS.values(), ids=ENDLESS)
 def test_no_request_outlasts_its_time(trouble):
-    raised = outcome(lambda *_: trouble, requests=2, timeout_s=0.3, retries=1)
+    raised = outcome(lambda *_: trouble, requests=2, timeout_s=1.0, retries=1)
     assert isinstance(raised, OutOfTries)
-    assert "no whole answer within 0.3 s" in str(raised)
+    assert "no whole answer within 1 s" in str(raised)
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])

@@ -121,7 +121,7 @@ def test_a_batch_under_way_is_waited_for(folder):
     assert weights.bytes == {}
 
 
-class Slow(LocalExpert):
+class Slow(LocalExpert[Measured]):
     """Computes a number of each picture, and lets others in between computing and answering."""
 
     loader, processor, kinds = "AutoModel", "AutoImageProcessor", (Rate,)
