@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args
 
 from ...reward.models.cores import in_turn
 from ...reward.models.local import LocalExpert
+from ..sceneedit import words as scene
 
 Shapes = Literal["tiny", "half", "full"]
 Detector = Literal["grounding-dino", "owlv2"]
@@ -173,12 +174,22 @@ def _bert() -> Any:
 
 
 def _clip() -> Any:
+    """A token a word that SceneEdit's objects are called by, else one a letter: OWLv2 reads 16 tokens a phrase."""
     from transformers import CLIPTokenizer
 
-    ends = [f"{letter}</w>" for letter in _LETTERS]
-    words = [*_LETTERS, *ends, "<|startoftext|>", "<|endoftext|>"]
+    tokens = dict.fromkeys([*_LETTERS, *(f"{letter}</w>" for letter in _LETTERS)])
+    merges: list[tuple[str, str]] = []
+    for word in (*scene.COLOURS, *scene.SHAPES, *scene.MATERIALS, scene.SIGN, scene.TEXT):
+        letters = [*word[:-1], f"{word[-1]}</w>"]
+        for end in range(1, len(letters)):
+            merges.append(("".join(letters[:end]), letters[end]))
+            tokens["".join(letters[: end + 1])] = None
+    words = [*tokens, "<|startoftext|>", "<|endoftext|>"]
     return CLIPTokenizer(
-        vocab={word: number for number, word in enumerate(words)}, merges=[], model_max_length=16, pad_token="!"
+        vocab={word: number for number, word in enumerate(words)},
+        merges=list(dict.fromkeys(merges)),
+        model_max_length=16,
+        pad_token="!",
     )
 
 
