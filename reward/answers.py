@@ -142,15 +142,18 @@ class AnswerLog:
         if not self.describes:
             return
         with self._lock:
-            for image in query.images:
-                while (origin := image.origin) is not None:
-                    parent, operation = origin
-                    if (parent.digest, operation) not in self._noted:
-                        self._db.execute(
-                            "insert or ignore into derived values (?, ?, ?)", (parent.digest, operation, image.digest)
-                        )
-                        self._noted.add((parent.digest, operation))
-                    image = parent
+            waiting = list(query.images)
+            while waiting:
+                image = waiting.pop()
+                waiting += image.parents
+                if image.origin is None:
+                    continue
+                parent, operation = image.origin
+                if (parent.digest, operation) not in self._noted:
+                    self._db.execute(
+                        "insert or ignore into derived values (?, ?, ?)", (parent.digest, operation, image.digest)
+                    )
+                    self._noted.add((parent.digest, operation))
 
     def _number(self, expert: str) -> int:
         number = self._numbers.get(expert)

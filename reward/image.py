@@ -1,8 +1,8 @@
 """Pictures: uint8 RGB pixels known by their content.
 
-An `Image` may be backed by pixels, by a file that is decoded when somebody looks, by a crop or resize of another image,
-or by nothing but its digest (in a replay). All four compare by content, so experts are never asked twice about the same
-pixels, and a long list of files does not pin its pixels in memory.
+An `Image` may be backed by pixels, by a file that is decoded when somebody looks, by what is made of other images (a
+crop, say), or by nothing but its digest (in a replay). All four compare by content, so experts are never asked twice
+about the same pixels, and a long list of files does not pin its pixels in memory.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import cv2
 import numpy as np
 import PIL.Image
 
 from .decode import ImageError, Pixels, Size, decode, from_array, from_pil, frozen, read_bytes, tensor_to_numpy
+from .drawing import RED, WHITE, Colour, Operation, draw
 
 __all__ = ["FileIndex", "Image", "ImageError", "Pixels", "Size"]
 
 FileIndex = MutableMapping[str, tuple[str, Size]]
 """File digest -> (content digest, size): spares decoding what was decoded in an earlier run."""
 
-_Op = tuple[Any, ...]
+Corners = tuple[int, int, int, int]
+"""Pixel corners x0, y0, x1, y1: columns x0..x1-1 and rows y0..y1-1."""
 
 
 class Image:
@@ -46,7 +47,7 @@ class Image:
         pixels: Pixels | None = None,
         digest: str | None = None,
         path: Path | None = None,
-        derived: tuple[Image, _Op] | None = None,
+        derived: tuple[tuple[Image, ...], Operation] | None = None,
     ) -> None:
         self.size = size
         self._pixels = pixels
@@ -128,7 +129,7 @@ class Image:
         if self._digest is not None and (cached := _cache.get(self._digest)) is not None:
             return cached
         if self._derived is not None:
-            pixels = _apply(self._derived[0].pixels, self._derived[1])
+            pixels = frozen(draw(self._derived[1], *(parent.pixels for parent in self._derived[0])))
         elif self._path is not None:
             pixels = decode(read_bytes(self._path), str(self._path))
             if _digest(pixels) != self._digest:
@@ -146,38 +147,44 @@ class Image:
             if self._pixels is not None:
                 self._digest = _digest(self._pixels)
             else:
-                parent, op = cast("tuple[Image, _Op]", self._derived)
+                parents, op = cast("tuple[tuple[Image, ...], Operation]", self._derived)
                 # What a recording says counts only where nobody can look: pixels speak for themselves.
-                learned = None if parent.seen else _learned.get((parent.digest, op))
-                self._digest = learned or _derivations.get((parent.digest, op))
+                learned = None if self.seen else _learned.get((parents[0].digest, op))
+                self._digest = learned or _derivations.get((parents[0].digest, op))
                 if self._digest is None:
-                    self._digest = self._derive(parent, op)
+                    self._digest = self._derive(parents, op)
         return self._digest
 
-    def _derive(self, parent: Image, op: _Op) -> str:
-        if not parent.seen:  # a stable stand-in: a replay still asks the same question twice under the same name
-            return hashlib.sha256(repr((parent.digest, op)).encode()).hexdigest()
-        pixels = _apply(parent.pixels, op)
+    def _derive(self, parents: tuple[Image, ...], op: Operation) -> str:
+        key = (parents[0].digest, op)
+        if not self.seen:  # a stable stand-in: a replay still asks the same question twice under the same name
+            return hashlib.sha256(repr(key).encode()).hexdigest()
+        pixels = frozen(draw(op, *(parent.pixels for parent in parents)))
         digest = _digest(pixels)
         _cache.put(digest, pixels)
-        _derivations.put((parent.digest, op), digest)
+        _derivations.put(key, digest)
         return digest
 
     @property
     def seen(self) -> bool:
         """Whether pixels can be had."""
         if self._derived is not None:
-            return self._derived[0].seen
+            return all(parent.seen for parent in self._derived[0])
         return self._pixels is not None or self._path is not None
 
     @property
     def origin(self) -> tuple[Image, str] | None:
-        """For a crop or resize: the picture it was made from, and the operation as JSON."""
-        return None if self._derived is None else (self._derived[0], json.dumps(self._derived[1]))
+        """For a picture made of another: that picture (the first of `parents`), and the operation as JSON."""
+        return None if self._derived is None else (self._derived[0][0], json.dumps(self._derived[1]))
+
+    @property
+    def parents(self) -> tuple[Image, ...]:
+        """The pictures it was made of; none for one that was not."""
+        return () if self._derived is None else self._derived[0]
 
     @staticmethod
     def learn(parent_digest: str, operation: str, digest: str) -> None:
-        """Teach what a crop or resize of an unseen image has for a digest, as a recording knows it."""
+        """Teach what has been made of an unseen image has for a digest, as a recording knows it."""
         _learned[parent_digest, tuple(json.loads(operation))] = digest
 
     def pil(self) -> PIL.Image.Image:
@@ -193,7 +200,7 @@ class Image:
         if (x0, y0, x1, y1) == (0, 0, *self.size):
             return self
         corners = tuple(map(operator.index, (x0, y0, x1, y1)))  # plain integers, whatever numpy made of them
-        return Image((corners[2] - corners[0], corners[3] - corners[1]), derived=(self, ("crop", *corners)))
+        return Image((corners[2] - corners[0], corners[3] - corners[1]), derived=((self,), ("crop", *corners)))
 
     def resized(self, width: int, height: int, resample: Literal["lanczos", "bicubic", "area"] = "lanczos") -> Image:
         """The picture at another size; itself if it has that size already. Raises `ImageError` for an empty size."""
@@ -202,7 +209,29 @@ class Image:
             raise ImageError(f"cannot resize to {width} x {height}: give at least 1 x 1")
         if self.size == (width, height):
             return self
-        return Image((width, height), derived=(self, ("resize", width, height, resample)))
+        return Image((width, height), derived=((self,), ("resize", width, height, resample)))
+
+    def painted(self, *areas: Corners, colour: Colour = WHITE) -> Image:
+        """The picture with these areas in one colour; itself without areas. What lies outside of it is left out."""
+        if not areas:
+            return self
+        return Image(self.size, derived=((self,), ("paint", *colour, *_flat(areas))))
+
+    def outlined(self, *areas: Corners, colour: Colour = RED, width: int = 2) -> Image:
+        """The picture with a line of `width` pixels along the inside of these areas; itself without areas."""
+        if not areas:
+            return self
+        return Image(self.size, derived=((self,), ("outline", width, *colour, *_flat(areas))))
+
+    def beside(self, right: Image, *, line: int = 0, colour: Colour = RED) -> Image:
+        """This picture and another of the same height to its right, with a line of `line` pixels between them.
+
+        Raises `ImageError` for another height.
+        """
+        if self.height != right.height:
+            raise ImageError(f"pictures of {self.size} and {right.size} do not fit side by side: resize one of them")
+        operation = ("beside", line, *colour, right.digest)
+        return Image((self.width + line + right.width, self.height), derived=((self, right), operation))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Image) and (self is other or self.digest == other.digest)
@@ -231,18 +260,8 @@ def _digest(pixels: Pixels) -> str:
     return state.hexdigest()
 
 
-_RESAMPLE = {"lanczos": PIL.Image.Resampling.LANCZOS, "bicubic": PIL.Image.Resampling.BICUBIC}
-
-
-def _apply(pixels: Pixels, op: _Op) -> Pixels:
-    if op[0] == "crop":
-        _, x0, y0, x1, y1 = op
-        return frozen(pixels[y0:y1, x0:x1])
-    _, width, height, resample = op
-    if resample == "area":  # the fast way down, for looks at a picture as a whole
-        return frozen(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA))
-    picture = PIL.Image.fromarray(np.array(pixels)).resize((width, height), _RESAMPLE[resample])
-    return frozen(np.array(picture))
+def _flat(areas: tuple[Corners, ...]) -> tuple[int, ...]:
+    return tuple(operator.index(corner) for area in areas for corner in area)
 
 
 # -- what is worth keeping --------------------------------------------------------------------------------------------
@@ -279,14 +298,14 @@ class _Derivations:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: OrderedDict[tuple[str, _Op], str] = OrderedDict()
+        self._held: OrderedDict[tuple[str, Operation], str] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[str, _Op]) -> str | None:
+    def get(self, key: tuple[str, Operation]) -> str | None:
         with self._lock:
             return self._held.get(key)
 
-    def put(self, key: tuple[str, _Op], digest: str) -> None:
+    def put(self, key: tuple[str, Operation], digest: str) -> None:
         with self._lock:
             self._held[key] = digest
             if len(self._held) > self._limit:
@@ -295,4 +314,4 @@ class _Derivations:
 
 _cache = _PixelCache(limit_bytes=256 * 2**20)
 _derivations = _Derivations(limit=100_000)
-_learned: dict[tuple[str, _Op], str] = {}
+_learned: dict[tuple[str, Operation], str] = {}

@@ -204,13 +204,13 @@ def test_reducing_by_area_averages():
 
 def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
     computed = []
-    apply = image_module._apply
+    draw = image_module.draw
 
-    def counted(pixels, operation):
+    def counted(operation, *parents):
         computed.append(operation)
-        return apply(pixels, operation)
+        return draw(operation, *parents)
 
-    monkeypatch.setattr(image_module, "_apply", counted)
+    monkeypatch.setattr(image_module, "draw", counted)
     digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
     assert (len(digests), len(computed)) == (1, 1)
     assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
@@ -334,3 +334,50 @@ def test_a_picture_says_its_size_and_the_start_of_its_digest():
 def test_a_picture_equals_nothing_else():
     assert picture() != picture().digest
     assert picture(1) != picture(2)
+
+
+# -- pictures made of pictures ----------------------------------------------------------------------------------------
+
+
+def test_painted_areas_have_one_colour_and_the_rest_stays():
+    image = picture(1, 12, 8)
+    painted = image.painted((2, 1, 5, 4), (10, 6, 20, 20))
+    expected = image.pixels.copy()
+    expected[1:4, 2:5] = 255
+    expected[6:8, 10:12] = 255
+    assert (painted.pixels == expected).all()
+    assert painted == Image.of(expected)
+    assert image.painted() is image
+
+
+def test_an_outline_runs_inside_of_its_area():
+    image = Image.of(np.zeros((9, 9, 3), np.uint8))
+    outlined = image.outlined((2, 2, 7, 7), colour=(0, 255, 0), width=1)
+    ring = np.zeros((9, 9), bool)
+    ring[2:7, 2:7] = True
+    ring[3:6, 3:6] = False
+    assert ((outlined.pixels == (0, 255, 0)).all(axis=2) == ring).all()
+
+
+def test_two_pictures_stand_side_by_side_with_a_line_between_them():
+    left, right = picture(2, 4, 6), picture(3, 3, 6)
+    pair = left.beside(right, line=2)
+    assert pair.size == (9, 6)
+    assert (pair.pixels[:, :4] == left.pixels).all()
+    assert (pair.pixels[:, 4:6] == (255, 0, 0)).all()
+    assert (pair.pixels[:, 6:] == right.pixels).all()
+    assert pair.parents == (left, right)
+    with pytest.raises(ImageError, match="side by side"):
+        left.beside(picture(4, 3, 5))
+
+
+def test_what_is_made_of_unseen_pictures_has_the_digest_the_recording_knows():
+    left, right = picture(5, 6, 4), picture(6, 6, 4)
+    pair = left.crop(0, 0, 3, 4).beside(right.painted((0, 0, 2, 2)), line=1)
+    for image in (pair, *pair.parents):
+        assert image.origin is not None
+        Image.learn(image.origin[0].digest, image.origin[1], image.digest)
+    unseen_left, unseen_right = Image.unseen(left.digest, left.size), Image.unseen(right.digest, right.size)
+    again = unseen_left.crop(0, 0, 3, 4).beside(unseen_right.painted((0, 0, 2, 2)), line=1)
+    assert not again.seen
+    assert again.digest == pair.digest

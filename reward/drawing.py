@@ -1,0 +1,61 @@
+"""What pictures are made of other pictures: crops, resizes, painted areas, outlines, pairs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+import PIL.Image
+
+from .decode import Pixels
+
+Operation = tuple[Any, ...]
+"""A name and plain values, so that it can be written down as JSON."""
+
+Colour = tuple[int, int, int]
+
+WHITE: Colour = (255, 255, 255)
+RED: Colour = (255, 0, 0)
+
+_RESAMPLE = {"lanczos": PIL.Image.Resampling.LANCZOS, "bicubic": PIL.Image.Resampling.BICUBIC}
+
+
+def draw(operation: Operation, *parents: Pixels) -> Pixels:
+    """What the operation makes of these pixels. The result may share memory with them."""
+    pixels = parents[0]
+    match operation:
+        case ("crop", x0, y0, x1, y1):
+            return pixels[y0:y1, x0:x1]
+        case ("resize", width, height, "area"):  # the fast way down, for looks at a picture as a whole
+            return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
+        case ("resize", width, height, resample):
+            picture = PIL.Image.fromarray(np.array(pixels)).resize((width, height), _RESAMPLE[resample])
+            return np.array(picture)
+        case ("paint", r, g, b, *corners):
+            painted = pixels.copy()
+            for x0, y0, x1, y1 in _areas(corners, pixels):
+                painted[y0:y1, x0:x1] = (r, g, b)
+            return painted
+        case ("outline", width, r, g, b, *corners):
+            outlined = pixels.copy()
+            for x0, y0, x1, y1 in _areas(corners, pixels):
+                inside = outlined[y0:y1, x0:x1]
+                for edge in (inside[:width], inside[-width:], inside[:, :width], inside[:, -width:]):
+                    edge[:] = (r, g, b)
+            return outlined
+        case ("beside", line, r, g, b, _):
+            between = np.full((pixels.shape[0], line, 3), (r, g, b), np.uint8)
+            return np.concatenate([pixels, between, parents[1]], axis=1)
+        case _:
+            raise AssertionError(f"no picture can be made by {operation}")
+
+
+def _areas(corners: Sequence[int], pixels: Pixels) -> Iterator[tuple[int, int, int, int]]:
+    """Areas, four numbers each, cut to the picture; empty ones are left out."""
+    height, width = pixels.shape[:2]
+    for x0, y0, x1, y1 in zip(*(iter(corners),) * 4, strict=True):
+        x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, width), min(y1, height)
+        if x0 < x1 and y0 < y1:
+            yield x0, y0, x1, y1
