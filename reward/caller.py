@@ -45,17 +45,21 @@ class Worker(Protocol):
 
 
 class ExpertThread:
-    """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting."""
+    """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting.
 
-    def __init__(self, expert: Expert, report: Callable[[Answered], None], breaker: int) -> None:
+    name: the expert's id when the engine met it, which its reports bear.
+    """
+
+    def __init__(self, expert: Expert, name: str, report: Callable[[Answered], None], breaker: int) -> None:
         self._jobs: SimpleQueue[tuple[int, list[Query[Any]]] | None] = SimpleQueue()
         self._expert = expert
+        self._name = name
         self._report = report
         self._breaker = breaker
         self._calls = 0
         self._crashes = 0
         self._loaded = False
-        threading.Thread(target=self._work, name=f"editcritic {expert.id}", daemon=True).start()
+        threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True).start()
 
     def start(self, number: int, queries: list[Query[Any]]) -> None:
         self._jobs.put((number, queries))
@@ -81,7 +85,7 @@ class ExpertThread:
                 down = str(error) or "down"
                 outcomes = [Failure(down)] * len(queries)
             seconds = time.perf_counter() - start
-            self._report(Answered(self._expert.id, number, outcomes, self._calls, seconds, down, self._crashes))
+            self._report(Answered(self._name, number, outcomes, self._calls, seconds, down, self._crashes))
             del job, queries, outcomes  # a thread that waits for work pins no pictures
 
     def _load(self) -> None:
@@ -92,7 +96,7 @@ class ExpertThread:
     def _answer(self, number: int, queries: list[Query[Any]]) -> list[Outcome]:
         """Ask, and halve the batch until whoever makes the expert raise stands alone."""
         if self._calls:
-            self._report(Answered(self._expert.id, number, None))
+            self._report(Answered(self._name, number, None))
         self._calls += 1
         try:
             return _checked(queries, self._expert(tuple(queries)))
@@ -114,14 +118,15 @@ class ExpertThread:
 
 
 class ExpertLoop:
-    """The event loop that all calls of one `AsyncExpert` share, in a thread of its own."""
+    """The event loop that all calls of one `AsyncExpert` share, in a thread of its own. name: as of `ExpertThread`."""
 
-    def __init__(self, expert: AsyncExpert, report: Callable[[Answered], None]) -> None:
+    def __init__(self, expert: AsyncExpert, name: str, report: Callable[[Answered], None]) -> None:
         self._expert = expert
+        self._name = name
         self._report = report
         self._loaded = False
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name=f"editcritic {expert.id}", daemon=True).start()
+        threading.Thread(target=self._run, name=f"editcritic {name}", daemon=True).start()
 
     def _run(self) -> None:
         self._loop.run_forever()
@@ -146,7 +151,7 @@ class ExpertLoop:
             crashes = 1
             outcomes = [Failure(say(error))] * len(queries)
         seconds = time.perf_counter() - start
-        self._report(Answered(self._expert.id, number, outcomes, calls, seconds, down, crashes))
+        self._report(Answered(self._name, number, outcomes, calls, seconds, down, crashes))
 
     def stop(self) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop)

@@ -132,7 +132,7 @@ class Engine:
 
     def dead(self) -> dict[str, str]:
         """Experts that count as dead, by id, with the reason."""
-        return {desk.expert.id: desk.dead for desk in list(self._scheduler.desks.values()) if desk.dead}
+        return {desk.id: desk.dead for desk in list(self._scheduler.desks.values()) if desk.dead}
 
     def close(self) -> None:
         """Stop taking work. What is in flight is failed; answers already logged stay."""

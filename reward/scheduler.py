@@ -21,7 +21,7 @@ from typing import Any
 from .answers import AnswerLog, LogError
 from .asking import Ask, Failed, Gather, Unanswered
 from .caller import Answered, ExpertLoop, ExpertThread, LoopSeat, Worker, say
-from .expert import AsyncExpert, Expert
+from .expert import AsyncExpert, Expert, ExpertDown
 from .forms import Reply
 from .image import ImageError
 from .outcomes import Abstention, Failure
@@ -140,6 +140,7 @@ class Desk:
         if not isinstance(expert, Expert):
             raise TypeError(f"{type(expert).__name__} is bound to a role, but is not an Expert")
         self.expert = expert
+        self.id = expert.id
         self.kinds = expert.kinds
         self.waiting: dict[str, list[tuple[Task, int]]] = {}
         self.fresh: list[Query[Any]] = []
@@ -157,6 +158,14 @@ class Desk:
     @property
     def queued(self) -> int:
         return sum(len(queue) for queue in self.queues.values())
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the expert is who it was. Weights may be unloaded and others put in their place."""
+        try:
+            return self.expert.id == self.id
+        except (ExpertDown, OSError):  # nothing is there any more
+            return False
 
     def snapshot(self) -> ExpertStats:
         meter = {name: count - self.metered.get(name, 0.0) for name, count in self.expert.meter().items()}
@@ -332,7 +341,7 @@ class Scheduler:
             except ImageError as error:  # a picture that cannot be read any more
                 self._arrive(task, slot, Failure(str(error)))
             except Exception as error:
-                self._arrive(task, slot, Failure(say(error), desk.expert.id))
+                self._arrive(task, slot, Failure(say(error), desk.id))
             else:
                 if isinstance(adapted, Abstention):
                     self._arrive(task, slot, adapted)
@@ -343,9 +352,9 @@ class Scheduler:
                     self._look(task, slot, adapted, digest, desk)
 
     def _look(self, task: Task, slot: int, query: Query[Any], digest: str, desk: Desk) -> None:
-        known = self._known.get((desk.expert.id, digest))
+        known = self._known.get((desk.id, digest))
         if known is not None:
-            self._known.move_to_end((desk.expert.id, digest))
+            self._known.move_to_end((desk.id, digest))
             self._stats.known += 1
             self._arrive(task, slot, known)
         elif digest in desk.waiting:
@@ -376,17 +385,17 @@ class Scheduler:
         logged: dict[str, Answer | Abstention] = {}
         if self._log is not None:
             with self._log_errors():
-                logged = self._log.look_up(desk.expert.id, [query.digest for query in fresh])
+                logged = self._log.look_up(desk.id, [query.digest for query in fresh])
         for query in fresh:
             answer = logged.get(query.digest)
             if answer is not None:
                 self._stats.known += 1
                 self._stats.unique -= 1
-                self._remember(desk.expert.id, query.digest, answer)
+                self._remember(desk.id, query.digest, answer)
                 self._deliver(desk, query, answer)
             elif type(query) not in desk.kinds:
                 kinds = ", ".join(kind.kind for kind in desk.kinds)
-                reason = f"{desk.expert.id} answers {kinds}, not {query.kind}: bind another expert to this role"
+                reason = f"{desk.id} answers {kinds}, not {query.kind}: bind another expert to this role"
                 self._deliver(desk, query, Failure(reason))
             else:
                 desk.queues.setdefault(query.kind, deque()).append(query)
@@ -415,9 +424,9 @@ class Scheduler:
 
     def _worker(self, desk: Desk) -> Worker:
         if not isinstance(desk.expert, AsyncExpert):
-            return ExpertThread(desk.expert, self.inbox.put, self._breaker)
+            return ExpertThread(desk.expert, desk.id, self.inbox.put, self._breaker)
         if desk.loop is None:
-            desk.loop = ExpertLoop(desk.expert, self.inbox.put)
+            desk.loop = ExpertLoop(desk.expert, desk.id, self.inbox.put)
         return LoopSeat(desk.loop)
 
     def _take_answers(self, event: Answered) -> None:
@@ -438,11 +447,13 @@ class Scheduler:
             if isinstance(outcome, Failure):
                 desk.stats.failed += 1
             else:
-                self._remember(desk.expert.id, query.digest, outcome)
                 kept.append((query, outcome))
-        if kept and self._log is not None:
+        known = kept if desk.unchanged else []
+        for query, outcome in known:
+            self._remember(desk.id, query.digest, outcome)
+        if known and self._log is not None:
             with self._log_errors():
-                self._log.keep(desk.expert.id, kept)
+                self._log.keep(desk.id, known)
         for query, outcome in zip(call.queries, event.outcomes, strict=True):
             self._deliver(desk, query, outcome)
         desk.crashes = 0 if kept else desk.crashes + event.crashes
@@ -460,12 +471,12 @@ class Scheduler:
 
     def _deliver(self, desk: Desk, query: Query[Any], outcome: Outcome) -> None:
         if isinstance(outcome, Failure) and not outcome.expert:
-            outcome = Failure(outcome.reason, desk.expert.id, outcome.raw)
+            outcome = Failure(outcome.reason, desk.id, outcome.raw)
         for task, slot in desk.waiting.pop(query.digest):
             self._arrive(task, slot, outcome)
 
     def _fail_queued(self, desk: Desk) -> None:
-        failure = Failure(f"not asked, the expert is down: {desk.dead}", desk.expert.id)
+        failure = Failure(f"not asked, the expert is down: {desk.dead}", desk.id)
         for queue in desk.queues.values():
             while queue:
                 desk.stats.failed += 1
@@ -487,7 +498,7 @@ class Scheduler:
                 desk.stats.calls += 1
                 desk.stats.failed += len(call.queries)
                 for query in call.queries:
-                    self._deliver(desk, query, Failure(reason, desk.expert.id))
+                    self._deliver(desk, query, Failure(reason, desk.id))
         if self._ready or any(desk.dead and desk.queued for desk in self.desks.values()):
             self._settle()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -77,15 +76,18 @@ class VllmJudge(Expert):
         self.counts = dict.fromkeys(("prompts", "prompt_tokens", "cached_tokens", "generated_tokens"), 0)
         self._llm: Any = None
         self._asleep = False
+        self._id = ""
 
-    @cached_property
+    @property
     def id(self) -> str:  # type: ignore[override]  # known once somebody asks: it takes a look at the weights
-        try:
-            package = version("vllm")
-        except PackageNotFoundError:
-            package = "absent"
-        where = weights_identity(self.name, self.revision)
-        return f"{type(self).__name__}@{_VERSION} {where} {self.dtype} vllm-{package} {self._told}"
+        if not self._id:
+            try:
+                package = version("vllm")
+            except PackageNotFoundError:
+                package = "absent"
+            where = weights_identity(self.name, self.revision)
+            self._id = f"{type(self).__name__}@{_VERSION} {where} {self.dtype} vllm-{package} {self._told}"
+        return self._id
 
     def meter(self) -> Mapping[str, float]:
         return dict(self.counts)
@@ -105,8 +107,8 @@ class VllmJudge(Expert):
         self._asleep = True
 
     def unload(self) -> None:
-        """Drop the engine until somebody asks again."""
-        self._llm, self._asleep = None, False
+        """Drop the engine until somebody asks again; what lies there then may have another `id`."""
+        self._llm, self._asleep, self._id = None, False, ""
         gc.collect()  # the engine's process ends with the last that refers to it
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:

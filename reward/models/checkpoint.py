@@ -68,19 +68,22 @@ class Checkpoint:
         self._away = False
         self._user = 0
         self._identity = ""
+        self._identifying = threading.Lock()  # one of its own: who asks does not wait for a batch under way
 
     @property
     def identity(self) -> str:
         """What determines the outputs: name, commit (of a folder: a digest of what is in it), dtype, image backend.
 
+        Looked up when first asked for, and again after `unload`, since other weights may lie there by then.
         Raises `ExpertDown` where neither the folder nor the hub has it.
         """
-        if not self._identity:
-            torch, transformers = _libraries()
-            dtype = str(self._on(torch)[1]).removeprefix("torch.")
-            where = weights_identity(self.name, self._revision)
-            self._identity = f"{where} {dtype} {self._prepared_by(transformers)}"
-        return self._identity
+        with self._identifying:
+            if not self._identity:
+                torch, transformers = _libraries()
+                dtype = str(self._on(torch)[1]).removeprefix("torch.")
+                where = weights_identity(self.name, self._revision)
+                self._identity = f"{where} {dtype} {self._prepared_by(transformers)}"
+            return self._identity
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Loaded]:
@@ -117,7 +120,8 @@ class Checkpoint:
 
     def unload(self) -> None:
         """Drop model and processor until somebody asks again. Waits for the batch under way."""
-        with self.lock:
+        with self.lock, self._identifying:
+            self._identity = ""
             if self._loaded is not None:
                 self._loaded, self._away = None, False
                 _give_back()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..expert import Expert
@@ -74,7 +73,7 @@ class LocalExpert(Expert, Generic[A]):
         """Options that change the answers, for the id."""
         return ""
 
-    @cached_property
+    @property
     def id(self) -> str:  # type: ignore[override]  # known once somebody asks: it takes a look at the weights
         return f"{type(self).__name__}@{self.version} {self.checkpoint.identity} {self.options_id()}".rstrip()
 
@@ -89,7 +88,10 @@ class LocalExpert(Expert, Generic[A]):
             self.checkpoint.offload()
 
     def unload(self) -> None:
-        """Drop the weights, and forget what was computed; the next question loads them again."""
+        """Drop the weights, and forget what was computed; the next question loads what lies there then.
+
+        That may be other weights, trained meanwhile: then `id` is another one, too.
+        """
         with self.checkpoint.lock:
             self.remembered.clear()
             self.checkpoint.unload()

@@ -8,6 +8,7 @@ import pytest
 from editcritic.reward import (
     Abstained,
     Abstention,
+    AnswerLog,
     Detect,
     Engine,
     Failed,
@@ -419,6 +420,24 @@ def test_reload_brings_an_expert_back_at_once():
         assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
         engine.reload(Fake(name="never seen"))
         assert lives(engine)
+
+
+class Retrained(Fake):
+    """Other weights take the place of its own while it answers the first call."""
+
+    def __call__(self, queries):
+        self.id = "newer"
+        return super().__call__(queries)
+
+
+def test_an_answer_is_not_kept_for_an_expert_that_has_become_another_one(tmp_path):
+    expert = Retrained(name="older")
+    with AnswerLog(tmp_path / "answers") as log, Engine(log=log) as engine:
+        for _ in range(3):
+            assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
+        assert expert.calls == [1, 1]
+        assert log.look_up("older", [question(1).digest]) == {}
+        assert log.look_up("newer", [question(1).digest]) == {question(1).digest: known(question(1))}
 
 
 # -- what is counted --------------------------------------------------------------------------------------------------

@@ -454,5 +454,11 @@ def test_its_id_says_what_changes_answers(tmp_path):
     assert len(ids) == 4
     (tmp_path / "config.json").write_text('{"changed": true}')
     assert VllmJudge(str(tmp_path)).id not in ids
+    trained = VllmJudge(str(tmp_path))
+    ids.add(trained.id)
+    (tmp_path / "config.json").write_text('{"changed": "again"}')
+    assert trained.id in ids
+    trained.unload()
+    assert trained.id not in ids
     with pytest.raises(ValueError, match="engine and template must be JSON"):
         VllmJudge("a-model", engine={"hf_overrides": print})

@@ -176,11 +176,33 @@ def test_identity_tells_weights_precision_and_backend(folder, tmp_path):
     copy = tmp_path / folder.name
     shutil.copytree(folder, copy)
     assert checkpoint(copy).identity == here  # wherever it lies
-    model = Dinov2Model.from_pretrained(copy)
+    train(copy)
+    assert checkpoint(copy).identity != here
+
+
+def train(folder: Path) -> None:
+    """Put other weights in the folder."""
+    model = Dinov2Model.from_pretrained(folder)
     with torch.no_grad():
         model.layernorm.bias[3] += 1
-    model.save_pretrained(copy)
-    assert checkpoint(copy).identity != here
+    model.save_pretrained(folder)
+
+
+def test_weights_that_were_trained_while_unloaded_have_another_id(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    expert = Slow(str(copy), lambda: None)
+    before = expert.id
+    assert expert([Rate(PICTURE)]) == [Measured(1.0)]
+    train(copy)
+    expert.offload()
+    assert expert.id == before  # the old weights are still the ones that answer
+    expert.unload()
+    trained = expert.id
+    assert trained != before
+    expert([Rate(PICTURE)])
+    expert.unload()
+    assert expert.id == trained
 
 
 @pytest.mark.parametrize("place", [0, 5_000, 3_000_000, 69_999_999])
