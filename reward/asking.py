@@ -15,8 +15,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
+from .forms import Reply
 from .outcomes import Abstention, Failure
-from .query import Outcome, Query
+from .query import Judge, Outcome, Query
 from .score import Score
 
 T = TypeVar("T")
@@ -93,6 +94,22 @@ def ask_each(queries: Sequence[Query[A]], *, role: str | None = None) -> Asks[tu
         if isinstance(outcome, Abstention):
             raise Abstained(outcome.reason, outcomes)
     return cast("tuple[A, ...]", outcomes)
+
+
+def value_of(question: Judge, reply: Reply) -> Any:
+    """What a reply is worth by the form of its question: see `value` of `YesNo`, `Levels`, `Grade`, `Json`.
+
+    Raises `Failed`, which a program lets pass, where that cannot be told.
+    """
+    try:
+        return question.form.value(reply)
+    except ValueError as error:
+        raise unreadable(f"{question.topic or 'the judge'}: {error}", reply) from None
+
+
+def unreadable(why: str, reply: Reply) -> Failed:
+    """What a program raises where a judge answered, but not the question; the score keeps the judge's words."""
+    return Failed(why, (Failure(why, raw=reply.text),))
 
 
 def gather(programs: Sequence[Asks[Score]]) -> Asks[tuple[Score, ...]]:

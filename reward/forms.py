@@ -1,7 +1,7 @@
-"""What is said to a judge, in which form it is to answer, and how its words are read.
+"""What is said to a judge, and in which form it is to answer.
 
-A form says what counts as an answer. `read_reply` reads a judge's words by it, for every judge alike: what cannot be
-read is a `Failure` with the words in it, never a number.
+A form says what counts as an answer, and what it is worth. `read_reply` reads a judge's words by it, for every judge
+alike: what cannot be read is a `Failure` with the words in it, never a number.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal
 
 from .image import Image
 from .outcomes import Failure
+from .reading import said_integer, said_json, said_option, said_yes, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,15 @@ class YesNo:
     def options(self) -> tuple[str, ...]:
         return ("yes", "no")
 
+    def value(self, reply: Reply) -> float:
+        """The probability of yes; without probabilities, 1.0 or 0.0 for what was said. Raises ValueError."""
+        if "yes" in reply.probabilities:
+            return reply.probabilities["yes"]
+        yes = said_yes(reply.text)
+        if yes is None:
+            raise ValueError(f"it was to say yes or no, and said {short(reply.text)}")
+        return float(yes)
+
     def describe(self) -> list[Any]:
         return ["yes_no", self.max_tokens]
 
@@ -92,13 +101,17 @@ class Levels:
             raise ValueError(f"levels want a weight a word, got {len(self.weights)} for {len(self.options)}")
 
     def value(self, reply: Reply) -> float:
-        """The expected weight; without probabilities, the weight of the word that was said."""
-        probabilities = reply.probabilities or {_option(self.options, reply.text) or "": 1.0}
-        return sum(
-            weight * probabilities[option]
-            for option, weight in zip(self.options, self.weights, strict=True)
-            if option in probabilities
-        )
+        """The expected weight; without probabilities, the weight of the word that was said. Raises ValueError."""
+        probabilities = reply.probabilities or {self.said(reply.text): 1.0}
+        worth = dict(zip(self.options, self.weights, strict=True))
+        return sum(worth[option] * p for option, p in probabilities.items())
+
+    def said(self, text: str) -> str:
+        """Which of the words a text gives for its answer. Raises ValueError where that cannot be told."""
+        level = said_option(self.options, text)
+        if level is None:
+            raise ValueError(f"it was to say one of {', '.join(self.options)}, and said {short(text)}")
+        return level
 
     def describe(self) -> list[Any]:
         return ["levels", list(self.options), self.max_tokens]
@@ -126,8 +139,15 @@ class Grade:
         return tuple(map(str, range(self.low, self.high + 1)))
 
     def value(self, reply: Reply) -> int:
-        """The integer that was said."""
-        return int(reply.text)
+        """The integer that was said. Raises ValueError."""
+        return self.said(reply.text)
+
+    def said(self, text: str) -> int:
+        """Which integer a text gives for its answer. Raises ValueError where that cannot be told."""
+        grade = said_integer(text, self.low, self.high)
+        if grade is None:
+            raise ValueError(f"it was to say an integer from {self.low} to {self.high}, and said {short(text)}")
+        return grade
 
     def expected(self, reply: Reply) -> float:
         """The expectation over the probabilities. Raises ValueError where the judge gave none."""
@@ -147,6 +167,10 @@ class FreeText:
     temperature: float = 0.0
     tools: tuple[Tool, ...] = ()
 
+    def value(self, reply: Reply) -> str:
+        """The words."""
+        return reply.text
+
     def describe(self) -> list[Any]:
         said = ["free_text", self.max_tokens, self.temperature]
         return [*said, [tool.describe() for tool in self.tools]] if self.tools else said
@@ -164,9 +188,13 @@ class Json:
     def of(schema: Mapping[str, Any], **options: Any) -> Json:
         return Json(json.dumps(schema, sort_keys=True, separators=(",", ":")), **options)
 
+    def value(self, reply: Reply) -> Any:
+        """What the reply says. Raises ValueError, see `read`."""
+        return self.read(reply.text)
+
     def read(self, text: str) -> Any:
-        """What the text says. Raises ValueError where it is not JSON of this schema, with what is wrong."""
-        return read_json(self.schema, text)
+        """What the text says. Raises ValueError where it holds no JSON of this schema, with what is wrong."""
+        return said_json(self.schema, text)
 
     def describe(self) -> list[Any]:
         return ["json", self.schema, self.max_tokens, self.temperature]
@@ -202,86 +230,40 @@ def read_reply(
     spelling, the words of the other forms stay as they are.
     """
     text = said.rpartition("</think>")[2].strip()
-    problem = ""
-    match form:
-        case _ if "<think>" in text:
-            problem = "it was cut off while it thought: allow it more tokens"
-        case YesNo():
-            if not re.search(r"\b(yes|no)\b", text, re.IGNORECASE):
-                problem = f"it was to say yes or no, and said {_short(text)}"
-        case Levels(options):
-            level = _option(options, text)
-            if level is None:
-                problem = f"it was to say one of {', '.join(options)}, and said {_short(text)}"
-            text = level or text
-        case Grade(low, high):
-            grade = _integer(text, high)
-            if grade is None or not low <= grade <= high:
-                problem = f"it was to say an integer from {low} to {high}, and said {_short(text)}"
-            text = str(grade)
-        case Json(schema):
-            try:
-                read_json(schema, text)
-            except ValueError as error:
-                problem = f"it was to write JSON of a schema: {error}"
-        case FreeText():
-            problem = "" if text or calls else "it said nothing"
-    if problem:
-        return Failure(f"the judge gave no answer: {problem}", raw=said)
+    try:
+        if "<think>" in text:
+            raise ValueError("it was cut off while it thought: allow it more tokens")
+        match form:
+            case YesNo():
+                if not re.search(r"\b(yes|no)\b", text, re.IGNORECASE):
+                    raise ValueError(f"it was to say yes or no, and said {short(text)}")
+            case Levels() | Grade():
+                text = str(form.said(text))
+            case Json():
+                form.read(text)
+            case FreeText():
+                if not (text or calls):
+                    raise ValueError("it said nothing")
+    except ValueError as error:
+        return Failure(f"the judge gave no answer: {error}", raw=said)
     return Reply(text, dict(probabilities or {}), mass, tuple(calls))
 
 
-def read_json(schema: str, text: str) -> Any:
-    """JSON text, also in a code fence, checked against a schema. Raises ValueError with what is wrong."""
-    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text.strip(), re.DOTALL)
-    try:
-        found = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
-    except ValueError as error:
-        raise ValueError(f"it is not JSON ({error}): {_short(text)}") from None
-    wrong = next(_validator(schema).iter_errors(found), None)
-    if wrong is not None:
-        raise ValueError(f"{wrong.json_path} is wrong ({wrong.message:.200}): {_short(text)}")
-    return found
+def check_reply(form: Form, reply: Reply) -> None:
+    """Raise ValueError unless a reply is one in this form: words that can be read, probabilities of its options.
 
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
-@lru_cache(maxsize=256)
-def _validator(schema: str) -> Any:
-    from jsonschema.validators import validator_for
-
-    table = json.loads(schema)
-    return validator_for(table)(table)
-
-
-_LABEL = r"\W*(?:(?:the\s+|my\s+)?(?:final\s+|overall\s+)?(?:answer|score|rating|grade|verdict)\b\s*(?:is\b|:|=)?\W*)?"
-"""What judges put before their answer, e.g. `**Final answer:** `."""
-
-
-def _option(options: Sequence[str], text: str) -> str | None:
-    """The option a text begins with, unless it names others too."""
-    words = {option.casefold(): option for option in options}
-    anyone = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    begun = re.match(rf"{_LABEL}({anyone})\b", text, re.IGNORECASE)
-    if begun is None:
-        return None
-    named = {found.casefold() for found in re.findall(rf"\b(?:{anyone})\b", text[begun.start(1) :], re.IGNORECASE)}
-    return words[begun[1].casefold()] if len(named) == 1 else None
-
-
-def _integer(text: str, high: int) -> int | None:
-    """The integer a text begins with; `7/10` is 7 of 10, while `7.5`, `7 or 8` and `-7` are none."""
-    found = re.match(rf"{_LABEL}(?<![-−.\d])(\d{{1,9}})(?![\d]|[.,]\d)", text, re.IGNORECASE)
-    if found is None:
-        return None
-    rest = text[found.end() :]
-    of = re.match(r"\s*(?:/|out of|of)\s*(\d+)\b", rest, re.IGNORECASE)
-    if (of and int(of[1]) != high) or re.match(r"\s*(?:or|to|-|–|~|%)", rest, re.IGNORECASE):
-        return None
-    return int(found[1])
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+    Words on a yes-or-no question are let through, for protocols differ in how they read them.
+    """
+    match form:
+        case Levels() | Grade() if not reply.probabilities:
+            form.said(reply.text)
+        case Json():
+            form.read(reply.text)
+        case YesNo() | Levels() | Grade():
+            if unknown := reply.probabilities.keys() - set(form.options):
+                raise ValueError(f"it gave probabilities of {sorted(unknown)}, its options are {list(form.options)}")
+            total = sum(reply.probabilities.values())
+            if not isinstance(form, YesNo) and abs(total - 1.0) > 0.01:
+                raise ValueError(f"the probabilities of its options add up to {total:.3f}, not to 1")
+        case FreeText():
+            pass

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .boxes import Box
-from .forms import Form, Message, Reply
+from .forms import Form, Message, Reply, check_reply
 from .image import Image
 from .outcomes import Abstention, Failure
 
@@ -395,6 +395,10 @@ class Judge(Query[Reply]):
         for option, p in [*probabilities.items(), ("all its options", 1.0 if answer.mass is None else answer.mass)]:
             if not (isinstance(option, str) and _is_number(p) and 0.0 <= p <= 1.0 + 1e-6):
                 raise BadAnswer(f"judge gave probability {p!r} for {option!r}: give text and floats in [0, 1]")
+        try:
+            check_reply(self.form, answer)
+        except ValueError as error:
+            raise BadAnswer(f"the judge gave no answer: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,10 @@ def test_neither_yes_nor_no_fails(said):
     assert outcome.raw == said
 
 
-@pytest.mark.parametrize("said", ['{"flaws": 2}', '```json\n{"flaws": 2}\n```', ' {"flaws":2} '])
+@pytest.mark.parametrize(
+    "said",
+    ['{"flaws": 2}', '```json\n{"flaws": 2}\n```', ' {"flaws":2} ', 'Here it is: {"flaws": 2,} I hope so.'],
+)
 def test_json_is_read(said):
     reply = read_reply(FLAWS, said)
     assert isinstance(reply, Reply)
@@ -114,7 +117,8 @@ def test_json_is_read(said):
         ('{"flaws": 2.5}', r"\$.flaws is wrong"),
         ('{"flaws": -1}', r"\$.flaws is wrong"),
         ('{"errors": 2}', "required"),
-        ('Here it is: {"flaws": 2}', "not JSON"),
+        ('{"flaws": 2} or rather {"flaws": 3}', "2 different answers"),
+        ('{"flaws": 2, "flaws": 3}', "given twice"),
     ],
 )
 def test_what_is_no_json_of_the_schema_fails(said, why):
