@@ -109,12 +109,9 @@ def _length(loaded: Loaded, text: str) -> int:
 
 def _of_pictures(loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
     """Vectors and numbers of patches."""
-    import torch
-
     inputs = loaded.processor(images=[image.pil() for image in images], return_tensors="pt").to(loaded.device)
     inputs["pixel_values"] = inputs["pixel_values"].to(loaded.dtype)
-    with torch.no_grad():
-        vectors = loaded.model.get_image_features(**inputs).pooler_output
+    vectors = loaded.model.get_image_features(**inputs).pooler_output
     if "spatial_shapes" in inputs:
         patches = [rows * columns for rows, columns in inputs["spatial_shapes"].tolist()]
     else:
@@ -126,8 +123,6 @@ def _of_pictures(loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, 
 
 def _of_texts(loaded: Loaded, texts: Sequence[str]) -> list[tuple[Vector, int]]:
     """Vectors; texts have no patches."""
-    import torch
-
     config = loaded.model.config
     most = {"padding": "max_length", "max_length": config.text_config.max_position_embeddings}
     inputs = loaded.processor.tokenizer(
@@ -136,8 +131,7 @@ def _of_texts(loaded: Loaded, texts: Sequence[str]) -> list[tuple[Vector, int]]:
         split_special_tokens=True,
         return_tensors="pt",
     ).to(loaded.device)
-    with torch.no_grad():
-        vectors = loaded.model.get_text_features(**inputs).pooler_output
+    vectors = loaded.model.get_text_features(**inputs).pooler_output
     return [(vector, 0) for vector in _plain(vectors)]
 
 

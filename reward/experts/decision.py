@@ -92,9 +92,7 @@ class Decision(LocalExpert[Outcome]):
         super().unload()
 
     def answers(self, queries: Sequence[Judge]) -> list[Outcome]:
-        import torch
-
-        with self.checkpoint.use() as loaded, torch.inference_mode():
+        with self.checkpoint.use() as loaded:
             self._ready(loaded)
             return [self._outcome(loaded, query) for query in queries]
 

@@ -95,8 +95,6 @@ class Dino(LocalExpert[Vectors]):
         return found
 
     def _pass(self, loaded: Loaded, images: Sequence[Image]) -> list[Tokens]:
-        import torch
-
         registers, sides, (rows, columns) = self._layout(loaded)
         pictures = loaded.processor(
             images=[image.pil() for image in images],
@@ -105,8 +103,7 @@ class Dino(LocalExpert[Vectors]):
             do_center_crop=False,
             return_tensors="pt",
         )["pixel_values"]
-        with torch.no_grad():
-            states = loaded.model(pixel_values=pictures.to(loaded.device, loaded.dtype)).last_hidden_state
+        states = loaded.model(pixel_values=pictures.to(loaded.device, loaded.dtype)).last_hidden_state
         if states.shape[1] != 1 + registers + rows * columns:
             raise ExpertDown(
                 f"{self.name} gave {states.shape[1]} tokens for pictures of {tuple(pictures.shape[2:])}, where a class "

@@ -100,10 +100,8 @@ class GroundingDino(LocalExpert[Detections | Failure]):
         return {"image_passes": self.remembered.computed, "joint_passes": self._joint_passes}
 
     def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
-        import torch
-
         outcomes: dict[int, Detections | Failure] = {}
-        with self.checkpoint.use() as loaded, torch.inference_mode():
+        with self.checkpoint.use() as loaded:
             about: dict[Image, list[tuple[int, _Caption]]] = {}
             for place, query in enumerate(queries):
                 caption = _caption(loaded, query.phrases)

@@ -74,10 +74,8 @@ class Owl(LocalExpert[Detections | Failure]):
         return {"image_passes": self._image_passes, "text_passes": self._text_passes}
 
     def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
-        import torch
-
         outcomes: dict[int, Detections | Failure] = {}
-        with self.checkpoint.use() as loaded, torch.inference_mode():
+        with self.checkpoint.use() as loaded:
             about: dict[Image, list[int]] = {}
             for place, query in enumerate(queries):
                 problem = clip_problem(loaded.processor.tokenizer, query.phrases, self._reads(loaded))

@@ -99,9 +99,7 @@ class Vlm(LocalExpert[Outcome]):
         super().unload()
 
     def answers(self, queries: Sequence[Judge]) -> list[Outcome]:
-        import torch
-
-        with self.checkpoint.use() as loaded, torch.inference_mode():
+        with self.checkpoint.use() as loaded:
             return _Session(self, loaded).outcomes(queries)
 
 

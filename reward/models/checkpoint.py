@@ -89,11 +89,13 @@ class Checkpoint:
     def use(self) -> Iterator[Loaded]:
         """The model, loaded and on its device; nobody else uses, moves or drops it meanwhile. Raises `ExpertDown`."""
         with self.lock:
-            if self._loaded is None:
-                self._loaded = self._load()
-            elif self._away:
-                self._loaded.model.to(self._loaded.device)
-            self._away = False
+            if self._loaded is None or self._away:
+                with _outside_of_inference():
+                    if self._loaded is None:
+                        self._loaded = self._load()
+                    else:
+                        self._loaded.model.to(self._loaded.device)
+                self._away = False
             before, self._user = self._user, threading.get_ident()
             try:
                 yield self._loaded
@@ -114,7 +116,8 @@ class Checkpoint:
         """Move the weights to the CPU's memory until somebody asks again. Waits for the batch under way."""
         with self.lock:
             if self._loaded is not None:
-                self._loaded.model.to("cpu")
+                with _outside_of_inference():
+                    self._loaded.model.to("cpu")
                 self._away = True
                 _give_back()
 
@@ -246,6 +249,12 @@ def _libraries() -> tuple[Any, Any]:
     except ImportError as error:
         raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[hf]'") from error
     return torch, transformers
+
+
+def _outside_of_inference() -> contextlib.AbstractContextManager[Any]:
+    """Weights that were made in inference mode could not be changed in place outside of it."""
+    mode: contextlib.AbstractContextManager[Any] = _libraries()[0].inference_mode(False)
+    return mode
 
 
 def _give_back() -> None:

@@ -52,7 +52,7 @@ class LocalExpert(Expert, Generic[A]):
 
     @abstractmethod
     def answers(self, queries: Sequence[Any]) -> list[A]:
-        """Answer queries of one kind."""
+        """Answer queries of one kind; runs in torch's inference mode."""
 
     def prepare(self) -> None:
         """Get ready; raises `ExpertDown`, for instance where the checkpoint is of another kind."""
@@ -60,7 +60,14 @@ class LocalExpert(Expert, Generic[A]):
             pass
 
     def __call__(self, queries: Sequence[Any]) -> list[A]:
-        return self._in_turn(lambda: self.answers(queries))
+        return self._in_turn(lambda: self._inferred(queries))
+
+    def _inferred(self, queries: Sequence[Any]) -> list[A]:
+        import torch
+
+        # Here, since it does not cross threads.
+        with torch.inference_mode():
+            return self.answers(queries)
 
     def load(self) -> None:
         self._in_turn(self.prepare)

@@ -80,13 +80,25 @@ def test_offloading_moves_the_weights_and_the_next_use_moves_them_back(folder, m
     weights = checkpoint(folder)
     with weights.use() as loaded:
         moves = []
-        monkeypatch.setattr(loaded.model, "to", lambda device: moves.append(str(device)))
-    weights.offload()
-    with weights.use() as again:
-        assert again.model is loaded.model
+        monkeypatch.setattr(
+            loaded.model, "to", lambda device: moves.append((str(device), torch.is_inference_mode_enabled()))
+        )
+    with torch.inference_mode():
+        weights.offload()
+        with weights.use() as again:
+            assert again.model is loaded.model
     with weights.use():
         pass
-    assert moves == ["cpu", "cpu"]  # away, and back to the device it was loaded to
+    assert moves == [("cpu", False)] * 2  # away, and back to the device it was loaded to
+
+
+def test_weights_are_no_tensors_of_inference_mode(folder):
+    weights = checkpoint(folder)
+    with torch.inference_mode(), weights.use() as loaded:
+        assert torch.zeros(1).is_inference()
+        tensors = [*loaded.model.parameters(), *loaded.model.buffers()]
+    assert tensors
+    assert not any(tensor.is_inference() for tensor in tensors)
 
 
 def test_giving_back_what_was_never_loaded_does_nothing(folder):
@@ -152,6 +164,13 @@ def test_what_a_batch_under_way_computes_is_forgotten_too(folder, drop):
     dropper.join(60)
     assert expert.bytes["remembered"] == 0
     assert (expert.bytes.get("cpu", 0) == 0) is (drop is LocalExpert.unload)
+
+
+def test_it_answers_in_inference_mode_and_others_are_not_in_it(folder):
+    modes = []
+    expert = Slow(str(folder), lambda: modes.append(torch.is_inference_mode_enabled()))
+    expert([Rate(PICTURE)])
+    assert (modes, torch.is_inference_mode_enabled()) == ([True], False)
 
 
 def test_who_has_the_model_to_himself_may_ask_the_expert(folder):
