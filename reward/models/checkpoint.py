@@ -163,7 +163,7 @@ class Checkpoint:
             raise ExpertDown(
                 f"{self.name} lacks {len(missing)} of its weights ({named}): it is another kind of model, or damaged"
             )
-        model = model.to(device).eval()
+        model = model.to(device)
         model.requires_grad_(False)
         return Loaded(model, processor, device, dtype)
 
