@@ -100,10 +100,17 @@ def range_of(card: Card) -> str:
     return "unbounded" if (low, high) == ("unbounded", "unbounded") else f"{low} to {high}"
 
 
+def ways_of(one: Listed) -> str:
+    """The protocols and modes it comes in, default first, and whether it has a dense form."""
+    assert one.card is not None
+    dense = ("dense",) if "dense" in one.options else ()
+    return "; ".join(", ".join(ways) for ways in (one.card.protocols, one.card.modes, dense) if ways)
+
+
 def table(rewards: list[Listed]) -> RenderableType:
     """The list, for a person."""
     ready = Table(box=None, pad_edge=False, title="Rewards", title_justify="left")
-    for column in ("name", "1.0 means", "range", "asks", "without a download"):
+    for column in ("name", "1.0 means", "ways", "range", "asks", "without a download"):
         ready.add_column(column, no_wrap=column == "name", overflow="fold")
     parts = Table(
         box=None, pad_edge=False, title="\nCompositions, which need parts (a TOML file)", title_justify="left"
@@ -119,7 +126,7 @@ def table(rewards: list[Listed]) -> RenderableType:
         else:
             serves = "yes" if not one.unserved else f"no: nobody for {', '.join(one.unserved)}"
             roles = ", ".join(one.card.roles) or "nobody"
-            ready.add_row(*map(Text, (one.name, one.summary, range_of(one.card), roles, serves)))
+            ready.add_row(*map(Text, (one.name, one.summary, ways_of(one), range_of(one.card), roles, serves)))
     return Group(*(found for found in (ready, parts, broken) if found.row_count))
 
 
@@ -138,6 +145,7 @@ def card_of(one: Listed) -> RenderableType:
             "asks": ", ".join(card.roles) or "nobody",
             "needs": ", ".join(card.requires) or "source, edited picture and instruction",
             "protocols": ", ".join(card.protocols),
+            "modes": ", ".join(card.modes),
             "no download": serves,
             "source": card.source,
             "gaming": card.gaming,

@@ -5,7 +5,7 @@ print(score("before.png", "after.png", "Change the color of cup to blue", boxes=
 """
 
 from .answers import AnswerLog
-from .asking import Abstained, Asks, Failed, Unanswered, ask, ask_each, gather
+from .asking import Abstained, Asks, Failed, Unanswered, ask, ask_each, gather, value_of
 from .boxes import Box
 from .card import Card
 from .compose import Fallback, Gate, GeometricMean, Metric, Minimum, Product, Threshold, WeightedMean
@@ -21,6 +21,7 @@ from .query import (
     Differ,
     Embed,
     EmbedText,
+    Enhanced,
     Judge,
     Mask,
     Match,
@@ -31,10 +32,11 @@ from .query import (
     ReadText,
     Region,
     Segment,
+    Upscale,
     Vectors,
 )
 from .reward import Reward, TooManyFailures, no_download, score
-from .sample import EditSample, Pools, Task
+from .sample import EditSample, Operation, Pools, Task
 from .score import Evidence, Score, Scores
 from .spec import SpecError, build, spec_of
 
@@ -53,6 +55,7 @@ __all__ = [
     "Embed",
     "EmbedText",
     "Engine",
+    "Enhanced",
     "Evidence",
     "Expert",
     "ExpertDown",
@@ -75,6 +78,7 @@ __all__ = [
     "Message",
     "Metric",
     "Minimum",
+    "Operation",
     "Pools",
     "Product",
     "Rate",
@@ -93,6 +97,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "Unanswered",
+    "Upscale",
     "Vectors",
     "WeightedMean",
     "YesNo",
@@ -104,4 +109,5 @@ __all__ = [
     "no_download",
     "score",
     "spec_of",
+    "value_of",
 ]

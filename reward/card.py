@@ -17,7 +17,8 @@ class Card:
     """name, version: make up a score's signature. summary: what 1.0 (or more) means, in a line.
 
     range: of the value. roles: whom it asks. requires: sample fields it cannot do without. protocols: the named ways
-    of computing it, default first. source: paper and section. gaming: how an editor could win without a good edit.
+    of computing it, default first (option `protocol`). modes: likewise the ways of asking (option `mode`). source:
+    paper and section. gaming: how an editor could win without a good edit.
     about: what of an edit it speaks about; the validity report compares it with that.
     """
 
@@ -29,6 +30,7 @@ class Card:
     roles: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
     source: str = ""
     gaming: str = ""
     about: About = ""

@@ -5,9 +5,10 @@
 
 Fields: `instruction`, `edited`, and `source` or `sources` are needed; `id` defaults to file name and line. Optional:
 `group`, `task` (slots of `Task`), `pools` (`all`, `available`, `unchanged`, `background`), `boxes` (objects of the base
-image, pixel corners x0, y0, x1, y1), `mask`, `reference`, `metadata`, and `earlier`: the turns before this one, oldest
-first, each with `instruction`, `edited` and optionally `task`, `pools`. With `earlier`, `source` is the picture before
-any edit, and each turn starts from what the one before it made.
+image, pixel corners x0, y0, x1, y1), `mask`, `reference`, `operations` (each `instruction`, optionally `name` and
+`task`), `targets` (boxes in the source, pixel corners), `text`, `hint`, `dimensions`, `metadata`, and `earlier`: the
+turns before this one, oldest first, each with `instruction`, `edited` and optionally `task`, `pools`. With `earlier`,
+`source` is the picture before any edit, and each turn starts from what the one before it made.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from .boxes import Box
 from .image import FileIndex, Image, ImageError, Size
-from .sample import EditSample, Pools, Position, Task, TaskType
+from .sample import EditSample, Operation, Pools, Position, Task, TaskType
 
 SCHEMA = 1
 
@@ -70,6 +71,12 @@ class _Pools(_Row):
     background: bool = True
 
 
+class _Operation(_Row):
+    instruction: str
+    name: str = ""
+    task: _Task | None = None
+
+
 class _Turn(_Row):
     instruction: str
     edited: str | _Picture
@@ -92,6 +99,12 @@ class _Sample(_Turn):
     """Boxes as a recording keeps them (cx, cy, w, h, score): exactly, for queries are known by their numbers."""
     mask: str | _Picture | None = None
     reference: str | _Picture | None = None
+    operations: tuple[_Operation, ...] = ()
+    targets: tuple[Corners, ...] = ()
+    target_fractions: tuple[Fractions, ...] = ()
+    text: str = ""
+    hint: str = ""
+    dimensions: tuple[str, ...] | None = None
     earlier: tuple[_Turn, ...] = ()
     metadata: dict[str, Any] = {}
 
@@ -158,6 +171,8 @@ def sample_from_json(
             metadata=row.metadata,
         )
         earlier, sources = (*earlier, sample), (sample.edited,)
+    operations = tuple(Operation(one.instruction, one.name, _task(one.task)) for one in row.operations)
+    targets = (*_boxes("target", row.targets, sources[0].size), *(Box(*numbers) for numbers in row.target_fractions))
     return EditSample(
         id=identity,
         instruction=row.instruction,
@@ -169,6 +184,11 @@ def sample_from_json(
         mask=None if row.mask is None else image(row.mask),
         reference=None if row.reference is None else image(row.reference),
         boxes=boxes,
+        operations=operations,
+        targets=targets,
+        text=row.text,
+        hint=row.hint,
+        dimensions=row.dimensions,
         earlier=earlier,
         metadata=row.metadata,
     )
@@ -183,7 +203,7 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
     def turn(one: EditSample) -> dict[str, Any]:
         data: dict[str, Any] = {"instruction": one.instruction, "edited": picture(one.edited)}
         if one.task is not None:
-            data["task"] = {slot: value for slot, value in asdict(one.task).items() if value not in (None, ())}
+            data["task"] = _slots(one.task)
         if one.pools is not None:
             data["pools"] = asdict(one.pools)
         return data
@@ -199,6 +219,16 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
         data["mask"] = picture(sample.mask)
     if sample.reference is not None:
         data["reference"] = picture(sample.reference)
+    if sample.operations:
+        data["operations"] = [
+            {"instruction": one.instruction, "name": one.name} | ({"task": _slots(one.task)} if one.task else {})
+            for one in sample.operations
+        ]
+    if sample.targets:
+        data["target_fractions"] = [[b.cx, b.cy, b.w, b.h, b.score] for b in sample.targets]
+    data |= {name: value for name in ("text", "hint") if (value := getattr(sample, name))}
+    if sample.dimensions is not None:
+        data["dimensions"] = list(sample.dimensions)
     if sample.earlier:
         data["earlier"] = [turn(one) for one in sample.earlier]
     if sample.metadata:
@@ -221,6 +251,10 @@ def _boxes(label: str, found: tuple[Corners, ...], size: Size) -> tuple[Box, ...
             )
         boxes.append(Box.from_corners(x0, y0, x1, y1, size=size))
     return tuple(boxes)
+
+
+def _slots(task: Task) -> dict[str, Any]:
+    return {slot: value for slot, value in asdict(task).items() if value not in (None, ())}
 
 
 def _task(task: _Task | None) -> Task | None:

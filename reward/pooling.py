@@ -32,7 +32,8 @@ def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size)
     tokens: (1 + registers + rows * columns) x d. size: width and height of the picture `region.exclude` is drawn in.
     A patch of which less than half is free does not enter the vector, though it counts while any of it is free, as in
     EdiVal's released code; a vector that nothing enters is all zeros. `exclude` pools patches, whatever `region.pool`.
-    Raises ValueError when tokens, registers and grid do not fit together.
+    `inside` pools patches too, each by how much of it the mask covers; it counts those that are covered at all. Raises
+    ValueError when tokens, registers and grid do not fit together.
     """
     rows, columns = grid
     if tokens.ndim != 2 or tokens.shape[0] != 1 + registers + rows * columns:
@@ -40,6 +41,10 @@ def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size)
             f"a token map of {tokens.shape} does not hold a class token, {registers} registers and {rows} x {columns} "
             "patches: give (1 + registers + rows * columns) x d"
         )
+    if region.inside is not None:
+        covered = _shares(region.inside.values, grid).ravel()
+        directions = _directions(tokens[1 + registers :])
+        return _mean(directions, covered), int(np.count_nonzero(covered > 0))
     if region.pool == "cls" and region.exclude is None:
         return tokens[0], rows * columns
     guessed = region.grid == "guessed"
@@ -48,8 +53,12 @@ def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size)
     if region.exclude is None:
         return _mean(patches, np.ones(len(patches))), len(patches)
     free = free_shares(region.exclude, size, guess_grid(len(patches)) if guessed else grid).ravel()
-    directions = patches / np.maximum(np.linalg.norm(patches, axis=1, keepdims=True), 1e-12)
-    return _mean(directions, np.where(free < 0.5, 0.0, free)), int(np.count_nonzero(free > 0))
+    return _mean(_directions(patches), np.where(free < 0.5, 0.0, free)), int(np.count_nonzero(free > 0))
+
+
+def _directions(vectors: Tokens) -> Tokens:
+    directions: Tokens = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return directions
 
 
 def _mean(vectors: Tokens, weights: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -77,10 +86,16 @@ def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
 
 def free_shares(exclude: Sequence[Box], size: Size, grid: Grid) -> NDArray[np.float64]:
     """How much of each patch lies outside of the boxes, in [0, 1]; rows x columns."""
-    free = free_pixels(exclude, size)[np.ix_(_nearest(size[1]), _nearest(size[0]))]
+    return _shares(free_pixels(exclude, size), grid)
+
+
+def _shares(pixels: NDArray[np.bool_], grid: Grid) -> NDArray[np.float64]:
+    """How much of each patch these pixels (height x width) are, in [0, 1]; rows x columns."""
+    height, width = pixels.shape
+    looked_at = pixels[np.ix_(_nearest(height), _nearest(width))]
     rows, columns = (_bins(count) for count in grid)
     # Counted, then divided: a patch exactly half free must come out as exactly 0.5.
-    shares: NDArray[np.float64] = (rows @ free @ columns.T) / np.outer(rows.sum(1), columns.sum(1))
+    shares: NDArray[np.float64] = (rows @ looked_at @ columns.T) / np.outer(rows.sum(1), columns.sum(1))
     return shares
 
 

@@ -204,12 +204,30 @@ class Differ(Query[Detections]):
         _expect_boxes(answer, self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which pixels belong to something: `values` H x W bool at the picture's size. score: how sure the expert is."""
+    """Which pixels belong to something: `values` H x W bool at the picture's size. score: how sure the expert is.
+
+    Equal when pixels and score are.
+    """
 
     values: NDArray[np.bool_]
     score: float = 1.0
+
+    def inverted(self) -> Mask:
+        """All other pixels."""
+        return Mask(~self.values, self.score)
+
+    @property
+    def digest(self) -> str:
+        """sha256 over size and pixels, hex."""
+        return hashlib.sha256(f"{self.values.shape} ".encode() + np.packbits(self.values).tobytes()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mask) and self.score == other.score and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.digest, self.score))
 
 
 @dataclass(frozen=True)
@@ -249,17 +267,25 @@ class Region:
 
     `cls`: the class token. `patches`: mean of the patch tokens. `tokens`: mean of every token after the class token,
     registers included. With `exclude`, the patches not covered by these boxes: tokens normalised to length 1, the mask
-    averaged onto the patch grid, patches less than half uncovered left out, weighted mean. `grid="guessed"` repeats
-    what released EdiVal code does: it takes registers for patches and the most square grid that holds them all.
+    averaged onto the patch grid, patches less than half uncovered left out, weighted mean. With `inside`, the patches
+    that a mask (of any size, stretched over the picture) touches: tokens normalised to length 1, mean weighted by how
+    much of each it covers. `grid="guessed"` repeats what released EdiVal code does: it takes registers for patches and
+    the most square grid that holds them all.
     """
 
     pool: Literal["cls", "patches", "tokens"] = "patches"
     exclude: tuple[Box, ...] | None = None
     grid: Literal["true", "guessed"] = "true"
+    inside: Mask | None = None
+
+    def __post_init__(self) -> None:
+        if self.inside is not None and self.exclude is not None:
+            raise ValueError("a region is inside of a mask or outside of boxes: take the boxes out of the mask")
 
     def describe(self) -> list[Any]:
         boxes = None if self.exclude is None else [(box.cx, box.cy, box.w, box.h) for box in self.exclude]
-        return [self.pool, boxes, self.grid]
+        said = [self.pool, boxes, self.grid]
+        return said if self.inside is None else [*said, self.inside.digest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +378,38 @@ class Measure(Query[Measured]):
 
     def check(self, answer: object) -> None:
         _expect_measured(answer, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Enhanced:
+    """A picture made larger and clearer."""
+
+    image: Image
+
+
+@dataclass(frozen=True)
+class Upscale(Query[Enhanced]):
+    """The same picture with `factor` times as many pixels a side, and as much more detail as the expert can tell."""
+
+    image: Image
+    factor: int = 4
+    role: ClassVar[str] = "enhancer"
+    kind: ClassVar[str] = "upscale"
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return (self.image,)
+
+    def describe(self) -> dict[str, Any]:
+        return {"image": self.image.digest, "factor": self.factor}
+
+    def check(self, answer: object) -> None:
+        _expect(answer, Enhanced, self)
+        assert isinstance(answer, Enhanced)
+        _expect(answer.image, Image, self)
+        size = (self.image.width * self.factor, self.image.height * self.factor)
+        if answer.image.size != size:
+            raise BadAnswer(f"upscale wants a picture of {size}, got one of {answer.image.size}")
 
 
 # -- what does a judge say? -------------------------------------------------------------------------------------------
@@ -472,7 +530,7 @@ class Rate(Query[Measured]):
             raise BadAnswer("rate wants a number, got None")
 
 
-Answer = Detections | Mask | Vectors | Measured | Reply | Reading
+Answer = Detections | Mask | Vectors | Measured | Enhanced | Reply | Reading
 """What an expert can know. What it cannot know is an `Abstention`, what it failed to find out a `Failure`."""
 
 

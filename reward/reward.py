@@ -222,6 +222,7 @@ def no_download() -> dict[str, Expert]:
     from .experts.annotated import Annotated
     from .experts.colour import ColourJudge
     from .experts.differences import Differences
+    from .experts.lanczos import Lanczos
     from .experts.ocr import RapidOcr
     from .experts.pixels import PixelFeatures
 
@@ -230,6 +231,7 @@ def no_download() -> dict[str, Expert]:
         "detector": annotated,
         "matcher": annotated,
         "differences": Differences(),
+        "enhancer": Lanczos(),
         "judge": ColourJudge(),
         "reader": RapidOcr(),
         "reader.guard": RapidOcr(working=320),

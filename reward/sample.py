@@ -99,6 +99,18 @@ class Pools:
     background: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One of the edits that a compound instruction asks for (an atomic instruction of Complex-Edit).
+
+    name: its type, as in "Add an Object", where it is known. task: the same in slots, where it is known.
+    """
+
+    instruction: str
+    name: str = ""
+    task: Task | None = None
+
+
 def _no_mapping() -> Mapping[str, Any]:
     return MappingProxyType({})
 
@@ -116,6 +128,10 @@ class EditSample:
     pools: the object pools *after* this turn. Derived from `boxes` and the instructions when missing.
     boxes: objects of the *base* image (the first source of the first turn) and where they are in it.
     mask: white where the edit may change pixels. reference: an example of the result.
+    operations: of a compound instruction, the edits it is made of, in order.
+    targets: where the objects to edit are in the source, a box each.
+    text: the letters that are to be in the edited image. hint: by what a result is known to be right, in words.
+    dimensions: of I2I-Bench, those that apply to this instruction; None where nobody has said.
     earlier: the turns before this one, oldest first, each a sample of its own.
     metadata: anything that should travel into the results.
     """
@@ -130,6 +146,11 @@ class EditSample:
     boxes: Mapping[str, tuple[Box, ...]] = field(default_factory=_no_mapping)
     mask: Image | None = None
     reference: Image | None = None
+    operations: tuple[Operation, ...] = ()
+    targets: tuple[Box, ...] = ()
+    text: str = ""
+    hint: str = ""
+    dimensions: tuple[str, ...] | None = None
     earlier: tuple[EditSample, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=_no_mapping)
 

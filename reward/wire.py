@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import math
 import zlib
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ import numpy as np
 
 from .boxes import Box
 from .forms import Reply, ToolCall
+from .image import Image
 from .outcomes import Abstention
-from .query import Answer, Detections, Mask, Measured, Reading, TextLine, Vectors
+from .query import Answer, Detections, Enhanced, Mask, Measured, Reading, TextLine, Vectors
 
 
 def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
@@ -26,6 +28,8 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
             return {"mask": packed, "shape": list(values.shape), "score": score}
         case Vectors(values, patches):
             return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
+        case Enhanced(image):
+            return {"png": base64.b64encode(_png(image)).decode()}
         case Measured(value, share):
             return {"value": value, "share": share}
         case Reply(text, probabilities, mass, calls):
@@ -40,11 +44,13 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
 
 
 def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
-    """Raises ValueError for a record this version does not know, and for a mask that was damaged."""
+    """Raises ValueError for a record this version does not know, and for a mask or a picture that was damaged."""
     if "boxes" in data:
         return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["floor"])
     if "mask" in data:
         return _mask(data["mask"], tuple(data["shape"]), data["score"])
+    if "png" in data:
+        return Enhanced(Image.of(base64.b64decode(data["png"])))
     if "vectors" in data:
         values = np.asarray(data["vectors"], dtype=np.float32).reshape(len(data["vectors"]), data["dim"])
         return Vectors(values, np.asarray(data["patches"], dtype=np.int64))
@@ -58,6 +64,12 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "value" in data:
         return Measured(data["value"], data["share"])
     raise ValueError(f"unknown kind of answer with fields {sorted(data)}: was it written by a newer version?")
+
+
+def _png(image: Image) -> bytes:
+    written = io.BytesIO()
+    image.pil().save(written, "PNG", compress_level=3)
+    return written.getvalue()
 
 
 def _mask(packed: str, shape: tuple[int, ...], score: float) -> Mask:

@@ -1,9 +1,10 @@
-"""Which metrics the report is about: every installed one that can be asked here, under each protocol of its card."""
+"""Which metrics the report is about: every installed one that can be asked here, in each protocol and mode it has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, get_args
 
 from ...reward import Card, Expert, Metric, SpecError, build
@@ -81,8 +82,12 @@ def installed(
         if reason := _unfit(one.card, experts, cases):
             left.append(Left(one.name, reason))
             continue
-        protocols = one.card.protocols if "protocol" in one.options else ()
-        specs = [f"{one.name}?protocol={protocol}" for protocol in protocols] or [one.name]
+        ways = [
+            [f"{option}={way}" for way in known] if option in one.options and known else [""]
+            for option, known in (("protocol", one.card.protocols), ("mode", one.card.modes))
+        ]
+        chosen_ways = ["&".join(filter(None, each)) for each in product(*ways)]
+        specs = [f"{one.name}?{way}" if way else one.name for way in chosen_ways]
         specs += [spec for spec in extra if spec.partition("?")[0] == one.name]
         tried += [_tried(spec, build(spec), cases) for spec in specs]
     return tried, left

@@ -99,7 +99,7 @@ def _key(query: Embed | EmbedText) -> str:
 
 
 def _whole(query: Embed) -> bool:
-    return all(region.pool == "cls" and region.exclude is None for region in query.regions)
+    return all(region.pool == "cls" and region.exclude is None and region.inside is None for region in query.regions)
 
 
 def _length(loaded: Loaded, text: str) -> int:

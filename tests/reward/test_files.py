@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, EditSample, Image, Pools, Task
+from editcritic.reward import Box, EditSample, Image, Operation, Pools, Task
 from editcritic.reward.files import BadLine, read_samples, sample_from_json, sample_to_json
 from editcritic.reward.sample import POSITIONS
 
@@ -56,10 +56,26 @@ def test_a_line_with_everything_is_a_sample(folder):
         "boxes": {"cup": [[0, 0, 8, 4], [8, 4, 16, 8]]},
         "mask": "mask.png",
         "reference": "later.png",
+        "operations": [
+            {"instruction": "Make the cup blue", "task": {"type": "color_alter", "object": "cup", "value": "blue"}},
+            {"instruction": "Sharpen it", "name": "Apply Filter"},
+        ],
+        "targets": [[0, 0, 8, 4]],
+        "text": "TEA",
+        "hint": "the cup is blue",
+        "dimensions": ["local_attribute"],
         "metadata": {"seed": 3},
     }
     (found,) = read(folder, row)
     assert isinstance(found, EditSample)
+    blue = Task("color_alter", object="cup", value="blue")
+    assert found.operations == (
+        Operation("Make the cup blue", task=blue),
+        Operation("Sharpen it", "Apply Filter"),
+    )
+    assert found.targets == (Box(0.25, 0.25, 0.5, 0.5),)
+    assert (found.text, found.hint, found.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))
+    assert sample_from_json(sample_to_json(found)) == found
     assert (found.id, found.group, found.metadata) == ("cup", "g", {"seed": 3})
     assert found.task == Task("color_alter", object="cup", value="blue")
     assert found.pools == Pools(("cup",), ("cup",), (), False)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, Embed, Image, Region
+from editcritic.reward import Box, Embed, Image, Mask, Region
 from editcritic.reward.pooling import TokenMaps, free_pixels, free_shares, guess_grid, pool
 
 fractions = st.floats(-0.2, 1.2)
@@ -139,3 +139,33 @@ def test_a_batch_larger_than_the_limit_is_answered():
     answers = maps.answer([Embed(picture(value), (Region("cls"), Region("patches"))) for value in range(5)])
     assert len(answers) == len(counted.made) == 5
     assert {answer.values.shape for answer in answers} == {(2, 4)}
+
+
+def test_inside_of_a_mask_equals_a_plain_loop():
+    found = tokens(registers=2)
+    values = np.zeros((224, 224), bool)
+    values[20:90, 100:131] = True
+    expected = np.zeros(6)
+    covered = 0
+    for row in range(14):
+        for column in range(14):
+            share = values[row * 16 : row * 16 + 16, column * 16 : column * 16 + 16].mean()
+            vector = found[3 + row * 14 + column]
+            expected += share * vector / np.linalg.norm(vector)
+            covered += share > 0
+    vector, patches = pool(found, 2, (14, 14), Region(inside=Mask(values)), (999, 5))
+    assert vector == pytest.approx(expected / (values.sum() / 256), rel=1e-5)
+    assert patches == covered
+
+
+def test_an_empty_mask_leaves_nothing():
+    vector, patches = pool(tokens(), 4, (14, 14), Region(inside=Mask(np.zeros((50, 70), bool))), (70, 50))
+    assert (vector.any(), patches) == (False, 0)
+
+
+def test_a_mask_of_everything_is_the_mean_direction():
+    found = tokens()
+    directions = found[5:] / np.linalg.norm(found[5:], axis=1, keepdims=True)
+    vector, patches = pool(found, 4, (14, 14), Region(inside=Mask(np.ones((50, 70), bool))), (70, 50))
+    assert vector == pytest.approx(directions.mean(axis=0), rel=1e-4)
+    assert patches == 196

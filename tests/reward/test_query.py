@@ -20,9 +20,13 @@ from editcritic.reward import (
     Differ,
     Embed,
     EmbedText,
+    Enhanced,
     FreeText,
+    Grade,
     Image,
+    Json,
     Judge,
+    Levels,
     Mask,
     Match,
     Measure,
@@ -34,6 +38,7 @@ from editcritic.reward import (
     Region,
     Reply,
     Segment,
+    Upscale,
     Vectors,
     YesNo,
 )
@@ -64,6 +69,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     },
     ReadText(ONE): {"image": OTHER},
     Rate(ONE): {"image": OTHER, "prompt": "a cup", "quality": "beauty"},
+    Upscale(ONE): {"image": OTHER, "factor": 2},
 }
 
 
@@ -97,6 +103,9 @@ VARIANTS: list[Query[Any]] = [
     Embed(ONE, (Region("patches", exclude=(BOX,)),)),
     Embed(ONE, (Region("patches", grid="guessed"),)),
     Embed(ONE, (Region("tokens"),)),
+    Embed(ONE, (Region(inside=Mask(np.eye(8, dtype=bool))),)),
+    Embed(ONE, (Region(inside=Mask(~np.eye(8, dtype=bool))),)),
+    Embed(ONE, (Region(inside=Mask(np.eye(4, dtype=bool))),)),
     Embed(ONE, (Region("patches"), Region("patches"))),
     Judge((SAID,), YesNo(17)),
     Judge((SAID,), FreeText(16)),
@@ -243,3 +252,67 @@ def test_a_reading_is_its_lines():
 
 def test_a_picture_that_is_not_here_can_be_asked_about():
     assert Detect(Image.unseen(ONE.digest, ONE.size), ("cup",)).digest == Detect(ONE, ("cup",)).digest
+
+
+# -- replies have to be in the form that was asked for ----------------------------------------------------------------
+
+LEVELS = Levels(("good", "bad"), (1.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("form", "reply", "why"),
+    [
+        (LEVELS, Reply("rubbish"), "one of good, bad"),
+        (LEVELS, Reply("good or bad"), "one of good, bad"),
+        (LEVELS, Reply("good", {"good": 0.5, "fair": 0.5}), "probabilities of \\['fair'\\]"),
+        (LEVELS, Reply("good", {"good": 0.5}), "add up to 0.5"),
+        (Grade(), Reply("11"), "an integer from 0 to 10"),
+        (Grade(), Reply("7", {"11": 1.0}), "probabilities of \\['11'\\]"),
+        (YesNo(), Reply("yes", {"Yes": 1.0}), "probabilities of \\['Yes'\\]"),
+        (Json.of({"type": "object"}), Reply("[]"), "is wrong"),
+        (Json.of({"type": "object"}), Reply("rubbish"), "not JSON"),
+    ],
+)
+def test_a_reply_in_another_form_is_no_answer(form, reply, why):
+    with pytest.raises(BadAnswer, match=why):
+        Judge((SAID,), form).check(reply)
+
+
+@pytest.mark.parametrize(
+    ("form", "reply"),
+    [
+        (LEVELS, Reply("good")),
+        (LEVELS, Reply("rather good", {"good": 0.75, "bad": 0.25})),
+        (Grade(), Reply("7")),
+        (YesNo(), Reply("I would say yes")),
+        (YesNo(), Reply("yes", {"yes": 0.75})),
+        (Json.of({"type": "object"}), Reply("{}")),
+        (FreeText(), Reply("rubbish")),
+    ],
+)
+def test_a_reply_in_the_form_is_one(form, reply):
+    Judge((SAID,), form).check(reply)
+
+
+def test_masks_are_equal_when_their_pixels_are():
+    one, same, other = Mask(np.eye(3, dtype=bool)), Mask(np.eye(3, dtype=bool)), Mask(np.ones((3, 3), bool))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one.digest == same.digest
+    assert one != other
+    assert one != Mask(np.eye(3, dtype=bool), 0.5)
+    assert one.inverted().inverted() == one
+    assert Mask(np.ones((2, 3), bool)).digest != Mask(np.ones((3, 2), bool)).digest
+
+
+def test_a_region_is_inside_of_a_mask_or_outside_of_boxes():
+    with pytest.raises(ValueError, match="take the boxes out of the mask"):
+        Region(exclude=(BOX,), inside=Mask(np.eye(3, dtype=bool)))
+
+
+def test_a_picture_made_larger_has_the_size_that_was_asked_for():
+    larger = Enhanced(ONE.resized(16, 16))
+    Upscale(ONE, 2).check(larger)
+    with pytest.raises(BadAnswer, match="32, 32"):
+        Upscale(ONE, 4).check(larger)
+    assert answer_from_json(json.loads(json.dumps(answer_to_json(larger)))) == larger
