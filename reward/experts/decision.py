@@ -17,25 +17,31 @@ from ..query import Judge, Outcome
 
 
 class DecisionModel:
-    """Loads a decision model where the checkpoint is one, else the chat model that it is."""
+    """Loads a decision model where the checkpoint is one, else the chat model that it is; and the loading info."""
 
     @staticmethod
-    def from_pretrained(name: str, *, revision: str | None, dtype: Any, **options: Any) -> Any:
+    def from_pretrained(name: str, *, revision: str | None, **options: Any) -> tuple[Any, dict[str, Any]]:
         import transformers
         from transformers.decision import DecisionConfig
+        from transformers.decision.modeling_utils import DecisionMixin
 
         config = transformers.AutoConfig.from_pretrained(name, revision=revision)
         deciding: Any = transformers.MODEL_FOR_DECISION_MAPPING.get(type(config), None)
+        head, decisions = deciding.checkpoint_config(name, revision=revision) if deciding else (None, None)
+        load: Any
         # The pipeline would take every Qwen 2 for one of the decision models that ship as a head beside a Qwen 2.
-        if deciding is not None and (
-            isinstance(config, deciding.config_class) or deciding.checkpoint_config(name, revision=revision)[0]
-        ):
-            return deciding.from_pretrained(name, revision=revision, dtype=dtype, **options)
-        sees = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
-        kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
-        model: Any = kind.from_pretrained(name, revision=revision, dtype=dtype, **options)
-        model.decision_config = DecisionConfig.from_pretrained(name, revision=revision)
-        return model
+        if head is not None or (deciding and isinstance(config, deciding.config_class)):
+            load = super(DecisionMixin, deciding).from_pretrained  # type: ignore[misc]  # its own gives no loading info
+            options["config"] = head or config
+        elif type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+            load = transformers.AutoModelForImageTextToText.from_pretrained
+        else:
+            load = transformers.AutoModelForCausalLM.from_pretrained
+        model, info = load(name, revision=revision, **options)
+        if head is not None:
+            info["missing_keys"] = set(info["missing_keys"]) - {"proj.bias"}  # some heads have none: it is zero
+        model.decision_config = decisions or DecisionConfig.from_pretrained(name, revision=revision)
+        return model, info
 
 
 class Decision(LocalExpert[Outcome]):

@@ -28,7 +28,7 @@ Pair = tuple[str, str]
 
 
 class Sam3Weights:
-    """Loads a `Sam3Model`. Of other checkpoints transformers would take what fits, and draw the rest at random."""
+    """Loads a `Sam3Model`, with the loading info. Of another kind's checkpoint transformers would take what fits."""
 
     @staticmethod
     def from_pretrained(name: str, **options: Any) -> Any:

@@ -32,7 +32,8 @@ class Checkpoint:
     """Weights that `from_pretrained` reads. Thread-safe: who uses them has them to himself.
 
     name: a folder, or a model's name on the hub. loader, processor: classes of transformers that load its two halves;
-    the loader may be a class of one's own with a `from_pretrained`.
+    the loader may be a class of one's own with a `from_pretrained` that passes on what it is given, and gives model and
+    loading info (`output_loading_info` in transformers).
     plain_processor: one that does with PIL what the model's own does with torchvision only, and reads its file.
     revision: branch, tag or commit on the hub. dtype: a name such as `float32`, or `auto`: bfloat16 on an accelerator,
     float32 on a CPU. device: as in torch, or `auto`: the accelerator if there is one. backend: what prepares pictures,
@@ -147,15 +148,15 @@ class Checkpoint:
         loader = getattr(transformers, self._loader) if isinstance(self._loader, str) else self._loader
         try:
             processor = self._prepare(transformers)
-            known = {"output_loading_info": True} if isinstance(self._loader, str) else {}
-            made = loader.from_pretrained(self.name, revision=self._revision, dtype=dtype, **self._options, **known)
+            model, info = loader.from_pretrained(
+                self.name, revision=self._revision, dtype=dtype, output_loading_info=True, **self._options
+            )
         except (ImportError, OSError, ValueError, KeyError) as error:
             if "torchvision" in str(error).lower():
                 raise ExpertDown(
                     f"{self.name} cannot be loaded without torchvision: pip install torchvision"
                 ) from error
             raise ExpertDown(f"{self.name} cannot be loaded with {loader.__name__}: {_line(error)}") from error
-        model, info = made if known else (made, {"missing_keys": ()})
         # Transformers draws at random what is lacking. Poolers are left out by many, and used by no expert of ours.
         missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
         if missing:

@@ -1,11 +1,14 @@
 """Decision: tiny random models through the way users take, equal to transformers' decision pipeline asked plainly."""
 
+import json
+import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from transformers.decision import DecisionConfig
 from transformers.models.jev.configuration_jev import JEV_TEMPLATE
 
@@ -237,6 +240,31 @@ def test_a_question_that_is_too_long_fails(folders):
     (outcome,) = Decision(folders["chat"])([Judge((Message(("what? " * 500,)),), YesNo())])
     assert isinstance(outcome, Failure)
     assert "it reads up to 512 tokens, this is" in outcome.reason
+
+
+@pytest.mark.parametrize("kind", ["chat", "jev", "llava"])
+def test_a_checkpoint_that_lacks_weights_is_refused(folders, kind, tmp_path):
+    copy = shutil.copytree(folders[kind], tmp_path / "copy")
+    weights = load_file(copy / "model.safetensors")
+    few = {name: weight for name, weight in weights.items() if "down_proj" not in name}
+    assert len(few) < len(weights)
+    save_file(few, copy / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ExpertDown, match=rf"lacks {len(weights) - len(few)} of its weights \(.*down_proj"):
+        Decision(str(copy)).load()
+
+
+def test_a_head_beside_a_chat_models_weights_is_read_and_may_lack_nothing_but_a_bias(folders, tmp_path):
+    copy = shutil.copytree(folders["chat"], tmp_path / "copy")
+    (copy / "decision_config.json").write_text(json.dumps({"codes": list("ABCDEF"), "temperature": 1.0}))
+    with pytest.raises(ExpertDown, match=r"lacks 1 of its weights \(proj.weight\)"):
+        Decision(str(copy)).load()
+    weight = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
+    save_file({"weight": weight}, copy / "readout.safetensors", {"format": "pt"})
+    found = probabilities(Decision(str(copy))(READ))
+    plain = transformers.pipeline("decision", model=str(copy))
+    assert np.ptp([first for first, *_ in found]) > 0.1
+    for one, query in zip(found, READ, strict=True):
+        assert one == pytest.approx(plainly(plain, query), abs=1e-5)
 
 
 def test_a_folder_without_a_model_is_down(tmp_path):

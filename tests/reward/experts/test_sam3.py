@@ -2,12 +2,14 @@
 
 import gc
 import itertools
+import shutil
 import weakref
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from editcritic.reward import Asks, Box, Detect, Detections, Engine, ExpertDown, Failure, Image, Score, ask_each
 from editcritic.reward.experts import sam3
@@ -254,6 +256,16 @@ def test_another_kind_of_model_is_refused(tmp_path):
     expert = Sam3(str(tiny.owl(tmp_path)), device="cpu")
     with pytest.raises(ExpertDown, match="it is a owlvit, give a checkpoint of SAM 3"):
         expert.load()
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    weights = load_file(copy / "model.safetensors")
+    few = {name: weight for name, weight in weights.items() if "presence" not in name}
+    assert len(few) < len(weights)
+    save_file(few, copy / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ExpertDown, match=rf"lacks {len(weights) - len(few)} of its weights \(.*presence"):
+        Sam3(str(copy), device="cpu").load()
 
 
 def test_a_checkpoint_that_is_not_there_says_so(tmp_path):
