@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as arrays
 import editcritic.reward.image as image_module
 from editcritic.reward import Image, ImageError
 from editcritic.reward.decode import decode
+from editcritic.reward.drawing import draw
 
 from .fakes import picture
 
@@ -204,8 +205,6 @@ def test_reducing_by_area_averages():
 
 def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
     computed = []
-    draw = image_module.draw
-
     def counted(operation, *parents):
         computed.append(operation)
         return draw(operation, *parents)
