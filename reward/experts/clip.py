@@ -47,10 +47,15 @@ class Clip(LocalExpert[Outcome]):
         batch: int = 64,
         limit_bytes: int = 64 * 2**20,
     ) -> None:
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}")
-        self.batch = batch
-        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
+        super().__init__(
+            name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            backend=backend,
+            batch=batch,
+            limit_bytes=limit_bytes,
+        )
 
     def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` where it has no vectors for both pictures and texts."""
@@ -70,8 +75,8 @@ class Clip(LocalExpert[Outcome]):
             lengths = {key: _length(loaded, text) for key, text in texts.items()}
             fitting = {key: text for key, text in texts.items() if lengths[key] <= most}
             found = {
-                **self.remembered.of(images, lambda new: self._batched(loaded, _of_pictures, new)),
-                **self.remembered.of(fitting, lambda new: self._batched(loaded, _of_texts, new)),
+                **self.remembered.of(images, lambda new: self.in_passes(_of_pictures, loaded, new)),
+                **self.remembered.of(fitting, lambda new: self.in_passes(_of_texts, loaded, new)),
             }
         return [self._answer(query, found.get(_key(query)), lengths.get(_key(query), 0), most) for query in queries]
 
@@ -86,12 +91,6 @@ class Clip(LocalExpert[Outcome]):
         vector, patches = found
         count = len(query.regions) if isinstance(query, Embed) else 1
         return Vectors(np.repeat(vector[None], count, axis=0), np.full(count, patches, np.int64))
-
-    def _batched(self, loaded: Loaded, compute: Any, of: Sequence[Any]) -> list[tuple[Vector, int]]:
-        found: list[tuple[Vector, int]] = []
-        for start in range(0, len(of), self.batch):
-            found += compute(loaded, of[start : start + self.batch])
-        return found
 
 
 def _key(query: Embed | EmbedText) -> str:

@@ -79,10 +79,15 @@ class Decision(LocalExpert[Outcome]):
         batch: int = 16,
         limit_bytes: int = 1024 * 2**20,
     ) -> None:
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}")
-        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
-        self.batch = batch
+        super().__init__(
+            name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            backend=backend,
+            batch=batch,
+            limit_bytes=limit_bytes,
+        )
         self.counts = dict.fromkeys(("image_passes", "forward_passes", "prompt_tokens"), 0)
         self.pipeline: Any = None
 

@@ -48,11 +48,16 @@ class Dino(LocalExpert[Vectors]):
     ) -> None:
         if size is not None and size < 1:
             raise ValueError(f"size must be a side in pixels, got {size}")
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}")
         self.size = size
-        self.batch = batch
-        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
+        super().__init__(
+            name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            backend=backend,
+            batch=batch,
+            limit_bytes=limit_bytes,
+        )
 
     def options_id(self) -> str:
         return f"whole picture, size={self.size or 'default'}"
@@ -66,7 +71,8 @@ class Dino(LocalExpert[Vectors]):
         with self.checkpoint.use() as loaded:
             registers, _, grid = self._layout(loaded)
             maps = self.remembered.of(
-                {query.image.digest: query.image for query in queries}, lambda images: self._tokens(loaded, images)
+                {query.image.digest: query.image for query in queries},
+                lambda images: self.in_passes(self._tokens, loaded, images),
             )
         return [vectors(maps[query.image.digest], registers, grid, query) for query in queries]
 
@@ -89,12 +95,6 @@ class Dino(LocalExpert[Vectors]):
         return getattr(config, "num_register_tokens", 0), sides, (sides["height"] // down, sides["width"] // across)
 
     def _tokens(self, loaded: Loaded, images: Sequence[Image]) -> list[Tokens]:
-        found: list[Tokens] = []
-        for start in range(0, len(images), self.batch):
-            found += self._pass(loaded, images[start : start + self.batch])
-        return found
-
-    def _pass(self, loaded: Loaded, images: Sequence[Image]) -> list[Tokens]:
         registers, sides, (rows, columns) = self._layout(loaded)
         pictures = loaded.processor(
             images=[image.pil() for image in images],

@@ -80,11 +80,16 @@ class GroundingDino(LocalExpert[Detections | Failure]):
     ) -> None:
         if not 0 <= floor <= 1:
             raise ValueError(f"floor is a score in [0, 1], got {floor}")
-        if batch < 1:
-            raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
-        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
+        super().__init__(
+            name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            backend=backend,
+            batch=batch,
+            limit_bytes=limit_bytes,
+        )
         self.floor = floor
-        self.batch = batch
         self.together = together
         self._joint_passes = 0
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..expert import ExpertDown
 from ..image import Image
 from ..models.checkpoint import Loaded
-from ..models.detecting import clip_problem, clip_tokens, detections
+from ..models.detecting import by_picture, clip_tokens, detections
 from ..models.local import LocalExpert
 from ..outcomes import Failure
 from ..query import Detect, Detections
@@ -54,11 +54,16 @@ class Owl(LocalExpert[Detections | Failure]):
     ) -> None:
         if not 0 <= floor <= 1:
             raise ValueError(f"floor is a score in [0, 1], got {floor}")
-        if batch < 1:
-            raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
-        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
+        super().__init__(
+            name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            backend=backend,
+            batch=batch,
+            limit_bytes=limit_bytes,
+        )
         self.floor = floor
-        self.batch = batch
         self._image_passes = 0
         self._text_passes = 0
 
@@ -74,31 +79,19 @@ class Owl(LocalExpert[Detections | Failure]):
         return {"image_passes": self._image_passes, "text_passes": self._text_passes}
 
     def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
-        outcomes: dict[int, Detections | Failure] = {}
         with self.checkpoint.use() as loaded:
-            about: dict[Image, list[int]] = {}
-            for place, query in enumerate(queries):
-                problem = clip_problem(loaded.processor.tokenizer, query.phrases, self._reads(loaded))
-                if problem:
-                    outcomes[place] = Failure(problem)
-                else:
-                    about.setdefault(query.image, []).append(place)
+            about, failed = by_picture(queries, loaded.processor.tokenizer, self._reads(loaded))
+            outcomes: dict[int, Detections | Failure] = {**failed}
             phrases = {f"phrase {p}": p for places in about.values() for n in places for p in queries[n].phrases}
-            texts = self.remembered.of(phrases, lambda missing: self._in_passes(self._texts, loaded, missing))
+            texts = self.remembered.of(phrases, lambda missing: self.in_passes(self._texts, loaded, missing))
             images = list(about)
             for start in range(0, len(images), self.batch):
                 some = {f"picture {image.digest}": image for image in images[start : start + self.batch]}
-                seen = self.remembered.of(some, lambda missing: self._in_passes(self._pictures, loaded, missing))
+                seen = self.remembered.of(some, lambda missing: self.in_passes(self._pictures, loaded, missing))
                 for key, image in some.items():
                     asked = {place: queries[place].phrases for place in about[image]}
                     outcomes |= self._answer(loaded, image, seen[key], asked, texts)
         return [outcomes[place] for place in range(len(queries))]
-
-    def _in_passes(self, compute: Any, loaded: Loaded, wanted: Sequence[Any]) -> list[Any]:
-        made: list[Any] = []
-        for start in range(0, len(wanted), self.batch):
-            made += compute(loaded, wanted[start : start + self.batch])
-        return made
 
     def _texts(self, loaded: Loaded, phrases: Sequence[str]) -> list[Any]:
         """The embedding of each phrase, of length 1."""

@@ -78,12 +78,17 @@ class Vlm(LocalExpert[Outcome]):
         limit_bytes: int = 1024 * 2**20,
         least_mass: float = 0.01,
     ) -> None:
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}")
         if not 0 <= least_mass <= 1:
             raise ValueError(f"least_mass is a probability in [0, 1], got {least_mass}")
-        super().__init__(name, revision=revision, dtype=dtype, device=device, backend=backend, limit_bytes=limit_bytes)
-        self.batch = batch
+        super().__init__(
+            name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            backend=backend,
+            batch=batch,
+            limit_bytes=limit_bytes,
+        )
         self.least_mass = least_mass
         self.counts = dict.fromkeys(("image_passes", "prompt_tokens", "generated_tokens", "forward_passes"), 0)
         self.guide: Any = None

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Box
+from ..image import Image
 from ..outcomes import Failure
-from ..query import Detections
+from ..query import Detect, Detections
 
 
 def detections(
@@ -40,8 +41,25 @@ def clip_tokens(tokenizer: Any, phrases: Sequence[str], longest: int) -> Any:
     )
 
 
-def clip_problem(tokenizer: Any, phrases: Sequence[str], longest: int) -> str:
-    """Why phrases cannot be asked of a model that reads `longest` tokens; empty where they can."""
+def by_picture(
+    queries: Sequence[Detect], tokenizer: Any, longest: int
+) -> tuple[dict[Image, list[int]], dict[int, Failure]]:
+    """The places of the queries about each picture, and by place those that fail: with phrases that cannot be asked.
+
+    longest: how many tokens of a phrase the model reads.
+    """
+    about: dict[Image, list[int]] = {}
+    failed: dict[int, Failure] = {}
+    for place, query in enumerate(queries):
+        problem = _problem(tokenizer, query.phrases, longest)
+        if problem:
+            failed[place] = Failure(problem)
+        else:
+            about.setdefault(query.image, []).append(place)
+    return about, failed
+
+
+def _problem(tokenizer: Any, phrases: Sequence[str], longest: int) -> str:
     if not phrases:
         return "there is no phrase to look for: give one or more"
     for phrase in phrases:

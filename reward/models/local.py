@@ -9,18 +9,20 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ..expert import Expert
 from ..query import Outcome
 from ..remembered import Remembered
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, Loaded
 from .cores import in_turn
 
 T = TypeVar("T")
+V = TypeVar("V")
 A = TypeVar("A", bound=Outcome)
 
 
 class LocalExpert(Expert, Generic[A]):
     """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
 
-    name, revision, dtype, device, backend: see `Checkpoint`. limit_bytes: how much memory what was computed of recent
-    pictures may take; it is dropped with the weights.
+    name, revision, dtype, device, backend: see `Checkpoint`. batch: most queries in one call, and of whatever goes
+    through the model in one pass. limit_bytes: how much memory what was computed of recent pictures may take; it is
+    dropped with the weights.
     """
 
     loader: ClassVar[str | type[Any]]
@@ -30,13 +32,16 @@ class LocalExpert(Expert, Generic[A]):
     """Of what is done before and after the model; part of the id."""
 
     def __init__(
-        self, name: str, *, revision: str | None, dtype: str, device: str, backend: str, limit_bytes: int
+        self, name: str, *, revision: str | None, dtype: str, device: str, backend: str, batch: int, limit_bytes: int
     ) -> None:
+        if batch < 1:
+            raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
         self.name = name
         self.revision = revision
         self.dtype = dtype
         self.device = device
         self.backend = backend
+        self.batch = batch
         self.limit_bytes = limit_bytes
         self.checkpoint = Checkpoint(
             name,
@@ -75,6 +80,13 @@ class LocalExpert(Expert, Generic[A]):
     def _in_turn(self, work: Callable[[], T]) -> T:
         """On the CPU in turn with other models (see `cores`)."""
         return in_turn(work) if self.checkpoint.on_cpu and not self.checkpoint.used_here else work()
+
+    def in_passes(
+        self, compute: Callable[[Loaded, Sequence[T]], Sequence[V]], loaded: Loaded, wanted: Sequence[T]
+    ) -> list[V]:
+        """What `compute` makes of each, `batch` or fewer at a time."""
+        starts = range(0, len(wanted), self.batch)
+        return [made for start in starts for made in compute(loaded, wanted[start : start + self.batch])]
 
     def options_id(self) -> str:
         """Options that change the answers, for the id."""

@@ -139,7 +139,7 @@ class Slow(LocalExpert[Measured]):
     loader, processor, kinds = "AutoModel", "AutoImageProcessor", (Rate,)
 
     def __init__(self, name: str, between: Callable[[], None]) -> None:
-        super().__init__(name, revision=None, dtype="float32", device="cpu", backend="auto", limit_bytes=10**6)
+        super().__init__(name, revision=None, dtype="float32", device="cpu", backend="auto", batch=8, limit_bytes=10**6)
         self.between = between
 
     def answers(self, queries: Sequence[Rate]) -> list[Measured]:
