@@ -67,6 +67,7 @@ class Decision(LocalExpert[Outcome]):
 
     kinds = (Judge,)
     loader = DecisionModel
+    version = 2
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from ..models.endpoint import Endpoint, Rejected
 from ..outcomes import Failure
 from ..query import Judge
 
-_VERSION = 1
+_VERSION = 2
 """Of how questions are put and answers read; part of the id."""
 
 _MOST_PICTURES = 4

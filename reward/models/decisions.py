@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from ..forms import FreeText, Grade, Json, Levels, Message, Reply, YesNo, read_r
 from ..image import Image
 from ..outcomes import Failure
 from ..query import Judge
+from .writers import drawn
 
 QUESTION = "judgement"
 """The name of the one question of a request."""
@@ -74,12 +74,7 @@ def reply_of(query: Judge, answers: object) -> Reply | Failure:
         why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         return Failure(f"the answer is no decision on this question: {why}", raw=_raw(answers))
     temperature = query.form.temperature if isinstance(query.form, Grade) else 0.0
-    highest = max(found.values())
-    text = next(option for option, p in found.items() if p == highest)
-    if temperature > 0:
-        weights = [(p / highest) ** (1 / temperature) for p in found.values()]
-        (text,) = random.Random(query.digest).choices(list(found), weights)
-    return read_reply(query.form, text, found)
+    return read_reply(query.form, drawn(found, temperature, query.digest), found)
 
 
 def _kind(form: YesNo | Levels | Grade) -> dict[str, Any]:
