@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 from .outcomes import Abstention
@@ -77,7 +78,13 @@ class AsyncExpert(Expert):
 
     def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
         """Outside of an engine: all of them in an event loop of their own, the first exception raised."""
-        return asyncio.run(self._answer_all(queries))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._answer_all(queries))
+        # A notebook's thread has a loop that runs already, and can have no second one.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(lambda: asyncio.run(self._answer_all(queries))).result()
 
     async def _answer_all(self, queries: Sequence[Any]) -> list[Outcome]:
         free = asyncio.Semaphore(max(1, self.concurrency))

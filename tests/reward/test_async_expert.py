@@ -236,6 +236,16 @@ def test_outside_of_an_engine_it_answers_a_batch():
     assert (expert.most, expert.closed) == (3, 1)
 
 
+def test_it_answers_a_batch_where_an_event_loop_runs_already():
+    expert = Served()
+
+    async def notebook():
+        return expert([question(1), question(2)])
+
+    assert asyncio.run(notebook()) == [known(question(1)), known(question(2))]
+    assert expert.closed == 1
+
+
 def test_a_program_may_ask_it_together_with_others():
     def program():
         one, two = yield from ask(question(1), question(2))
