@@ -39,6 +39,7 @@ from ..reward import (
     Rate,
     ReadText,
     Region,
+    Upscale,
     YesNo,
     no_download,
 )
@@ -65,6 +66,7 @@ _QUESTIONS: Mapping[type[Query[Any]], _Ask] = {
     ),
     ReadText: lambda now, before: ReadText(now),
     Rate: lambda now, before: Rate(now),
+    Upscale: lambda now, before: Upscale(now, 2),
 }
 
 

@@ -22,4 +22,5 @@ class Lanczos(Expert):
 
 
 def _enlarged(image: Image, factor: int) -> Image:
-    return image.resized(image.width * factor, image.height * factor)
+    larger = image.resized(image.width * factor, image.height * factor)
+    return Image.of(larger.pixels)  # the work is done here, and not where somebody looks first
