@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, cast
 
 import cv2
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..boxes import Box
 from ..expert import Expert
-from ..image import Pixels
+from ..image import Corners, Pixels
 from ..outcomes import Abstention
 from ..query import Detections, Differ, Outcome, Query
 
@@ -54,23 +55,38 @@ class Differences(Expert):
 
     def _regions(self, before: Pixels, after: Pixels) -> tuple[Box, ...]:
         height, width = before.shape[:2]
-        difference = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5))).max(axis=2).astype(np.float32)
+        apart = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5)))
+        difference: NDArray[Any] = np.maximum(np.maximum(apart[..., 0], apart[..., 1]), apart[..., 2])
         if max(width, height) < _SMALL:
-            difference = np.maximum(difference, _spread(before, after) * _SPREAD)
-        changed = (difference > self.threshold).astype(np.uint8)
+            difference = np.maximum(difference.astype(np.float32), _spread(before, after) * _SPREAD)
+        changed = difference > self.threshold
         reach = max(1, round(self.join * max(width, height) / 2))
-        joined = cv2.dilate(changed, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))
-        count, labels = cv2.connectedComponents(joined)
-        labels = np.where(changed > 0, labels, 0)
-        found = []
-        for label in range(1, count):
-            rows, columns = np.nonzero(labels == label)
-            if rows.size < max(1.0, self.least * width * height):
-                continue
-            strength = float(difference[rows, columns].mean()) / 255
-            corners = (int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
-            found.append(Box.from_corners(*corners, (width, height), score=strength))
-        return tuple(sorted(found, key=lambda box: -box.area)[: self.limit])
+        joined = _dilated(changed, 2 * reach + 1)
+        _, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
+        pixels = np.bincount(labels[changed], minlength=len(stats))
+        regions: list[tuple[Box, NDArray[np.bool_], Corners]] = []
+        for label in np.flatnonzero(pixels >= max(1.0, self.least * width * height)):
+            x0, y0, w, h = (int(number) for number in stats[label, :4])
+            inside = (labels[y0 : y0 + h, x0 : x0 + w] == label) & changed[y0 : y0 + h, x0 : x0 + w]
+            rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
+            top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+            corners = (x0 + int(left), y0 + int(top), x0 + int(right), y0 + int(bottom))
+            regions.append((Box.from_corners(*corners, (width, height)), inside[top:bottom, left:right], corners))
+        regions.sort(key=lambda region: -region[0].area)
+        return tuple(_rated(box, inside, difference, corners) for box, inside, corners in regions[: self.limit])
+
+
+def _dilated(changed: NDArray[np.bool_], side: int) -> NDArray[np.uint8]:
+    """What lies in a square of `side` pixels around a changed one; by rows, then columns, which costs less."""
+    across = cv2.dilate(changed.view(np.uint8), np.ones((1, side), np.uint8))
+    return cast("NDArray[np.uint8]", cv2.dilate(across, np.ones((side, 1), np.uint8)))
+
+
+def _rated(box: Box, inside: NDArray[np.bool_], difference: NDArray[Any], corners: Corners) -> Box:
+    """The box of a region with the mean difference of its changed pixels for a score."""
+    x0, y0, x1, y1 = corners
+    strength = float(difference[y0:y1, x0:x1][inside].astype(np.float32).mean()) / 255
+    return replace(box, score=strength)
 
 
 def _spread(before: Pixels, after: Pixels) -> NDArray[np.float32]:

@@ -1,10 +1,11 @@
 """Where two pictures differ: noise is no difference, and in small pictures a texture is one."""
 
+import cv2
 import numpy as np
 import pytest
 from skimage import data
 
-from editcritic.reward import Detections, Image
+from editcritic.reward import Box, Detections, Image
 from editcritic.reward.experts.differences import Differences
 from editcritic.reward.outcomes import Abstention
 from editcritic.reward.query import Differ
@@ -65,3 +66,60 @@ def test_pictures_of_two_sizes_are_abstained_on():
     pair = Differ(Image.of(np.zeros((8, 8, 3), np.uint8)), Image.of(np.zeros((8, 9, 3), np.uint8)))
     (outcome,) = Differences()([pair])
     assert isinstance(outcome, Abstention)
+
+
+def by_scanning(expert, before, after):
+    """What the expert says, by looking for every region in the whole picture."""
+    height, width = before.shape[:2]
+    difference = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5))).max(axis=2).astype(np.float32)
+    if max(width, height) < 256:
+        apart = before.astype(np.float32) - after
+        mean = cv2.blur(apart, (5, 5))
+        spread = np.sqrt(np.maximum(cv2.blur(apart * apart, (5, 5)) - mean * mean, 0)).max(axis=2)
+        difference = np.maximum(difference, spread * (4 / 3))
+    changed = (difference > expert.threshold).astype(np.uint8)
+    reach = max(1, round(expert.join * max(width, height) / 2))
+    count, labels = cv2.connectedComponents(cv2.dilate(changed, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)))
+    labels = np.where(changed > 0, labels, 0)
+    found = []
+    for label in range(1, count):
+        rows, columns = np.nonzero(labels == label)
+        if rows.size < max(1.0, expert.least * width * height):
+            continue
+        strength = float(difference[rows, columns].mean()) / 255
+        corners = (int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
+        found.append(Box.from_corners(*corners, (width, height), score=strength))
+    return tuple(sorted(found, key=lambda box: -box.area)[: expert.limit])
+
+
+def scribbled(rng, width, height, marks):
+    """A random picture, and the same with rectangles and rings drawn on, some of them equal, some cut by the border."""
+    before = cv2.blur(rng.integers(0, 256, (height, width, 3), dtype=np.uint8), (7, 7))
+    after = before.copy()
+    for _ in range(marks):
+        x, y = (int(rng.integers(-8, side)) for side in (width, height))
+        w, h = ((int(side) for side in rng.integers(1, 24, 2)), (9, 9))[int(rng.integers(2))]
+        colour = tuple(int(value) for value in rng.integers(0, 256, 3))
+        cv2.rectangle(after, (x, y), (x + w, y + h), colour, thickness=int(rng.choice([-1, 1, 3])))
+    return before, after
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_region_and_no_digit_is_other_than_by_scanning_the_picture_a_region(seed):
+    rng = np.random.default_rng(seed)
+    width, height = (int(side) for side in rng.integers(16, 240 if seed % 2 else 400, 2))
+    expert = Differences(
+        threshold=int(rng.choice([4, 24, 60])),
+        join=float(rng.choice([0.0, 0.01, 0.02, 0.1])),
+        least=float(rng.choice([0.0, 0.0001, 0.01])),
+        limit=int(rng.choice([1, 5, 32])),
+    )
+    before, after = scribbled(rng, width, height, int(rng.integers(0, 60)))
+    (found,) = expert([Differ(Image.of(before), Image.of(after))])
+    assert found.boxes == by_scanning(expert, before, after)
+
+
+def test_all_of_the_picture_may_have_changed_and_none_of_it():
+    black, white = np.zeros((300, 200, 3), np.uint8), np.full((300, 200, 3), 255, np.uint8)
+    assert regions(black, white) == by_scanning(Differences(), black, white) == (Box(0.5, 0.5, 1.0, 1.0, 1.0),)
+    assert regions(black, black) == ()
