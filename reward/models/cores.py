@@ -7,40 +7,79 @@ models called from a thread each are a tenth slower than from one.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
-def in_turn(work: Callable[[], T]) -> T:
-    """What the work returns or raises. Waits for the work of others before it; work may ask for more in turn."""
-    global _thread  # noqa: PLW0603  (one for the process)
-    if threading.current_thread() is _thread:
+def in_turn(work: Callable[[], T], deadline_s: float = math.inf) -> T:
+    """What the work returns or raises. Waits for the work of others before it; work may ask for more in turn.
+
+    deadline_s: work that takes longer, in seconds, counts as hung: a fresh thread does what waits behind it. It goes on
+    beside that, and who asked for it still gets its result, should it ever come back.
+    """
+    if isinstance(threading.current_thread(), _Worker):
         return work()
-    with _LOCK:
-        if _thread is None or not _thread.is_alive():  # a fork has none
-            # A daemon: work that hangs cannot keep the process from exiting.
-            _thread = threading.Thread(target=_work, name="editcritic cores", daemon=True)
-            _thread.start()
-    done: Future[T] = Future()
-    _JOBS.put((work, done))
-    return done.result()
+    job = _Job(work, deadline_s)
+    with _CHANGED:
+        _JOBS.append(job)
+        _CHANGED.notify_all()
+        while not job.done.done():
+            _CHANGED.wait(_patience())
+    return job.done.result()
 
 
-def _work() -> None:
-    while True:
-        work, done = _JOBS.get()
-        try:
-            done.set_result(work())
-        except BaseException as error:  # for who waits
-            done.set_exception(error)
-        del work, done  # a thread that waits for work pins no pictures
+@dataclass(slots=True, eq=False)
+class _Job(Generic[T]):
+    work: Callable[[], T]
+    deadline_s: float
+    done: Future[T] = field(default_factory=Future)
 
 
-_LOCK = threading.Lock()
-_thread: threading.Thread | None = None
-_JOBS: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+class _Worker(threading.Thread):
+    """until: when what it does counts as hung."""
+
+    def __init__(self) -> None:
+        # A daemon: work that hangs cannot keep the process from exiting.
+        super().__init__(name="editcritic cores", daemon=True)
+        self.until = math.inf
+
+    def run(self) -> None:
+        while True:
+            with _CHANGED:
+                self.until = math.inf
+                _CHANGED.notify_all()
+                if _worker is not self:
+                    return
+                _CHANGED.wait_for(lambda: _JOBS)
+                job = _JOBS.popleft()
+                self.until = time.monotonic() + job.deadline_s
+                _CHANGED.notify_all()
+            try:
+                job.done.set_result(job.work())
+            except BaseException as error:  # for who waits
+                job.done.set_exception(error)
+            del job  # a thread that waits for work pins no pictures
+
+
+def _patience() -> float | None:
+    """Sees to it that a thread works; how long to wait, in seconds, before it has to be seen to again."""
+    global _worker  # noqa: PLW0603  (one for the process)
+    now = time.monotonic()
+    if _worker is None or not _worker.is_alive() or _worker.until <= now:  # a fork has none
+        _worker = _Worker()
+        _worker.start()
+    return None if math.isinf(_worker.until) else min(_worker.until - now, threading.TIMEOUT_MAX)
+
+
+_CHANGED = threading.Condition()
+"""Held to touch what follows; told of every job that comes, begins and ends."""
+_JOBS: deque[_Job[Any]] = deque()
+_worker: _Worker | None = None

@@ -78,8 +78,12 @@ class LocalExpert(Expert, Generic[A]):
         self._in_turn(self.prepare)
 
     def _in_turn(self, work: Callable[[], T]) -> T:
-        """On the CPU in turn with other models (see `cores`)."""
-        return in_turn(work) if self.checkpoint.on_cpu and not self.checkpoint.used_here else work()
+        """On the CPU in turn with other models (see `cores`). A call that hangs keeps its own model from the others."""
+        if self.checkpoint.used_here or not self.checkpoint.on_cpu:
+            return work()
+        with self.checkpoint.lock:
+            pass  # waited for before, not within the turn: it may be held by a call that hangs
+        return in_turn(work, self.deadline_s)
 
     def in_passes(
         self, compute: Callable[[Loaded, Sequence[T]], Sequence[V]], loaded: Loaded, wanted: Sequence[T]

@@ -180,6 +180,34 @@ def test_who_has_the_model_to_himself_may_ask_the_expert(folder):
     assert expert([Rate(PICTURE)]) == [Measured(1.0)]
 
 
+def test_a_model_whose_call_hangs_keeps_no_other_waiting(folder):
+    began, go_on = threading.Event(), threading.Event()
+
+    def hang():
+        began.set()
+        go_on.wait(60)
+
+    hanging, other = Slow(str(folder), hang), Slow(str(folder), lambda: None)
+    hanging.deadline_s = 0.05
+    found = []
+
+    def call() -> None:
+        found.append(hanging([Rate(PICTURE)]))
+
+    first, again = threading.Thread(target=call), threading.Thread(target=call)
+    first.start()
+    assert began.wait(60)
+    hanging.deadline_s = 600.0
+    again.start()
+    again.join(0.1)  # by then it waits, for its own model
+    assert other([Rate(PICTURE)]) == [Measured(1.0)]
+    assert found == []
+    go_on.set()
+    first.join(60)
+    again.join(60)
+    assert found == [[Measured(1.0)]] * 2
+
+
 def test_what_is_kept_of_pictures_is_counted(folder):
     expert = Slow(str(folder), lambda: None)
     assert expert.bytes == {"remembered": 0}

@@ -57,6 +57,30 @@ def test_what_is_raised_is_raised_to_who_asked_and_the_next_is_served():
     assert in_turn(lambda: 7) == 7
 
 
+def test_work_that_hangs_holds_up_nobody_after_its_deadline():
+    hangs, threads = threading.Event(), []
+
+    def hang():
+        threads.append(threading.current_thread())
+        return hangs.wait(60)
+
+    found = []
+    asking = threading.Thread(target=lambda: found.append(in_turn(hang, deadline_s=0.05)))
+    asking.start()
+    while not threads:
+        asking.join(0.001)
+    fresh = in_turn(threading.current_thread)
+    assert fresh is not threads[0]
+    assert in_turn(threading.current_thread) is fresh
+    assert found == []
+    hangs.set()
+    asking.join(60)
+    assert found == [True]
+    threads[0].join(60)  # it is not needed any more
+    assert not threads[0].is_alive()
+    assert in_turn(threading.current_thread) is fresh
+
+
 def test_nothing_is_held_afterwards():
     class Thing:
         pass
@@ -70,7 +94,6 @@ def test_nothing_is_held_afterwards():
     assert gone() is None
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_a_thread_of_its_own():
     assert in_turn(lambda: 7) == 7
