@@ -16,10 +16,12 @@ from queue import Empty, SimpleQueue
 
 from .answers import AnswerLog
 from .asking import Asks
+from .desks import Reload, Stop, Task
 from .expert import Expert
 from .sample import EditSample
-from .scheduler import Reload, Scheduler, Stats, Stop, Task
+from .scheduler import Scheduler
 from .score import Score
+from .stats import Stats
 
 
 class Engine:

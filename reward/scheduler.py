@@ -11,165 +11,22 @@ import sqlite3
 import threading
 import time
 import warnings
-from collections import OrderedDict, deque
-from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Iterator, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from .answers import AnswerLog, LogError
 from .asking import Ask, Failed, Gather, Unanswered
 from .caller import Answered, ExpertLoop, ExpertThread, LoopSeat, Worker, say
-from .expert import AsyncExpert, Expert, ExpertDown
-from .forms import Reply
+from .desks import Call, Desk, Event, Reload, Stop, Task
+from .expert import AsyncExpert, Expert
 from .image import ImageError
+from .memory import Memory
 from .outcomes import Abstention, Failure
-from .query import Answer, Detections, Mask, Outcome, Query, Reading, Vectors
-from .sample import EditSample
+from .query import Answer, Outcome, Query
 from .score import Evidence, Score
-
-
-@dataclass(slots=True)
-class ExpertStats:
-    """Work of one expert: `queries` it was given in `calls` calls, `failed` of them, `seconds` spent in it.
-
-    meter: what the expert itself counted since this engine met it (see `Expert.meter`).
-    """
-
-    queries: int = 0
-    calls: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-    meter: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Stats:
-    """asked: questions put by programs; unique: those not seen before; known: answered from memory or the log;
-    joined: put while the same question was on its way."""
-
-    programs: int = 0
-    asked: int = 0
-    unique: int = 0
-    known: int = 0
-    joined: int = 0
-    experts: dict[str, ExpertStats] = field(default_factory=dict)
-
-    def since(self, before: Stats) -> dict[str, Any]:
-        """The difference to an earlier snapshot, as plain JSON."""
-        return {
-            "programs": self.programs - before.programs,
-            "asked": self.asked - before.asked,
-            "unique": self.unique - before.unique,
-            "known": self.known - before.known,
-            "joined": self.joined - before.joined,
-            "experts": {
-                name: {
-                    "queries": now.queries - then.queries,
-                    "calls": now.calls - then.calls,
-                    "failed": now.failed - then.failed,
-                    "seconds": round(now.seconds - then.seconds, 4),
-                    **{key: round(count - then.meter.get(key, 0.0), 6) for key, count in now.meter.items()},
-                }
-                for name, now in self.experts.items()
-                if (then := before.experts.get(name, ExpertStats())).queries != now.queries
-            },
-        }
-
-
-class Task:
-    """A running program. `parent` and `slot` are set for the programs of a gather.
-
-    `engine` keeps the engine that it was submitted to from being dropped, and thereby closed, before it is done.
-    """
-
-    __slots__ = ("engine", "experts", "future", "missing", "outcomes", "parent", "program", "sample", "slot")
-
-    def __init__(
-        self,
-        program: Generator[Any, Any, Score],
-        experts: Mapping[str, Expert],
-        sample: EditSample | None,
-        *,
-        future: Future[Score] | None = None,
-        parent: Task | None = None,
-        slot: int = 0,
-        engine: object = None,
-    ) -> None:
-        self.program = program
-        self.experts = experts
-        self.sample = sample
-        self.future = future
-        self.parent = parent
-        self.slot = slot
-        self.engine = engine
-        self.outcomes: list[Any] = []
-        self.missing = 0
-
-
-@dataclass(slots=True)
-class Reload:
-    """Give this expert another chance."""
-
-    expert: str
-
-
-class Stop:
-    """End the thread."""
-
-
-Event = list[Task] | Answered | Reload | Stop
-
-
-class Call:
-    """One batch on its way through an expert."""
-
-    __slots__ = ("deadline", "queries", "worker")
-
-    def __init__(self, queries: list[Query[Any]], worker: Worker, deadline: float) -> None:
-        self.queries = queries
-        self.worker = worker
-        self.deadline = deadline
-
-
-class Desk:
-    """What the scheduler knows of one expert: who waits for what, what is known, who is at work."""
-
-    def __init__(self, expert: Expert) -> None:
-        if not isinstance(expert, Expert):
-            raise TypeError(f"{type(expert).__name__} is bound to a role, but is not an Expert")
-        self.expert = expert
-        self.id = expert.id
-        self.kinds = expert.kinds
-        self.waiting: dict[str, list[tuple[Task, int]]] = {}
-        self.fresh: list[Query[Any]] = []
-        self.queues: dict[str, deque[Query[Any]]] = {}
-        self.idle: list[Worker] = []
-        self.workers = 0
-        self.loop: ExpertLoop | None = None
-        self.running: dict[int, Call] = {}
-        self.crashes = 0
-        self.dead = ""
-        self.retry_at: float | None = None
-        self.stats = ExpertStats()
-        self.metered = dict(expert.meter())  # by others, before it came here
-
-    @property
-    def queued(self) -> int:
-        return sum(len(queue) for queue in self.queues.values())
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether the expert is who it was. Weights may be unloaded and others put in their place."""
-        try:
-            return self.expert.id == self.id
-        except (ExpertDown, OSError):  # nothing is there any more
-            return False
-
-    def snapshot(self) -> ExpertStats:
-        meter = {name: count - self.metered.get(name, 0.0) for name, count in self.expert.meter().items()}
-        return replace(self.stats, meter=meter)
+from .stats import Stats
 
 
 class Scheduler:
@@ -184,9 +41,7 @@ class Scheduler:
         self.broken: BaseException | None = None
         self.desks: dict[str, Desk] = {}
         self._log = log
-        self._memory_limit = memory_bytes
-        self._memory_used = 0
-        self._known: OrderedDict[tuple[str, str], Answer | Abstention] = OrderedDict()
+        self._memory = Memory(memory_bytes)
         self._breaker = breaker
         self._cooldown = cooldown_s
         self._reproducible = reproducible
@@ -352,9 +207,8 @@ class Scheduler:
                     self._look(task, slot, adapted, digest, desk)
 
     def _look(self, task: Task, slot: int, query: Query[Any], digest: str, desk: Desk) -> None:
-        known = self._known.get((desk.id, digest))
+        known = self._memory.look_up(desk.id, digest)
         if known is not None:
-            self._known.move_to_end((desk.id, digest))
             self._stats.known += 1
             self._arrive(task, slot, known)
         elif digest in desk.waiting:
@@ -391,7 +245,7 @@ class Scheduler:
             if answer is not None:
                 self._stats.known += 1
                 self._stats.unique -= 1
-                self._remember(desk.id, query.digest, answer)
+                self._memory.keep(desk.id, query.digest, answer)
                 self._deliver(desk, query, answer)
             elif type(query) not in desk.kinds:
                 kinds = ", ".join(kind.kind for kind in desk.kinds)
@@ -450,7 +304,7 @@ class Scheduler:
                 kept.append((query, outcome))
         known = kept if desk.unchanged else []
         for query, outcome in known:
-            self._remember(desk.id, query.digest, outcome)
+            self._memory.keep(desk.id, query.digest, outcome)
         if known and self._log is not None:
             with self._log_errors():
                 self._log.keep(desk.id, known)
@@ -462,12 +316,6 @@ class Scheduler:
             failure = next(outcome for outcome in event.outcomes if isinstance(outcome, Failure))
             desk.dead = f"{desk.crashes} failures in a row, the last: {failure.reason}"
         desk.retry_at = time.monotonic() + self._cooldown if desk.dead else None
-
-    def _remember(self, expert: str, digest: str, answer: Answer | Abstention) -> None:
-        self._known[expert, digest] = answer
-        self._memory_used += _size(answer)
-        while self._memory_used > self._memory_limit and len(self._known) > 1:
-            self._memory_used -= _size(self._known.popitem(last=False)[1])
 
     def _deliver(self, desk: Desk, query: Query[Any], outcome: Outcome) -> None:
         if isinstance(outcome, Failure) and not outcome.expert:
@@ -514,7 +362,7 @@ class Scheduler:
                 task.future.set_result(Score.failed("the engine was closed before this was scored"))
         self._tasks.clear()
         self._ready.clear()
-        self._known.clear()
+        self._memory.clear()
 
     @contextlib.contextmanager
     def _log_errors(self) -> Iterator[None]:
@@ -530,18 +378,3 @@ class Scheduler:
         experts = {name: desk.snapshot() for name, desk in list(self.desks.items())}
         now = self._stats
         return Stats(now.programs, now.asked, now.unique, now.known, now.joined, experts)
-
-
-def _size(answer: Answer | Abstention) -> int:
-    """Bytes an answer takes in memory, roughly."""
-    match answer:
-        case Detections(boxes):
-            return 300 + 200 * len(boxes)
-        case Vectors(values) | Mask(values):
-            return 400 + int(values.nbytes)
-        case Reply(text, probabilities):
-            return 400 + len(text) + 100 * len(probabilities)
-        case Reading(lines):
-            return 300 + 400 * len(lines)
-        case _:
-            return 300
