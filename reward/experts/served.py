@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ..expert import AsyncExpert, ExpertDown
-from ..forms import FreeText, Grade, Json, Levels, Message, Reply, ToolCall, YesNo, read_reply
-from ..image import Image, ImageError
-from ..models.alternatives import Step, probabilities_of
+from ..forms import FreeText, Grade, Json, Levels, Reply, YesNo, read_reply
+from ..image import ImageError
+from ..models.alternatives import probabilities_of
+from ..models.completions import completion_of, conversation
 from ..models.encoded import EncodedPictures
 from ..models.endpoint import OPENAI, RAW, Endpoint, Rejected
+from ..models.turns import offered
 from ..outcomes import Failure
 from ..query import Judge
 
@@ -148,7 +150,7 @@ class ServedJudge(AsyncExpert):
         except ImageError as error:
             return Failure(str(error))
         urls = {image: f"data:image/{self.image_format};base64,{text}" for image, text in encoded.items()}
-        messages = _messages(query.messages, urls, self.detail)
+        messages = conversation(query.messages, urls, self.detail)
         body = self._body(query, messages)
         said = await self.endpoint.ask("/chat/completions", body, len(query.images))
         if isinstance(said, Rejected) and self._gives_way(query, body, said):
@@ -181,17 +183,7 @@ class ServedJudge(AsyncExpert):
             schema = {"name": "answer", "strict": True, "schema": json.loads(form.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if isinstance(form, FreeText) and form.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": json.loads(tool.parameters),
-                    },
-                }
-                for tool in form.tools
-            ]
+            body["tools"] = [offered(tool) for tool in form.tools]
         return {name: value for name, value in (body | self.extra).items() if value is not None}
 
     def _gives_way(self, query: Judge, body: Mapping[str, Any], rejected: Rejected) -> bool:
@@ -216,142 +208,29 @@ class ServedJudge(AsyncExpert):
             return self.endpoint.hide(json.dumps(said, ensure_ascii=False))[:RAW]
 
         try:
-            choice = _choice(said)
-            if isinstance(choice, Failure):
-                return choice
-            text, calls = _text(choice["message"]), _calls(choice["message"])
-            steps = _steps(choice)
+            found = completion_of(said)
         except (KeyError, TypeError, ValueError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             return Failure(f"this is no chat completion: {what}", raw=raw())
-        form = query.form
-        finish = str(choice.get("finish_reason"))
-        if not text.strip() and not (calls and isinstance(form, FreeText)):
-            thought = "reasoning" if choice["message"].get("reasoning_content") else ""
-            why = f", it only thought ({finish}): give thinking_tokens" if thought else f" (finish_reason {finish})"
+        if isinstance(found, Failure):
+            return found
+        form, finish = query.form, found.finish
+        if not found.text.strip() and not (found.calls and isinstance(form, FreeText)):
+            only = f", it only thought ({finish}): give thinking_tokens"
+            why = only if found.thought else f" (finish_reason {finish})"
             return Failure(f"the judge said nothing{why}", raw=raw())
         probabilities: dict[str, float] = {}
         mass: float | None = None
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs:
             try:
-                known = probabilities_of(form.options, steps)
+                known = probabilities_of(form.options, found.steps)
             except ValueError as error:
                 return Failure(f"the server's logprobs are none: {error}", raw=raw())
             if known is None and self.logprobs is True:
                 return Failure("the options' probabilities are not to be had from what the server returned", raw=raw())
             probabilities, mass = known or ({}, None)
-        reply = read_reply(form, text[: 1 << 20], probabilities, mass, calls)
+        reply = read_reply(form, found.text[: 1 << 20], probabilities, mass, found.calls)
         if isinstance(reply, Failure):
             cut = f" (cut off after {form.max_tokens + self.thinking_tokens} tokens)" if finish == "length" else ""
             return Failure(reply.reason + cut, raw=self.endpoint.hide(reply.raw)[:RAW])
         return reply
-
-
-# -- the conversation, as the API takes it ----------------------------------------------------------------------------
-
-
-def _messages(messages: tuple[Message, ...], urls: Mapping[Image, str], detail: str) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = []
-    shown: list[dict[str, Any]] = []  # pictures of turns that take text only, still to come
-    count = 0
-    for number, message in enumerate(messages):
-        if message.speaker == "user":
-            told.append({"role": "user", "content": _content(message, urls, detail)})
-            continue
-        words = []
-        for part in message.parts:
-            if isinstance(part, str):
-                words.append(part)
-            else:
-                count += 1
-                words.append(f"[picture {count}]")
-                shown += [_said(f"[picture {count}]"), _picture(urls[part], detail)]
-        said: dict[str, Any] = {"role": message.speaker, "content": "".join(words)}
-        if message.calls:
-            said["content"] = said["content"] or None
-            said["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in message.calls
-            ]
-        if message.speaker == "tool":
-            said["tool_call_id"] = message.answers
-        told.append(said)
-        # Answers to tools must follow each other, and the turn that asked for them.
-        after = messages[number + 1].speaker if number + 1 < len(messages) else ""
-        if shown and after != "tool":
-            told.append({"role": "user", "content": shown})
-            shown = []
-    return told
-
-
-def _content(message: Message, urls: Mapping[Image, str], detail: str) -> str | list[dict[str, Any]]:
-    if all(isinstance(part, str) for part in message.parts):  # not every server takes a list of texts
-        return "".join(part for part in message.parts if isinstance(part, str))
-    return [_said(part) if isinstance(part, str) else _picture(urls[part], detail) for part in message.parts]
-
-
-def _said(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def _picture(url: str, detail: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url, "detail": detail} if detail else {"url": url}}
-
-
-# -- the completion ---------------------------------------------------------------------------------------------------
-
-
-def _choice(said: Mapping[str, Any]) -> dict[str, Any] | Failure:
-    if isinstance(said.get("error"), dict | str) and not said.get("choices"):
-        return Failure(
-            f"the server answered with an error: {json.dumps(said['error'])[:300]}", raw=json.dumps(said)[:RAW]
-        )
-    choices = said["choices"]
-    if not isinstance(choices, list):
-        raise TypeError("choices is no list")
-    if not choices:
-        return Failure("the server answered without any choice", raw=json.dumps(said)[:RAW])
-    choice = choices[0]
-    message = choice["message"]
-    if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise TypeError("the first choice holds no message")
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal:
-        return Failure(f"the judge refused: {refusal[:200]}", raw=refusal[:RAW])
-    if choice.get("finish_reason") == "content_filter":
-        return Failure("the server's content filter took the answer", raw=str(message.get("content") or "")[:RAW])
-    return choice
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part["type"] == "text")
-    if content is not None and not isinstance(content, str):
-        raise TypeError(f"content is {type(content).__name__}, not text")
-    return content or ""
-
-
-def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    calls = []
-    for call in message.get("tool_calls") or []:
-        function = call["function"]
-        made = ToolCall(function["name"], function["arguments"], call.get("id") or "")
-        if not all(isinstance(value, str) for value in (made.name, made.arguments, made.id)):
-            raise TypeError("a tool call's name, arguments and id must be text")
-        calls.append(made)
-    return tuple(calls)
-
-
-def _steps(choice: Mapping[str, Any]) -> list[Step]:
-    """Sampled tokens with their alternatives; none where the server gives none."""
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    steps = []
-    for step in content or []:
-        alternatives = step.get("top_logprobs")
-        if not alternatives:
-            break
-        pairs = tuple((str(one["token"]), float(one["logprob"])) for one in alternatives)
-        steps.append(Step(str(step["token"]), float(step["logprob"]), pairs))
-    return steps
