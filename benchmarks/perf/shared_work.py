@@ -23,6 +23,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from ...reward import Asks, EditSample, Engine, Expert, Failure, Score
 from ...reward.asking import Ask, Unanswered
 from ...reward.edival.consistency import BackgroundConsistency, ObjectConsistency
 from ...reward.edival.following import InstructionFollowing
+from ...reward.models.cores import in_turn
 from ...reward.query import Outcome, Query
 from ...reward.sample import TASK_TYPES
 from ..sceneedit.cases import case_of, chance_of
@@ -51,7 +53,10 @@ Answers = dict[str, Outcome]
 
 @dataclass(slots=True)
 class Work:
-    """What one way of asking took. seconds: in all. calls, questions, image_passes, spent (seconds): by role."""
+    """What one way of asking took. seconds: in all. calls, questions, image_passes, spent: by role.
+
+    spent: seconds in the model, without those in which its calls waited for another one's.
+    """
 
     seconds: float
     peak_mib: float
@@ -124,12 +129,17 @@ class _Priced(Expert):
         self.calls += 1
         self.questions += len(queries)
         if self.model is not None:
-            start = time.perf_counter()
-            for outcome in self.model(queries):
+            # Within the turn: time spent waiting for it is time that another model takes.
+            for outcome in in_turn(partial(self._asked, self.model, queries)):
                 if isinstance(outcome, Failure):
                     raise RuntimeError(f"{self.model.id}: {outcome.reason}")
-            self.spent += time.perf_counter() - start
         return [self._answers[query.digest] for query in queries]
+
+    def _asked(self, model: Expert, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
+        start = time.perf_counter()
+        outcomes = model(queries)
+        self.spent += time.perf_counter() - start
+        return outcomes
 
     def forget(self) -> None:
         if self.model is not None:

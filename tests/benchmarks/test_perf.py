@@ -50,6 +50,8 @@ def test_shared_work_asks_every_question_once_and_encodes_every_picture_once(det
         assert one_by_one["calls"][role] == one_by_one["questions"][role] >= found["distinct"][role]
         assert shared["questions"][role] == found["distinct"][role]
         assert shared["image_passes"][role] == found["pictures"][role]
+    for way in (one_by_one, shared):  # models compute in turn: no second is spent twice
+        assert sum(way["spent"].values()) <= way["seconds"]
     for role in set(roles) - {"judge"}:  # every question is about a picture, and it is encoded for every one of them
         assert one_by_one["image_passes"][role] == one_by_one["questions"][role] > found["distinct"][role]
 
