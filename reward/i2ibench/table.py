@@ -1,0 +1,378 @@
+"""The dimensions of I2I-Bench, in one table: names of tables 1 and 2, titles and quotas of tables 4 and 5."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from ..card import About
+from ..sample import EditSample
+
+Pipeline = Literal["five levels", "two levels", "questions", "outside", "regions", "text", "extraction", "specialist"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What a dimension is.
+
+    name: as in `object-manipulation` and `multi-subject-extraction`. title: in full. meaning: what a high value says.
+    quota: how many of the paper's 500 prompts it is scored on; None where its tables leave it out, and then it is not
+    in the overall. section: where its pipeline is told. also: its other names in the paper. needs: the field of a
+    sample it cannot do without, besides pictures and instruction.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    pipeline: Pipeline
+    quota: int | None
+    about: About
+    section: str
+    also: tuple[str, ...] = ()
+    needs: Literal["", "hint", "text"] = ""
+
+    @property
+    def multi(self) -> bool:
+        """Whether it is about pictures made out of several."""
+        return self.name.startswith("multi-")
+
+    @property
+    def in_overall(self) -> bool:
+        return self.quota is not None
+
+    def is_called(self, name: str) -> bool:
+        """Whether `name` is one of its names, whatever the case and marks. `multi` may stand before those of several
+        sources.
+        """
+        own = self.name.removeprefix("multi-")
+        known = {own, *map(_plain, (self.title, *self.also))}
+        said = _plain(name)
+        return said in known or (self.multi and said.removeprefix("multi-") in known)
+
+    def takes(self, sample: EditSample) -> bool:
+        """Whether a sample has as many sources as it is about."""
+        return self.multi == (len(sample.sources) > 1)
+
+    def does_not_apply(self, sample: EditSample) -> str:
+        """Why it does not apply to a sample; empty where it does. The sources and what came with them decide it."""
+        if not self.takes(sample):
+            wanted = "several pictures" if self.multi else "one picture"
+            return f"{self.title} is about edits of {wanted}, and the sample has {len(sample.sources)}"
+        if sample.dimensions is not None and not any(map(self.is_called, sample.dimensions)):
+            return f"{self.title} is none of the sample's dimensions ({', '.join(sample.dimensions) or 'it has none'})"
+        if self.needs and not getattr(sample, self.needs).strip():
+            return f"{self.title} needs the sample's {self.needs}, and it has none"
+        return ""
+
+
+def unknown(sample: EditSample) -> tuple[str, ...]:
+    """Those of a sample's dimensions that are none of I2I-Bench: a misspelled one would be left out unnoticed."""
+    return tuple(name for name in sample.dimensions or () if not any(known.is_called(name) for known in TABLE.values()))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-").removeprefix("i2i-")
+
+
+_SINGLE = (
+    Dimension(
+        "action-state-change",
+        "Action/State Change Accuracy",
+        "actions, poses and states have changed as the instruction says",
+        "two levels",
+        86,
+        "following",
+        "3.2.1, F.1.2",
+    ),
+    Dimension(
+        "aesthetic-quality",
+        "Aesthetic Quality",
+        "the edited picture is beautiful in composition, colour and light",
+        "specialist",
+        500,
+        "quality",
+        "3.2.1, F.1.1",
+    ),
+    Dimension(
+        "blending-naturalness",
+        "Blending Naturalness",
+        "what was edited is one with its surroundings, without a seam",
+        "five levels",
+        500,
+        "quality",
+        "3.2.1, F.1.1",
+    ),
+    Dimension(
+        "composition-interaction",
+        "Composition & Interaction",
+        "what is new or changed has a sensible place, size and perspective, and touches other things believably",
+        "questions",
+        350,
+        "quality",
+        "3.2.1, F.1.2",
+    ),
+    Dimension(
+        "editing-artifacts",
+        "Editing Artifacts",
+        "the editing has brought in no flaws, such as broken structures and unnatural textures",
+        "five levels",
+        500,
+        "quality",
+        "3.2.1, F.1.1",
+        also=("Generative/Editing Artifacts",),
+    ),
+    Dimension(
+        "image-quality",
+        "Image Quality",
+        "the edited picture is technically good, such as sharp and free of noise",
+        "specialist",
+        500,
+        "quality",
+        "3.2.1, F.1.1",
+        also=("Overall Image Quality",),
+    ),
+    Dimension(
+        "instruction-following",
+        "Instruction Following (Macro)",
+        "the instruction as a whole was understood and carried out",
+        "five levels",
+        500,
+        "following",
+        "3.2.1, F.1.1",
+    ),
+    Dimension(
+        "local-attribute",
+        "Local Attribute Accuracy",
+        "attributes such as colour and material have changed as the instruction says",
+        "two levels",
+        282,
+        "following",
+        "3.2.1, F.1.2",
+        also=("Local Attribute Editing",),
+    ),
+    Dimension(
+        "non-edited-fidelity",
+        "Non-Edited Element Fidelity",
+        "what the instruction does not speak of looks as before",
+        "outside",
+        500,
+        "consistency",
+        "3.2.1, F.1.1",
+        also=("Non-Edited Region Fidelity",),
+    ),
+    Dimension(
+        "object-manipulation",
+        "Object Manipulation Accuracy",
+        "objects were added, removed or replaced as the instruction says",
+        "two levels",
+        332,
+        "following",
+        "3.2.1, F.1.2",
+    ),
+    Dimension(
+        "physical-plausibility",
+        "Physical Plausibility",
+        "the edited picture obeys the laws of physics, such as those of light, perspective and gravity",
+        "questions",
+        500,
+        "quality",
+        "3.2.1, F.1.1",
+    ),
+    Dimension(
+        "spatial-accuracy",
+        "Spatial Accuracy",
+        "things are where the instruction says",
+        "two levels",
+        275,
+        "following",
+        "3.2.1, F.1.2",
+    ),
+    Dimension(
+        "subject-identity",
+        "Subject Identity Fidelity",
+        "subjects are still themselves where attributes of them have changed",
+        "regions",
+        233,
+        "consistency",
+        "3.2.1, F.1.2",
+    ),
+    Dimension(
+        "text-content-style",
+        "Text Content & Style Accuracy",
+        "the requested text is there, correctly spelled, in the requested style and place",
+        "text",
+        100,
+        "following",
+        "3.2.1, F.1.2",
+        needs="text",
+    ),
+    Dimension(
+        "world-knowledge",
+        "World Knowledge & Reasoning",
+        "the edited picture shows what knowledge and reasoning lead to, as the hint says",
+        "two levels",
+        100,
+        "following",
+        "3.2.1, F.1.2",
+        needs="hint",
+    ),
+)
+
+_MULTI = (
+    Dimension(
+        "multi-aesthetic-quality",
+        "Aesthetic Quality",
+        "the edited picture is beautiful in composition, colour and light",
+        "specialist",
+        500,
+        "quality",
+        "F.2.1",
+    ),
+    Dimension(
+        "multi-blending-naturalness",
+        "Blending Naturalness",
+        "what was edited is one with its surroundings, without a seam",
+        "five levels",
+        500,
+        "quality",
+        "F.2.1",
+    ),
+    Dimension(
+        "multi-composition-interaction",
+        "Composition & Interaction",
+        "what was put together has sensible places, sizes and perspective, and touches believably",
+        "questions",
+        500,
+        "quality",
+        "F.2.1",
+    ),
+    Dimension(
+        "multi-cross-source-attribute",
+        "Cross-Source Attribute/Pose Transfer",
+        "an attribute or pose from one source was carried over to a subject of another, exactly and completely",
+        "questions",
+        126,
+        "following",
+        "3.2.2, C.3.4, F.2.2",
+    ),
+    Dimension(
+        "multi-detail-fidelity",
+        "Detail Fidelity/Preservation",
+        "fine details of the subjects look as in their sources",
+        "regions",
+        500,
+        "consistency",
+        "3.2.2, F.2.2",
+        also=("Detail Preservation",),
+    ),
+    Dimension(
+        "multi-editing-artifacts",
+        "Editing Artifacts",
+        "the editing has brought in no flaws, such as broken structures and unnatural textures",
+        "five levels",
+        None,
+        "quality",
+        "F.2.1",
+        also=("Generative/Editing Artifacts",),
+    ),
+    Dimension(
+        "multi-image-quality",
+        "Image Quality",
+        "the edited picture is technically good, such as sharp and free of noise",
+        "specialist",
+        500,
+        "quality",
+        "F.2.1",
+        also=("Overall Image Quality",),
+    ),
+    Dimension(
+        "multi-instruction-following",
+        "Instruction Following (Macro)",
+        "the instruction as a whole was understood and carried out",
+        "five levels",
+        500,
+        "following",
+        "F.2.1",
+    ),
+    Dimension(
+        "multi-inter-subject-consistency",
+        "Inter-Subject Consistency",
+        "subjects from different sources agree in light, scale and style",
+        "questions",
+        412,
+        "quality",
+        "3.2.2, C.3.4, F.2.2",
+    ),
+    Dimension(
+        "multi-non-edited-fidelity",
+        "Non-Edited Element Fidelity",
+        "what of the sources is to be preserved looks as it did there",
+        "regions",
+        500,
+        "consistency",
+        "3.2.2, F.2.1",
+        also=("Non-Edited Region Fidelity",),
+    ),
+    Dimension(
+        "multi-physical-plausibility",
+        "Physical Plausibility",
+        "the edited picture obeys the laws of physics, such as those of light, perspective and gravity",
+        "questions",
+        500,
+        "quality",
+        "F.2.1",
+    ),
+    Dimension(
+        "multi-spatial-accuracy",
+        "Spatial Accuracy",
+        "things are where the instruction says",
+        "two levels",
+        476,
+        "following",
+        "F.2.1",
+    ),
+    Dimension(
+        "multi-subject-consistency",
+        "Subject Consistency",
+        "subjects look as in their sources",
+        "regions",
+        500,
+        "consistency",
+        "3.2.2, F.2.2",
+    ),
+    Dimension(
+        "multi-subject-extraction",
+        "Subject Extraction & Composition",
+        "all required subjects are there, in the right number, and look as in their sources",
+        "extraction",
+        500,
+        "overall",
+        "3.2.2, F.2.2",
+    ),
+    Dimension(
+        "multi-text-content-style",
+        "Text Content & Style Accuracy",
+        "the requested text is there, correctly spelled, in the requested style and place",
+        "text",
+        200,
+        "following",
+        "F.2.2",
+        needs="text",
+    ),
+    Dimension(
+        "multi-world-knowledge",
+        "World Knowledge & Reasoning",
+        "the edited picture shows what knowledge and reasoning lead to, as the hint says",
+        "two levels",
+        100,
+        "following",
+        "C.3.4, F.2.2",
+        needs="hint",
+    ),
+)
+
+TABLE: Mapping[str, Dimension] = MappingProxyType({dimension.name: dimension for dimension in (*_SINGLE, *_MULTI)})
+"""Every dimension by its name: 15 of one source, 15 of several and Editing Artifacts of several (appendix F.2.1)."""
