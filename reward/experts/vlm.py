@@ -15,7 +15,7 @@ from ..models.local import LocalExpert
 from ..models.options import Trie, trie_of
 from ..models.turns import calls_in, calls_of, offered, turn
 from ..models.vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, without_pixels
-from ..models.writers import JsonWriter, OptionsWriter, Told, WordsWriter, Writer, drawn
+from ..models.writers import JsonWriter, OptionsLook, Told, WordsWriter, check, drawn
 from ..outcomes import Failure
 from ..query import Judge, Outcome
 
@@ -30,16 +30,16 @@ class _Row:
 
     place: int
     prompt: Prompt
-    writer: Writer
+    writer: WordsWriter | OptionsLook
 
     @property
     def tokens(self) -> int:
         return self.prompt.tokens + len(self.writer.lead)
 
     @property
-    def short(self) -> bool:
-        """Whether the answer takes a word at most."""
-        return isinstance(self.writer, OptionsWriter)
+    def looks(self) -> bool:
+        """Whether options are looked at, and nothing is written."""
+        return isinstance(self.writer, OptionsLook)
 
 
 class Vlm(LocalExpert[Outcome]):
@@ -117,6 +117,7 @@ class _Session:
         self.device, self.dtype = loaded.device, loaded.dtype
         self.tokenizer = loaded.processor.tokenizer
         self.shares = accepts_tokens(self.model)
+        self.keeps = "logits_to_keep" in inspect.signature(self.model.forward).parameters
         self.tries: dict[tuple[str, ...], Trie] = {}
         known = self.model.generation_config.eos_token_id
         ends = self.tokenizer.eos_token_id if known is None else known
@@ -139,8 +140,9 @@ class _Session:
         waiting = rows
         while waiting:
             for batch in self._batches(waiting):
-                self._write(batch)
-            waiting = [_Row(row.place, row.prompt, look) for row in rows for look in row.writer.further()]
+                (self._look if batch[0].looks else self._write)(batch)
+            asked = [(row, row.writer) for row in rows if isinstance(row.writer, OptionsLook)]
+            waiting = [_Row(row.place, row.prompt, look) for row, first in asked for look in first.further()]
         for row in rows:
             found[row.place] = self._outcome(queries[row.place], row)
         return [found[place] for place in range(len(queries))]
@@ -178,13 +180,13 @@ class _Session:
         self.judge.counts["image_passes"] += 1
         return encode(self.model, self.dtype, prepared)
 
-    def _writer(self, query: Judge) -> Writer:
+    def _writer(self, query: Judge) -> WordsWriter | OptionsLook:
         match query.form:
             case YesNo() | Levels() | Grade():
                 options = query.form.options
                 if options not in self.tries:
                     self.tries[options] = trie_of(options, self._encode)
-                return OptionsWriter(self.tries[options])
+                return OptionsLook(self.tries[options])
             case FreeText(limit, temperature):
                 return WordsWriter(query.digest, temperature, limit, self.ends)
             case Json(schema, limit, temperature):
@@ -224,9 +226,9 @@ class _Session:
     def _batches(self, rows: Sequence[_Row]) -> Iterator[list[_Row]]:
         most = self.judge.batch if self.shares else 1
         batch: list[_Row] = []
-        for row in sorted(rows, key=lambda row: (row.short, row.tokens)):
+        for row in sorted(rows, key=lambda row: (row.looks, row.tokens)):
             full = len(batch) == most
-            if batch and (full or row.short != batch[0].short or row.tokens > _LONGER * batch[0].tokens + _FREELY):
+            if batch and (full or row.looks != batch[0].looks or row.tokens > _LONGER * batch[0].tokens + _FREELY):
                 yield batch
                 batch = []
             batch.append(row)
@@ -234,18 +236,38 @@ class _Session:
             yield batch
 
     def _write(self, rows: Sequence[_Row]) -> None:
+        writers = [row.writer for row in rows if isinstance(row.writer, WordsWriter)]
+        told = Told(writers, next(iter(self.ends), self.pad), self.judge.counts)
+        self._generate(rows, max(writer.limit for writer in writers), logits_processor=[told])
+
+    def _look(self, rows: Sequence[_Row]) -> None:
+        looks = [row.writer for row in rows if isinstance(row.writer, OptionsLook)]
+        seen: list[Any] = []
+        kept = 1 + max(len(look.lead) for look in looks)
+        hook = self.model.register_forward_hook(lambda model, given, made: seen.append(made.logits))
+        try:
+            self._generate(rows, 1, **({"logits_to_keep": kept} if self.keeps else {}))
+        finally:
+            hook.remove()
+        self.judge.counts["forward_passes"] += 1
+        (scores,) = seen
+        check(scores)
+        for i, look in enumerate(looks):  # padding is on the left: all rows end together
+            look.read(scores[i, -1 - len(look.lead) :])
+
+    def _generate(
+        self, rows: Sequence[_Row], limit: int, *, logits_processor: Sequence[Any] = (), **options: Any
+    ) -> None:
         from transformers import GenerationConfig, LogitsProcessorList
 
-        counts = self.judge.counts
-        counts["prompt_tokens"] += sum(row.tokens for row in rows)
+        self.judge.counts["prompt_tokens"] += sum(row.tokens for row in rows)
         end = next(iter(self.ends), self.pad)
-        limit = max(row.writer.limit for row in rows)
-        told = LogitsProcessorList([Told([row.writer for row in rows], end, counts)])
+        told = LogitsProcessorList(logits_processor)
         own = self.model.generation_config
         # What is set there applies wherever a call leaves it open, and bends the scores before the writers see them.
         self.model.generation_config = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
         try:
-            self.model.generate(**self._inputs(rows), logits_processor=told)
+            self.model.generate(**self._inputs(rows), logits_processor=told, **options)
         finally:
             self.model.generation_config = own
 
@@ -260,7 +282,6 @@ class _Session:
         if isinstance(writer, WordsWriter):
             text, calls = self._said(query, row, writer.tokens)
             return read_reply(form, text, calls=calls)
-        assert isinstance(writer, OptionsWriter)
         masses = writer.masses()
         mass = sum(masses.values())
         if mass <= 0 or mass < self.judge.least_mass:

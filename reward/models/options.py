@@ -12,30 +12,43 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 Path = tuple[int, ...]
 """Tokens from the root of the trie."""
 
-NEGLIGIBLE = 1e-6
-"""Nodes that are reached with less probability are not looked into: no option changes by more."""
+NEGLIGIBLE = 1e-5
+"""Nodes that are reached with a smaller share of the options' probability are not looked into: no option changes by
+more."""
 
 
 class Trie:
     """The sequences of tokens that spell some options.
 
-    spelled: pairs of an option and the tokens of one of its spellings. Raises ValueError where two options are spelled
-    with the same tokens, as are words that the tokenizer does not know.
+    spelled: pairs of an option and the tokens of one of its spellings, of each option the plainest first. Raises
+    ValueError where two options are spelled with the same tokens, as are words that the tokenizer does not know.
     """
 
     def __init__(self, options: Sequence[str], spelled: Iterable[tuple[str, Sequence[int]]]) -> None:
         self.options = tuple(options)
         self.ends: dict[Path, str] = {}
         self.children: dict[Path, set[int]] = {}
+        self.likely: set[Path] = set()
+        plain: set[str] = set()
         for option, tokens in spelled:
             path = tuple(tokens)
+            if option not in plain:
+                plain.add(option)
+                self.likely |= {path[:-1]} - {()}
             if not path:
                 raise ValueError(f"no token spells {option!r}")
             if self.ends.setdefault(path, option) != option:
                 raise ValueError(f"the tokens {list(path)} spell both {self.ends[path]!r} and {option!r}")
             for i, token in enumerate(path):
                 self.children.setdefault(path[:i], set()).add(token)
-        self.depth = max(map(len, self.ends))
+
+    def onwards(self, path: Path = ()) -> Path:
+        """The longest path that goes on, from a node on: read after the prompt, it tells of all nodes along it at once.
+
+        From the root it is one of an option as it is spelled plainly, where there is one of several tokens.
+        """
+        ways = [end[:-1] for end in self.ends if end[: len(path)] == path and len(end) > len(path)]
+        return max(ways, key=lambda way: (way in self.likely, len(way)), default=path)
 
     def inner(self, path: Path) -> bool:
         """Whether it goes on after these tokens."""
@@ -55,7 +68,8 @@ class Trie:
     def unknown(self, known: Mapping[Path, Mapping[int, float]]) -> list[Path]:
         """The nodes that still have to be looked into, the shortest first."""
         found = self.reached(known)
-        wanted = [path for path, p in found.items() if self.inner(path) and path not in known and p > NEGLIGIBLE]
+        least = NEGLIGIBLE * sum(self.masses(known).values())
+        wanted = [path for path, p in found.items() if self.inner(path) and path not in known and p > least]
         return sorted(wanted, key=len)
 
     def masses(self, known: Mapping[Path, Mapping[int, float]]) -> dict[str, float]:
@@ -71,15 +85,15 @@ class Trie:
 def trie_of(options: Sequence[str], encode: Callable[[str], Sequence[int]]) -> Trie:
     """The trie of all spellings of these options. encode: text -> tokens, without marks of beginning and end."""
     line = tuple(encode("\n"))
-    spelled = set()
+    spelled: dict[tuple[str, Path], None] = {}
     for option in options:
         for spelling in _spellings(option):
-            spelled.add((option, tuple(encode(spelling))))
+            spelled[option, tuple(encode(spelling))] = None
             # Tokenizers of the SentencePiece kind put a space before everything but what follows a line break.
             after = tuple(encode(f"\n{spelling}"))
             if after[: len(line)] == line and len(after) > len(line):
-                spelled.add((option, after[len(line) :]))
-    return Trie(options, sorted(spelled))
+                spelled[option, after[len(line) :]] = None
+    return Trie(options, spelled)
 
 
 def _spellings(option: str) -> list[str]:

@@ -1,64 +1,52 @@
 """Who decides what a model writes next, a writer for each row of a batch: by an answer form, not by the model's habits.
 
-A writer is shown the model's raw scores of the next token and names the token, or stops. Rows know nothing of each
-other, and chance comes from the question and the place in the text: what is written does not depend on the batch.
+A writer of words is shown the model's raw scores of the next token and names the token, or stops; a look at options
+names none, its tokens stand already. Rows know nothing of each other, and chance comes from the question and the place
+in the text: what is written does not depend on the batch.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from .options import Path, Trie
 
 
-class Writer(Protocol):
-    """Writes up to `limit` tokens after the prompt and `lead`."""
+class OptionsLook:
+    """Looks into the nodes of a trie along `lead`, tokens that stand after the prompt: one pass tells of all of them.
 
-    lead: Path
-    limit: int
-
-    def next(self, scores: Any) -> int | None:
-        """The next token. scores: of every token of the vocabulary, before softmax. None: nothing more."""
-
-    def further(self) -> Sequence[Writer]:
-        """Who has to continue the prompt as well before it is known what was to be found out."""
-
-
-class OptionsWriter:
-    """Looks into the nodes of a trie from `lead` on, down the most probable of those that go on.
-
-    known: of the nodes looked into, by any writer of this question, the probability of each child. wanted: the most
-    probable token after `lead`.
+    known: of the nodes looked into, by any look of this question, the probability of each child. wanted: the most
+    probable token after the prompt.
     """
 
-    def __init__(self, trie: Trie, lead: Path = (), known: dict[Path, dict[int, float]] | None = None) -> None:
-        self.lead = lead
-        self.limit = trie.depth - len(lead)
+    limit = 1
+
+    def __init__(self, trie: Trie, path: Path = (), known: dict[Path, dict[int, float]] | None = None) -> None:
+        self.lead = trie.onwards(path)
         self.known = {} if known is None else known
         self.wanted = -1
         self._trie = trie
-        self._path = lead
 
-    def next(self, scores: Any) -> int | None:
-        probabilities = scores.float().softmax(-1)
-        if self._path == self.lead:
-            self.wanted = int(probabilities.argmax())
-        children = sorted(self._trie.children[self._path])
-        found = dict(zip(children, probabilities[children].tolist(), strict=True))
-        self.known[self._path] = found
-        onwards = [token for token in children if self._trie.inner((*self._path, token))]
-        if not onwards:
-            return None
-        token = max(onwards, key=found.__getitem__)
-        self._path = (*self._path, token)
-        return token
+    def read(self, scores: Sequence[Any]) -> None:
+        """scores: of every token of the vocabulary, before softmax, after the prompt and after each token of `lead`."""
+        for end, row in enumerate(scores):
+            probabilities = row.float().softmax(-1)
+            if end == 0:
+                self.wanted = int(probabilities.argmax())
+            children = sorted(self._trie.children[self.lead[:end]])
+            self.known[self.lead[:end]] = dict(zip(children, probabilities[children].tolist(), strict=True))
 
-    def further(self) -> list[OptionsWriter]:
-        return [OptionsWriter(self._trie, path, self.known) for path in self._trie.unknown(self.known)]
+    def further(self) -> list[OptionsLook]:
+        """The looks that are still wanting, none on the way of another."""
+        looks: list[OptionsLook] = []
+        for path in self._trie.unknown(self.known):
+            if not any(path == look.lead[: len(path)] for look in looks):
+                looks.append(OptionsLook(self._trie, path, self.known))
+        return looks
 
     def masses(self) -> dict[str, float]:
         """The probability of each option, once nothing further has to be looked into."""
@@ -86,9 +74,6 @@ class WordsWriter:
             return None
         self.tokens.append(token)
         return token
-
-    def further(self) -> Sequence[Writer]:
-        return ()
 
     def _chosen(self, scores: Any) -> int | None:
         if self._temperature == 0:
@@ -125,15 +110,14 @@ class Told:
     end: the token that ends a row. counts: passes and tokens are added to it.
     """
 
-    def __init__(self, writers: Sequence[Writer], end: int, counts: dict[str, int]) -> None:
-        self._writers: list[Writer | None] = list(writers)
+    def __init__(self, writers: Sequence[WordsWriter], end: int, counts: dict[str, int]) -> None:
+        self._writers: list[WordsWriter | None] = list(writers)
         self._end = end
         self._counts = counts
 
     def __call__(self, _: Any, scores: Any) -> Any:
         self._counts["forward_passes"] += 1
-        if scores.isnan().any():
-            raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
+        check(scores)
         told = scores.new_full(scores.shape, float("-inf"))
         for i, writer in enumerate(self._writers):
             token = None if writer is None else writer.next(scores[i])
@@ -143,6 +127,12 @@ class Told:
                 self._counts["generated_tokens"] += 1
             told[i, self._end if token is None else token] = 0.0
         return told
+
+
+def check(scores: Any) -> None:
+    """Raise ArithmeticError where a model's scores are not numbers."""
+    if scores.isnan().any():
+        raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
 
 
 def _like(scores: Any, flags: Any) -> Any:

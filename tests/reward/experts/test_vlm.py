@@ -22,7 +22,7 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.forms import FreeText, Grade, Json, Levels, Reply, Tool, ToolCall
 from editcritic.reward.models.options import trie_of
 from editcritic.reward.models.turns import calls_in
-from editcritic.reward.models.writers import WordsWriter
+from editcritic.reward.models.writers import OptionsLook, WordsWriter
 
 from .tiny_vlms import TINY_VLMS, tiny_llava
 
@@ -293,6 +293,34 @@ def test_words_with_a_common_beginning_share_it():
         "goods": 0.01,
         "go": 0.3,
     }
+
+
+def test_one_pass_tells_grades_of_two_tokens_where_no_other_spelling_is_probable():
+    letters = trie_of(tuple(map(str, range(11))), lambda text: [ord(letter) for letter in text.strip(" ")])
+    look = OptionsLook(letters)
+    assert look.lead == (ord("1"),)
+    scores = torch.full((2, 128), -100.0)
+    scores[0, ord("1")], scores[0, ord("7")] = 1.0, 1.0
+    scores[1, ord("0")], scores[1, ord(".")] = 2.0, 2.0
+    look.read(scores)
+    assert look.further() == []
+    masses = look.masses()
+    assert {option: round(mass, 6) for option, mass in masses.items() if mass > 1e-9} == {
+        "1": 0.25,
+        "10": 0.25,
+        "7": 0.5,
+    }
+
+
+def test_what_else_is_probable_is_looked_into_each_way_once():
+    spaced = trie_of(("1", "10", "2", "200"), lambda text: [ord(letter) for letter in text])
+    look = OptionsLook(spaced)
+    assert look.lead == (ord("2"), ord("0"))
+    look.read(torch.zeros(3, 128))
+    assert {further.lead for further in look.further()} == {(ord("1"),), (ord(" "), ord("2"), ord("0"))}
+    for further in look.further():
+        further.read(torch.zeros(1 + len(further.lead), 128))
+    assert [further.lead for further in look.further()] == [(ord(" "), ord("1"))]
 
 
 def test_options_of_one_spelling_are_refused():
