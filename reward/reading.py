@@ -4,59 +4,107 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _LABEL = (
     r"\b(?:answer|score|rating|grade|verdict|judge?ment|label|level)\b(?:\s*\([^)\n]{0,20}\))?[\s*_`\"']*(?:is\b|:|=)"
 )
 """What judges put before their answer, e.g. `**Final answer:** ` or `Score (0-10): `."""
 
-_LINK = r"[^\w\n+−-]*"
-"""Marks and spaces between a label and the answer."""
+_OPEN, _CLOSE = r"[\s*_`\"'“\u2018«(\[{#:]*", r"[*_`\"'”’»)\]}]*+"
+"""Marks and spaces before an answer, and marks after it."""
+
+_DENIED = re.compile(r"\b(?:not|never|no|neither|nor|doubt\w*|hardly|cannot|wrong)\b|n['’]t\b", re.IGNORECASE)
+_SUPPOSED = re.compile(r"\b(?:if|unless|whether|suppos\w+|assuming|maybe|perhaps|might|may)\b", re.IGNORECASE)
+
+
+def _said(
+    text: str, start: str, read: Callable[[str], T | None], begun: Callable[[str], T | None], also: Iterable[int] = ()
+) -> T | None:
+    """What is read behind the labels that `start` follows, at other places, and by `begun` at the text's beginning.
+
+    None unless it is one thing. A beginning that cannot be read only matters where there is nothing else.
+    """
+    found = {read(text[place:]) for place in (*_labelled(text, start), *also)}
+    first = re.match(rf"{_OPEN}(?={start})", text, re.IGNORECASE)
+    beginning = None if first is None else begun(text[first.end() :])
+    if beginning is not None:
+        found.add(beginning)
+    return found.pop() if len(found) == 1 else None
+
+
+def _labelled(text: str, start: str) -> Iterator[int]:
+    """Where an answer begins behind a label, unless the label's sentence denies it or only supposes it."""
+    for label in re.finditer(rf"{_LABEL}{_OPEN}(?={start})", text, re.IGNORECASE):
+        sentence = re.split(r"[.!?;:\n]", text[: label.start()])[-1]
+        if not (_DENIED.search(sentence.rpartition(",")[2]) or _SUPPOSED.search(sentence)):
+            yield label.end()
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+_ALONE = rf"{_CLOSE}(?!\s*[?/&+]|[-–—]\w|[ \t]+(?!(?:as|because|but|considering|due|for|given|overall|since|with)\b)\w)"
+"""After a word that stands for itself: `good.`, `good because …`, and not `good light`, `good-ish`, `good?`."""
 
 
 def said_option(options: Sequence[str], text: str) -> str | None:
-    """The option a text gives for its answer: behind a label, or else as its beginning. None unless it is one only.
+    """The option a text gives for its answer: behind a label, or as its beginning. None unless it is one only.
 
-    A text without a label that begins with an option and names another one is not read: it may weigh them.
+    Neither is read where another option stands in the same clause, nor a beginning without a label where another
+    option stands anywhere: the text may weigh them.
     """
     spelled = {option.casefold(): option for option in options}
-    anyone = "|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))
-    labelled = {found.casefold() for found in re.findall(rf"{_LABEL}{_LINK}({anyone})\b", text, re.IGNORECASE)}
-    if labelled:
-        return spelled[labelled.pop()] if len(labelled) == 1 else None
-    begun = re.match(rf"\W*({anyone})\b", text, re.IGNORECASE)
-    if begun is None:
-        return None
-    named = {found.casefold() for found in re.findall(rf"\b(?:{anyone})\b", text, re.IGNORECASE)}
-    return spelled[begun[1].casefold()] if len(named) == 1 else None
+    anyone = rf"\b(?:{'|'.join(map(re.escape, sorted(spelled, key=len, reverse=True)))})\b"
+
+    def read(rest: str) -> str | None:
+        said = re.match(rf"({anyone}){_ALONE}", rest, re.IGNORECASE)
+        if said is None or re.search(anyone, re.split(r"[.;:\n(]", rest[said.end() :])[0], re.IGNORECASE):
+            return None
+        return spelled.get(said[1].casefold())
+
+    def begun(rest: str) -> str | None:
+        named = {option.casefold() for option in re.findall(anyone, text, re.IGNORECASE)}
+        return read(rest) if len(named) == 1 or re.search(_LABEL, text, re.IGNORECASE) else None
+
+    return _said(re.sub(r"\A\s*[-•>]\s+", "", text), anyone, read, begun)
 
 
-_DODGED = (
-    r"no\s+(?:idea|clue|doubt|longer|one|opinion|answer|comment|way\s+to)\b|no\W+i\s*(?:['’]m|am|can|could|won|will)"
-    r"|(?:yes|no)\s*(?:/|,?\s*(?:and|or|but)\b)\s*(?:yes|no)\b|yes\W+no\b|no\W+yes\b"
+_UNCLEAR = (
+    r"no[*_`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
+    r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s+(?:if|unless|only)\b)"
+    r"|(?:yes|no),?\s*(?:and|or|but)\s+(?:yes|no)\b"
 )
-"""What begins with yes or no and says neither."""
+"""What begins with yes or no and says neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes and no`."""
 
 
 def said_yes(text: str) -> bool | None:
-    """Whether a text says yes: behind a label, or else as its beginning. None if it says neither, or both."""
-    labelled = set()
-    for found in re.finditer(rf"{_LABEL}{_LINK}(?=(yes|no)\b)", text, re.IGNORECASE):
-        labelled.add(None if re.match(_DODGED, text[found.end() :], re.IGNORECASE) else found[1].casefold() == "yes")
-    if labelled:
-        return labelled.pop() if len(labelled) == 1 else None
-    begun = re.match(r"\W*(?=(yes|no)\b)", text, re.IGNORECASE)
-    if begun is None or re.match(_DODGED, text[begun.end() :], re.IGNORECASE):
-        return None
-    return begun[1].casefold() == "yes"
+    """Whether a text says yes: behind a label, or as its beginning. None if it says neither, or the other one later."""
+
+    def read(rest: str) -> bool | None:
+        if re.match(_UNCLEAR, rest, re.IGNORECASE):
+            return None
+        yes = rest[:1].casefold() == "y"
+        other = r"\Wno\b(?![*_`]*\s+\w)" if yes else r"\Wyes\b"  # "yes, no cup is left" is one answer
+        return None if re.search(other, rest, re.IGNORECASE) else yes
+
+    return _said(re.sub(r"\A\s*[-•>]\s+", "", text), r"(?:yes|no)\b", read, read)
 
 
-_INTEGER = r"(?<![-−+.,\d])(\d{1,9})(?![\d]|[.,]\d)"
-_MORE = r"\s*(?:(?:or|to)\b|(?:through|and|-|–|~)\s*\d|%)"
-"""After an integer: it is one end of a range, one of two, or a share."""
+# -- integers ---------------------------------------------------------------------------------------------------------
+
+_INTEGER = r"([0-9]{1,9})(?!\w|[.,:][0-9])"
+_MORE = (
+    rf"{_CLOSE}(?:\s*(?:%|±|→|->|~|(?:percent|per\s+cent|or|to)\b|(?:through|and|[-–—,;&|/])\s*[0-9])"
+    r"|[-–—]\w|\+|\s*\?|[.,;]?\s+[0-9]+\W*(?:\n|\Z)|[ \t]+[0-9])"
+)
+"""After an integer: it is one of two, one end of a range, a share, or not quite meant."""
+
+_STANDS = rf"{_CLOSE}(?:\W*\Z|\s*[.,;:!\n(–—/=-]|\s+(?:as|because|due|for|given|of|out|points?|since|stars?)\b)"
+"""After an integer that is more than a count of something: `7.`, `7 because …`, and not `7 flaws`."""
 
 
 def said_integer(text: str, low: int, high: int) -> int | None:
@@ -65,30 +113,23 @@ def said_integer(text: str, low: int, high: int) -> int | None:
     It stands behind a label, or before `/10` (`out of 10`, for the highest), or is the text's beginning. Wherever it
     stands several times it has to be the same.
     """
-    found: set[int | None] = set()
-    for match in re.finditer(rf"{_LABEL}{_LINK}(?=\d)", text, re.IGNORECASE):
-        found.add(_whole(text[match.end() :], high))
-    of = rf"(?=(?<![-−+.,\w])\d[\d.,]*\s*[*_`]*\s*(?:/|out\s+of)\s*{high}\b)"
-    found |= {_whole(text[match.end() :], high) for match in re.finditer(of, text, re.IGNORECASE)}
-    begun = re.match(r"[^\w+−.,-]*(?=\d)", text)
-    if begun is not None and not re.match(r"[^\w]*1[.)]\s.*?\b2[.)]\s", text, re.DOTALL):  # a list is no answer
-        found.add(_whole(text[begun.end() :], high))
-    if len(found) != 1:
-        return None
-    (value,) = found
-    return value if value is not None and low <= value <= high else None
 
+    def read(rest: str) -> int | None:
+        said = re.match(_INTEGER, rest)
+        if said is None or re.match(r"1[.)]\s+\S", rest):  # a list is no answer
+            return None
+        after = rest[said.end() :]
+        of = re.match(rf"{_CLOSE}(?:\s*(?:/|of\b)|[^.,;\n]{{0,20}}\bout\s+of)\s*([0-9]+)", after, re.IGNORECASE)
+        if of is None:
+            return None if re.match(_MORE, after, re.IGNORECASE) else int(said[1])
+        return int(said[1]) if int(of[1]) == high else None
 
-def _whole(text: str, high: int) -> int | None:
-    """The integer a text begins with; `7/10` is 7 of 10, while `7.5` and `7 or 8` are none."""
-    begun = re.match(_INTEGER, text)
-    if begun is None:
-        return None
-    rest = re.sub(r"^[*_`]+", "", text[begun.end() :])
-    of = re.match(r"\s*(?:/|of\b|out\s+of\b)\s*(\d+)\b", rest, re.IGNORECASE)
-    if (of and int(of[1]) != high) or re.match(_MORE, rest, re.IGNORECASE):
-        return None
-    return int(begun[1])
+    def begun(rest: str) -> int | None:
+        return read(rest) if re.match(rf"{_INTEGER}{_STANDS}", rest, re.IGNORECASE) else None
+
+    of = rf"(?<![-−+.,/\w])(?=[0-9][0-9.,]*{_CLOSE}\s*(?:/|out\s+of)\s*{high}\b)"
+    said = _said(text, "[0-9]", read, begun, [place.end() for place in re.finditer(of, text, re.IGNORECASE)])
+    return said if said is not None and low <= said <= high else None
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------
@@ -118,20 +159,19 @@ def said_json(schema: str, text: str) -> Any:
 def _values(text: str, problems: list[str]) -> Iterator[Any]:
     """Objects and lists in a text, the outermost ones, in order."""
     clean = re.sub(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', lambda found: found[1] or "", text.strip())
-    decoder = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_no_twins)
     try:
-        yield decoder.decode(clean)
-    except ValueError as error:
+        yield STRICT_JSON.decode(clean)
+    except (ValueError, RecursionError) as error:
         problems.append(f"it is not JSON ({error})")
     else:
         return
     place = 0
     while (start := re.compile(r"[{\[]").search(clean, place)) is not None:
         try:
-            value, place = decoder.raw_decode(clean, start.start())
+            value, place = STRICT_JSON.raw_decode(clean, start.start())
         except json.JSONDecodeError:
             place = start.end()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             problems.append(f"it is not JSON ({error})")
             return
         else:
@@ -147,6 +187,10 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a name is given twice")
     return found
+
+
+STRICT_JSON = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_no_twins)
+"""Raises ValueError for a NaN, an infinity, and a name that is given twice."""
 
 
 @lru_cache(maxsize=256)
