@@ -1,0 +1,1 @@
+"""DLEBench: edits of small objects, judged by labels (instruction following, visual consistency)."""
