@@ -238,7 +238,7 @@ class _Session:
     def _write(self, rows: Sequence[_Row]) -> None:
         writers = [row.writer for row in rows if isinstance(row.writer, WordsWriter)]
         told = Told(writers, next(iter(self.ends), self.pad), self.judge.counts)
-        self._generate(rows, max(writer.limit for writer in writers), logits_processor=[told])
+        self._generate(rows, max(writer.limit for writer in writers), [told])
 
     def _look(self, rows: Sequence[_Row]) -> None:
         looks = [row.writer for row in rows if isinstance(row.writer, OptionsLook)]
@@ -246,7 +246,7 @@ class _Session:
         kept = 1 + max(len(look.lead) for look in looks)
         hook = self.model.register_forward_hook(lambda model, given, made: seen.append(made.logits))
         try:
-            self._generate(rows, 1, **({"logits_to_keep": kept} if self.keeps else {}))
+            self._generate(rows, 1, kept=kept)
         finally:
             hook.remove()
         self.judge.counts["forward_passes"] += 1
@@ -255,19 +255,18 @@ class _Session:
         for i, look in enumerate(looks):  # padding is on the left: all rows end together
             look.read(scores[i, -1 - len(look.lead) :])
 
-    def _generate(
-        self, rows: Sequence[_Row], limit: int, *, logits_processor: Sequence[Any] = (), **options: Any
-    ) -> None:
+    def _generate(self, rows: Sequence[_Row], limit: int, told: Sequence[Any] = (), *, kept: int = 1) -> None:
+        """kept: of how many tokens at the end the scores are wanted, where the model lets one choose."""
         from transformers import GenerationConfig, LogitsProcessorList
 
         self.judge.counts["prompt_tokens"] += sum(row.tokens for row in rows)
         end = next(iter(self.ends), self.pad)
-        told = LogitsProcessorList(logits_processor)
+        options = {"logits_to_keep": kept} if self.keeps else {}
         own = self.model.generation_config
         # What is set there applies wherever a call leaves it open, and bends the scores before the writers see them.
         self.model.generation_config = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
         try:
-            self.model.generate(**self._inputs(rows), logits_processor=told, **options)
+            self.model.generate(**self._inputs(rows), logits_processor=LogitsProcessorList(told), **options)
         finally:
             self.model.generation_config = own
 
