@@ -4,13 +4,15 @@ Fresh random weights say nearly the same of everything. These are scaled until p
 which tests assert before they compare anything.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
-from editcritic.reward import Box, Detect, Detections, Image
+from editcritic.reward import Asks, Box, Detect, Detections, Engine, Image, Score
+from editcritic.reward.asking import Ask
 
 WORDS = (
     *("a", "an", "the", "cat", "dog", "cup", "red", "blue", "round", "teapot", "on", "table", "left", "of", "big"),
@@ -46,6 +48,24 @@ def furthest(one: Detections, other: Detections, *, labels: bool = True) -> floa
     if labels:
         apart += np.array([[a.label != b.label for b in other.boxes] for a in one.boxes])
     return float(max(apart.min(0).max(), apart.min(1).max()))
+
+
+def apart(answers: Sequence[Any], expected: Sequence[Detections]) -> float:
+    """The most by which one of the answers is off."""
+    return max(furthest(one, other) for one, other in zip(answers, expected, strict=True))
+
+
+def asked_in_an_engine(expert: Any, queries: Sequence[Detect]) -> list[Any]:
+    """The outcomes, failures among them."""
+    outcomes: list[Any] = []
+
+    def program() -> Asks[Score]:
+        outcomes.extend((yield Ask(tuple(queries))))
+        return Score.of(1.0)
+
+    with Engine() as engine:
+        assert engine.submit(program(), {"detector": expert}).result(timeout=60).value == 1
+    return outcomes
 
 
 def bert_tokenizer() -> Any:

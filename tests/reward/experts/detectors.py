@@ -1,0 +1,179 @@
+"""The detectors that are tested: how a tiny one is made, what the library says itself, and where one differs."""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from editcritic.reward import Box, Detect, Detections, Image
+from editcritic.reward.experts.grounding_dino import GroundingDino
+from editcritic.reward.experts.owl import Owl
+from editcritic.reward.experts.sam3 import Sam3
+
+from . import tiny_detectors as tiny
+
+PHRASES = [("cat",), ("a red cup",), ("dog", "the blue teapot on the table", "hat"), ("round table", "cat")]
+DISTINCT = len(set(itertools.chain(*PHRASES)))
+
+Answer = Callable[[Detect], Detections]
+Phrases = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Detector:
+    """A kind of checkpoint, and the expert for it.
+
+    make: puts a checkpoint in a folder. library: of such a folder, the model's own answers, one sample at a time.
+    options: of the expert. box_bias: what shifts all boxes. stranger: makes a checkpoint of another kind; refused: in
+    what words. eight: what the expert counts for eight queries about two pictures. unaskable: phrases and why.
+    """
+
+    expert: type[Any]
+    make: Callable[[Path], Path]
+    library: Callable[[Path], Answer]
+    box_bias: Callable[[Any], Any]
+    stranger: Callable[[Path], Path]
+    refused: str
+    eight: Mapping[str, int]
+    unaskable: Mapping[str, Phrases]
+    sizes: tuple[tuple[int, int], ...] = ((60, 40), (40, 60), (64, 64), (120, 50))
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def scenes(self) -> list[Image]:
+        return [tiny.scene(n, size) for n, size in enumerate(self.sizes)]
+
+    @cached_property
+    def mixed(self) -> list[Detect]:
+        """Every scene with every set of phrases."""
+        return [Detect(image, phrases) for image, phrases in itertools.product(self.scenes, PHRASES)]
+
+
+def _boxes(query: Detect, made: Iterable[tuple[Sequence[float], float, str]]) -> Detections:
+    """Of corners in pixels, scores and labels."""
+    boxes = []
+    for (x0, y0, x1, y1), score, label in made:
+        boxes.append(Box.from_corners(x0, y0, x1, y1, query.image.size, score=score, label=label))
+    return Detections(tuple(boxes))
+
+
+def _size(query: Detect) -> tuple[int, int]:
+    width, height = query.image.size
+    return height, width
+
+
+def _owl(folder: Path) -> Answer:
+    import torch
+    import transformers
+
+    model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(folder).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+
+    def answer(query: Detect) -> Detections:
+        inputs = processor(images=query.image.pil(), text=[list(query.phrases)], return_tensors="pt")
+        with torch.no_grad():
+            outputs = model(**inputs)
+        (found,) = processor.post_process_grounded_object_detection(
+            outputs, threshold=0.0, target_sizes=[_size(query)], text_labels=[list(query.phrases)]
+        )
+        return _boxes(query, zip(found["boxes"].tolist(), found["scores"].tolist(), found["text_labels"], strict=True))
+
+    return answer
+
+
+def _sam3(folder: Path) -> Answer:
+    """One picture and one phrase at a time, masks and all."""
+    import torch
+    import transformers
+
+    model = transformers.Sam3Model.from_pretrained(folder).eval()
+    processor = transformers.Sam3Processor.from_pretrained(folder)
+
+    def answer(query: Detect) -> Detections:
+        made: list[Any] = []
+        for phrase in query.phrases:
+            inputs = processor(images=query.image.pil(), text=phrase, return_tensors="pt")
+            with torch.no_grad():
+                outputs = model(**inputs)
+            (found,) = processor.post_process_instance_segmentation(outputs, threshold=0.0, target_sizes=[_size(query)])
+            scored = zip(found["boxes"].tolist(), found["scores"].tolist(), strict=True)
+            made += [(corners, score, phrase) for corners, score in scored]
+        return _boxes(query, made)
+
+    return answer
+
+
+def _grounding_dino(folder: Path) -> Answer:
+    """With labels by the library's own reading of the caption."""
+    import torch
+    import transformers
+    from transformers.models.grounding_dino.modeling_grounding_dino import build_label_maps
+
+    model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(folder).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+
+    def answer(query: Detect) -> Detections:
+        inputs = processor(images=query.image.pil(), text=[list(query.phrases)], return_tensors="pt")
+        with torch.no_grad():
+            outputs = model(**inputs)
+        (found,) = processor.post_process_grounded_object_detection(outputs, threshold=0.0, target_sizes=[_size(query)])
+        (maps,) = build_label_maps(outputs.logits, inputs["input_ids"])
+        fits = torch.stack([outputs.logits[0][:, tokens.bool()].max(1).values for tokens in maps], 1).argmax(1)
+        labels = [query.phrases[fit] for fit in fits.tolist()]
+        return _boxes(query, zip(found["boxes"].tolist(), found["scores"].tolist(), labels, strict=True))
+
+    return answer
+
+
+_OWL: dict[str, Any] = {
+    "expert": Owl,
+    "library": _owl,
+    "box_bias": lambda model: model.box_head.dense2.bias,
+    "stranger": tiny.grounding_dino,
+    "refused": "is a grounding-dino: give a checkpoint of owlvit or owlv2",
+    "eight": {"image_passes": 2, "text_passes": DISTINCT},
+    "unaskable": {
+        "no phrase to look for: give one or more": (),
+        "is empty: say what to look for": ("cat", " \n"),
+        "takes 17 tokens, the model reads 16: use fewer words": ("cat " * 15,),
+    },
+}
+_GROUNDING_DINO: dict[str, Any] = {
+    "expert": GroundingDino,
+    "library": _grounding_dino,
+    "box_bias": lambda model: model.bbox_embed[-1].layers[-1].bias,
+    "stranger": tiny.owl,
+    "refused": "is a owlvit: give a checkpoint of grounding-dino or mm-grounding-dino",
+    "eight": {"image_passes": 2, "joint_passes": 8},
+    "unaskable": {
+        "no phrase to look for: give one or more": (),
+        "phrase ' . ' holds no word that the model knows": ("cat", " . "),
+        "holds no word that the model knows": ("\u732b",),
+        "take 303 tokens together, the model reads 256: ask for fewer": ("cat " * 300,),
+    },
+    # 60 x 40 and 90 x 60 come out equally large, the others do not.
+    "sizes": ((60, 40), (90, 60), (60, 40), (40, 60), (64, 64), (120, 50)),
+    "options": {"together": 64},
+}
+DETECTORS = {
+    "OWL-ViT": Detector(make=tiny.owl, **_OWL),
+    "OWLv2": Detector(make=partial(tiny.owl, v2=True), **_OWL),
+    "SAM 3": Detector(
+        expert=Sam3,
+        make=tiny.sam3,
+        library=_sam3,
+        box_bias=lambda model: model.detr_decoder.box_head.layer3.bias,
+        stranger=tiny.owl,
+        refused="it is a owlvit, give a checkpoint of SAM 3",
+        eight={"image_passes": 2, "text_passes": DISTINCT, "joint_passes": 2 * DISTINCT},
+        unaskable={
+            "no phrase to look for: give one or more": (),
+            "is empty: say what to look for": ("cat", " \n"),
+            "takes 33 tokens, the model reads 32: use fewer words": ("cat " * 31,),
+        },
+    ),
+    "GroundingDINO": Detector(make=tiny.grounding_dino, **_GROUNDING_DINO),
+    "MM-GroundingDINO": Detector(make=partial(tiny.grounding_dino, mm=True), **_GROUNDING_DINO),
+}
