@@ -22,6 +22,12 @@ _DENIED = re.compile(r"\b(?:not|never|no|neither|nor|doubt\w*|hardly|cannot|wron
 _SUPPOSED = re.compile(r"\b(?:if|unless|whether|suppos\w+|assuming|maybe|perhaps|might|may)\b", re.IGNORECASE)
 
 
+def _meant(before: str) -> bool:
+    """Whether what comes next is meant: the words before it, in the same sentence, neither deny nor only suppose it."""
+    sentence = re.split(r"[.!?;:\n]", before)[-1]
+    return not (_DENIED.search(sentence.rpartition(",")[2]) or _SUPPOSED.search(sentence))
+
+
 def _said(
     text: str, start: str, read: Callable[[str], T | None], begun: Callable[[str], T | None], also: Iterable[int] = ()
 ) -> T | None:
@@ -37,12 +43,10 @@ def _said(
     return found.pop() if len(found) == 1 else None
 
 
-def _labelled(text: str, start: str) -> Iterator[int]:
-    """Where an answer begins behind a label, unless the label's sentence denies it or only supposes it."""
-    for label in re.finditer(rf"{_LABEL}{_OPEN}(?={start})", text, re.IGNORECASE):
-        sentence = re.split(r"[.!?;:\n]", text[: label.start()])[-1]
-        if not (_DENIED.search(sentence.rpartition(",")[2]) or _SUPPOSED.search(sentence)):
-            yield label.end()
+def _labelled(text: str, start: str) -> list[int]:
+    """Where `start` follows a label that is meant."""
+    labels = re.finditer(rf"{_LABEL}{_OPEN}(?={start})", text, re.IGNORECASE)
+    return [label.end() for label in labels if _meant(text[: label.start()])]
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -51,12 +55,18 @@ _ALONE = rf"{_CLOSE}(?!\s*[?/&+]|[-–—]\w|[ \t]+(?!(?:as|because|but|consider
 """After a word that stands for itself: `good.`, `good because …`, and not `good light`, `good-ish`, `good?`."""
 
 
+def _words(text: str) -> str:
+    """A text without the marks of a list item and of emphasis that would stick to a word."""
+    return re.sub(r"\A\s*[-•>]\s+|\b_+|_+\b", " ", text)
+
+
 def said_option(options: Sequence[str], text: str) -> str | None:
     """The option a text gives for its answer: behind a label, or as its beginning. None unless it is one only.
 
     Neither is read where another option stands in the same clause, nor a beginning without a label where another
     option stands anywhere: the text may weigh them.
     """
+    words = _words(text)
     spelled = {option.casefold(): option for option in options}
     anyone = rf"\b(?:{'|'.join(map(re.escape, sorted(spelled, key=len, reverse=True)))})\b"
 
@@ -67,16 +77,16 @@ def said_option(options: Sequence[str], text: str) -> str | None:
         return spelled.get(said[1].casefold())
 
     def begun(rest: str) -> str | None:
-        named = {option.casefold() for option in re.findall(anyone, text, re.IGNORECASE)}
-        return read(rest) if len(named) == 1 or re.search(_LABEL, text, re.IGNORECASE) else None
+        named = {option.casefold() for option in re.findall(anyone, words, re.IGNORECASE)}
+        return read(rest) if len(named) == 1 or _labelled(words, anyone) else None
 
-    return _said(re.sub(r"\A\s*[-•>]\s+", "", text), anyone, read, begun)
+    return _said(words, anyone, read, begun)
 
 
 _UNCLEAR = (
-    r"no[*_`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
-    r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s+(?:if|unless|only)\b)"
-    r"|(?:yes|no),?\s*(?:and|or|but)\s+(?:yes|no)\b"
+    r"no[*`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
+    r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b"
+    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s+(?:if|unless|only)\b|,?\s*(?:and|or|but)\s+(?:yes|no)\b)"
 )
 """What begins with yes or no and says neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes and no`."""
 
@@ -84,14 +94,16 @@ _UNCLEAR = (
 def said_yes(text: str) -> bool | None:
     """Whether a text says yes: behind a label, or as its beginning. None if it says neither, or the other one later."""
 
+    def begun(rest: str) -> bool | None:
+        return None if re.match(_UNCLEAR, rest, re.IGNORECASE) else rest[:1].casefold() == "y"
+
     def read(rest: str) -> bool | None:
-        if re.match(_UNCLEAR, rest, re.IGNORECASE):
-            return None
-        yes = rest[:1].casefold() == "y"
-        other = r"\Wno\b(?![*_`]*\s+\w)" if yes else r"\Wyes\b"  # "yes, no cup is left" is one answer
+        yes = begun(rest)
+        other = r"\Wno\b(?![*`]*\s+\w)" if yes else r"\Wyes\b"  # "yes, no cup is left" is one answer
         return None if re.search(other, rest, re.IGNORECASE) else yes
 
-    return _said(re.sub(r"\A\s*[-•>]\s+", "", text), r"(?:yes|no)\b", read, read)
+    words, start = _words(text), r"(?:yes|no)\b"
+    return _said(words, start, read, begun if _labelled(words, start) else read)
 
 
 # -- integers ---------------------------------------------------------------------------------------------------------
@@ -105,6 +117,13 @@ _MORE = (
 
 _STANDS = rf"{_CLOSE}(?:\W*\Z|\s*[.,;:!\n(–—/=-]|\s+(?:as|because|due|for|given|of|out|points?|since|stars?)\b)"
 """After an integer that is more than a count of something: `7.`, `7 because …`, and not `7 flaws`."""
+
+_NEARLY = re.compile(
+    r"(?:\b(?:about|above|almost|and|around|below|between|least|most|nearly|or|over|roughly|than|to|under)|[-–—~≈<>≤≥])"
+    r"[\s*]*\Z",
+    re.IGNORECASE,
+)
+"""Before an integer that is a bound, one of two, or not quite meant."""
 
 
 def said_integer(text: str, low: int, high: int) -> int | None:
@@ -128,7 +147,9 @@ def said_integer(text: str, low: int, high: int) -> int | None:
         return read(rest) if re.match(rf"{_INTEGER}{_STANDS}", rest, re.IGNORECASE) else None
 
     of = rf"(?<![-−+.,/\w])(?=[0-9][0-9.,]*{_CLOSE}\s*(?:/|out\s+of)\s*{high}\b)"
-    said = _said(text, "[0-9]", read, begun, [place.end() for place in re.finditer(of, text, re.IGNORECASE)])
+    places = [place.end() for place in re.finditer(of, text, re.IGNORECASE)]
+    plain = [place for place in places if _meant(text[:place]) and not _NEARLY.search(text[:place])]
+    said = _said(text, "[0-9]", read, begun, plain)
     return said if said is not None and low <= said <= high else None
 
 

@@ -1,0 +1,342 @@
+"""What judges say, as they say it, and what of it is read: an answer, or nothing where it may mean two things."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import Failure, Grade, Json, Levels, YesNo
+from editcritic.reward.forms import Form, read_reply
+
+LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
+TEN, HUNDRED, FIVE = Grade(0, 10), Grade(0, 100), Grade(1, 5)
+GRADED = Json.of(
+    {
+        "type": "object",
+        "properties": {"score": {"type": "integer", "minimum": 0, "maximum": 10}, "why": {"type": "string"}},
+        "required": ["score"],
+    }
+)
+
+
+def read(form: Form, said: str) -> Any:
+    """What a metric gets of a judge's words: the form's value, or None for a failure."""
+    reply = read_reply(form, said)
+    if isinstance(reply, Failure):
+        assert reply.raw == said
+        return None
+    try:
+        return form.value(reply)
+    except ValueError:
+        return None
+
+
+YES, NO, NOTHING = 1.0, 0.0, None
+
+YES_NO = [
+    # plain, marked, with reasons
+    ("yes", YES),
+    ("No.", NO),
+    ("YES!", YES),
+    (" \n no \n", NO),
+    ("**Yes**", YES),
+    ("`no`", NO),
+    ('"Yes."', YES),
+    ("- Yes", YES),
+    ("Yes, the cup is blue now.", YES),
+    ("No, it's still red.", NO),
+    ("No because the cup is red", NO),
+    ("Yes. There is no cup left.", YES),
+    ("yes\nNo other thing has changed.", YES),
+    ("No - the cup is gone", NO),
+    # behind a label
+    ("Answer: yes", YES),
+    ("**Answer:** No", NO),
+    ("Answer:\n\nYes", YES),
+    ("The answer is no.", NO),
+    ("Since the cup is not blue, the answer is no.", NO),
+    ("The cup was red. It is blue now.\nFinal answer: yes", YES),
+    ("Is it blue? yes. Is it a cup? no.\nVerdict: no", NO),
+    ("I don't think the answer is yes. Final answer: no", NO),
+    ("No idea at first sight.\nAnswer: yes", YES),
+    ("<think>No... or yes? The answer is yes.</think>\nNo", NO),
+    ("the handle, hmm</think> yes", YES),
+    # neither, or both
+    ("", NOTHING),
+    ("No idea", NOTHING),
+    ("No changes are visible.", NOTHING),
+    ("**No** differences", NOTHING),
+    ("No problem! Here is what I see.", NOTHING),
+    ("No one can tell.", NOTHING),
+    ("No, I can't see the picture.", NOTHING),
+    ("Yes, I can help with that.", NOTHING),
+    ("Answer: no longer", NOTHING),
+    ("Yes and no", NOTHING),
+    ("Yes/No", NOTHING),
+    ("yes or no?", NOTHING),
+    ("Yes?", NOTHING),
+    ("Yes, no.", NOTHING),
+    ("No... actually yes.", NOTHING),
+    ("No, wait, yes", NOTHING),
+    ("No. The handle is red. Answer: yes", NOTHING),
+    ("Answer: yes\nFinal answer: no", NOTHING),
+    ("Answer: yes\nColour: yes\nShape: no", NOTHING),
+    ("Yes, if the handle does not count.", NOTHING),
+    ("Answer: Yes unless you mean the saucer", NOTHING),
+    ("I don't think the answer is yes.", NOTHING),
+    ("It is not true that the answer is yes", NOTHING),
+    ("If the cup is red, the answer is no.", NOTHING),
+    ("Whether the answer is yes depends on the light.", NOTHING),
+    ("Maybe the answer is yes", NOTHING),
+    ("The answer is not yes.", NOTHING),
+    ("The answer isn't no", NOTHING),
+    ("I would say yes", NOTHING),
+    ("Not really", NOTHING),
+    ("Nope", NOTHING),
+    ("Yeah", NOTHING),
+    ("Ja, die Tasse ist blau.", NOTHING),
+    ("Sí", NOTHING),
+    ("是", NOTHING),
+    ("Да", NOTHING),
+    ("I'm sorry, but I can't help with that.", NOTHING),
+    ("<think>yes", NOTHING),
+]
+
+LEVEL = [
+    ("good", 0.75),
+    ("Bad.", 0.0),
+    ("**Excellent**", 1.0),
+    ("POOR", 0.25),
+    ('"fair"', 0.5),
+    ("- good", 0.75),
+    ("_good_", 0.75),
+    ("Good, the light agrees.", 0.75),
+    ("good because nothing else changed", 0.75),
+    ("poor\nThe edges are torn.", 0.25),
+    ("Rating: good", 0.75),
+    ("**Rating:** *fair*.", 0.5),
+    ("Level: Good (between fair and excellent)", 0.75),
+    ("The rating is poor.", 0.25),
+    ("The light is bad, the rest excellent.\nRating: fair", 0.5),
+    ("Good effort. Rating: poor", 0.25),
+    ("<think>bad? fair?</think>good", 0.75),
+    ("", None),
+    ("not good", None),
+    ("very good", None),
+    ("Rating: very good", None),
+    ("Rating: not bad", None),
+    ("Rating: good to excellent", None),
+    ("Rating: good/excellent", None),
+    ("Rating: fair or good", None),
+    ("good/fair", None),
+    ("Good, but not excellent", None),
+    ("Excellent. Rating: good", None),
+    ("Rating: good. Rating: bad", None),
+    ("Good lighting and natural colours.", None),
+    ("**Good** lighting", None),
+    ("fair enough", None),
+    ("bad-ish", None),
+    ("Good?", None),
+    ("The picture is good.", None),
+    ("I wouldn't say the rating is good.", None),
+    ("If the edges were torn, the rating is bad.", None),
+    ("excellent, good, fair, poor, bad", None),
+    ("1. excellent 2. good", None),
+    ("goodness", None),
+    ("4", None),
+    ("gut", None),
+    ("好", None),
+    ("I'm unable to rate this picture.", None),
+]
+
+GRADE = [
+    # out of ten
+    (TEN, "7", 7),
+    (TEN, "7.", 7),
+    (TEN, "**7**", 7),
+    (TEN, "7/10", 7),
+    (TEN, "**7**/10", 7),
+    (TEN, "7 out of 10", 7),
+    (TEN, "7 of 10", 7),
+    (TEN, "Score: 7", 7),
+    (TEN, "**Score: 7/10**", 7),
+    (TEN, "**Score:** 7", 7),
+    (TEN, "Score (0-10): 7", 7),
+    (TEN, "Score:\n7", 7),
+    (TEN, "score = 7", 7),
+    (TEN, "The score is 7 because the cup is blue.", 7),
+    (TEN, "My final rating is: **7**", 7),
+    (TEN, "I'd give it 7/10.", 7),
+    (TEN, "8 (not 9)", 8),
+    (TEN, "7 - the handle is red", 7),
+    (TEN, "7 because 2 objects changed", 7),
+    (TEN, "7\n1. The handle is red.\n2. The rest is as it was.", 7),
+    (TEN, "1. The cup is blue.\n2. The rest is as it was.\nScore: 9", 9),
+    (TEN, "3 flaws were found.\nScore: 7", 7),
+    (TEN, "Score: 7\nFinal score: 7/10", 7),
+    (TEN, "The score isn't 9. Score: 7", 7),
+    (TEN, "<think>Score: 3? No, 8.</think>8", 8),
+    (TEN, "0", 0),
+    (TEN, "10/10", 10),
+    (TEN, '{"score": 7}', 7),
+    (TEN, "", None),
+    (TEN, "seven", None),
+    (TEN, "11", None),
+    (TEN, "Score: 12", None),
+    (TEN, "-3", None),
+    (TEN, "Score: -3", None),
+    (TEN, "7.5", None),
+    (TEN, "Score: 7,5", None),
+    (TEN, "Score: .7", None),
+    (TEN, "7½", None),
+    (TEN, "7th", None),
+    (TEN, "70%", None),
+    (TEN, "Score: 7 percent", None),
+    (TEN, "7/100", None),
+    (TEN, "4/5", None),
+    (TEN, "4 stars out of 5", None),
+    (TEN, "/10", None),
+    (TEN, "Score: /10", None),
+    (TEN, "7-8", None),
+    (TEN, "7 – 8", None),
+    (TEN, "7 or 8", None),
+    (TEN, "7 to 8 out of 10", None),
+    (TEN, "between 7 and 8 out of 10", None),
+    (TEN, "more than 5/10", None),
+    (TEN, "Score: about 7/10", None),
+    (TEN, "I would not give it 7/10.", None),
+    (TEN, "between 7 and 8", None),
+    (TEN, "7, 8", None),
+    (TEN, "7\n8", None),
+    (TEN, "7. 8.", None),
+    (TEN, "7 8", None),
+    (TEN, "7 → 8", None),
+    (TEN, "7 ± 1", None),
+    (TEN, "7+", None),
+    (TEN, "7-ish", None),
+    (TEN, "7?", None),
+    (TEN, "~7", None),
+    (TEN, "> 7", None),
+    (TEN, "about 7", None),
+    (TEN, "Score: 7. Final score: 8", None),
+    (TEN, "Following: 7/10, quality: 9/10", None),
+    (TEN, "7. Final score: 8", None),
+    (TEN, "The score is not 7", None),
+    (TEN, "I can't say the score is 7", None),
+    (TEN, "If nothing changed, the score is 10.", None),
+    (TEN, "2 cups are left", None),
+    (TEN, "1. The cup is blue.", None),
+    (TEN, "1) blue 2) red", None),
+    (TEN, "Score: 0-10", None),
+    (TEN, "Score: N/A", None),
+    (TEN, "\u0667", None),
+    (TEN, "sieben von zehn", None),
+    (TEN, "I'm sorry, I can't rate this.", None),
+    (TEN, "<think>7", None),
+    # out of a hundred
+    (HUNDRED, "85", 85),
+    (HUNDRED, "85/100", 85),
+    (HUNDRED, "Score: 85 out of 100.", 85),
+    (HUNDRED, "100", 100),
+    (HUNDRED, "7", 7),
+    (HUNDRED, "101", None),
+    (HUNDRED, "85%", None),
+    (HUNDRED, "8.5/10", None),
+    (HUNDRED, "8/10", None),
+    (HUNDRED, "80-90", None),
+    (HUNDRED, "85.5", None),
+    (HUNDRED, "1,000", None),
+    # one to five
+    (FIVE, "4", 4),
+    (FIVE, "4/5", 4),
+    (FIVE, "4 stars", 4),
+    (FIVE, "**Rating:** 5 out of 5", 5),
+    (FIVE, "0", None),
+    (FIVE, "6", None),
+    (FIVE, "8/10", None),
+    (FIVE, "5/10", None),
+    (FIVE, "★★★★", None),
+    (FIVE, "4.5 stars", None),
+]
+
+JSON: list[tuple[str, Any]] = [
+    ('{"score": 7}', {"score": 7}),
+    ('{"score": 7, "why": "it is, [so,] \\"blue\\","}', {"score": 7, "why": 'it is, [so,] "blue",'}),
+    ('```json\n{"score": 7}\n```', {"score": 7}),
+    ('```\n{"score": 7}\n```\nI hope this helps!', {"score": 7}),
+    ('Here you go: {"score": 7,}', {"score": 7}),
+    ('{"score": 7} and again {"score": 7}', {"score": 7}),
+    ('<think>{"score": 3}</think>{"score": 7}', {"score": 7}),
+    ('The set {a, b} is fine. {"score": 7}', {"score": 7}),
+    ("", None),
+    ("7", None),
+    ('{"score": 7', None),
+    ('{"score": "7"}', None),
+    ('{"score": "7/10"}', None),
+    ('{"score": 7.5}', None),
+    ('{"score": 11}', None),
+    ('{"score": -1}', None),
+    ('{"score": null}', None),
+    ('{"score": true}', None),
+    ('{"score": NaN}', None),
+    ("{'score': 7}", None),
+    ('{"Score": 7}', None),
+    ('{"score": 7} or {"score": 8}', None),
+    ('{"score": 7, "score": 8}', None),
+    ('[{"score": 7}]', None),
+    ("score: 7", None),
+    ("I'm sorry, I can't help with that.", None),
+    ("[" * 100_000, None),
+]
+
+RAW: list[tuple[Form, str, Any]] = [
+    *((YesNo(), said, value) for said, value in YES_NO),
+    *((LEVELS, said, value) for said, value in LEVEL),
+    *GRADE,
+    *((GRADED, said, value) for said, value in JSON),
+]
+
+
+@pytest.mark.parametrize(
+    ("form", "said", "value"), RAW, ids=[f"{type(form).__name__} {said[:40]!r}" for form, said, _ in RAW]
+)
+def test_raw_answers(form, said, value):
+    found = read(form, said)
+    assert found == value
+    assert type(found) is type(value)
+
+
+WORDS = ["yes", "no", "not", "good", "bad", "or", "if", "n't", "Answer:", "score is", "7", "10", "11", "2.5", "/10"]
+PIECES = st.sampled_from([*WORDS, " out of 10", '{"score":', "<think>", "</think>", *'0123-%*_?/.,:\n }[]"½\u0667'])
+SAID = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join))
+
+
+@given(SAID)
+def test_a_word_that_is_read_was_said(said):
+    assert read(YesNo(), said) is None or re.search("yes" if read(YesNo(), said) else "no", said, re.IGNORECASE)
+    level = read_reply(LEVELS, said)
+    assert isinstance(level, Failure) or (level.text in LEVELS.options and level.text in said.casefold())
+
+
+@given(SAID, st.sampled_from([TEN, HUNDRED, FIVE]))
+def test_an_integer_that_is_read_was_said_and_is_in_range(said, grade):
+    found = read(grade, said)
+    assert found is None or (grade.low <= found <= grade.high and re.search(rf"(?<![1-9])0*{found}(?![0-9])", said))
+
+
+@given(SAID)
+def test_json_that_is_read_is_of_the_schema(said):
+    found = read(GRADED, said)
+    assert found is None or 0 <= found["score"] <= 10
+
+
+@given(
+    st.integers(0, 10),
+    st.sampled_from(["{}", "**{}**", "{}/10", "Score: {}", "I think so.\nScore: {} out of 10"]),
+)
+def test_an_integer_that_is_plainly_said_is_read(number, words):
+    assert read(TEN, words.format(number)) == number
+    assert read(GRADED, f"So:\n```json\n{json.dumps({'score': number})}\n```") == {"score": number}
