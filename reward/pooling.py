@@ -6,15 +6,14 @@ A token map is what a vision transformer ends with: a class token, some register
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .boxes import Box
-from .image import Image, Size
+from .image import Size
 from .query import Embed, Region, Vectors
-from .remembered import Remembered
 
 Tokens = NDArray[np.float32]
 """(1 + registers + rows * columns) x d."""
@@ -109,31 +108,6 @@ def _bins(count: int) -> NDArray[np.float64]:
     """count x 224: 1 where a pixel belongs to a bin; neighbours may share one, as in adaptive pooling."""
     pixels, bins = np.arange(_SIDE), np.arange(count)[:, None]
     return ((pixels >= bins * _SIDE // count) & (pixels < -(-(bins + 1) * _SIDE // count))).astype(np.float64)
-
-
-class TokenMaps:
-    """Answers `Embed` from token maps, each computed once; the most recently used ones are kept, within a byte limit.
-
-    compute: the token maps of some pictures, in order. registers, grid: how every map is laid out. Thread-safe.
-    """
-
-    def __init__(
-        self,
-        compute: Callable[[Sequence[Image]], Sequence[Tokens]],
-        *,
-        registers: int,
-        grid: Grid,
-        limit_bytes: int,
-    ) -> None:
-        self._compute = compute
-        self._registers = registers
-        self._grid = grid
-        self.kept: Remembered[Tokens] = Remembered(limit_bytes, lambda tokens: int(tokens.nbytes))
-
-    def answer(self, queries: Sequence[Embed]) -> list[Vectors]:
-        """The vectors of each query's regions. A picture asked about several times is computed once."""
-        maps = self.kept.of({query.image.digest: query.image for query in queries}, self._compute)
-        return [vectors(maps[query.image.digest], self._registers, self._grid, query) for query in queries]
 
 
 def vectors(tokens: Tokens, registers: int, grid: Grid, query: Embed) -> Vectors:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from ..expert import Expert
 from ..image import Image, Pixels
 from ..outcomes import Abstention, Failure
-from ..pooling import TokenMaps, Tokens, free_pixels
+from ..pooling import Tokens, free_pixels, vectors
 from ..query import Embed, Measure, Measured, Outcome
+from ..remembered import Remembered
 
 Plane = NDArray[np.float32]
 
@@ -46,17 +47,17 @@ class PixelFeatures(Expert):
 
     def __init__(self, limit_bytes: int = 128 * 2**20) -> None:
         self.limit_bytes = limit_bytes
-        self._maps = TokenMaps(_token_maps, registers=0, grid=(_GRID, _GRID), limit_bytes=limit_bytes)
+        self._maps: Remembered[Tokens] = Remembered(limit_bytes, lambda tokens: int(tokens.nbytes))
 
     def __call__(self, queries: Sequence[Embed | Measure]) -> list[Outcome]:
         embeds = [query for query in queries if isinstance(query, Embed) and min(query.image.size) >= _LEAST]
-        vectors = dict(zip(embeds, self._maps.answer(embeds), strict=True))
+        maps = self._maps.of({query.image.digest: query.image for query in embeds}, _token_maps)
         outcomes: list[Outcome] = []
         for query in queries:
             if isinstance(query, Measure):
                 outcomes.append(_measure(query))
-            elif query in vectors:
-                outcomes.append(vectors[query])
+            elif query.image.digest in maps:
+                outcomes.append(vectors(maps[query.image.digest], 0, (_GRID, _GRID), query))
             else:
                 width, height = query.image.size
                 outcomes.append(Abstention(f"a picture of {width} x {height} pixels is too small for patch statistics"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Box, Embed, Image, Mask, Region
-from editcritic.reward.pooling import TokenMaps, free_pixels, free_shares, guess_grid, pool
+from editcritic.reward.pooling import free_pixels, free_shares, guess_grid, pool, vectors
 
 fractions = st.floats(-0.2, 1.2)
 boxes = st.builds(Box, fractions, fractions, st.floats(0, 0.9), st.floats(0, 0.9))
@@ -98,47 +98,15 @@ def test_tokens_that_do_not_fit_the_layout_are_refused():
         pool(tokens(registers=4), 0, (14, 14), Region("cls"), (9, 9))
 
 
-class Counted:
-    """Token maps that know how often they were made."""
-
-    def __init__(self):
-        self.made = []
-
-    def __call__(self, images):
-        self.made += images
-        return [tokens(0, 2, 2, 4, seed=int(image.pixels[0, 0, 0])) for image in images]
-
-
-def picture(value):
-    return Image.of(np.full((8, 8, 3), value, np.uint8))
-
-
-def test_a_picture_is_computed_once_in_a_batch_and_in_later_ones():
-    counted = Counted()
-    maps = TokenMaps(counted, registers=0, grid=(2, 2), limit_bytes=10_000)
-    one, two = picture(1), picture(2)
-    queries = [Embed(one, (Region("cls"),)), Embed(two, (Region("cls"),)), Embed(picture(1), (Region("patches"),))]
-    answers = maps.answer(queries)
-    assert maps.answer(queries[:1])[0].values.tolist() == answers[0].values.tolist()
-    assert counted.made == [one, two]
-    assert answers[1].values[0].tolist() == tokens(0, 2, 2, 4, seed=2)[0].tolist()
-    assert [answer.patches.tolist() for answer in answers] == [[4], [4], [4]]
-
-
-def test_the_least_recently_used_maps_go_first():
-    counted = Counted()
-    maps = TokenMaps(counted, registers=0, grid=(2, 2), limit_bytes=2 * 5 * 4 * 4)  # room for two
-    for value in (1, 2, 1, 3, 1, 2):
-        maps.answer([Embed(picture(value), (Region("cls"),))])
-    assert [int(image.pixels[0, 0, 0]) for image in counted.made] == [1, 2, 3, 2]
-
-
-def test_a_batch_larger_than_the_limit_is_answered():
-    counted = Counted()
-    maps = TokenMaps(counted, registers=0, grid=(2, 2), limit_bytes=1)
-    answers = maps.answer([Embed(picture(value), (Region("cls"), Region("patches"))) for value in range(5)])
-    assert len(answers) == len(counted.made) == 5
-    assert {answer.values.shape for answer in answers} == {(2, 4)}
+def test_a_query_gets_a_vector_for_each_of_its_regions_in_order():
+    found = tokens(0, 2, 2, 4, seed=2)
+    image = Image.of(np.full((8, 8, 3), 2, np.uint8))
+    answer = vectors(found, 0, (2, 2), Embed(image, (Region("patches"), Region("cls"))))
+    assert answer.values.shape == (2, 4)
+    assert answer.values[1].tolist() == found[0].tolist()
+    assert answer.values[0] == pytest.approx(found[1:].mean(0))
+    assert answer.patches.tolist() == [4, 4]
+    assert vectors(found, 0, (2, 2), Embed(image, ())).values.shape == (0, 4)
 
 
 def test_inside_of_a_mask_equals_a_plain_loop():

@@ -21,7 +21,7 @@ from editcritic.reward import (
 )
 from editcritic.reward.edival.consistency import ContentConsistency
 from editcritic.reward.experts.pixels import PixelFeatures
-from editcritic.reward.pooling import TokenMaps, guess_grid
+from editcritic.reward.pooling import guess_grid, vectors
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "edival_consistency"
 CASES = [json.loads(line) for line in (GOLDEN / "cases.jsonl").read_text().splitlines()]
@@ -55,13 +55,8 @@ class StandIn(Expert):
     id = "stand-in features"
     kinds = (Embed,)
 
-    def __init__(self):
-        self.maps = TokenMaps(
-            lambda images: list(map(token_map, images)), registers=4, grid=(14, 14), limit_bytes=2**24
-        )
-
     def __call__(self, queries):
-        return self.maps.answer(queries)
+        return [vectors(token_map(query.image), 4, (14, 14), query) for query in queries]
 
 
 def token_map(image):

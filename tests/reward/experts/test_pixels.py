@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Abstention, Box, Embed, Failure, Image, Measure, Region
+from editcritic.reward.experts import pixels
 from editcritic.reward.experts.pixels import PixelFeatures
 
 EXPERT: Any = PixelFeatures()  # answers are of many kinds; tests know which
@@ -160,6 +161,49 @@ def test_any_shape_has_features():
     for height, width in ((4, 4), (5, 900), (900, 5), (447, 449)):
         picture = Image.of(np.random.default_rng(0).integers(0, 255, (height, width, 3)).astype(np.uint8))
         assert np.isfinite(EXPERT([Embed(picture, BOTH)])[0].values).all()
+
+
+def looked_at(monkeypatch):
+    """The pictures that features are computed of, from now on."""
+    seen: list[Image] = []
+    compute = pixels._token_maps
+
+    def noting(images):
+        seen.extend(images)
+        return compute(images)
+
+    monkeypatch.setattr(pixels, "_token_maps", noting)
+    return seen
+
+
+def flat(value):
+    return Image.of(np.full((8, 8, 3), value, np.uint8))
+
+
+def asked(expert, *values):
+    return expert([Embed(flat(value), BOTH) for value in values])
+
+
+def test_a_picture_is_computed_once_in_a_batch_and_in_later_ones(monkeypatch):
+    seen, expert = looked_at(monkeypatch), PixelFeatures()
+    one, two, again = asked(expert, 10, 200, 10)
+    (later,) = asked(expert, 200)
+    assert seen == [flat(10), flat(200)]
+    assert one.values.tolist() == again.values.tolist() != two.values.tolist() == later.values.tolist()
+
+
+def test_the_least_recently_used_features_go_first(monkeypatch):
+    seen, expert = looked_at(monkeypatch), PixelFeatures(limit_bytes=2 * 197 * 512 * 4)  # room for two
+    for value in (1, 2, 1, 3, 1, 2):
+        asked(expert, value)
+    assert seen == [flat(value) for value in (1, 2, 3, 2)]
+
+
+def test_a_batch_larger_than_the_limit_is_answered(monkeypatch):
+    seen = looked_at(monkeypatch)
+    answers = asked(PixelFeatures(limit_bytes=1), *range(5))
+    assert len(answers) == len(seen) == 5
+    assert {answer.values.shape for answer in answers} == {(2, 512)}
 
 
 # -- measures ---------------------------------------------------------------------------------------------------------
