@@ -1,0 +1,93 @@
+"""Options: what is refused, how a metric signs, and that it can be written down and built again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from editcritic.reward import spec_of
+from editcritic.reward.complexedit.alignment import IdentityPreservation, InstructionFollowing
+from editcritic.reward.complexedit.options import MODES
+from editcritic.reward.complexedit.overall import Overall
+from editcritic.reward.complexedit.quality import PerceptualQuality
+from editcritic.reward.spec import build
+
+from .judges import Heard, edit, scored, words
+
+ALL = [InstructionFollowing, IdentityPreservation, PerceptualQuality, Overall]
+
+
+@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"mode": "guess"}, "unknown mode 'guess': complex-edit-.* has numeric, token_probability, expected"),
+        ({"n": 0}, "wants n >= 1"),
+        ({"spare": -1}, "spare >= 0"),
+        ({"seed": -1}, "seed >= 0"),
+        ({"n": 999}, r"1000 draws a seed, got n \+ spare = 1001: lower n"),
+        ({"mode": "expected", "n": 5}, "asks once in mode expected, got n=5: leave it out"),
+        ({"mode": "token_probability", "seed": 5, "spare": 1}, "got seed=5, spare=1: leave it out"),
+        ({"prompts": "/nowhere/to/be/found"}, "is not a folder"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(metric, options, says):
+    with pytest.raises(ValueError, match=says):
+        metric(**options)
+
+
+def test_an_unknown_mean_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match="unknown mean 'harmonic': complex-edit-o has arithmetic, geometric"):
+        Overall(mean="harmonic")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("metric", "short"), [*zip(ALL, ("if", "ip", "pq", "o"), strict=True)])
+def test_the_signature_names_mode_options_and_prompts(metric, short, tmp_path):
+    assert metric().signature == f"complex-edit-{short}@1/numeric"
+    assert metric("expected").signature == f"complex-edit-{short}@1/expected"
+    assert metric(n=5, spare=0).signature == f"complex-edit-{short}@1/numeric[n=5, spare=0]"
+    (tmp_path / "quality.txt").write_text("How good?", encoding="utf-8")
+    packed = metric(prompts=str(tmp_path)).signature
+    (tmp_path / "quality.txt").write_text("How well?", encoding="utf-8")
+    assert packed.startswith(f"complex-edit-{short}@1/numeric[prompts=")
+    assert metric(prompts=str(tmp_path)).signature != packed
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_a_metric_can_be_written_down_and_built_again(metric):
+    for made in (metric(), metric("expected"), metric(n=3, seed=2, spare=1)):
+        assert build(json.loads(json.dumps(spec_of(made)))) == made
+
+
+def test_a_pack_changes_the_words_of_every_metric(tmp_path):
+    (tmp_path / "rubric_following.txt").write_text("Follow or fail.", encoding="utf-8")
+    (tmp_path / "quality.txt").write_text("How good is it? {rubric}", encoding="utf-8")
+    judge = Heard()
+    scored(Overall(n=1, prompts=str(tmp_path)), judge, edit())
+    said = {query.topic: words(query) for query in judge.asked}
+    assert "Follow or fail." in said["complexedit/alignment"]
+    assert said["complexedit/quality"].startswith("How good is it? The scale of perceptual quality")
+
+
+@pytest.mark.parametrize(
+    ("metric", "about"), [*zip(ALL, ("following", "consistency", "quality", "overall"), strict=True)]
+)
+def test_cards_say_what_there_is(metric, about):
+    card = metric.card
+    assert (card.range, card.unit, card.about, card.modes) == ((0.0, 10.0), "grade 0-10", about, MODES)
+    assert card.roles == ("judge",)
+    assert card.gaming
+    assert "section" in card.source
+
+
+def test_cards_quote_the_correlations_of_the_published_table():
+    shared = Path(__file__).resolve().parents[4] / "shared" / "tables" / "complexedit.json"
+    if not shared.is_file():
+        pytest.fail(f"{shared} is missing: put the folder with tables/ beside the repository")
+    table = json.loads(shared.read_text(encoding="utf-8"))
+    rows = table["table2_scoring_methods"]
+    for place, metric in enumerate(ALL[:3]):
+        for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability"):
+            assert f"{rows[row][place]:.3f}" in metric.card.source
+    for value in table["metaeval_pairwise_correlation"]["overall_mean"].values():
+        assert f"{value:.3f}" in Overall.card.source
