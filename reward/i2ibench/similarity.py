@@ -136,14 +136,14 @@ class RegionSimilarity(DimensionMetric):
         commands = [command for _, command in named for _ in range(2)]
         masks = yield from ask_each([Segment(*asked) for asked in zip(places, commands, strict=True)])
         evidence += [_found(*found) for found in zip(places, masks, commands, strict=True)]
-        if self.inverted:
-            masks = tuple(mask.inverted() for mask in masks)
         for place, (mask, command) in enumerate(zip(masks, commands, strict=True)):
+            where = "the edited picture" if place % 2 else f"source picture {named[place // 2][0] + 1}"
             if not mask.values.any():
-                where = "the edited picture" if place % 2 else f"source picture {named[place // 2][0] + 1}"
-                missing = "nothing lies outside of" if self.inverted else "nothing is"
-                return Score.abstained(f"in {where} {missing} what was meant by {command!r}", evidence=evidence)
-        vectors = yield from _embedded(places, masks)
+                return Score.abstained(f"in {where} nothing is what was meant by {command!r}", evidence=evidence)
+            if self.inverted and mask.values.all():
+                return Score.abstained(f"in {where} nothing lies outside of {command!r}", evidence=evidence)
+        compared = [mask.inverted() for mask in masks] if self.inverted else masks
+        vectors = yield from _embedded(places, compared)
         cosines = [a.cosine(b, 0) for a, b in zip(vectors[::2], vectors[1::2], strict=True)]
         parts = {
             f"source picture {index + 1}: {command}": Score.of(max(cosine, 0.0), _in_words(cosine))

@@ -1,0 +1,241 @@
+"""Hybrid similarity: masks and pictures reach their experts by content, and cosines are put together by hand."""
+
+import numpy as np
+import pytest
+
+from editcritic.reward import Embed, Mask, Segment
+
+from ..fakes import picture
+from .world import EDITED, FIRST, LEFT, SECOND, World, mask, of, several, single
+
+CUP, TABLE_, WALL = "Please segment the cup", "Please segment the table", "Please segment the wall"
+
+
+def asked(world, kind):
+    return [query for _, query in world.asked if isinstance(query, kind)]
+
+
+def empty(of=EDITED):
+    return mask(of=of)
+
+
+def full(of=EDITED):
+    return mask((slice(None), slice(None)), of=of)
+
+
+# -- outside of what was edited ---------------------------------------------------------------------------------------
+
+
+def test_the_inverted_mask_of_the_edited_picture_lies_over_both_at_one_size():
+    world = World(masks={CUP: mask(LEFT)})
+    world.score(of("non-edited-fidelity"), single())
+    (segment,) = asked(world, Segment)
+    assert (segment.image, segment.command) == (EDITED, CUP)
+    before, after = asked(world, Embed)
+    right = np.ones((8, 10), bool)
+    right[:, :4] = False
+    for embed in (before, after):
+        (region,) = embed.regions
+        assert np.array_equal(region.inside.values, right)
+    assert before.image == FIRST
+    assert after.image == EDITED.resized(*FIRST.size)
+    assert after.image.size == FIRST.size != EDITED.size
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value", "reason"),
+    [
+        ((3, 4), (3, 4), 1.0, "cosine 1.000"),
+        ((1, 0), (3, 4), 0.6, "cosine 0.600"),
+        ((1, 0), (-3, 4), 0.0, "cosine -0.600, which counts as 0"),
+    ],
+)
+def test_its_value_is_the_cosine_and_never_below_zero(before, after, value, reason):
+    world = World(masks={CUP: mask(LEFT)}, vectors=lambda image, inside: before if image == FIRST else after)
+    (score,) = world.score(of("non-edited-fidelity"), single())
+    assert score.value == pytest.approx(value)
+    assert score.reason == reason
+
+
+@pytest.mark.parametrize(("found", "reason"), [(empty(), "Please segment the cup"), (full(), "nothing lies outside")])
+def test_it_abstains_where_nothing_is_found_or_nothing_is_left(found, reason):
+    world = World(masks={CUP: found})
+    (score,) = world.score(of("non-edited-fidelity"), single())
+    assert score.status == "abstained"
+    assert reason in score.reason
+    assert asked(world, Embed) == []
+    assert [item.what for item in score.evidence] == ["judge i2i/segment_edited", "segment"]
+
+
+@pytest.mark.parametrize(
+    "said", ['"Please segment the cup"', "**Please segment the cup**", " please segment the cup.\n"]
+)
+def test_marks_around_a_command_are_left_out(said):
+    world = World(says={"segment_edited": said})
+    world.score(of("non-edited-fidelity"), single())
+    (segment,) = asked(world, Segment)
+    assert segment.command.lower().rstrip(".") == CUP.lower()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Segment the cup",
+        "Sure! Please segment the cup",
+        "Please segment",
+        "Please segmentize it",
+        "the cup",
+        "No change.",
+        "Please segment the cup\nPlease segment the hat",
+        "Please segment:",
+    ],
+)
+def test_what_is_not_one_command_fails_with_the_words(said):
+    world = World(says={"segment_edited": said})
+    (score,) = world.score(of("non-edited-fidelity"), single())
+    assert score.status == "failed"
+    assert "Please segment" in score.reason
+    assert score.evidence[0].text == said
+    assert asked(world, Segment) == []
+
+
+# -- regions that are to stay -----------------------------------------------------------------------------------------
+
+
+def test_each_command_is_segmented_in_both_pictures_and_each_mask_stays_with_its_picture():
+    masks = {
+        (picture_, command): mask((slice(number, number + 2), slice(1, 5)), of=picture_)
+        for number, (picture_, command) in enumerate([(FIRST, TABLE_), (EDITED, TABLE_), (FIRST, WALL), (EDITED, WALL)])
+    }
+    world = World(masks=masks)
+    world.score(of("subject-identity"), single())
+    assert [(query.image, query.command) for query in asked(world, Segment)] == list(masks)
+    assert [(query.image, query.regions[0].inside) for query in asked(world, Embed)] == [
+        (image, found) for (image, _), found in masks.items()
+    ]
+
+
+def test_its_value_is_the_mean_of_the_pairs_with_negative_ones_at_zero():
+    of_wall = mask((slice(0, 1), slice(0, 1)), of=EDITED)
+
+    def vectors(image, inside):
+        return (1, 0) if image == FIRST else (-1, 0) if inside == of_wall else (3, 4)
+
+    (score,) = World(masks={(EDITED, WALL): of_wall}, vectors=vectors).score(of("subject-identity"), single())
+    assert score.value == pytest.approx(0.3)
+    assert {name: part.value for name, part in score.parts.items()} == pytest.approx(
+        {f"source picture 1: {TABLE_}": 0.6, f"source picture 1: {WALL}": 0.0}
+    )
+    assert score.reason == f"least alike: source picture 1: {WALL}, cosine -1.000, which counts as 0"
+
+
+MULTI = {
+    "multi-non-edited-fidelity": "segment_preserved_multi",
+    "multi-subject-consistency": "segment_details_multi",
+    "multi-detail-fidelity": "segment_details_multi",
+}
+
+
+def named(index, thing):
+    return {"source_index": index, "segmentation_prompt": f"Please segment the {thing}"}
+
+
+@pytest.mark.parametrize("dimension", MULTI)
+def test_a_subject_is_looked_for_in_the_source_it_comes_from(dimension):
+    says = {MULTI[dimension]: [named(1, "cat"), named(0, "hat")]}
+    world = World(says=says, vectors=lambda image, inside: {FIRST: (1, 0), SECOND: (3, 4), EDITED: (0, 1)}[image])
+    (score,) = world.score(of(dimension), several())
+    assert [(query.image, query.command) for query in asked(world, Segment)] == [
+        (SECOND, "Please segment the cat"),
+        (EDITED, "Please segment the cat"),
+        (FIRST, "Please segment the hat"),
+        (EDITED, "Please segment the hat"),
+    ]
+    assert score.value == pytest.approx((0.8 + 0.0) / 2)
+    assert list(score.parts) == ["source picture 2: Please segment the cat", "source picture 1: Please segment the hat"]
+
+
+@pytest.mark.parametrize("dimension", ["subject-identity", *MULTI])
+def test_an_empty_list_abstains(dimension):
+    world = World(says={MULTI.get(dimension, "segment_unchanged"): []})
+    (score,) = world.score(of(dimension), several() if dimension in MULTI else single())
+    assert score.status == "abstained"
+    assert "names nothing" in score.reason
+    assert len(world.asked) == 1
+
+
+@pytest.mark.parametrize("dimension", MULTI)
+def test_a_source_that_there_is_not_fails(dimension):
+    world = World(says={MULTI[dimension]: [named(0, "cat"), named(2, "dog")]})
+    (score,) = world.score(of(dimension), several())
+    assert score.status == "failed"
+    assert "names source 2, and they are 0 to 1" in score.reason
+    assert "dog" in score.evidence[0].text
+    assert asked(world, Segment) == []
+
+
+@pytest.mark.parametrize(("gone", "where"), [(EDITED, "the edited picture"), (SECOND, "source picture 2")])
+def test_what_is_not_found_in_one_of_the_pictures_abstains(gone, where):
+    world = World(masks={(gone, "Please segment the cat"): empty(of=gone)})
+    (score,) = world.score(of("multi-non-edited-fidelity"), several())
+    assert score.status == "abstained"
+    assert score.reason == f"in {where} nothing is what was meant by 'Please segment the cat'"
+    assert asked(world, Embed) == []
+
+
+def test_elements_may_be_compared_outside_of_their_masks():
+    cat = "Please segment the cat"
+    masks = {(SECOND, cat): mask(LEFT, of=SECOND), (EDITED, cat): mask(LEFT)}
+    world = World(masks=masks)
+    (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
+    assert score.metric == "i2i-multi-non-edited-fidelity@1[inverted=True]"
+    for embed, ((image, _), found) in zip(asked(world, Embed), masks.items(), strict=True):
+        assert embed.image == image
+        assert np.array_equal(embed.regions[0].inside.values, ~found.values)
+    world = World(masks={(EDITED, cat): full()})
+    (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
+    assert (score.status, asked(world, Embed)) == ("abstained", [])
+    assert "in the edited picture nothing lies outside of" in score.reason
+    for other in ("subject-identity", "multi-detail-fidelity"):
+        with pytest.raises(ValueError, match="inverted is for multi-non-edited-fidelity"):
+            of(other, inverted=True)
+
+
+def test_what_is_not_found_abstains_inverted_too():
+    world = World(masks={(EDITED, "Please segment the cat"): empty()})
+    (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
+    assert score.status == "abstained"
+    assert asked(world, Embed) == []
+
+
+def test_what_is_named_twice_counts_once():
+    world = World(says={"segment_unchanged": [TABLE_, TABLE_, WALL]})
+    (score,) = world.score(of("subject-identity"), single())
+    assert len(score.parts) == 2
+    assert len(asked(world, Segment)) == 4
+
+
+@pytest.mark.parametrize("said", [["the table"], [TABLE_, ""], [f"{TABLE_}\n{WALL}"], {"commands": [TABLE_]}, "none"])
+def test_lists_of_anything_but_commands_fail(said):
+    world = World(says={"segment_unchanged": said})
+    (score,) = world.score(of("subject-identity"), single())
+    assert score.status == "failed"
+    assert asked(world, Segment) == []
+
+
+def test_consistency_and_details_are_one_list_and_one_set_of_masks():
+    world = World()
+    values = [
+        world.score(of(name), several())[0].value for name in ("multi-subject-consistency", "multi-detail-fidelity")
+    ]
+    assert values[0] == values[1]
+    assert len({query.digest for query in world.judged}) == 1
+
+
+def test_masks_of_two_edits_are_not_mixed_up():
+    other = picture(31, 10, 8)
+    masks = {(EDITED, CUP): mask(LEFT), (other, CUP): mask((slice(0, 2), slice(None)))}
+    world = World(masks=masks)
+    world.score(of("non-edited-fidelity"), single(), single("other", edited=other))
+    after = {query.image: query.regions[0].inside for query in asked(world, Embed) if query.image != FIRST}
+    assert after == {image.resized(*FIRST.size): Mask(~found.values) for (image, _), found in masks.items()}

@@ -1,0 +1,118 @@
+"""Text content and style: what is right of a text, what it opens the gate to, and what the judge adds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward.i2ibench.text import distance, gate, likeness
+
+from .world import EDITED, STYLE, World, of, several, single
+
+
+def scored(read, style, text="hello", **options):
+    world = World(says={"text_style": {**STYLE, "score": style}}, read=lambda image: read)
+    (score,) = world.score(of("text-content-style", **options), single(text=text))
+    return score
+
+
+@pytest.mark.parametrize(
+    ("read", "style", "value"),
+    [
+        ("hello", 5, 1.0),
+        ("hello", 4, 0.75),
+        ("hello", 3, 0.5),
+        ("hello", 1, 0.0),
+        ("hallo", 5, 0.8),  # 4 of 5 letters
+        ("hallo", 3, 0.4),
+        ("halla", 5, 0.5),  # 3 of 5
+        ("halla", 2, 0.125),
+        ("halxx", 5, 0.1),  # 2 of 5
+        ("", 5, 0.1),
+        ("hello there", 5, 0.1),  # 5 of 10
+        ("Hel-lo!", 5, 1.0),
+    ],
+)
+def test_the_style_counts_as_far_as_the_letters_are_right(read, style, value):
+    assert scored(read, style).value == pytest.approx(value)
+
+
+def test_other_writing_in_the_picture_may_be_left_out():
+    assert scored("Main Street hello 25", 5).value == pytest.approx(0.1)
+    score = scored("Main Street hello 25", 5, content="part")
+    assert score.value == 1.0
+    assert score.metric == "i2i-text-content-style@1[content=part]"
+    assert scored("Main Street hallo 25", 5, content="part").value == pytest.approx(0.8)
+    assert scored("", 5, content="part").value == pytest.approx(0.1)
+    with pytest.raises(ValueError, match="content is one of whole, part, got 'some'"):
+        of("text-content-style", content="some")
+
+
+def test_the_judge_is_shown_the_edited_picture_and_told_instruction_and_text():
+    for dimension, sample in (("text-content-style", single()), ("multi-text-content-style", several())):
+        world = World()
+        world.score(of(dimension), sample)
+        (question,) = world.judged
+        assert question.images == (EDITED,)
+        assert dict(question.slots) == {"instruction": "make the cup blue", "text": "OPEN"}
+
+
+@pytest.mark.parametrize("style", [0, 6, 2.5, "4", None])
+def test_a_style_that_is_no_grade_fails(style):
+    assert scored("hello", style).status == "failed"
+
+
+@pytest.mark.parametrize(("right", "worth"), [(1, 1), (0.999, 0.8), (0.8, 0.8), (0.799, 0.5), (0.6, 0.5), (0.599, 0.1)])
+def test_the_gate_has_the_steps_of_equation_5(right, worth):
+    assert gate(right) == worth
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "steps"),
+    [("kitten", "sitting", 3), ("flaw", "lawn", 2), ("", "abc", 3), ("abc", "", 3), ("abc", "abc", 0), ("ab", "ba", 2)],
+)
+def test_known_distances(a, b, steps):
+    assert distance(a, b) == distance(b, a) == steps
+
+
+def test_known_distances_of_a_part():
+    assert distance("sale", "big sale today", part=True) == 0
+    assert distance("sale", "big sole today", part=True) == 1
+    assert distance("sale", "", part=True) == 4
+
+
+words = st.text("abc", max_size=8)
+
+
+def slow(a, b):
+    if not a or not b:
+        return len(a) + len(b)
+    change = slow(a[1:], b[1:]) + (a[0] != b[0])
+    return min(change, slow(a[1:], b) + 1, slow(a, b[1:]) + 1)
+
+
+@given(st.text("abc", max_size=5), st.text("abc", max_size=5))
+def test_the_distance_is_the_fewest_changes(a, b):
+    assert distance(a, b) == slow(a, b)
+    parts = [b[i:j] for i in range(len(b) + 1) for j in range(i, len(b) + 1)]
+    assert distance(a, b, part=True) == min(slow(a, part) for part in parts)
+
+
+@given(words, words)
+def test_likeness_is_a_share_and_one_only_for_the_same_letters(a, b):
+    assert 0 <= likeness(a, b) <= 1
+    assert (likeness(a, b) == 1) == (a == b)
+    assert likeness(a, b) == likeness(b, a)
+
+
+@pytest.mark.parametrize(
+    ("read", "wanted"),
+    [
+        ("\uff2f\uff30\uff25\uff2e", "open"),
+        ("Caf\u00e9", "CAFE\u0301"),
+        ("stra\u00dfe", "STRASSE"),
+        ("50 % off!", "50% OFF"),
+        ("!!!", "!!!"),
+    ],
+)
+def test_case_marks_and_width_do_not_count(read, wanted):
+    assert likeness(read, wanted) == 1
