@@ -1,0 +1,136 @@
+"""A judge that reads its replies from a script, beside experts that need no model, and what they were asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from editcritic.reward import Box, Detections, EditSample, Expert, Image, Judge
+from editcritic.reward.experts.differences import Differences
+from editcritic.reward.experts.lanczos import Lanczos
+from editcritic.reward.forms import Reply
+from editcritic.reward.image import Corners
+from editcritic.reward.outcomes import Failure
+from editcritic.reward.query import Detect, Differ, Outcome, Query, Upscale
+
+from ..fakes import alone
+
+SIZE = (640, 480)
+INSTRUCTION = "Change the red cup on the table to blue"
+
+
+def noise(seed: int, size: tuple[int, int] = SIZE) -> Image:
+    """A picture every part of which is another one."""
+    return Image.of(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
+
+
+def patched(image: Image, *areas: Corners, colour: tuple[int, int, int] = (10, 20, 250)) -> Image:
+    pixels = np.array(image.pixels)
+    for x0, y0, x1, y1 in areas:
+        pixels[y0:y1, x0:x1] = colour
+    return Image.of(pixels)
+
+
+def box(x0: float, y0: float, x1: float, y1: float, size: tuple[int, int] = SIZE) -> Box:
+    return Box.from_corners(x0, y0, x1, y1, size)
+
+
+SOURCE = Image.of(np.full((SIZE[1], SIZE[0], 3), 128, np.uint8))
+PLACE = (300, 200, 340, 230)
+EDITED = patched(SOURCE, PLACE)
+REFERENCE = patched(SOURCE, PLACE, colour=(0, 0, 255))
+
+
+class Finds(Expert):
+    """A detector that finds what it was told, and keeps what it was asked."""
+
+    id = "finds"
+    kinds = (Detect,)
+
+    def __init__(self, *outcomes: Any) -> None:
+        self.outcomes = outcomes
+        self.asked: list[Detect] = []
+
+    def __call__(self, queries: Sequence[Detect]) -> list[Outcome]:
+        self.asked += queries
+        return list(self.outcomes)
+
+
+def edit(**fields: Any) -> EditSample:
+    given: dict[str, Any] = {
+        "instruction": INSTRUCTION,
+        "sources": (SOURCE,),
+        "edited": EDITED,
+        "reference": REFERENCE,
+        "targets": (box(*PLACE),),
+        **fields,
+    }
+    return EditSample("s", **given)
+
+
+def says(label: str, thought: str = "hm") -> str:
+    return f"<Start Thinking>{thought}</Start Thinking>\n<Start Final Answer>{label}</Start Final Answer>"
+
+
+def calls(*wanted: tuple[str, Mapping[str, Any]]) -> str:
+    lines = "\n".join(json.dumps({"name": name, "parameters": parameters}) for name, parameters in wanted)
+    return f"<Start Thinking>I have to look.</Start Thinking>\n<tool_call>\n{lines}\n</tool_call>"
+
+
+Call = tuple[str, dict[str, Any]]
+
+ZOOM: Call = ("zoom_in_image", {"bbox_2d": [300, 200, 340, 230], "target_image": "Edited Image"})
+DIFFER: Call = ("localize_differences", {"comparison_image_1": "Source Image", "comparison_image_2": "Edited Image"})
+DETECT: Call = ("detect_object", {"target_image": "Edited Image", "detect_object_name": "red cup"})
+
+
+class Experts:
+    """Answers questions. judge: its replies in order, or a rule; `asked` is what it was asked, `queries` all of it."""
+
+    def __init__(self, *judge: str | Reply | Failure, by: Callable[[Judge], str] | None = None) -> None:
+        self.replies = list(judge)
+        self.by = by
+        self.queries: list[Query[Any]] = []
+        self.found: Outcome = Detections((Box.from_corners(*PLACE, SIZE, score=0.8),))
+
+    @property
+    def asked(self) -> list[Judge]:
+        return [query for query in self.queries if isinstance(query, Judge)]
+
+    def count(self, kind: type[Query[Any]]) -> int:
+        return sum(isinstance(query, kind) for query in self.queries)
+
+    def __call__(self, query: Query[Any]) -> Outcome:
+        self.queries.append(query)
+        match query:
+            case Judge():
+                reply = self.by(query) if self.by else self.replies.pop(0)
+                return Reply(reply) if isinstance(reply, str) else reply
+            case Differ():
+                return Differences()([query])[0]
+            case Upscale():
+                return Lanczos()([query])[0]
+            case Detect():
+                return self.found
+            case _:
+                raise AssertionError(f"nobody asks for {query}")
+
+    def score(self, metric: Any, sample: EditSample | None = None) -> Any:
+        return alone(metric(sample or edit()), self)
+
+
+def pictures(question: Judge, message: int = -1) -> list[Image]:
+    return [part for part in question.messages[message].parts if isinstance(part, Image)]
+
+
+def words(question: Judge, message: int = -1) -> str:
+    return "\n".join(part for part in question.messages[message].parts if isinstance(part, str))
+
+
+def same(seen: Sequence[Image], expected: Sequence[np.ndarray | Image]) -> bool:
+    """Whether pictures are pixel by pixel what is expected, in this order."""
+    arrays = [picture.pixels if isinstance(picture, Image) else picture for picture in expected]
+    return len(seen) == len(arrays) and all(np.array_equal(a.pixels, b) for a, b in zip(seen, arrays, strict=True))

@@ -1,0 +1,182 @@
+"""The tools by themselves: no judge, no engine."""
+
+import numpy as np
+import pytest
+
+from editcritic.reward import Abstention, Box, Detections, Failure, Image
+from editcritic.reward.dlebench import tools
+from editcritic.reward.dlebench.crops import around
+from editcritic.reward.dlebench.tools import ToolError, detect_object, enhance, localize_differences, zoom_in_image
+from editcritic.reward.experts.differences import Differences
+from editcritic.reward.query import Detect
+
+from .scripted import EDITED, PLACE, SIZE, SOURCE, Finds, noise, patched, same
+
+RED = (255, 0, 0)
+
+
+# -- zoom -------------------------------------------------------------------------------------------------------------
+
+
+def test_zooming_shows_the_pixels_of_the_box():
+    image = noise(1)
+    found = zoom_in_image([100, 50, 400, 350], image)
+    assert same(found.pictures, [image.pixels[50:350, 100:400]])
+    assert "[100, 50, 400, 350]" in found.text
+
+
+def test_small_crops_are_enlarged_four_times_by_the_enhancer():
+    image = noise(1)
+    found = zoom_in_image([10, 20, 30, 60], image)
+    assert same(found.pictures, [Image.of(image.pixels[20:60, 10:30]).resized(80, 160)])
+    assert "4 times as large" in found.text
+    plain = zoom_in_image([10, 20, 30, 60], image, enhance_below=0)
+    assert same(plain.pictures, [image.pixels[20:60, 10:30]])
+    assert "large" not in plain.text
+
+
+def test_fractions_of_pixels_are_rounded_outwards_and_any_picture_will_do():
+    pixels = noise(1).pixels
+    found = zoom_in_image((10.5, 20.0, 299.2, 300.0), np.array(pixels))
+    assert same(found.pictures, [pixels[20:300, 10:300]])
+
+
+@pytest.mark.parametrize(
+    ("bbox", "why"),
+    [
+        ([0, 0, 641, 10], "reaches out"),
+        ([-1, 0, 10, 10], "reaches out"),
+        ([0, 0, 10, 480.5], "reaches out"),
+        ([700, 500, 800, 600], "reaches out"),
+        ([10**30, 0, 10**31, 10], "reaches out"),
+        ([10, 10, 10, 20], "empty"),
+        ([20, 10, 10, 20], "empty"),
+        ([5, 5, 5, 5], "empty"),
+        ([0.1, 0.2, 0.4, 0.5], "shares"),
+        ([0, 0, 1, 1], "shares"),
+        ([0, 0, 0, 0], "shares"),
+        ([1, 2, 3], "four numbers"),
+        ([1, 2, 3, 4, 5], "four numbers"),
+        ([[1, 2], [3, 4]], "four numbers"),
+        (["1", "2", "3", "4"], "four numbers"),
+        ("1234", "four numbers"),
+        ([1, 2, 3, float("nan")], "four numbers"),
+        ([1, 2, 3, float("inf")], "four numbers"),
+        ([True, 2, 3, 4], "four numbers"),
+        (None, "four numbers"),
+        ({"x1": 1}, "four numbers"),
+    ],
+)
+def test_a_box_that_is_none_is_refused_with_the_size_of_the_picture(bbox, why):
+    with pytest.raises(ToolError, match=why) as refused:
+        zoom_in_image(bbox, SOURCE)
+    assert "640 x 480" in str(refused.value)
+
+
+# -- differences ------------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_is_shown_before_and_after_with_a_red_line_between():
+    found = localize_differences(SOURCE, EDITED, enhance_below=0)
+    (pair,) = found.pictures
+    (region,) = Differences()._regions(SOURCE.pixels, EDITED.pixels)
+    x0, y0, x1, y1 = around(region.corners(SIZE), SIZE)
+    assert same([pair.crop(0, 0, x1 - x0, y1 - y0)], [SOURCE.pixels[y0:y1, x0:x1]])
+    assert same([pair.crop(pair.width - (x1 - x0), 0, pair.width, y1 - y0)], [EDITED.pixels[y0:y1, x0:x1]])
+    line = pair.pixels[:, x1 - x0 : pair.width - (x1 - x0)]
+    assert line.shape[1] == 4
+    assert (line == RED).all()
+    assert found.boxes == (region,)
+    assert str(list(region.corners(SIZE))) in found.text
+    assert region.corners(SIZE) == pytest.approx(PLACE, abs=2)
+
+
+def test_both_sides_of_a_small_pair_are_enlarged():
+    plain = localize_differences(SOURCE, EDITED, enhance_below=0).pictures[0]
+    large = localize_differences(SOURCE, EDITED).pictures[0]
+    assert (large.width - 4, large.height) == (4 * (plain.width - 4), 4 * plain.height)
+
+
+def test_the_largest_regions_are_shown_first_and_the_rest_is_counted():
+    areas = [(50, 50, 60, 60), (200, 50, 230, 80), (400, 300, 460, 360)]
+    edited = patched(SOURCE, *areas)
+    found = localize_differences(SOURCE, edited, regions=2, enhance_below=0)
+    assert len(found.pictures) == 2
+    assert "3 regions differ, the 2 largest are shown" in found.text
+    assert [box.corners(SIZE) for box in found.boxes] == [
+        pytest.approx(area, abs=2) for area in (areas[2], areas[1], areas[0])
+    ]
+
+
+def test_equal_pictures_have_no_pair():
+    found = localize_differences(SOURCE, SOURCE)
+    assert found.pictures == found.boxes == ()
+    assert "No region" in found.text
+
+
+def test_a_picture_of_another_size_is_brought_to_the_first_ones_and_that_is_said():
+    found = localize_differences(SOURCE, EDITED.resized(1280, 960))
+    assert "brought from 1280 x 960 to 640 x 480" in found.text
+    assert len(found.pictures) == 1
+    assert "brought" not in localize_differences(SOURCE, EDITED).text
+
+
+def test_what_counts_as_a_difference_are_options_of_the_expert():
+    assert localize_differences(SOURCE, EDITED, differences=Differences(threshold=254)).boxes == ()
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
+
+
+def test_objects_are_outlined_outside_of_their_boxes_best_first():
+    near, far = (100, 100, 140, 130), (400, 300, 420, 320)
+    boxes = [Box.from_corners(*far, SIZE, score=0.5), Box.from_corners(*near, SIZE, score=0.9)]
+    weak = Box.from_corners(0, 0, 50, 50, SIZE, score=0.3)
+    detector = Finds(Detections((*boxes, weak)))
+    found = detect_object(SOURCE, "cup", detector=detector)
+    assert detector.asked == [Detect(SOURCE, ("cup",))]
+    assert found.text.index("[100, 100, 140, 130] (score 0.90)") < found.text.index("[400, 300, 420, 320] (score 0.50)")
+    expected = np.array(SOURCE.pixels)
+    for x0, y0, x1, y1 in (near, far):
+        expected[y0 - 2 : y1 + 2, x0 - 2 : x1 + 2] = RED
+        expected[y0:y1, x0:x1] = SOURCE.pixels[y0:y1, x0:x1]
+    assert same(found.pictures, [expected])
+    assert [box.score for box in found.boxes] == [0.9, 0.5]
+
+
+def test_what_is_not_found_is_said_without_a_picture():
+    found = detect_object(SOURCE, "cup", detector=Finds(Detections(())))
+    assert found.pictures == ()
+    assert "'cup' was not found" in found.text
+
+
+@pytest.mark.parametrize("outcome", [Failure("out of memory"), Abstention("out of memory")])
+def test_a_detector_that_cannot_answer_is_an_error(outcome):
+    with pytest.raises(ToolError, match="out of memory"):
+        detect_object(SOURCE, "cup", detector=Finds(outcome))
+
+
+def test_no_name_is_no_question():
+    detector = Finds()
+    with pytest.raises(ToolError, match="empty"):
+        detect_object(SOURCE, " ", detector=detector)
+    assert detector.asked == []
+
+
+# -- enhancer ---------------------------------------------------------------------------------------------------------
+
+
+def test_enhancing_makes_a_picture_four_times_as_large_whatever_its_size():
+    assert enhance(noise(1, (300, 20))).size == (1200, 80)
+    assert enhance(noise(1, (1000, 400))).size == (4000, 1600)
+
+
+def test_an_answer_that_is_none_does_not_pass():
+    with pytest.raises(ValueError, match="detect wants"):
+        detect_object(SOURCE, "cup", detector=Finds("here"))
+
+
+def test_the_tools_say_what_they_take():
+    for tool in (zoom_in_image, localize_differences, detect_object, enhance):
+        assert tool.__doc__
+        assert tool.__module__ == tools.__name__
