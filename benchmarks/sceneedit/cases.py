@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from ...reward import EditSample, Image, Pools
 from ...reward.edival.pools import apply
 from ...reward.sample import TASK_TYPES, TaskType
+from . import annotation
 from .editors import Edit, honest
 from .failures import MODES, Mode
 from .render import render
@@ -135,8 +136,9 @@ def asked(chance: random.Random, world: World, kind: TaskType) -> tuple[Scene, R
 def case_of(turns: list[Edit], name: str, *, others: tuple[Image, ...] = (), annotated: bool = False) -> Case:
     """The last of these turns as a case. Each turn edits what the one before made. others: sources beside the first.
 
-    annotated: the sample also has the boxes of the base, a mask of what the edit may change, and the perfect edit for
-    reference, as data sets with annotations do.
+    Every sample says what its targets, text, hint and dimensions are; the last one also has the perfect edit for
+    reference. annotated: it has the boxes of the base and a mask of what the edit may change besides, which metrics
+    and experts use instead of looking for themselves.
     """
     base = turns[0].before
     pools = Pools(base.names, base.names, base.names)
@@ -154,13 +156,18 @@ def case_of(turns: list[Edit], name: str, *, others: tuple[Image, ...] = (), ann
                 task=turn.request.task,
                 pools=pools,
                 earlier=tuple(samples),
+                targets=annotation.targets(turn.request, turn.before),
+                text=annotation.text([turn.request]),
+                hint=annotation.hint([turn.request]),
+                dimensions=annotation.dimensions([turn.request], 1 + len(others)),
             )
         )
         source = turn.picture
-    last, sample = turns[-1], samples[-1]
+    last = turns[-1]
+    ideal = last.request.carry_out(last.before)
+    sample = replace(samples[-1], reference=render(ideal))
     if annotated:
-        ideal = last.request.carry_out(last.before)
-        sample = replace(sample, boxes=base.boxes(), mask=_mask(last.before, ideal), reference=render(ideal))
+        sample = replace(sample, boxes=base.boxes(), mask=_mask(last.before, ideal))
     truth = last.truth(*(turn.request for turn in turns[:-1]), base=base)
     hack = any(one.name == last.mode and one.hack for one in MODES)
     return Case(sample, truth, last.request.task.type, last.mode, last.severity, hack, last.before, last.shown)

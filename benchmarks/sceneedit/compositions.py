@@ -39,7 +39,7 @@ def random_composition(chance: random.Random, world: World) -> tuple[Scene, Scen
 
 
 def _can_go(thing: Thing, origin: Scene, into: Scene) -> bool:
-    if thing.shape in (SIGN, TEXT) or len(origin.called(thing.name)) > 1:
+    if thing.shape == TEXT or len(origin.called(thing.name)) > 1:
         return False
     return all(thing.shape != other.shape and thing.colour != other.colour for other in into.things)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...reward import EditSample
 from ...reward.sample import TASK_TYPES
+from . import annotation
 from .cases import Case, Split, chance_of
 from .editors import Edit, honest
 from .failures import MODES
@@ -95,7 +96,7 @@ def compound_cases(
 ) -> list[Case]:
     """That many compound edits, levels in turn. Each step goes wrong in a fifth of the cases.
 
-    `sample.metadata["steps"]` holds the atomic instructions; `sample.task` is None, as the sentence is of none of the
+    `sample.operations` holds the atomic instructions; `sample.task` is None, as the sentence is of none of the
     nine forms. The truth is `followed` where all steps are; `steps` says which.
     """
     found = []
@@ -123,9 +124,22 @@ def _made(chance: random.Random, compound: Compound, world: World, name: str) ->
         compound.instruction,
         (render(compound.scene),),
         render(scene),
-        metadata={"steps": [step.instruction for step in compound.steps], "level": compound.level},
+        reference=render(_ideal(compound)),
+        operations=tuple(annotation.operation(step) for step in compound.steps),
+        targets=tuple(box for step in compound.steps for box in annotation.targets(step, compound.scene)),
+        text=annotation.text(compound.steps),
+        hint=annotation.hint(compound.steps),
+        dimensions=annotation.dimensions(compound.steps),
+        metadata={"level": compound.level},
     )
     truth = Truth(all(steps), *kept(compound.steps, compound.scene, scene))
     flaws = [turn.mode for turn in turns if turn.mode]
     severity = len(flaws) / len(turns)
     return Case(sample, truth, "compound", "+".join(flaws), severity, before=compound.scene, after=scene, steps=steps)
+
+
+def _ideal(compound: Compound) -> Scene:
+    scene = compound.scene
+    for step in compound.steps:
+        scene = step.carry_out(scene)
+    return scene

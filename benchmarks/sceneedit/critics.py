@@ -5,27 +5,32 @@ from __future__ import annotations
 from ...reward import Expert
 from ...reward.experts.annotated import Annotated
 from ...reward.experts.differences import Differences
+from ...reward.experts.lanczos import Lanczos
 from ...reward.experts.pixels import PixelFeatures
 from .experts.detector import SceneDetector
 from .experts.judge import SceneJudge
 from .experts.preference import ScenePreference
 from .experts.reader import SceneReader
 from .experts.segmenter import SceneSegmenter
+from .experts.sights import Looker
 
 
 def experts() -> dict[str, Expert]:
     """Role -> expert, new ones: enough for every metric there is, without a download.
 
-    Those that know this world (detector, judge, reader, segmenter, preference) are SceneEdit's own; pictures are
-    compared by the same experts as anywhere else.
+    Those that know this world (detector, judge, reader, segmenter, preference) are SceneEdit's own, and the first four
+    look at each picture once together; pictures are compared and enlarged by the same experts as anywhere else.
     """
-    pixels = PixelFeatures()
+    pixels, looker, preference = PixelFeatures(), Looker(), ScenePreference()
     return {
-        "detector": SceneDetector(),
-        "judge": SceneJudge(),
-        "reader": SceneReader(),
-        "segmenter": SceneSegmenter(),
-        "preference": ScenePreference(),
+        "detector": SceneDetector(looker),
+        "judge": SceneJudge(looker),
+        "reader": SceneReader(looker),
+        "segmenter": SceneSegmenter(looker),
+        "preference": preference,
+        "quality": preference,
+        "aesthetics": preference,
+        "enhancer": Lanczos(),
         "matcher": Annotated(),
         "differences": Differences(),
         "features": pixels,

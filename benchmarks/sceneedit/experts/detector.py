@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections import OrderedDict
 from collections.abc import Sequence
 
-from ....reward import Abstention, Box, Detect, Detections, Expert, Image
+from ....reward import Abstention, Box, Detect, Detections, Expert
 from ....reward.query import Outcome
 from ..words import TEXT
-from .glyphs import read_lines
 from .phrases import Name, parse
-from .segments import Seen, segments
+from .segments import Seen
+from .sights import Looker, visibility
 
 _OTHER_COLOUR, _OTHER_MATERIAL = 0.63, 0.84
 """What is left of a score where colour or material is another: the shape makes the thing, as it does for detectors."""
 _TOP = 0.97
-_FAINT, _FAINT_SOFT = 0.19, 0.045
-"""Opacity at which half of a thing counts as seen, and how softly that sets in."""
-
-
-class Looker:
-    """Segments of the pictures seen last, so that ten phrases cost one look."""
-
-    def __init__(self, kept: int = 512) -> None:
-        self._kept = kept
-        self._seen: OrderedDict[str, list[Seen]] = OrderedDict()
-
-    def look(self, image: Image) -> list[Seen]:
-        """The things in a picture."""
-        found = self._seen.get(image.digest)
-        if found is None:
-            found = self._seen[image.digest] = segments(image.pixels)
-            if len(self._seen) > self._kept:
-                self._seen.popitem(last=False)
-        self._seen.move_to_end(image.digest)
-        return found
 
 
 class SceneDetector(Expert):
@@ -49,8 +27,8 @@ class SceneDetector(Expert):
     kinds = (Detect,)
     id = "scene-detector@1"
 
-    def __init__(self) -> None:
-        self._looker = Looker()
+    def __init__(self, looker: Looker | None = None) -> None:
+        self._looker = looker or Looker()
 
     def __call__(self, queries: Sequence[Detect]) -> list[Outcome]:
         return [self._answer(query) for query in queries]
@@ -62,20 +40,12 @@ class SceneDetector(Expert):
             if isinstance(name, str):
                 return Abstention(f"a scene detector cannot look for that: {name}")
             if name.kind == TEXT:
-                boxes += lines(query.image, phrase)
+                boxes += self._looker.see(query.image).texts(phrase)
             else:
                 seen = self._looker.look(query.image)
                 found = [Box(s.box.cx, s.box.cy, s.box.w, s.box.h, score(s, name), phrase) for s in seen]
                 boxes += sorted(found, key=lambda box: -box.score)
         return Detections(tuple(boxes), floor=0.0)
-
-
-def lines(image: Image, label: str) -> list[Box]:
-    """Lines of text in a picture, the surest first."""
-    found = [
-        Box.from_corners(*corners, image.size, score=sure, label=label) for _, corners, sure in read_lines(image.pixels)
-    ]
-    return sorted(found, key=lambda box: -box.score)
 
 
 def score(seen: Seen, name: Name) -> float:
@@ -84,9 +54,3 @@ def score(seen: Seen, name: Name) -> float:
     material = seen.materials[name.material] if name.material else 1.0
     fits = (_OTHER_COLOUR + (1 - _OTHER_COLOUR) * colour) * (_OTHER_MATERIAL + (1 - _OTHER_MATERIAL) * material)
     return _TOP * seen.shapes[name.kind] * fits * visibility(seen)
-
-
-def visibility(seen: Seen) -> float:
-    """How much a thing counts for being faint or covered, in [0, 1]."""
-    shown = 1 / (1 + math.exp(-(seen.opacity - _FAINT) / _FAINT_SOFT))
-    return shown * (0.88 + 0.12 * seen.opacity) * (0.85 + 0.15 * seen.shown)

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ....reward import Expert, Measured, Rate
+from ....reward import Abstention, Expert, Measured, Rate
+from ....reward.query import Outcome
 
 Pixels = NDArray[np.uint8]
 
@@ -22,14 +23,51 @@ _CLIPPED = 6.0
 """Points that a wholly clipped picture loses."""
 
 
-class ScenePreference(Expert):
-    """Answers `Rate` with the number of `quality`, whatever the prompt says: it knows no content and no beauty."""
+_CLEAN, _GRAINY = 2.5, 8.0
+"""Grey levels of noise in the hue up to which a picture is clean, and by how many more half of its looks are gone."""
+_PLAIN = 15.0
+"""Grey levels of spread below which there is less and less to be seen in a picture."""
 
-    id = "scene-preference@1"
+
+class ScenePreference(Expert):
+    """Answers `Rate`, whatever the prompt says: it knows no content and no beauty.
+
+    `preference`: the number of `quality`. On the scales of the specialists it stands in for, `looks` as `image quality`
+    from 1 to 5 and as `aesthetics` from 0 to 100. Abstains on other qualities.
+    """
+
+    id = "scene-preference@2"
     kinds = (Rate,)
 
-    def __call__(self, queries: Sequence[Rate]) -> list[Measured]:
-        return [Measured(quality(query.image.pixels)) for query in queries]
+    def __call__(self, queries: Sequence[Rate]) -> list[Outcome]:
+        return [_rated(query) for query in queries]
+
+
+def _rated(query: Rate) -> Measured | Abstention:
+    match query.quality:
+        case "preference":
+            return Measured(quality(query.image.pixels))
+        case "image quality":
+            return Measured(1 + 4 * looks(query.image.pixels))
+        case "aesthetics":
+            return Measured(100 * looks(query.image.pixels))
+        case other:
+            return Abstention(
+                f"a scene preference cannot rate {other!r}: it knows preference, image quality, aesthetics"
+            )
+
+
+def looks(pixels: Pixels) -> float:
+    """How good a picture is as a picture, in [0, 1]: noise, fading and clipping, each by itself, multiplied.
+
+    Unlike `quality` it compares pictures of any content: noise is looked for in the hue, which textures leave alone.
+    """
+    planes = pixels.astype(np.float64)
+    hues = [(planes[..., a] - planes[..., b]) / np.sqrt(2) for a, b in ((0, 1), (1, 2))]
+    noise = max(0.0, max(map(_sigma, hues)) - _CLEAN) / _GRAINY
+    contrast = float(cv2.GaussianBlur(pixels, (0, 0), 1.0).std(axis=(0, 1)).max())
+    clipped = float((pixels >= 254).all(axis=2).mean())
+    return min(1.0, contrast / _PLAIN) * (1 - clipped) / (1 + noise**2)
 
 
 def quality(pixels: Pixels) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....reward import Box, Expert, Reading, ReadText
 from ....reward.query import TextLine
-from .glyphs import read_lines
+from .sights import Looker
 
 
 class SceneReader(Expert):
@@ -18,15 +18,17 @@ class SceneReader(Expert):
     id = "scene-reader@1"
     kinds = (ReadText,)
 
+    def __init__(self, looker: Looker | None = None) -> None:
+        self._looker = looker or Looker()
+
     def __call__(self, queries: Sequence[ReadText]) -> list[Reading]:
-        return [_reading(query) for query in queries]
+        return [self._reading(query) for query in queries]
 
-
-def _reading(query: ReadText) -> Reading:
-    size = query.image.size
-    return Reading(
-        tuple(
-            TextLine(text, Box.from_corners(*corners, size, score=sure))
-            for text, corners, sure in read_lines(query.image.pixels)
+    def _reading(self, query: ReadText) -> Reading:
+        size = query.image.size
+        return Reading(
+            tuple(
+                TextLine(text, Box.from_corners(*corners, size, score=sure))
+                for text, corners, sure in self._looker.see(query.image).lines
+            )
         )
-    )

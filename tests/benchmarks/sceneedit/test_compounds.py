@@ -34,7 +34,7 @@ def test_steps_are_joined_to_a_sentence():
 def test_cases_say_which_steps_were_followed():
     found = compound_cases(48)
     for case in found:
-        steps = case.sample.metadata["steps"]
+        steps = case.sample.operations
         assert case.task == "compound"
         assert len(case.steps) == len(steps) == case.sample.metadata["level"]
         assert case.truth.followed == all(case.steps)

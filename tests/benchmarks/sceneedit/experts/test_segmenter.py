@@ -54,6 +54,14 @@ def test_nothing_that_fits_is_an_empty_mask_with_the_best_match_for_score():
     assert answer.score < 0.3
 
 
+def test_several_things_are_asked_for_together_and_so_is_what_lies_behind():
+    circle, crosses = mask("red circle").values, mask("teal cross").values
+    both = mask("Please segment the red circle and the teal cross").values
+    assert np.array_equal(both, circle | crosses)
+    behind = mask("Please segment the background.").values
+    assert np.array_equal(behind, ~both)
+
+
 @pytest.mark.parametrize("command", ["segment it", "the dog", "the red circle and the teal cross"])
 def test_abstains_on_commands_without_one_name(command):
     (outcome,) = SEGMENTER([Segment(render(SCENE), command)])
