@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..reward import Card, SpecError, build, no_download
+from ..reward.query import Query
 from ..reward.spec import names
 
 
@@ -22,7 +23,8 @@ class Listed:
     """A reward as it is listed.
 
     card: None for a composition, which has one only with its parts, and for one that cannot be loaded (`problem`).
-    unserved: roles it asks that the experts without a download do not fill. options: as in a spec, with defaults.
+    unserved: roles it asks that the experts without a download do not fill; partly: those that they fill for some
+    questions only, and what for. options: as in a spec, with defaults.
     """
 
     name: str
@@ -30,7 +32,16 @@ class Listed:
     card: Card | None
     options: dict[str, Any]
     unserved: tuple[str, ...] = ()
+    partly: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+
+    @property
+    def reach(self) -> str:
+        """How far it gets without a download, in words."""
+        if self.unserved:
+            return f"no: nobody for {', '.join(self.unserved)}"
+        known = "; ".join(f"{role}: {what}" for role, what in self.partly.items())
+        return f"partly ({known})" if known else "yes"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +52,7 @@ class Listed:
             "needs_parts": self.card is None and not self.problem,
             "no_download": self.card is not None and not self.unserved,
             "unserved_roles": list(self.unserved),
+            "partly_served_roles": dict(self.partly),
             "problem": self.problem,
         }
 
@@ -71,7 +83,8 @@ def describe(name: str, point: EntryPoint | None = None) -> Listed:
     card = getattr(metric, "card", None)
     if not isinstance(card, Card):
         raise SpecError(f"{name} is not a metric: it has no card")
-    return Listed(name, card.summary, card, options, _unserved(card))
+    unserved, partly = _served(card)
+    return Listed(name, card.summary, card, options, unserved, partly)
 
 
 def _options(target: Any) -> dict[str, Any]:
@@ -80,9 +93,16 @@ def _options(target: Any) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(target).parameters.items()}
 
 
-def _unserved(card: Card) -> tuple[str, ...]:
+def _served(card: Card) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Of the roles it asks, those that nobody fills without a download, and those filled in part, with what for."""
     bound = no_download()
-    return tuple(role for role in card.roles if role not in bound and role.partition(".")[0] not in bound)
+    filled = {role: bound.get(role) or bound.get(role.partition(".")[0]) for role in card.roles}
+    partly = {}
+    for role, expert in filled.items():
+        kinds = [kind for kind in Query.__subclasses__() if kind.role == role.partition(".")[0]]
+        if known := [expert.knows[kind] for kind in kinds if expert is not None and kind in expert.knows]:
+            partly[role] = ", ".join(known)
+    return tuple(role for role, expert in filled.items() if expert is None), partly
 
 
 def _plain(default: Any) -> Any:
@@ -100,18 +120,17 @@ def range_of(card: Card) -> str:
     return "unbounded" if (low, high) == ("unbounded", "unbounded") else f"{low} to {high}"
 
 
-def ways_of(one: Listed) -> str:
-    """The protocols and modes it comes in, default first, and whether it has a dense form."""
+def ways_of(one: Listed) -> tuple[str, ...]:
+    """The protocols and modes it comes in, the default first, and whether it has a dense form."""
     assert one.card is not None
-    dense = ("dense",) if "dense" in one.options else ()
-    return "; ".join(", ".join(ways) for ways in (one.card.protocols, one.card.modes, dense) if ways)
+    return (*one.card.protocols, *one.card.modes, *(["dense"] if "dense" in one.options else []))
 
 
 def table(rewards: list[Listed]) -> RenderableType:
     """The list, for a person."""
     ready = Table(box=None, pad_edge=False, title="Rewards", title_justify="left")
-    for column in ("name", "1.0 means", "ways", "range", "asks", "without a download"):
-        ready.add_column(column, no_wrap=column == "name", overflow="fold")
+    for column in ("name", "high means", "ways", "range", "without a download"):
+        ready.add_column(column, no_wrap=column in ("name", "ways", "range"), overflow="fold")
     parts = Table(
         box=None, pad_edge=False, title="\nCompositions, which need parts (a TOML file)", title_justify="left"
     )
@@ -124,9 +143,8 @@ def table(rewards: list[Listed]) -> RenderableType:
         elif one.card is None:
             parts.add_row(Text(one.name), Text(one.summary))
         else:
-            serves = "yes" if not one.unserved else f"no: nobody for {', '.join(one.unserved)}"
-            roles = ", ".join(one.card.roles) or "nobody"
-            ready.add_row(*map(Text, (one.name, one.summary, ways_of(one), range_of(one.card), roles, serves)))
+            ways = "\n".join(ways_of(one))
+            ready.add_row(*map(Text, (one.name, one.summary, ways, range_of(one.card), one.reach)))
     return Group(*(found for found in (ready, parts, broken) if found.row_count))
 
 
@@ -135,9 +153,8 @@ def card_of(one: Listed) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_header=False, title=Text(one.name, style="bold"), title_justify="left")
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("what" if one.card is None else "1.0 means", Text(one.summary))
+    table.add_row("what" if one.card is None else "high means", Text(one.summary))
     if (card := one.card) is not None:
-        serves = "yes" if not one.unserved else f"no: bind an expert to {', '.join(one.unserved)}"
         for label, text in {
             "version": card.signature,
             "range": f"{range_of(card)} ({card.unit})",
@@ -146,7 +163,7 @@ def card_of(one: Listed) -> RenderableType:
             "needs": ", ".join(card.requires) or "source, edited picture and instruction",
             "protocols": ", ".join(card.protocols),
             "modes": ", ".join(card.modes),
-            "no download": serves,
+            "no download": one.reach,
             "source": card.source,
             "gaming": card.gaming,
         }.items():

@@ -36,6 +36,8 @@ class Expert(ABC):
     """Calls at a time: 1 for a local model, the connection limit for a served one."""
     deadline_s: float = 600.0
     """A call that takes longer counts as hung."""
+    knows: ClassVar[Mapping[type[Query[Any]], str]] = MappingProxyType({})
+    """By kind, all it knows where that is little; on the rest it abstains."""
 
     @abstractmethod
     def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:

@@ -178,7 +178,11 @@ class FreeText:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """The judge is to answer with JSON of a schema. `Json.of(schema)` takes it as a table."""
+    """The judge is to answer with JSON of a schema. `Json.of(schema)` takes it as a table.
+
+    The order of properties counts: a judge that is held to the schema writes them in that order, so that what it is to
+    think of before it decides stands first.
+    """
 
     schema: str
     max_tokens: int = 1024
@@ -186,7 +190,7 @@ class Json:
 
     @staticmethod
     def of(schema: Mapping[str, Any], **options: Any) -> Json:
-        return Json(json.dumps(schema, sort_keys=True, separators=(",", ":")), **options)
+        return Json(json.dumps(schema, separators=(",", ":")), **options)
 
     def value(self, reply: Reply) -> Any:
         """What the reply says. Raises ValueError, see `read`."""

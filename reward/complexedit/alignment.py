@@ -151,9 +151,7 @@ def judgement_form(operations: int) -> Json:
         instruction_following=grade,
         identity_preservation=grade,
     )
-    # Not `Json.of`, which sorts the names: a judge held to a schema writes them in its order, and reasons before it
-    # grades only if that comes first.
-    return Json(json.dumps(schema, separators=(",", ":")), max_tokens=2048, temperature=1.0)
+    return Json.of(schema, max_tokens=2048, temperature=1.0)
 
 
 def _object(**properties: object) -> dict[str, object]:

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import cv2
@@ -50,6 +51,7 @@ class Annotated(Expert):
     floor: boxes with lower scores are left out. limit_bytes: how much memory the structure of recent pictures may take.
     """
 
+    knows = MappingProxyType({Detect: "drawn objects"})
     kinds = (Match,)
     batch = 16
     concurrency = 2

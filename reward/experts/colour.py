@@ -8,6 +8,7 @@ would be called by itself (shaded white is gray, shaded orange brown).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import cv2
@@ -120,6 +121,7 @@ class ColourJudge(Expert):
     paint and coloured light, nor between white in even shade and gray.
     """
 
+    knows = MappingProxyType({Judge: "colours"})
     kinds = (Judge,)
     id = "colour-judge@1 oklab 48px"
 

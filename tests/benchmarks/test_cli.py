@@ -35,6 +35,8 @@ def test_the_list_says_what_needs_no_download_and_what_needs_parts(editcritic: C
     rewards = {one["name"]: one for one in json.loads(editcritic("rewards", "--json").stdout)}
     assert rewards["edival-if"]["no_download"]
     assert not rewards["edival-if"]["needs_parts"]
+    assert rewards["edival-if"]["partly_served_roles"] == {"detector": "drawn objects", "judge": "colours"}
+    assert rewards["guard-changed"]["partly_served_roles"] == {}
     assert rewards["edival-vq"]["unserved_roles"] == ["preference"]
     assert rewards["gate"]["needs_parts"]
     assert rewards["gate"]["card"] is None
