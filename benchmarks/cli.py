@@ -308,6 +308,36 @@ def replay(
 _DIFFER = 20
 
 
+# -- differences ------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@plainly
+def differences(
+    before: Annotated[Path, typer.Argument(help="A picture.")],
+    after: Annotated[Path, typer.Argument(help="The same after an edit; brought to the size of the first.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Draw a sheet (PNG) with a pair a region.")] = None,
+    threshold: Annotated[
+        int, typer.Option("--threshold", help="Of 255: what a pixel must differ by, noise averaged out.")
+    ] = 24,
+    most: Annotated[int, typer.Option("--most", min=1, help="Regions that are told, the largest.")] = 32,
+    as_json: Json = False,
+) -> int:
+    """Say where two pictures differ beyond noise, and how strongly. No model is needed."""
+    from .differences import compare, table, write_sheet
+
+    found = compare(before, after, out, threshold=threshold, most=most)
+    if out is not None:
+        write_sheet(out, found)
+    if as_json:
+        document({**found.to_json(), "sheet": None if out is None else str(out)})
+    elif found.regions:
+        show(table(found))
+    else:
+        say("no region differs beyond noise", stderr=False)
+    return 0
+
+
 # -- doctor -----------------------------------------------------------------------------------------------------------
 
 
