@@ -77,7 +77,7 @@ class DimensionMetric(ABC):
             1,
             self.known.meaning,
             roles=("judge",) if self.judge_only else self.roles,
-            protocols=self.protocols,
+            protocols=() if self.judge_only else self.protocols,
             source=f"I2I-Bench, {self.known.section}",
             gaming=_LEVEL_GAMING if self.judge_only else self.gaming,
             about=self.known.about,

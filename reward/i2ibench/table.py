@@ -85,7 +85,7 @@ _SINGLE = (
         "two levels",
         86,
         "following",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
     ),
     Dimension(
         "aesthetic-quality",
@@ -94,7 +94,7 @@ _SINGLE = (
         "specialist",
         500,
         "quality",
-        "3.2.1, F.1.1",
+        "section 3.2.1, appendix F.1.1",
     ),
     Dimension(
         "blending-naturalness",
@@ -103,7 +103,7 @@ _SINGLE = (
         "five levels",
         500,
         "quality",
-        "3.2.1, F.1.1",
+        "section 3.2.1, appendix F.1.1",
     ),
     Dimension(
         "composition-interaction",
@@ -112,7 +112,7 @@ _SINGLE = (
         "questions",
         350,
         "quality",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
     ),
     Dimension(
         "editing-artifacts",
@@ -121,7 +121,7 @@ _SINGLE = (
         "five levels",
         500,
         "quality",
-        "3.2.1, F.1.1",
+        "section 3.2.1, appendix F.1.1",
         also=("Generative/Editing Artifacts",),
     ),
     Dimension(
@@ -131,7 +131,7 @@ _SINGLE = (
         "specialist",
         500,
         "quality",
-        "3.2.1, F.1.1",
+        "section 3.2.1, appendix F.1.1",
         also=("Overall Image Quality",),
     ),
     Dimension(
@@ -141,7 +141,7 @@ _SINGLE = (
         "five levels",
         500,
         "following",
-        "3.2.1, F.1.1",
+        "section 3.2.1, appendix F.1.1",
     ),
     Dimension(
         "local-attribute",
@@ -150,7 +150,7 @@ _SINGLE = (
         "two levels",
         282,
         "following",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
         also=("Local Attribute Editing",),
     ),
     Dimension(
@@ -160,7 +160,7 @@ _SINGLE = (
         "outside",
         500,
         "consistency",
-        "3.2.1, F.1.1",
+        "section 3.2.1, appendix F.1.1",
         also=("Non-Edited Region Fidelity",),
     ),
     Dimension(
@@ -170,7 +170,7 @@ _SINGLE = (
         "two levels",
         332,
         "following",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
     ),
     Dimension(
         "physical-plausibility",
@@ -179,7 +179,7 @@ _SINGLE = (
         "questions",
         500,
         "quality",
-        "3.2.1, F.1.1",
+        "section 3.2.1, appendix F.1.1",
     ),
     Dimension(
         "spatial-accuracy",
@@ -188,7 +188,7 @@ _SINGLE = (
         "two levels",
         275,
         "following",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
     ),
     Dimension(
         "subject-identity",
@@ -197,7 +197,7 @@ _SINGLE = (
         "regions",
         233,
         "consistency",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
     ),
     Dimension(
         "text-content-style",
@@ -206,7 +206,7 @@ _SINGLE = (
         "text",
         100,
         "following",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
         needs="text",
     ),
     Dimension(
@@ -216,7 +216,7 @@ _SINGLE = (
         "two levels",
         100,
         "following",
-        "3.2.1, F.1.2",
+        "section 3.2.1, appendix F.1.2",
         needs="hint",
     ),
 )
@@ -229,7 +229,7 @@ _MULTI = (
         "specialist",
         500,
         "quality",
-        "F.2.1",
+        "appendix F.2.1",
     ),
     Dimension(
         "multi-blending-naturalness",
@@ -238,7 +238,7 @@ _MULTI = (
         "five levels",
         500,
         "quality",
-        "F.2.1",
+        "appendix F.2.1",
     ),
     Dimension(
         "multi-composition-interaction",
@@ -247,7 +247,7 @@ _MULTI = (
         "questions",
         500,
         "quality",
-        "F.2.1",
+        "appendix F.2.1",
     ),
     Dimension(
         "multi-cross-source-attribute",
@@ -256,7 +256,7 @@ _MULTI = (
         "questions",
         126,
         "following",
-        "3.2.2, C.3.4, F.2.2",
+        "section 3.2.2, appendices C.3.4 and F.2.2",
     ),
     Dimension(
         "multi-detail-fidelity",
@@ -265,7 +265,7 @@ _MULTI = (
         "regions",
         500,
         "consistency",
-        "3.2.2, F.2.2",
+        "section 3.2.2, appendix F.2.2",
         also=("Detail Preservation",),
     ),
     Dimension(
@@ -275,7 +275,7 @@ _MULTI = (
         "five levels",
         None,
         "quality",
-        "F.2.1",
+        "appendix F.2.1",
         also=("Generative/Editing Artifacts",),
     ),
     Dimension(
@@ -285,7 +285,7 @@ _MULTI = (
         "specialist",
         500,
         "quality",
-        "F.2.1",
+        "appendix F.2.1",
         also=("Overall Image Quality",),
     ),
     Dimension(
@@ -295,7 +295,7 @@ _MULTI = (
         "five levels",
         500,
         "following",
-        "F.2.1",
+        "appendix F.2.1",
     ),
     Dimension(
         "multi-inter-subject-consistency",
@@ -304,7 +304,7 @@ _MULTI = (
         "questions",
         412,
         "quality",
-        "3.2.2, C.3.4, F.2.2",
+        "section 3.2.2, appendices C.3.4 and F.2.2",
     ),
     Dimension(
         "multi-non-edited-fidelity",
@@ -313,7 +313,7 @@ _MULTI = (
         "regions",
         500,
         "consistency",
-        "3.2.2, F.2.1",
+        "section 3.2.2, appendix F.2.1",
         also=("Non-Edited Region Fidelity",),
     ),
     Dimension(
@@ -323,7 +323,7 @@ _MULTI = (
         "questions",
         500,
         "quality",
-        "F.2.1",
+        "appendix F.2.1",
     ),
     Dimension(
         "multi-spatial-accuracy",
@@ -332,7 +332,7 @@ _MULTI = (
         "two levels",
         476,
         "following",
-        "F.2.1",
+        "appendix F.2.1",
     ),
     Dimension(
         "multi-subject-consistency",
@@ -341,7 +341,7 @@ _MULTI = (
         "regions",
         500,
         "consistency",
-        "3.2.2, F.2.2",
+        "section 3.2.2, appendix F.2.2",
     ),
     Dimension(
         "multi-subject-extraction",
@@ -350,7 +350,7 @@ _MULTI = (
         "extraction",
         500,
         "overall",
-        "3.2.2, F.2.2",
+        "section 3.2.2, appendix F.2.2",
     ),
     Dimension(
         "multi-text-content-style",
@@ -359,7 +359,7 @@ _MULTI = (
         "text",
         200,
         "following",
-        "F.2.2",
+        "appendix F.2.2",
         needs="text",
     ),
     Dimension(
@@ -369,7 +369,7 @@ _MULTI = (
         "two levels",
         100,
         "following",
-        "C.3.4, F.2.2",
+        "appendices C.3.4 and F.2.2",
         needs="hint",
     ),
 )

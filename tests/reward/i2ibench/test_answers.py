@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Failure, Reply
+from editcritic.reward import Failure, Json, Reply
 from editcritic.reward.forms import read_reply
 from editcritic.reward.i2ibench.questions import QUESTIONS
 from editcritic.reward.i2ibench.similarity import COMMANDS, COMMANDS_BY_SOURCE
@@ -31,7 +31,7 @@ def fenced(text, language="json"):
     return f"```{language}\n{text}\n```"
 
 
-READ = [
+READ: list[tuple[Json, str, Any]] = [
     (QUESTIONS, ASKED, {"questions": FIVE}),
     (QUESTIONS, fenced(ASKED), {"questions": FIVE}),
     (QUESTIONS, fenced(ASKED, ""), {"questions": FIVE}),
@@ -60,7 +60,7 @@ READ = [
     (STYLE, json.dumps(QUOTED, ensure_ascii=False), QUOTED),
 ]
 
-UNREAD = [
+UNREAD: list[tuple[Json, str]] = [
     (QUESTIONS, ""),
     (QUESTIONS, "1. Is it right?\n2. Is it there?"),
     (QUESTIONS, json.dumps(FIVE)),
@@ -99,7 +99,7 @@ UNREAD = [
     (STYLE, json.dumps({**GRADE, "score": 3.5})),
     (STYLE, json.dumps({**GRADE, "score": "4"})),
     (STYLE, json.dumps({**GRADE, "score": [4]})),
-    (STYLE, json.dumps({name: GRADE[name] for name in ("reasoning", "score")})),
+    (STYLE, json.dumps(dict(list(GRADE.items())[3:]))),
     (STYLE, f"{STYLED}\n{json.dumps({**GRADE, 'score': 5})}"),
     (STYLE, STYLED.replace("4", "NaN")),
     (STYLE, STYLED[:-4]),
