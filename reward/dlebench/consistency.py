@@ -50,8 +50,7 @@ class VisualConsistency(Options):
     @property
     def card(self) -> Card:
         roles = ("judge",) if self.mode == "plain" else ("judge", "differences", "detector", "enhancer")
-        requires = ("instruction", *(("targets", "reference") if self.mode == "oracle" else ()))
-        return replace(self.base, roles=roles, requires=requires)
+        return replace(self.base, roles=roles, requires=self.requires)
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         lacking = self.lacking(sample)

@@ -92,8 +92,8 @@ def _observed(step: Calls, tools: Mapping[str, Offered], evidence: list[Evidence
             found = Observation(f"not done: {call.why}.")
         else:
             found = yield from _result(call, tools, evidence)
-        seen = [picture.digest for picture in found.pictures]
-        evidence.append(Evidence(f"told the judge: {name}", "".join(seen[:1]), found.boxes, found.text))
+        where = found.of.digest if found.of is not None else ""
+        evidence.append(Evidence(f"told the judge: {name}", where, found.boxes, found.text))
         parts += [f"Result {place} of {len(step.wanted)}, {name}: {found.text}", *found.pictures]
         if place > MOST_CALLS:
             break

@@ -65,8 +65,7 @@ class SmallObjectFollowing(Options):
     @property
     def card(self) -> Card:
         roles = {"oracle": ("judge", "enhancer"), "tools": ("judge", "differences", "detector", "enhancer")}
-        requires = ("instruction", *(("targets", "reference") if self.mode == "oracle" else ()))
-        return replace(self.base, roles=roles.get(self.mode, ("judge",)), requires=requires)
+        return replace(self.base, roles=roles.get(self.mode, ("judge",)), requires=self.requires)
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         lacking = self.lacking(sample)

@@ -79,6 +79,11 @@ class Options:
             options.append(f"prompts={Prompts(PACKAGE, self.prompts).digest}")
         return f"{self.base.signature}/{self.mode}" + (f"[{', '.join(options)}]" if options else "")
 
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Fields of a sample that the mode cannot do without."""
+        return ("sources", "edited", "instruction", *(("targets", "reference") if self.mode == "oracle" else ()))
+
     def lacking(self, sample: EditSample) -> Score | None:
         """The score of a sample that the mode cannot judge; None for one that it can."""
         if self.mode != "oracle":

@@ -46,12 +46,13 @@ class ToolError(ValueError):
 class Observation:
     """What a tool found: words, and pictures that the words number from 1.
 
-    boxes: of the regions or objects, in fractions of the picture.
+    boxes: of the regions or objects, in fractions of the picture `of`.
     """
 
     text: str
     pictures: tuple[Image, ...] = ()
     boxes: tuple[Box, ...] = ()
+    of: Image | None = None
 
 
 # -- for anybody ------------------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ def zoom(image: Image, bbox: object, name: str, enhance_below: int = ENHANCE_BEL
     times = crop.width // (corners[2] - corners[0])
     larger = f", {times} times as large" if times > 1 else ""
     text = f"The picture shows {list(corners)} of {name}{larger}."
-    return Observation(text, (crop,), (Box.from_corners(*corners, image.size),))
+    return Observation(text, (crop,), (Box.from_corners(*corners, image.size),), image)
 
 
 def localize(
@@ -144,7 +145,7 @@ def localize(
     seen = yield from enlarged(crops, enhance_below)
     pairs = [before.beside(after, line=_LINE) for before, after in zip(seen[::2], seen[1::2], strict=True)]
     if not shown:
-        return Observation(f"{resized}No region of {right} differs from {left} beyond noise.")
+        return Observation(f"{resized}No region of {right} differs from {left} beyond noise.", of=second)
     boxes = "; ".join(f"{place}: {list(corners)}" for place, corners in enumerate(shown, 1))
     several = f"{len(found)} regions differ" if len(found) > 1 else "One region differs"
     largest = f", the {len(shown)} largest are shown" if len(found) > len(shown) else ""
@@ -152,7 +153,7 @@ def localize(
         f"{resized}{several}{largest}, in pixels of {left}: {boxes}. A picture a region, in this order: on the left "
         f"{left}, on the right {right}, a red line between them, each with some of its surroundings."
     )
-    return Observation(text, tuple(pairs), found)
+    return Observation(text, tuple(pairs), found, second)
 
 
 def find(image: Image, what: str, name: str, threshold: float = THRESHOLD) -> Asks[Observation]:
@@ -172,7 +173,7 @@ def find(image: Image, what: str, name: str, threshold: float = THRESHOLD) -> As
     text = (
         f"{what!r} was found in {name} at, in pixels: {places}. The picture shows {name} with a red line around each."
     )
-    return Observation(text, (outlined,), tuple(box for box, _ in seen))
+    return Observation(text, (outlined,), tuple(box for box, _ in seen), image)
 
 
 def box_in(bbox: object, image: Image, name: str = "the image") -> Corners:

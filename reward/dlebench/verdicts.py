@@ -64,9 +64,7 @@ def said_verdict(scale: Scale, text: str) -> str:
     label = labels[0]
     if label is None or None in labels:
         content = next(tag[1] for tag, found in zip(tagged, labels, strict=True) if found is None)
-        raise ValueError(
-            f"its final answer was to be one of {scale} alone, and was {short(content.strip())}"
-        )
+        raise ValueError(f"its final answer was to be one of {scale} alone, and was {short(content.strip())}")
     if others := (set(labels) | scale.named(said[tagged[-1].end() :])) - {label}:
         raise ValueError(f"it gives two different verdicts, {label} and {', '.join(sorted(map(str, others)))}")
     return label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from editcritic.reward.image import Corners
 from editcritic.reward.outcomes import Failure
 from editcritic.reward.query import Detect, Differ, Outcome, Query, Upscale
 
-from ..fakes import alone
+from ..fakes import Fake, alone
 
 SIZE = (640, 480)
 INSTRUCTION = "Change the red cup on the table to blue"
@@ -42,6 +42,12 @@ SOURCE = Image.of(np.full((SIZE[1], SIZE[0], 3), 128, np.uint8))
 PLACE = (300, 200, 340, 230)
 EDITED = patched(SOURCE, PLACE)
 REFERENCE = patched(SOURCE, PLACE, colour=(0, 0, 255))
+
+
+class Anybody(Fake):
+    """Answers by a rule, in an engine, questions of every kind."""
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (*Fake.kinds, Upscale)
 
 
 class Finds(Expert):

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, Detections, Failure, Judge
+from editcritic.reward import Abstention, Detections, Engine, Failure, Judge
+from editcritic.reward.compose import signed
 from editcritic.reward.dlebench.consistency import VisualConsistency
 from editcritic.reward.dlebench.following import SmallObjectFollowing
 from editcritic.reward.dlebench.tools import detect_object, localize_differences, zoom_in_image
 from editcritic.reward.forms import Reply, ToolCall
 from editcritic.reward.query import Detect, Differ, Upscale
 
+from ..fakes import Fake, run_all
 from .scripted import (
     DETECT,
     DIFFER,
@@ -21,9 +23,11 @@ from .scripted import (
     INSTRUCTION,
     SOURCE,
     ZOOM,
+    Anybody,
     Experts,
     Finds,
     calls,
+    edit,
     pictures,
     same,
     says,
@@ -182,6 +186,28 @@ def test_a_tool_that_cannot_answer_is_told_and_the_conversation_goes_on(outcome)
     assert "CUDA" not in words(experts.asked[1])
     assert same(pictures(experts.asked[1]), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
     assert any("CUDA is gone" in item.text for item in score.evidence)
+
+
+def test_the_evidence_says_in_which_picture_its_boxes_are():
+    score = Experts(calls(ZOOM, DIFFER, DETECT), FLAWLESS).score(Following())
+    told = [item for item in score.evidence if item.what.startswith("told the judge")]
+    assert [item.image for item in told] == [EDITED.digest] * 3
+    assert told[0].boxes[0].corners(EDITED.size) == (300, 200, 340, 230)
+    assert told[1].boxes[0].corners(EDITED.size) == pytest.approx((300, 200, 340, 230), abs=2)
+
+
+def test_conversations_go_on_side_by_side_in_an_engine_though_the_detector_is_down():
+    def rule(query):
+        if not isinstance(query, Judge):
+            return Experts()(query)
+        return Reply(FLAWLESS if len(query.messages) > 1 else calls(DETECT, ZOOM))
+
+    expert, broken = Anybody(rule), Fake(lambda query: Failure("it is down"), name="broken")
+    with Engine() as engine:
+        programs = [signed(Following(), edit(edited=edited)) for edited in (EDITED, SOURCE, EDITED)]
+        scores = run_all(engine, programs, expert, differences=expert, enhancer=expert, detector=broken)
+    assert [score.value for score in scores] == [1.0] * 3
+    assert all(any("it is down" in item.text for item in score.evidence) for score in scores)
 
 
 # -- its end ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from editcritic.reward.dlebench.following import SmallObjectFollowing
 from editcritic.reward.forms import Reply
 from editcritic.reward.query import Upscale
 
-from ..fakes import Fake, run_all
+from ..fakes import run_all
 from .scripted import (
     EDITED,
     INSTRUCTION,
@@ -20,6 +20,7 @@ from .scripted import (
     REFERENCE,
     SIZE,
     SOURCE,
+    Anybody,
     Experts,
     box,
     edit,
@@ -215,10 +216,6 @@ def test_an_edit_that_is_the_source_reaches_the_judge_as_it_is(mode):
 
 
 # -- through an engine ------------------------------------------------------------------------------------------------
-
-
-class Anybody(Fake):
-    kinds = (*Fake.kinds, Upscale)
 
 
 def judged_by_pixels(query):

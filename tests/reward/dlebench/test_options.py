@@ -66,7 +66,7 @@ def test_the_card_asks_for_what_the_mode_needs(metric):
     oracle, tools, plain = (metric(mode=mode).card for mode in MODES)
     assert oracle.modes == ("oracle", "tools", "plain")
     assert {"targets", "reference"} <= set(oracle.requires)
-    assert tools.requires == plain.requires == ("instruction",)
+    assert tools.requires == plain.requires == ("sources", "edited", "instruction")
     assert set(tools.roles) == {"judge", "differences", "detector", "enhancer"}
     assert plain.roles == ("judge",)
     assert oracle.gaming
