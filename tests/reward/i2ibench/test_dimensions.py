@@ -146,8 +146,10 @@ def test_every_picture_is_named_before_it_is_shown():
 @pytest.mark.parametrize("dimension", ALL)
 def test_it_does_not_apply_to_another_number_of_sources(dimension):
     world = World()
-    (score,) = world.score(of(dimension), single() if TABLE[dimension].multi else several())
-    assert score.status == "not_applicable"
+    other = single if TABLE[dimension].multi else several
+    for sample in (other(), other(dimensions=("object manipulatoin",))):
+        (score,) = world.score(of(dimension), sample)
+        assert score.status == "not_applicable"
     assert score.metric == f"i2i-{dimension}@1"
     assert world.asked == []
 

@@ -114,9 +114,14 @@ def test_quotas_and_the_overall_are_those_of_the_paper():
     # Rows Qwen-Image-Edit-2509 of table 1 and Nano-Banana of table 2, with the overall printed there.
     single_row = "0.977 0.589 0.807 0.823 0.907 0.811 0.93 0.961 0.898 0.937 0.527 0.951 0.768 0.666 0.749"
     multi_row = "0.58 0.562 0.693 0.7 0.514 0.803 0.83 0.582 0.655 0.433 0.894 0.535 0.53 0.687 0.721"
-    for names, row, overall in ((SINGLE, single_row, 0.813), (MULTI, multi_row, 0.636)):
+    single_quotas = "86 500 500 350 500 500 500 282 500 332 500 275 233 100 100"
+    multi_quotas = "500 500 500 126 500 500 500 412 500 500 476 500 500 200 100"
+    for names, row, prompts, overall in (
+        (SINGLE, single_row, single_quotas, 0.813),
+        (MULTI, multi_row, multi_quotas, 0.636),
+    ):
         values = dict(zip(sorted(names), map(float, row.split()), strict=True))
         quotas = {name: TABLE[name].quota or 0 for name in names}
-        assert max(quotas.values()) == 500
+        assert [quotas[name] for name in sorted(names)] == list(map(int, prompts.split()))
         mean = sum(values[name] * quotas[name] for name in names) / sum(quotas.values())
         assert mean == pytest.approx(overall, abs=0.004)

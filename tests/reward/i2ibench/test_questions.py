@@ -54,6 +54,13 @@ def test_another_instruction_has_its_own_questions():
     assert sum(query.topic == "i2i/questions_physical" for query in world.judged) == 2
 
 
+def test_seven_questions_are_seven_shares():
+    seven = [*QUESTIONS, "Is thing 7 right?"]
+    world = World(says={"questions_physical": {"questions": seven}, "answer": no_to(seven[-1])})
+    (score,) = world.score(of("physical-plausibility"), single())
+    assert score.value == pytest.approx(6 / 7)
+
+
 def test_a_probability_of_a_half_is_a_yes_and_less_is_none():
     replies = iter([Reply("?", {"yes": p, "no": 1 - p}) for p in (0.5, 0.499, 0.9, 0.1, 1.0, 0.0)])
     (score,) = World(says={"answer": lambda query: next(replies)}).score(of("physical-plausibility"), single())
