@@ -128,7 +128,7 @@ def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
     text: dict[str, Any] = {**(_TINY if shapes == "tiny" else mind), "num_hidden_layers": layers[1]}
     config = transformers.LlavaConfig(
         vision_config=transformers.CLIPVisionConfig(image_size=side, patch_size=14, **vision),
-        text_config=transformers.LlamaConfig(vocab_size=len(words), max_position_embeddings=4096, **text),
+        text_config=transformers.LlamaConfig(vocab_size=len(words), max_position_embeddings=_LONGEST, **text),
         image_token_index=words.convert_tokens_to_ids("<image>"),
     )
     square = {"height": side, "width": side}
@@ -149,6 +149,9 @@ def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
     _save(folder, transformers.LlavaForConditionalGeneration, config, processor)
     return Vlm(str(folder), **{"dtype": "float32", "least_mass": 0.0, **options})
 
+
+_LONGEST = 16384
+"""Tokens of a judge's prompt: its words are spelled byte by byte."""
 
 _TINY: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 
@@ -206,6 +209,8 @@ def _bytes() -> Any:
         unk_token="<unk>",
     )
     tokenizer = tokenizers.Tokenizer(model)
+    # Real judges all but never begin with a space, while to random weights one spelling is as probable as another.
+    tokenizer.normalizer = tokenizers.normalizers.Strip(right=False)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     return PreTrainedTokenizerFast(
@@ -214,5 +219,5 @@ def _bytes() -> Any:
         eos_token="<eos>",
         unk_token="<unk>",
         extra_special_tokens={"image_token": "<image>"},
-        model_max_length=4096,
+        model_max_length=_LONGEST,
     )

@@ -64,3 +64,20 @@ def test_throughput_tells_the_hardware_and_a_row_a_batch_size(tmp_path):
         assert all(row["a second"] > 0 for row in found[role]["rows"])
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_text()) == found
+
+
+def test_judged_work_asks_a_judge_nothing_twice_and_takes_one_pass_a_grade():
+    found = ran("judged_work", "--outputs", "3")
+    assert found["outputs"] == 3
+    for name in ("one source", "several sources"):
+        alone, together = found[name]["one by one"], found[name]["together"]
+        assert together["statuses"].keys() <= {"scored", "abstained"}
+        assert alone["questions"] > together["questions"] == together["distinct"] == alone["distinct"]
+        assert together["image_passes"] == together["pictures"] < together["shown"]
+        assert all(number == 1 for topic, number in together["topics"].items() if "/questions_" in topic)
+        assert together["topics"]["i2i/success"] == 3
+    assert found["one source"]["one by one"]["topics"]["i2i/success"] == 12  # four dimensions ask it
+    edited = found["complex-edit expected"]
+    assert edited["statuses"] == {"scored": 3}
+    assert edited["questions"] == edited["forward_passes"] == 9
+    assert edited["image_passes"] == edited["pictures"] == 4
