@@ -1,7 +1,7 @@
 """Hybrid similarity (equation 2): a judge says what to look at, a segmenter where it is, features how alike it is.
 
-Where a segmenter finds nothing, the metrics here abstain: they cannot tell a thing that is gone from one that the
-segmenter does not know. A cosine below 0 counts as 0.
+Where a segmenter finds nothing in one of the pictures, the metrics here abstain: what was not found has no features to
+compare, and whether it is gone or was not recognised nobody knows. A cosine below 0 counts as 0.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def test_it_does_not_apply_to_another_number_of_sources(dimension):
     for sample in (other(), other(dimensions=("object manipulatoin",))):
         (score,) = world.score(of(dimension), sample)
         assert score.status == "not_applicable"
-    assert score.metric == f"i2i-{dimension}@1"
+        assert score.metric == f"i2i-{dimension}@1"
     assert world.asked == []
 
 

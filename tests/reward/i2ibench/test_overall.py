@@ -93,6 +93,15 @@ def test_dimensions_that_nobody_can_judge_may_be_left_out():
         I2IBench(without=tuple(SINGLE))
 
 
+def test_a_prompt_pack_is_for_every_dimension(tmp_path):
+    (tmp_path / "success.txt").write_text("Now, {instruction}?", encoding="utf-8")
+    world = World()
+    (score,) = world.score(I2IBench(prompts=str(tmp_path)), single())
+    assert all("[prompts=" in signed.metric for signed in (score, *score.parts.values()))
+    (question,) = [query for query in world.judged if query.topic == "i2i/success"]
+    assert question.messages[0].parts[-1] == "Now, make the cup blue?"
+
+
 def test_by_a_judge_alone_every_dimension_is_a_level():
     world = World()
     (score,) = world.score(I2IBench(judge_only=True), single())
