@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from ..asking import Asks
 from ..card import Card
-from ..compose import GeometricMean, Metric, Minimum, signed
+from ..compose import GeometricMean, Metric, Minimum, WeightedMean
+from ..compound import credited
 from ..sample import EditSample
 from ..score import Score
 from .consistency import ContentConsistency
 from .following import InstructionFollowing
+
+Combine = Literal["minimum", "mean"]
 
 _FOLLOWING = InstructionFollowing()
 _CONSISTENCY = ContentConsistency()
@@ -23,7 +26,7 @@ class EditOverall:
 
     following: instruction following of this turn; give a `Chain` to have all turns up to this one followed, as the
     paper's tables do. consistency: with the picture before the first turn. Both values must lie in [0, 1]. Where one of
-    them has no value the whole has none: nothing is left out.
+    them has no value the whole has none: nothing is left out. `credits` are those of following.
     """
 
     following: Metric = _FOLLOWING
@@ -43,7 +46,7 @@ class EditOverall:
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         score = yield from self._mean()(sample)
-        return score.by(self.card.signature)
+        return replace(score, credits=score.parts["following"].credits).by(self.card.signature)
 
     def _mean(self) -> GeometricMean:
         parts = {"following": self.following, "consistency": self.consistency}
@@ -52,13 +55,15 @@ class EditOverall:
 
 @dataclass(frozen=True)
 class Chain:
-    """The lowest score of the turns up to this one, each judged against the turn before.
+    """The lowest score of the turns up to this one, each judged against the turn before; or their mean.
 
     following: the metric of a turn. Where it says 0 or 1 the chain is the AND of the turns; a `dense` one keeps edits
-    with the same verdict apart. `credits` holds the turns in order. Where one has no value the chain has none.
+    with the same verdict apart. combine: `minimum`, or `mean` for a credit a turn. `credits` holds the turns in order.
+    Where one has no value the chain has none.
     """
 
     following: Metric = _FOLLOWING
+    combine: Combine = "minimum"
     card: ClassVar[Card] = Card(
         "edival-chain",
         1,
@@ -69,25 +74,20 @@ class Chain:
         about="following",
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        turns: dict[str, Metric] = {
-            f"turn {number}": _Turn(self.following, replace(turn, earlier=sample.turns[: number - 1]))
-            for number, turn in enumerate(sample.turns, start=1)
-        }
-        score = yield from Minimum(turns, missing="whole", name=self.card.name)(sample)
-        return replace(score, parts={}, credits=score.parts).by(self.card.signature)
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """The metric of one turn, whatever sample it is asked about."""
-
-    metric: Metric
-    turn: EditSample
+    def __post_init__(self) -> None:
+        if self.combine not in get_args(Combine):
+            raise ValueError(f"edival-chain combines by {' or '.join(get_args(Combine))}, got {self.combine!r}")
 
     @property
-    def card(self) -> Card:
-        return self.metric.card
+    def signature(self) -> str:
+        """As in `edival-chain@1`, with `combine` where it is not the default."""
+        return self.card.signature + ("" if self.combine == "minimum" else f"[combine={self.combine}]")
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
-        return signed(self.metric, self.turn)
+        turns = {
+            f"turn {number}": replace(turn, earlier=sample.turns[: number - 1])
+            for number, turn in enumerate(sample.turns, start=1)
+        }
+        how = Minimum if self.combine == "minimum" else WeightedMean
+        score = yield from credited(how, self.card.name, self.following, turns)
+        return score.by(self.signature)

@@ -138,3 +138,24 @@ def test_a_chain_can_be_the_following_of_overall():
     kept = Says({"t2": Score.of(1.0)})
     assert run(EditOverall(Chain(said), kept), turns(2)).value == 0.0
     assert run(EditOverall(said, kept), turns(2)).value == 1.0
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5))
+def test_a_chain_of_means_gives_a_credit_a_turn(verdicts):
+    said = Says({f"t{number}": Score.of(value) for number, value in enumerate(verdicts, start=1)})
+    score = run(Chain(said, combine="mean"), turns(len(verdicts)))
+    assert score.value == pytest.approx(sum(verdicts) / len(verdicts))
+    assert [credit.value for credit in score.credits.values()] == verdicts
+    assert score.metric == "edival-chain@1[combine=mean]"
+
+
+def test_a_chain_combines_in_two_ways_only():
+    with pytest.raises(ValueError, match="minimum or mean"):
+        build("edival-chain?combine=median")
+
+
+def test_overall_has_the_credits_of_its_following():
+    said = Says({"t1": Score.of(1.0), "t2": Score.of(0.0)})
+    score = run(EditOverall(Chain(said, combine="mean"), Says({"t2": Score.of(0.5)})), turns(2))
+    assert score.value == pytest.approx(0.5)
+    assert [(name, credit.value) for name, credit in score.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]

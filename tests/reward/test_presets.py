@@ -1,0 +1,182 @@
+"""Presets on a photograph, with the experts that need no download: scored as far as they reach, else a clear reason."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import skimage.data
+
+from editcritic.reward import Box, EditSample, Embed, Expert, Image, Operation, Reply, Reward, Score, presets
+from editcritic.reward.query import Judge, Mask, Segment, Vectors
+from editcritic.reward.reward import no_download
+from editcritic.reward.spec import build, spec_of
+
+from .fakes import Fake
+
+PRESETS = [
+    presets.edit_balanced(),
+    presets.small_object(),
+    presets.compound(),
+    presets.multi_turn(),
+    presets.multi_reference(),
+]
+
+PIXELS = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
+BLUE = PIXELS.copy()
+_INSIDE = np.zeros(PIXELS.shape[:2], np.uint8)
+cv2.ellipse(_INSIDE, (138, 115), (100, 80), 0, 0, 360, 1, -1)  # the saucer ...
+cv2.ellipse(_INSIDE, (146, 68), (60, 66), 0, 0, 360, 0, -1)  # ... without the cup
+BLUE[_INSIDE == 1] = BLUE[_INSIDE == 1][:, ::-1]
+PHOTO, EDITED, OTHER = Image.of(PIXELS), Image.of(BLUE), Image.of(np.ascontiguousarray(PIXELS[40:, ::-1]))
+BOXES = {
+    name: (Box.from_corners(*corners, PHOTO.size),)
+    for name, corners in {
+        "red saucer": (38, 33, 240, 195),
+        "silver spoon": (158, 33, 213, 164),
+        "brown coffee": (102, 47, 186, 97),
+        "ceramic cup": (87, 8, 205, 154),
+    }.items()
+}
+BLUER, AWAY = "Change the color of red saucer to blue.", "Remove silver spoon."
+
+
+def edit(instruction: str = BLUER, **fields: Any) -> EditSample:
+    given: dict[str, Any] = {"sources": (PHOTO,), "edited": EDITED, "boxes": BOXES, **fields}
+    return EditSample("s", instruction, **given)
+
+
+# The spoon is still there.
+HALF = edit("Make the saucer blue and take the spoon away", operations=(Operation(BLUER), Operation(AWAY)))
+TWO = edit(sources=(PHOTO, OTHER))
+
+
+@pytest.fixture(scope="module")
+def experts() -> dict[str, Expert]:
+    return no_download()
+
+
+def run(metric: Any, sample: EditSample, experts: Mapping[str, Expert]) -> Score:
+    return Reward(metric, experts)([sample])[0]
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.card.name)
+def test_the_card_says_what_a_preset_is_and_how_it_can_be_gamed(preset):
+    card = preset.card
+    assert card.is_share
+    assert card.about == "overall"
+    assert "geometric mean of" not in card.summary
+    assert card.gaming
+    assert card.source
+    assert build(spec_of(preset)) == preset
+
+
+def test_an_edit_is_scored_without_a_download(experts):
+    assert run(presets.edit_balanced(), edit(), experts).value == pytest.approx(0.9, abs=0.1)
+
+
+def test_a_compound_edit_that_is_half_done_earns_half_of_what_is_kept(experts):
+    found = run(presets.compound(), HALF, experts)
+    parts = found.parts["reward"].parts
+    assert [(name, credit.value) for name, credit in found.credits.items()] == [("operation 1", 1), ("operation 2", 0)]
+    assert parts["following"].value == 0.5
+    assert 0.7 < (parts["consistency"].value or 0) < 1
+    assert found.value == 0.5 * (parts["consistency"].value or 0)
+    alone = run(presets.compound(), edit(HALF.instruction, operations=HALF.operations, boxes={}), experts)
+    assert alone.status == "abstained"  # without boxes nobody here finds anything
+
+
+def test_turns_are_credited_one_by_one(experts):
+    touched = BLUE.copy()
+    touched[120:170, 5:40] = 128
+    second = edit(AWAY, sources=(EDITED,), edited=Image.of(touched), earlier=(edit(),))
+    found = run(presets.multi_turn(), second, experts)
+    assert [(name, credit.value) for name, credit in found.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]
+    consistency = found.parts["reward"].parts["consistency"].value or 0
+    assert found.value == pytest.approx((0.5 * consistency) ** 0.5)
+
+
+def test_who_must_be_bound_and_who_cannot_tell_is_said(experts):
+    found = run(presets.small_object(), edit(), experts)
+    assert found.status == "abstained"
+    assert "dlebench/following_tools" in found.reason
+    with pytest.raises(ValueError, match="multi-reference asks segmenter"):
+        run(presets.multi_reference(), TWO, experts)
+    segmenter = Fake(name="segmenter")
+    found = run(presets.multi_reference(), TWO, {**experts, "segmenter": segmenter})
+    assert found.status == "abstained"
+    assert "i2i/following" in found.reason
+    assert not segmenter.calls
+
+
+@pytest.mark.parametrize(
+    ("preset", "sample", "why"),
+    [
+        (presets.compound(), edit(), "the sample has no operations"),
+        (presets.compound(), edit(operations=(Operation("Make it nicer"),)), "none of EdiVal's nine forms"),
+        (presets.multi_reference(), edit(), "several pictures"),
+        (presets.multi_reference(), edit(sources=(PHOTO, OTHER), dimensions=("blending-naturalness",)), "dimensions"),
+    ],
+)
+def test_a_preset_applies_to_its_kind_of_sample(preset, sample, why, experts):
+    found = run(preset, sample, {**experts, "segmenter": Fake()})
+    assert found.status == "not_applicable"
+    assert why in found.reason
+
+
+def test_what_a_preset_cannot_do_without_is_refused_at_once(experts):
+    with pytest.raises(ValueError, match="reference"):
+        run(presets.small_object("oracle"), edit(targets=BOXES["silver spoon"]), experts)
+
+
+@pytest.mark.parametrize(
+    ("preset", "sample"),
+    [
+        (presets.small_object(), edit(edited=PHOTO)),
+        (presets.compound(), edit(operations=(Operation(BLUER),), edited=PHOTO)),
+        (presets.multi_turn(), edit(sources=(EDITED,), edited=EDITED, earlier=(edit(),))),
+        (presets.multi_reference(), edit(sources=(OTHER, PHOTO), edited=PHOTO)),
+    ],
+)
+def test_a_copy_is_worth_nothing_and_nobody_is_asked_about_it(preset, sample, experts):
+    judge = Fake()
+    found = run(preset, sample, {**experts, "judge": judge, "segmenter": judge})
+    assert found.value == 0.0
+    assert "the edited picture is the source" in found.reason
+    assert not judge.calls
+
+
+VERDICT = "<Start Thinking>So it is.</Start Thinking><Start Final Answer>{}</Start Final Answer>"
+SAYS = {
+    "dlebench/following_tools": VERDICT.format("Flawless Execution"),
+    "dlebench/consistency_tools": VERDICT.format("Single Anomaly"),
+    "i2i/following": "good",
+    "i2i/segment_details_multi": '[{"source_index": 1, "segmentation_prompt": "Please segment the cup"}]',
+    "i2i/segment_preserved_multi": '[{"source_index": 0, "segmentation_prompt": "Please segment the table"}]',
+}
+
+
+def answers(query: Any) -> Any:
+    match query:
+        case Judge(topic=topic):
+            return Reply(SAYS[topic])
+        case Segment(image=image):
+            return Mask(np.ones((image.height, image.width), bool))
+        case Embed(image=image):
+            return Vectors(np.array([[1.0, 0.0 if image == EDITED else 1.0]], np.float32), np.array([1]))
+        case _:
+            raise AssertionError(f"nobody asks {query.kind} of the fakes")
+
+
+@pytest.mark.parametrize(
+    ("preset", "sample", "value"),
+    [
+        (presets.small_object(reader=False), edit(), (1.0 * 2 / 3) ** 0.5),
+        (presets.multi_reference(reader=False), TWO, (0.75 * 0.5**0.5 * 0.5**0.5) ** (1 / 3)),
+    ],
+)
+def test_with_a_judge_that_can_tell_the_parts_are_multiplied(preset, sample, value, experts):
+    able = Fake(answers)
+    found = run(preset, sample, {**experts, "judge": able, "segmenter": able, "features": able})
+    assert found.value == pytest.approx(value)
