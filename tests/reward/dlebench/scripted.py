@@ -13,7 +13,6 @@ from editcritic.reward.experts.differences import Differences
 from editcritic.reward.experts.lanczos import Lanczos
 from editcritic.reward.forms import Reply
 from editcritic.reward.image import Corners
-from editcritic.reward.outcomes import Failure
 from editcritic.reward.query import Detect, Differ, Outcome, Query, Upscale
 
 from ..fakes import Fake, alone
@@ -96,7 +95,7 @@ DETECT: Call = ("detect_object", {"target_image": "Edited Image", "detect_object
 class Experts:
     """Answers questions. judge: its replies in order, or a rule; `asked` is what it was asked, `queries` all of it."""
 
-    def __init__(self, *judge: str | Reply | Failure, by: Callable[[Judge], str] | None = None) -> None:
+    def __init__(self, *judge: str | Outcome, by: Callable[[Judge], str] | None = None) -> None:
         self.replies = list(judge)
         self.by = by
         self.queries: list[Query[Any]] = []

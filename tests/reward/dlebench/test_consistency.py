@@ -101,6 +101,14 @@ def test_with_tools_the_whole_pictures_are_shown_and_compared():
     assert experts.asked[0].topic == "dlebench/consistency_tools"
 
 
+def test_with_tools_the_edit_is_shown_and_compared_at_the_sources_size():
+    large = patched(SOURCE, PLACE).resized(1280, 960)
+    experts = Experts(calls(DIFFER), says("Single Anomaly"))
+    experts.score(VisualConsistency(mode="tools"), edit(sources=(SOURCE,), edited=large))
+    assert same(pictures(experts.asked[0]), [SOURCE, large.resized(*SIZE)])
+    assert "brought" not in words(experts.asked[1])
+
+
 def test_plain_shows_both_pictures_as_they_are_and_offers_no_tools():
     experts = Experts(says("Single Anomaly"))
     experts.score(VisualConsistency(mode="plain"), noisy(edited=noise(4, (320, 240))))

@@ -140,6 +140,12 @@ def test_one_target_that_cannot_be_told_has_the_whole_do_so(reply, status):
     assert score.credits["target 1"].value == 0.0
 
 
+def test_a_target_that_failed_goes_before_one_that_was_abstained_on():
+    score = Experts(Abstention("who knows"), "no idea").score(Oracle(), edit(targets=TWO))
+    assert score.status == "failed"
+    assert score.reason.startswith("target 2: ")
+
+
 def test_an_enhancer_that_fails_fails_the_score():
     class Broken(Experts):
         def __call__(self, query):

@@ -101,7 +101,9 @@ def test_the_largest_regions_are_shown_first_and_the_rest_is_counted():
     areas = [(50, 50, 60, 60), (200, 50, 230, 80), (400, 300, 460, 360)]
     edited = patched(SOURCE, *areas)
     found = localize_differences(SOURCE, edited, regions=2, enhance_below=0)
-    assert len(found.pictures) == 2
+    crops = [around(box.corners(SIZE), SIZE) for box in found.boxes[:2]]
+    shown = [pair.crop(0, 0, (pair.width - 4) // 2, pair.height) for pair in found.pictures]
+    assert same(shown, [SOURCE.crop(*crop) for crop in crops])
     assert "3 regions differ, the 2 largest are shown" in found.text
     assert [box.corners(SIZE) for box in found.boxes] == [
         pytest.approx(area, abs=2) for area in (areas[2], areas[1], areas[0])
