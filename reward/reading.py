@@ -10,15 +10,17 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_LABEL = (
-    r"\b(?:answer|score|rating|grade|verdict|judge?ment|label|level)\b(?:\s*\([^)\n]{0,20}\))?[\s*_`\"']*(?:is\b|:|=)"
-)
+_NAME = r"\b(?:answer|score|rating|grade|verdict|judge?ment|label|level)\b"
+_LABEL = rf"{_NAME}(?:\s*\([^)\n]{{0,20}}\))?[\s*_`\"']*(?:is\b|:|=)"
 """What judges put before their answer, e.g. `**Final answer:** ` or `Score (0-10): `."""
 
 _OPEN, _CLOSE = r"[\s*_`\"'“\u2018«(\[{#:]*", r"[*_`\"'”’»)\]}]*+"
 """Marks and spaces before an answer, and marks after it."""
 
-_DENIED = re.compile(r"\b(?:not|never|no|neither|nor|doubt\w*|hardly|cannot|wrong)\b|n['’]t\b", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:not|never|no|neither|nor|doubt\w*|hardly|cannot|wrong|(?:high|low)est|(?:max|min)imum|perfect|possible)\b|n['’]t\b",
+    re.IGNORECASE,
+)
 _SUPPOSED = re.compile(r"\b(?:if|unless|whether|suppos\w+|assuming|maybe|perhaps|might|may)\b", re.IGNORECASE)
 
 
@@ -86,9 +88,10 @@ def said_option(options: Sequence[str], text: str) -> str | None:
 _UNCLEAR = (
     r"no[*`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
     r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b"
-    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s+(?:if|unless|only)\b|,?\s*(?:and|or|but)\s+(?:yes|no)\b)"
+    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b"
+    r"|,?\s+(?:but\s+)?(?:if|unless|only|almost|nearly|partially|partly|mostly|somewhat|probably|perhaps|maybe|not\s+\w+ly)\b)"
 )
-"""What begins with yes or no and says neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes and no`."""
+"""What begins with yes or no and says neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes, partly`."""
 
 
 def said_yes(text: str) -> bool | None:
@@ -115,7 +118,10 @@ _MORE = (
 )
 """After an integer: it is one of two, one end of a range, a share, or not quite meant."""
 
-_STANDS = rf"{_CLOSE}(?:\W*\Z|\s*[.,;:!\n(–—/=-]|\s+(?:as|because|due|for|given|of|out|points?|since|stars?)\b)"
+_STANDS = (
+    rf"{_CLOSE}(?:\W*\Z|\s*[.,;:!\n(–—/=-]|\s+(?:as|because|due|for|given|points?|since|stars?)\b"
+    rf"|\s+(?:out\s+)?of\s+{_CLOSE}[0-9])"
+)
 """After an integer that is more than a count of something: `7.`, `7 because …`, and not `7 flaws`."""
 
 _NEARLY = re.compile(
@@ -139,13 +145,16 @@ def said_integer(text: str, low: int, high: int) -> int | None:
             return None
         after = rest[said.end() :]
         of = re.match(rf"{_CLOSE}(?:\s*(?:/|of\b)|[^.,;\n]{{0,20}}\bout\s+of)\s*([0-9]+)", after, re.IGNORECASE)
-        if of is None:
-            return None if re.match(_MORE, after, re.IGNORECASE) else int(said[1])
-        return int(said[1]) if int(of[1]) == high else None
+        if of is not None:
+            after = after[of.end() :]
+        more = re.match(_MORE, after, re.IGNORECASE)
+        return None if more or (of is not None and int(of[1]) != high) else int(said[1])
 
     def begun(rest: str) -> int | None:
         return read(rest) if re.match(rf"{_INTEGER}{_STANDS}", rest, re.IGNORECASE) else None
 
+    if re.search(rf"{_NAME}\s*\((?=[^)\n]*[0-9])(?![^)\n]*\b{high}\b)", text, re.IGNORECASE):
+        return None  # on another scale, as in "Score (1-5): 4"
     of = rf"(?<![-−+.,/\w])(?=[0-9][0-9.,]*{_CLOSE}\s*(?:/|out\s+of)\s*{high}\b)"
     places = [place.end() for place in re.finditer(of, text, re.IGNORECASE)]
     plain = [place for place in places if _meant(text[:place]) and not _NEARLY.search(text[:place])]
