@@ -13,6 +13,7 @@ from ..forms import FreeText, Message, Reply, YesNo
 from ..image import Image
 from ..prompts import Prompts
 from ..query import Detect, Detections, Judge, ReadText
+from ..reading import said_yes
 from ..sample import Position
 from ..score import Evidence
 from .degree import Finding, above, beside, counted, not_above
@@ -158,9 +159,8 @@ def placed(position: Position, moved: Box, reference: Box, margin: float) -> Fin
 
 
 def plain_answer(text: str) -> bool | None:
-    """Whether an answer begins with yes (True) or no (False); None if with neither."""
-    verdict = re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)
-    return None if verdict is None else verdict[1].lower() == "yes"
+    """Whether an answer begins with yes (True) or no (False) and means it; None if with neither, as in "No idea"."""
+    return said_yes(text) if re.match(r"\W*(yes|no)\b", text, re.IGNORECASE) else None
 
 
 def cut_out(picture: Image, box: Box, smallest: float = 0.0) -> Image:

@@ -272,6 +272,8 @@ def test_background_is_a_question_about_the_edited_image(follow, scene) -> None:
         (Reply("Yes", {"yes": 0.4, "no": 0.6}), 0),
         (Reply("?", {"yes": 0.5, "no": 0.5}), 1),
         (Reply("I cannot tell"), None),
+        (Reply("No idea"), None),
+        (Reply("Yes and no"), None),
         (Reply("The answer is yes"), None),
         (Reply("Yesterday"), None),
         (Reply("nothing"), None),
