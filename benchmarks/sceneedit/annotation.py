@@ -125,6 +125,16 @@ def _is_new(request: Request) -> bool:
     return request.task.type == "subject_add"
 
 
+def captions(before: Scene, after: Scene) -> dict[str, str]:
+    """What is to be seen in the source, and in the picture that a perfect edit makes of it; for `metadata`."""
+    return {"source_caption": _caption(before), "target_caption": _caption(after)}
+
+
+def _caption(scene: Scene) -> str:
+    things = ", ".join(thing.name for thing in scene.things if thing.text == "" or thing.shape == SIGN)
+    return f"{things or 'nothing'}; the background is {scene.backdrop.kind}"
+
+
 def dimensions(requests: Collection[Request], sources: int = 1) -> tuple[str, ...]:
     """Those of I2I-Bench that apply, by its names: of several sources the ones of its other half."""
     if sources > 1:

@@ -137,8 +137,8 @@ def case_of(turns: list[Edit], name: str, *, others: tuple[Image, ...] = (), ann
     """The last of these turns as a case. Each turn edits what the one before made. others: sources beside the first.
 
     Every sample says what its targets, text, hint and dimensions are; the last one also has the perfect edit for
-    reference. annotated: it has the boxes of the base and a mask of what the edit may change besides, which metrics
-    and experts use instead of looking for themselves.
+    reference, and captions. annotated: it has the boxes of the base and a mask of what the edit may change besides,
+    which metrics and experts use instead of looking for themselves.
     """
     base = turns[0].before
     pools = Pools(base.names, base.names, base.names)
@@ -165,7 +165,7 @@ def case_of(turns: list[Edit], name: str, *, others: tuple[Image, ...] = (), ann
         source = turn.picture
     last = turns[-1]
     ideal = last.request.carry_out(last.before)
-    sample = replace(samples[-1], reference=render(ideal))
+    sample = replace(samples[-1], reference=render(ideal), metadata=annotation.captions(last.before, ideal))
     if annotated:
         sample = replace(sample, boxes=base.boxes(), mask=_mask(last.before, ideal))
     truth = last.truth(*(turn.request for turn in turns[:-1]), base=base)

@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...reward import EditSample
+from ...reward import EditSample, Pools
+from ...reward.edival.pools import apply
 from ...reward.sample import TASK_TYPES
 from . import annotation
 from .cases import Case, Split, chance_of
@@ -119,18 +120,23 @@ def _made(chance: random.Random, compound: Compound, world: World, name: str) ->
         turns.append(edit)
         scene = edit.after
     steps = tuple(followed(turn.request, turn.before, scene) for turn in turns)
+    ideal = _ideal(compound)
+    pools = Pools(compound.scene.names, compound.scene.names, compound.scene.names)
+    for turn in turns:
+        pools = apply(pools, turn.request.task, foreground=turn.before.names)
     sample = EditSample(
         name,
         compound.instruction,
         (render(compound.scene),),
         render(scene),
-        reference=render(_ideal(compound)),
+        pools=pools,
+        reference=render(ideal),
         operations=tuple(annotation.operation(step) for step in compound.steps),
         targets=tuple(box for step in compound.steps for box in annotation.targets(step, compound.scene)),
         text=annotation.text(compound.steps),
         hint=annotation.hint(compound.steps),
         dimensions=annotation.dimensions(compound.steps),
-        metadata={"level": compound.level},
+        metadata={"level": compound.level, **annotation.captions(compound.scene, ideal)},
     )
     truth = Truth(all(steps), *kept(compound.steps, compound.scene, scene))
     flaws = [turn.mode for turn in turns if turn.mode]

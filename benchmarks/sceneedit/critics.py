@@ -7,6 +7,7 @@ from ...reward.experts.annotated import Annotated
 from ...reward.experts.differences import Differences
 from ...reward.experts.lanczos import Lanczos
 from ...reward.experts.pixels import PixelFeatures
+from .experts.bag import SceneBag
 from .experts.detector import SceneDetector
 from .experts.judge import SceneJudge
 from .experts.preference import ScenePreference
@@ -34,5 +35,6 @@ def experts() -> dict[str, Expert]:
         "matcher": Annotated(),
         "differences": Differences(),
         "features": pixels,
+        "features.clip": SceneBag(looker),
         "pixels": pixels,
     }

@@ -34,6 +34,32 @@ _TRUTH_OF: Mapping[str, Truth] = {
 BINARY: tuple[Truth, ...] = ("followed", "clean")
 
 
+SYSTEMS: Mapping[str, str] = {
+    "edival-": "EdiVal",
+    "complex-edit-": "Complex-Edit",
+    "dlebench-": "DLEBench",
+    "i2i-multi-": "I2I-Bench, several sources",
+    "i2i-": "I2I-Bench",
+    "clip-": "baselines",
+    "judge-": "baselines",
+    "guard": "guards",
+}
+"""How the names of a system's metrics begin -> the system."""
+
+PRESETS = ("edit-balanced", "small-object", "compound", "multi-turn", "multi-reference")
+_ORDER = (
+    "EdiVal",
+    "Complex-Edit",
+    "DLEBench",
+    "I2I-Bench",
+    "I2I-Bench, several sources",
+    "baselines",
+    "presets",
+    "guards",
+    "others",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A metric of the report. spec: what it is built of, and its name there. truth: its own column."""
@@ -52,6 +78,14 @@ class Tried:
         plain, _, query = self.spec.partition("?")
         options = (option.partition("=") for option in query.split("&") if option)
         return " ".join([plain, *(key if value == "true" else value for key, _, value in options)])
+
+    @property
+    def system(self) -> str:
+        """Where it comes from, as in `Complex-Edit`; `others` for what somebody else has installed."""
+        name = self.spec.partition("?")[0]
+        if name in PRESETS:
+            return "presets"
+        return next((system for start, system in SYSTEMS.items() if name.startswith(start)), "others")
 
     @property
     def main(self) -> Literal["AUC", "Spearman"]:
@@ -90,7 +124,12 @@ def installed(
         specs = [f"{one.name}?{way}" if way else one.name for way in chosen_ways]
         specs += [spec for spec in extra if spec.partition("?")[0] == one.name]
         tried += [_tried(spec, build(spec), cases) for spec in specs]
-    return tried, left
+    return sorted(tried, key=lambda one: _ORDER.index(one.system)), left
+
+
+def grouped(tried: Sequence[Tried]) -> dict[str, list[Tried]]:
+    """System -> its metrics, in the order in which the report has them."""
+    return {system: found for system in _ORDER if (found := [one for one in tried if one.system == system])}
 
 
 def chosen(specs: Iterable[str], experts: Mapping[str, Expert], cases: Sequence[Case]) -> list[Tried]:

@@ -51,10 +51,15 @@ def noise(sweep: Sweep, tried: Sequence[Tried]) -> str:
 
 
 def _main(tried: Sequence[Tried]) -> list[Tried]:
-    """The first protocol of as many metrics as there are colours: those that ask the most roles, guards last."""
+    """One metric of each system, the one that asks the most roles, by its first protocol, then further ones likewise,
+    until there are as many as colours. Guards come last.
+    """
     first = {one.card.name: one for one in reversed(tried)}
-    by_name = sorted(first.values(), key=lambda one: (one.truth == "clean", -len(one.card.roles), one.name))
-    return by_name[: len(_OKABE_ITO)]
+    ranked = sorted(first.values(), key=lambda one: (one.truth == "clean", -len(one.card.roles), one.name))
+    systems = [one.system for one in ranked]
+    turns = {one.spec: systems[:place].count(one.system) for place, one in enumerate(ranked)}
+    chosen = sorted(ranked, key=lambda one: (one.truth == "clean", turns[one.spec]))[: len(_OKABE_ITO)]
+    return sorted(chosen, key=ranked.index)
 
 
 def drift(found: Drift) -> str:
@@ -80,7 +85,8 @@ def drift(found: Drift) -> str:
 
 def hacks(validity: Validity) -> str:
     """The share of edits whose guarded value is at most x: honest, flawed, and those that try to please a scorer."""
-    both = list(zip(validity.study.rows[GUARDED], validity.study.cases, strict=True))
+    edits = validity.study.first(validity.edits)
+    both = list(zip(edits.rows[GUARDED], edits.cases, strict=True))
     kinds = {
         "tries to please a scorer": [r.value for r, c in both if c.hack],
         "flawed": [r.value for r, c in both if c.mode and not c.hack],
@@ -104,7 +110,7 @@ def hacks(validity: Validity) -> str:
 
 def verdicts(validity: Validity) -> str:
     """Agreement with the truth by task type: the paper's protocol and the released code's, and with perfect experts."""
-    cases = validity.study.cases
+    cases = validity.study.cases[: validity.edits]
     tasks = sorted({case.task for case in cases}, reverse=True)
 
     def draw(plt: Any) -> Any:

@@ -24,9 +24,9 @@ from ..sceneedit.failures import MODES
 from . import plots
 from .checks import GUARDED
 from .disagreements import Disagreement, Judged
-from .metrics import Truth
+from .metrics import Tried, Truth, grouped
 from .run import Validity
-from .study import by_mode, by_task, by_truth, modes
+from .study import FLAWED_COMPOUND, by_mode, by_task, by_truth, kind_of, kinds, mode_of, modes
 from .sweep import KINDS
 
 SCHEMA = 1
@@ -44,18 +44,23 @@ def write_html(path: Path, found: Validity, command: str) -> None:
     pieces = environment.get_template("validity.html").stream(
         study=study,
         cases=cases,
+        edits=found.edits,
+        groups=grouped(study.tried),
         checks=found.checks,
-        counts=_counts(cases),
+        counts=_counts(cases[: found.edits]),
+        besides=_besides(cases),
         headline=headline(found),
         truths=by_truth(study),
         has_quality=any(one.truth == "quality" for one in study.tried),
-        tasks=sorted({case.task for case in cases}),
-        task_counts=Counter(case.task for case in cases),
+        tasks=kinds(cases),
+        task_counts=Counter(map(kind_of, cases)),
         by_task=by_task(study),
         modes=_modes(cases),
         by_mode=by_mode(study),
         kinds=KINDS,
         sweep=found.sweep,
+        swept_groups=grouped(_swept(found)),
+        left_out=len(study.tried) - len(_swept(found)),
         judged=found.judged,
         hacked=found.hacked,
         left=found.left,
@@ -74,6 +79,11 @@ def write_html(path: Path, found: Validity, command: str) -> None:
         pieces.dump(opened, encoding="utf-8", errors="replace")
 
 
+def _swept(found: Validity) -> list[Tried]:
+    """The metrics that were asked again with noise."""
+    return [one for one in found.study.tried if found.sweep is not None and one.spec in found.sweep.statistics]
+
+
 def _plots(found: Validity) -> dict[str, str]:
     drawn = {}
     if found.judged:
@@ -83,7 +93,7 @@ def _plots(found: Validity) -> dict[str, str]:
     if GUARDED in found.study.rows:
         drawn["hacks"] = plots.hacks(found)
     if found.sweep is not None:
-        drawn["noise"] = plots.noise(found.sweep, found.study.tried)
+        drawn["noise"] = plots.noise(found.sweep, _swept(found))
     return drawn
 
 
@@ -103,6 +113,13 @@ def _counts(cases: Sequence[Case]) -> str:
     honest, hacks = sum(not case.mode for case in cases), sum(case.hack for case in cases)
     chained = sum(bool(case.sample.earlier) for case in cases)
     return f"{honest} honest, {len(cases) - honest - hacks} flawed, {hacks} hacks; {chained} later turns of chains"
+
+
+def _besides(cases: Sequence[Case]) -> str:
+    kinds_of = Counter(map(kind_of, cases))
+    return (
+        f"{kinds_of['compound']} compounds of up to eight steps, {kinds_of['composition']} compositions of two sources"
+    )
 
 
 def mode_name(mode: str) -> str:
@@ -152,9 +169,10 @@ class _Mode:
 
 def _modes(cases: Sequence[Case]) -> list[_Mode]:
     does = {mode.name: mode.does for mode in MODES}
+    does |= {FLAWED_COMPOUND: "some steps go wrong", "wrong_source": "takes another thing of the second picture"}
     found = []
     for name in modes(cases):
-        these = [case for case in cases if case.mode == name]
+        these = [case for case in cases if mode_of(case) == name]
         kept = [case.truth.kept for case in these if case.truth.kept is not None]
         followed = fmean(case.truth.followed for case in these)
         said = does.get(name, "")
@@ -182,17 +200,19 @@ def to_json(found: Validity, command: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "command": command,
         "seed": found.seed,
-        "cases": len(study.cases),
+        "cases": found.edits,
+        "besides": dict(Counter(kind_of(case) for case in study.cases[found.edits :])),
         "checks": [{**asdict(check), "passed": check.passed} for check in found.checks],
         "metrics": {
             one.spec: {
                 "name": one.name,
+                "system": one.system,
                 "truth": one.truth,
                 "main": one.main,
                 "value": study.main(one),
                 "statuses": asdict(study.statuses(one)),
                 "truths": {truth: asdict(numbers) for truth, numbers in truths[one.spec].items()},
-                "tasks": tasks[one.spec],
+                "tasks": {kind: asdict(numbers) for kind, numbers in tasks[one.spec].items()},
                 "modes": {mode_name(mode): asdict(numbers) for mode, numbers in by_modes[one.spec].items()},
                 "noise": _noise(found, one.spec),
             }
@@ -211,7 +231,7 @@ def to_json(found: Validity, command: str) -> dict[str, Any]:
 
 
 def _noise(found: Validity, spec: str) -> list[dict[str, Any]] | None:
-    if found.sweep is None:
+    if found.sweep is None or spec not in found.sweep.statistics:
         return None
     numbers = found.sweep.statistics[spec].items()
     return [{"kind": kind, "level": level, "value": value} for (kind, level), value in numbers]
@@ -260,13 +280,17 @@ def _pair(pair: tuple[Any, Any], cases: Sequence[Case]) -> dict[str, Any]:
 def table(found: Validity) -> RenderableType:
     """Checks and metrics, for a person."""
     study = found.study
-    metrics = Table(box=None, pad_edge=False, title=f"Metrics on {len(study.cases)} cases", title_justify="left")
-    for column in ("metric", "speaks about", "number", "", "scored"):
-        metrics.add_column(column, no_wrap=True, justify="right" if column in ("", "scored") else "left")
-    for one in study.tried:
-        scored = study.statuses(one).scored
-        row = (one.name, truth_name(one.truth), one.main, _text(study.main(one)), str(scored))
-        metrics.add_row(*map(Text, row))
+    title = f"Metrics on {found.edits} edits, {_besides(study.cases)}"
+    metrics = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    numbers = ("", "scored", "no value", "not applicable")
+    for column in ("metric", "speaks about", "number", *numbers):
+        metrics.add_column(column, no_wrap=True, justify="right" if column in numbers else "left")
+    for system, members in grouped(study.tried).items():
+        metrics.add_row(Text(system, style="bold"))
+        for one in members:
+            counts = study.statuses(one)
+            row = (f"  {one.name}", truth_name(one.truth), one.main, _text(study.main(one)), str(counts.scored))
+            metrics.add_row(*map(Text, (*row, str(counts.abstained + counts.failed), str(counts.not_applicable))))
     bars = Table(box=None, pad_edge=False, title="\nChecks", title_justify="left", show_header=False)
     for check in found.checks:
         sign = "<=" if check.most else ">="

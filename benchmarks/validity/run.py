@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from ...reward import Expert
 from ..sceneedit import cases as scenes
+from ..sceneedit.compositions import composition_cases
+from ..sceneedit.compounds import compound_cases
 from ..sceneedit.critics import experts as scene_experts
 from . import checks
 from .checks import Check, Drift, Hacked
@@ -17,7 +19,7 @@ from .desk import Asker, Crew, Desk
 from .disagreements import OFFICIAL, PAPER, Judged, judged
 from .metrics import Left, chosen, installed
 from .study import Study
-from .sweep import KINDS, LEVELS, Sweep, sweep
+from .sweep import KINDS, LEVELS, Sweep, sweep, swept
 
 CROWDS, SERIES = 18, 16
 """How many groups of equal truth, and series of growing drift, are looked at."""
@@ -25,13 +27,21 @@ CROWDS, SERIES = 18, 16
 SWEPT = 400
 """Cases of the noise sweep."""
 
+BESIDES = 10
+"""For so many edits there is a compound besides, and a composition of two sources."""
+
 
 @dataclass
 class Validity:
-    """All that a run found. seconds: by step."""
+    """All that a run found. seconds: by step.
+
+    study: of all cases: the edits first, then compounds and compositions. edits: how many those are; the checks and the
+    noise are of them alone.
+    """
 
     seed: int
     study: Study
+    edits: int
     left: Sequence[Left]
     judged: Mapping[str, Judged]
     checks: Sequence[Check]
@@ -45,9 +55,14 @@ class Validity:
         return int(not all(check.passed for check in self.checks))
 
 
+def besides(count: int) -> int:
+    """How many compounds there are beside so many edits, and how many compositions."""
+    return max(1, count // BESIDES)
+
+
 def steps_of(count: int, noise: bool) -> int:
     """How often a run calls `step`."""
-    return count + (1 + len(KINDS) * len(LEVELS) if noise else 0)
+    return count + 2 * besides(count) + (1 + len(KINDS) * len(LEVELS) if noise else 0)
 
 
 def run(
@@ -61,7 +76,8 @@ def run(
     processes: int = 1,
     step: Callable[[], None] = lambda: None,
 ) -> Validity:
-    """Compare the installed metrics, or those of `specs`, with the truth of `count` cases.
+    """Compare the installed metrics, or those of `specs`, with the truth of `count` edits, and of some compounds and
+    compositions besides.
 
     size: of the pictures, in pixels a side. experts: who is asked, in this process, instead of SceneEdit's own.
     processes: in how many those are asked; more change nothing but the time. Raises `SpecError` for a spec that cannot
@@ -70,7 +86,10 @@ def run(
     seconds: dict[str, float] = {}
     served = scene_experts() if experts is None else experts
     with _timed(seconds, "drawing"):
-        cases = scenes.cases(count, seed=seed, size=size)
+        edits = scenes.cases(count, seed=seed, size=size)
+        more = besides(count)
+        compounds, composed = (make(more, seed=seed, size=size) for make in (compound_cases, composition_cases))
+        cases = [*edits, *compounds, *composed]
         tried, left = (chosen(specs, served, cases), []) if specs else installed(served, cases)
         asked = {one.spec for one in tried}
         crowds = scenes.crowds(CROWDS, seed=seed, size=size) if checks.DENSE in asked else []
@@ -81,17 +100,18 @@ def run(
         with _timed(seconds, "scoring"):
             study = Study.of(cases, tried, asker.ask(tried, (case.sample for case in cases), step=step))
         with _timed(seconds, "checking"):
-            both = {spec: found for spec in (PAPER, OFFICIAL) if (found := judged(study, spec)) is not None}
-            made = [*checks.agreement(both), *checks.ties(study, crowds, asker)]
-            drift = checks.drift(study, series, asker)
-            hacked = checks.hacked(study, seed)
+            single = study.first(count)
+            both = {spec: found for spec in (PAPER, OFFICIAL) if (found := judged(single, spec)) is not None}
+            made = [*checks.agreement(both), *checks.ties(single, crowds, asker)]
+            drift = checks.drift(single, series, asker)
+            hacked = checks.hacked(single, seed)
             made += [check for found in (drift, hacked) if found is not None for check in found.checks()]
-        swept = None
+        erring = None
         if noise:
             with _timed(seconds, "noise"):
-                some = random.Random(f"sweep {seed}").sample(cases, min(SWEPT, len(cases)))
-                swept = sweep(some, tried, asker, seed, step=step)
-    return Validity(seed, study, left, both, made, drift, hacked, swept, seconds)
+                some = random.Random(f"sweep {seed}").sample(edits, min(SWEPT, len(edits)))
+                erring = sweep(some, tried if specs else swept(tried), asker, seed, step=step)
+    return Validity(seed, study, count, left, both, made, drift, hacked, erring, seconds)
 
 
 @contextmanager

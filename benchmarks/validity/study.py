@@ -66,6 +66,10 @@ class Study:
             raise ValueError("a study needs one row for each metric and case, in order of the cases")
         return Study(cases, tried, sorted_rows)
 
+    def first(self, count: int) -> Study:
+        """The same with the first cases only."""
+        return Study(self.cases[:count], self.tried, {spec: rows[:count] for spec, rows in self.rows.items()})
+
     def get(self, spec: str) -> Tried | None:
         return next((one for one in self.tried if one.spec == spec), None)
 
@@ -118,14 +122,42 @@ def by_truth(study: Study) -> dict[str, dict[Truth, Compared]]:
     return {one.spec: {truth: compared(study, one, truth) for truth in TRUTHS} for one in study.tried}
 
 
-def by_task(study: Study) -> dict[str, dict[str, float | None]]:
-    """Spec -> task type -> main statistic."""
-    found: dict[str, dict[str, float | None]] = {one.spec: {} for one in study.tried}
-    for task in sorted({case.task for case in study.cases}):
-        of_task = frozenset(number for number, case in enumerate(study.cases) if case.task == task)
+def kind_of(case: Case) -> str:
+    """Its type of task; `compound` for several at once, `composition` where there are several sources."""
+    return "composition" if len(case.sample.sources) > 1 else case.task
+
+
+def mode_of(case: Case) -> str:
+    """Its failure mode; `flawed_compound` for a compound of which some steps went wrong."""
+    return FLAWED_COMPOUND if case.task == "compound" and case.mode else case.mode
+
+
+FLAWED_COMPOUND = "flawed_compound"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A metric on the cases of one kind: its main statistic, and how many of them have a value."""
+
+    value: float | None
+    scored: int
+
+
+def by_task(study: Study) -> dict[str, dict[str, Kind]]:
+    """Spec -> kind of case -> main statistic."""
+    found: dict[str, dict[str, Kind]] = {one.spec: {} for one in study.tried}
+    for task in kinds(study.cases):
+        of_task = frozenset(number for number, case in enumerate(study.cases) if kind_of(case) == task)
         for one in study.tried:
-            found[one.spec][task] = study.main(one, of_task)
+            scored = sum(study.rows[one.spec][number].value is not None for number in of_task)
+            found[one.spec][task] = Kind(study.main(one, of_task), scored)
     return found
+
+
+def kinds(cases: Sequence[Case]) -> list[str]:
+    """Types of tasks, then compounds and compositions."""
+    found = {kind_of(case) for case in cases}
+    return sorted(found, key=lambda kind: (kind in ("compound", "composition"), kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +176,14 @@ def by_mode(study: Study) -> dict[str, dict[str, Mode]]:
         values: dict[str, list[float]] = defaultdict(list)
         for row, case in zip(study.rows[one.spec], study.cases, strict=True):
             if row.value is not None:
-                values[case.mode].append(row.value)
+                values[mode_of(case)].append(row.value)
         found[one.spec] = {mode: _mode(values[mode], one.card.is_share) for mode in modes(study.cases)}
     return found
 
 
 def modes(cases: Sequence[Case]) -> list[str]:
     """Honest edits, flawed ones, then those that try to please a scorer."""
-    hacks = {case.mode: case.hack for case in cases}
+    hacks = {mode_of(case): case.hack for case in cases}
     return sorted(hacks, key=lambda mode: (bool(mode), hacks[mode], mode))
 
 

@@ -18,6 +18,30 @@ KINDS = ("misses", "false_alarms", "flips", "bias")
 LEVELS = (0.05, 0.1, 0.2, 0.4)
 
 
+_OTHERS = (
+    "edit-balanced",
+    "complex-edit-if?mode=expected",
+    "complex-edit-ip?mode=expected",
+    "complex-edit-pq?mode=expected",
+    "complex-edit-o?mode=expected",
+    "dlebench-if?mode=plain",
+    "dlebench-vc?mode=plain",
+    "i2i-instruction-following",
+    "i2i-editing-artifacts",
+    "i2i-physical-plausibility",
+    "i2i-non-edited-fidelity",
+    "i2i-text-content-style",
+)
+"""Beside EdiVal, baselines and guards: one for each form of an answer and each pipeline. Noise does the same to the
+others of a system, and each of them takes as long again."""
+
+
+def swept(tried: Sequence[Tried]) -> list[Tried]:
+    """Those of the installed metrics that are asked again with noise."""
+    whole = ("EdiVal", "baselines", "guards", "others")
+    return [one for one in tried if one.system in whole or one.spec in _OTHERS]
+
+
 @dataclass(frozen=True)
 class Sweep:
     """statistics: spec -> (kind, level) -> main statistic; level 0 is without noise, whatever the kind.

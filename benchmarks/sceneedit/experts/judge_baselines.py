@@ -1,4 +1,4 @@
-"""What SceneJudge says when it is asked for its opinion of an edit as a whole."""
+"""What SceneJudge says when it is asked one plain question about an edit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from .wishes import Unknown
 
 
 class BaselineJudge:
-    """Answers the topics of `baselines/`: whether the instruction was followed, how good the picture is, and how good
-    the edit is as a whole: the geometric mean of how far it was followed and of how much of the rest is as it was.
-    """
+    """Answers the topics of `baselines/`: whether, and how far, the instruction was followed; how good a picture is."""
 
     topics = ("yes_no", "quality", "level")
 
@@ -32,4 +30,4 @@ class BaselineJudge:
         if topic == "yes_no":
             return yes_no(pair.done)
         assert isinstance(query.form, Levels)
-        return level(pair.overall, query.form.options)
+        return level(pair.degree, query.form.options)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....reward import Image, Judge, Reply
 from ....reward.sample import TaskType
-from .deeds import expected, firm, shows, spoken, written
+from .deeds import expected, firm, on_side, shows, spoken, written
 from .pairs import Pair, Pairs, name_of
 from .phrases import Name, word
 from .segments import Seen
@@ -33,7 +33,7 @@ class SmallObjectJudge:
     something else has than what was asked for, another number included, `Over Modification` where what was asked for
     is done, but shape, colour or material of the thing have changed besides, or it is faint; else `Flawless Execution`.
     With crops of a reference (`following_oracle`) what was asked for is what is to be seen there: as many things of
-    each name that the instruction speaks of, the same letters, the same backdrop.
+    each name that the instruction speaks of, on the same side of each other, the same letters, the same backdrop.
 
     Visual consistency: `Scene Collapse` where the backdrop is another one that nobody asked for, or most of the other
     things are gone; else by the number of other things, strangers, copies and backdrops that are not as they were.
@@ -76,12 +76,14 @@ class SmallObjectJudge:
         for wish in asked:
             for name in wish.names:
                 should, there, was = (expected(sight, name) for sight in (reference, edited, source))
-                right = right and abs(there - should) <= _SAME
+                enough = there >= should - _SAME and (there <= should + _SAME or _may_be_more(wish, name))
+                right = right and enough
                 touched = touched or abs(there - was) > _SAME
+            right = right and _on_its_side(wish, edited, reference)
             if wish.task.type == "text_change":
                 text = wish.task.text or ""
                 should, there, was = (written(sight, text)[0] for sight in (reference, edited, source))
-                right = right and abs(there - should) <= _DONE
+                right = right and there >= should - _DONE
                 touched = touched or [line for line, _, _ in edited.lines] != [line for line, _, _ in source.lines]
             if wish.task.type == "background_change":
                 kind = word(wish.task.value or "")
@@ -93,6 +95,19 @@ class SmallObjectJudge:
         if touched or _other_things(source, edited):
             return "Wrong Action", "something else has been done to the target than what was asked for"
         return "Localization Failure", "the target is as it was"
+
+
+def _may_be_more(wish: Wish, name: Name) -> bool:
+    """Whether what a wish makes of a thing may be there once more: elsewhere, it is no matter of the target."""
+    return name == wish.result and wish.task.type in ("subject_replace", "color_alter", "material_alter", "text_change")
+
+
+def _on_its_side(wish: Wish, edited: Sight, reference: Sight) -> bool:
+    """Whether a thing with a place is where the reference has it, as far as that shows both things."""
+    thing, position, other = wish.result, wish.task.position, wish.reference
+    if thing is None or position is None or other is None or on_side(reference, thing, position, other) < _DONE:
+        return True
+    return on_side(edited, thing, position, other) >= _DONE
 
 
 def _labelled(altered: bool) -> tuple[str, str]:

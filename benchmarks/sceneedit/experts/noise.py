@@ -24,6 +24,7 @@ from ....reward import (
 )
 from ....reward.query import Answer, Outcome, Query, TextLine
 from ..words import LETTERS
+from .misjudging import misjudged
 
 _SURE = 0.3
 """Above this score a box is a detection; below, it is a weak guess."""
@@ -40,13 +41,15 @@ class Noisy(Expert):
 
     misses: chance that a detection (score above 0.3) is lost: its score falls below 0.25, the order of what is lost
     stays. false_alarms: chance, for each `Detect`, that one of the weak guesses, or a box anywhere where there are
-    none, rises to a score in 0.4-0.9. flips: chance that the answer to a yes/no question is turned round, and that one
-    letter of a line is misread. bias: pulls the probability of yes and the scores of boxes towards 1, as in
-    p + bias (1 - p). All in [0, 1]; raises ValueError for others.
+    none, rises to a score in 0.4-0.9. flips: chance that the answer to a yes/no question is turned round, that a level,
+    a grade or a label becomes that of the other end of its scale, and that one letter of a line is misread. bias: pulls
+    the probability of yes, of the best level or grade, and the scores of boxes towards 1, as in p + bias (1 - p); a
+    grade or a label without probabilities, and one that is drawn, becomes the best with this chance. All in [0, 1];
+    raises ValueError for others.
 
     What befalls an answer depends on the seed and the question alone: not on order, batches or earlier questions. What
-    is missed (risen, turned round, misread) at one level is so at every higher one. Other answers, abstentions and
-    failures pass as they are.
+    is missed (risen, turned round, misread) at one level is so at every higher one. Other answers, such as questions
+    and commands that a judge writes, abstentions and failures pass as they are.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Noisy(Expert):
         self.misses, self.false_alarms, self.flips, self.bias = misses, false_alarms, flips, bias
         self.seed = seed
         _take_after(self, expert)
-        self.id = f"{expert.id} + noise {' '.join(f'{name}={level!r}' for name, level in levels.items())} seed={seed}"
+        self.id = f"{expert.id} + noise@2 {' '.join(f'{name}={level!r}' for name, level in levels.items())} seed={seed}"
 
     def load(self) -> None:
         self.expert.load()
@@ -85,6 +88,10 @@ class Noisy(Expert):
                 return self._detections(query, outcome)
             case Judge(form=YesNo()), Reply():
                 return self._reply(query, outcome)
+            case Judge(), Reply():
+                turned, swayed = self._chance("flip", query) < self.flips, self._chance("sway", query) < self.bias
+                erring = turned or self.bias > 0
+                return misjudged(query, outcome, turned, self.bias, swayed) if erring else outcome
             case _, Reading(lines):
                 return Reading(tuple(self._line(query, number, line) for number, line in enumerate(lines)))
             case _:

@@ -54,6 +54,16 @@ def find(sentence: str) -> Name | str:
 
     A text that says why, where there is none, or where it speaks of different things.
     """
+    different = list(dict.fromkeys(names_in(sentence)))
+    if not different:
+        return f"{sentence!r} names no thing: {KNOWN}"
+    if len(different) > 1:
+        return f"{sentence!r} speaks of {len(different)} things: ask for one"
+    return different[0]
+
+
+def names_in(sentence: str) -> list[Name]:
+    """All things a sentence speaks of, in order: each kind with the colours and materials right before it."""
     names: list[Name] = []
     said: dict[str, str] = {}
     for word in _words(sentence, keep_all=True):
@@ -65,12 +75,7 @@ def find(sentence: str) -> Name | str:
         if sort == "kind":
             names.append(Name(**said))
             said = {}
-    different = list(dict.fromkeys(names))
-    if not different:
-        return f"{sentence!r} names no thing: {KNOWN}"
-    if len(different) > 1:
-        return f"{sentence!r} speaks of {len(different)} things: ask for one"
-    return different[0]
+    return names
 
 
 def word(text: str) -> str:

@@ -10,7 +10,13 @@ from editcritic.reward.spec import names
 
 def test_every_role_of_every_reward_is_served():
     served = set(experts())
-    roles = {role.partition(".")[0] for role in no_download()} | {"preference", "segmenter", "quality", "aesthetics"}
+    roles = {role.partition(".")[0] for role in no_download()} | {
+        "preference",
+        "segmenter",
+        "quality",
+        "aesthetics",
+        "features.clip",
+    }
     assert roles == served
     for name, point in names("editcritic.rewards").items():
         card = getattr(point.load(), "card", None)

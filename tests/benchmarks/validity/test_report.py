@@ -100,7 +100,10 @@ def test_the_json_has_the_same_numbers(found: Validity) -> None:
     data = json.loads(json.dumps(report.to_json(found, "c"), allow_nan=False))
     assert list(data["metrics"]) == list(SPECS)
     assert data["metrics"][PAPER]["value"] == found.study.main(found.study.tried[0])
-    assert data["metrics"][PAPER]["statuses"]["scored"] == data["cases"] == 27
+    assert data["cases"] == 27
+    assert data["besides"] == {"compound": 2, "composition": 2}
+    assert sum(data["metrics"][PAPER]["statuses"].values()) == 27 + 4
+    assert data["metrics"][PAPER]["system"] == "EdiVal"
     verdicts = data["verdicts"][PAPER]
     assert verdicts["cases"] - verdicts["agree"] == len(verdicts["disagreements"])
     assert {one["cause"] for one in verdicts["disagreements"]} <= {"expert", "rule"}
@@ -120,7 +123,7 @@ def test_the_terminal_shows_metrics_and_checks(found: Validity) -> None:
 
 def test_a_failed_check_is_an_exit_code(found: Validity) -> None:
     def ending(*checks: Check) -> tuple[int, str]:
-        one = Validity(0, found.study, (), {}, checks, None, None, None)
+        one = Validity(0, found.study, 27, (), {}, checks, None, None, None)
         return one.exit_code, report.headline(one)
 
     good, bad = Check("good", 1.0, 0.5, False), Check("bad", 0.0, 0.5, False)

@@ -5,7 +5,7 @@ import pytest
 from editcritic.benchmarks.agreement import Coverage
 from editcritic.benchmarks.sceneedit.critics import experts
 from editcritic.benchmarks.validity.metrics import chosen
-from editcritic.benchmarks.validity.study import Mode, Study, ask_all, by_mode, by_task, by_truth, modes
+from editcritic.benchmarks.validity.study import Kind, Mode, Study, ask_all, by_mode, by_task, by_truth, modes
 from editcritic.reward import Engine
 
 from .fakes import SCENE, case, other_noise, told
@@ -68,7 +68,10 @@ def test_scores_without_a_value_are_counted_and_left_out():
 
 def test_task_types_and_failure_modes_have_tables_of_their_own():
     one = told(VALUES, "followed")
-    assert by_task(study(one))["told"] == {"background_change": None, "subject_remove": 1.0}
+    assert by_task(study(one))["told"] == {
+        "background_change": Kind(None, 1),
+        "subject_remove": Kind(1.0, 2),
+    }
     assert modes(CASES) == ["", "wrong_object", "nothing"]
     assert by_mode(study(one))["told"] == {
         "": Mode(1, 0.9, 1.0),

@@ -198,7 +198,7 @@ def test_a_wrapper_is_like_what_it_wraps_and_its_id_says_how_it_errs():
         outer.load()
         assert inner.loaded
     assert same.id == "says"
-    assert noisy.id == "says + noise misses=0.1 false_alarms=0.0 flips=0.0 bias=0.0 seed=5"
+    assert noisy.id == "says + noise@2 misses=0.1 false_alarms=0.0 flips=0.0 bias=0.0 seed=5"
 
 
 @pytest.mark.parametrize("level", [-0.1, 1.1, float("nan")])
