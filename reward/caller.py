@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from .expert import AsyncExpert, Expert, ExpertDown
 from .outcomes import Abstention, Failure
 from .query import BadAnswer, Outcome, Query
+from .threads import started
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ class ExpertThread:
         self._calls = 0
         self._crashes = 0
         self._loaded = False
-        threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True).start()
+        started(threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True), self.stop)
 
     def start(self, number: int, queries: list[Query[Any]]) -> None:
         self._jobs.put((number, queries))
@@ -126,7 +127,8 @@ class ExpertLoop:
         self._report = report
         self._loaded = False
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name=f"editcritic {name}", daemon=True).start()
+        self._stopped = False
+        started(threading.Thread(target=self._run, name=f"editcritic {name}", daemon=True), self.stop)
 
     def _run(self) -> None:
         self._loop.run_forever()
@@ -154,7 +156,9 @@ class ExpertLoop:
         self._report(Answered(self._name, number, outcomes, calls, seconds, down, crashes))
 
     def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        if not self._stopped:
+            self._stopped = True
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop)
 
     async def _close(self) -> None:
         running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from .answers import AnswerLog
@@ -22,6 +23,7 @@ from .sample import EditSample
 from .scheduler import Scheduler
 from .score import Score
 from .stats import Stats
+from .threads import started
 
 
 class Engine:
@@ -69,7 +71,8 @@ class Engine:
             if not self._finalizer.alive:
                 raise RuntimeError("this engine is closed: make a new one")
             if not self._started:
-                threading.Thread(target=self._scheduler.work, name="editcritic-engine", daemon=True).start()
+                thread = threading.Thread(target=self._scheduler.work, name="editcritic-engine", daemon=True)
+                started(thread, partial(self._scheduler.inbox.put, Stop()))
                 self._started = True
             self._scheduler.inbox.put(tasks)
 

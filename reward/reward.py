@@ -217,12 +217,14 @@ class Reward:
 def no_download() -> dict[str, Expert]:
     """The experts that need no weights: annotated boxes found again, OCR from its wheel, colours, pixel statistics.
 
-    They abstain on what they cannot know: materials, backgrounds, objects without a box.
+    They abstain on what they cannot know: materials, backgrounds, objects without a box, what a judge is asked besides
+    colours, and all that a segmenter is asked.
     """
     from .experts.annotated import Annotated
     from .experts.colour import ColourJudge
     from .experts.differences import Differences
     from .experts.lanczos import Lanczos
+    from .experts.no_segmenter import NoSegmenter
     from .experts.ocr import RapidOcr
     from .experts.pixels import PixelFeatures
 
@@ -237,6 +239,7 @@ def no_download() -> dict[str, Expert]:
         "reader.guard": RapidOcr(working=320),
         "features": pixels,
         "pixels": pixels,
+        "segmenter": NoSegmenter(),
     }
 
 

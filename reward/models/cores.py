@@ -16,6 +16,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ..threads import started
+
 T = TypeVar("T")
 
 
@@ -58,7 +60,9 @@ class _Worker(threading.Thread):
                 _CHANGED.notify_all()
                 if _worker is not self:
                     return
-                _CHANGED.wait_for(lambda: _JOBS)
+                _CHANGED.wait_for(lambda: _JOBS or _worker is not self)
+                if not _JOBS:
+                    return
                 job = _JOBS.popleft()
                 self.until = time.monotonic() + job.deadline_s
                 _CHANGED.notify_all()
@@ -75,8 +79,16 @@ def _patience() -> float | None:
     now = time.monotonic()
     if _worker is None or not _worker.is_alive() or _worker.until <= now:  # a fork has none
         _worker = _Worker()
-        _worker.start()
+        started(_worker, _dismiss)
     return None if math.isinf(_worker.until) else min(_worker.until - now, threading.TIMEOUT_MAX)
+
+
+def _dismiss() -> None:
+    """Nothing more comes: the thread that works, or waits, may end."""
+    global _worker  # noqa: PLW0603
+    with _CHANGED:
+        _worker = None
+        _CHANGED.notify_all()
 
 
 _CHANGED = threading.Condition()

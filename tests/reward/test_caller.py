@@ -343,6 +343,30 @@ def test_a_process_with_a_hung_expert_ends_by_itself():
     assert (run.returncode, run.stdout) == (0, "hung: no answer within 0.2 s\nscored\n"), run.stderr
 
 
+LEAVES = """
+import time
+from editcritic.reward import Engine
+from tests.reward.fakes import Fake, asks, known, run_all
+
+class Weights:
+    def __del__(self):
+        time.sleep(0.3)  # the interpreter is wanted again afterwards, in the thread that lets go of it last
+        print("let go", flush=True)
+
+def score():
+    expert = Fake(known, name="well")
+    expert.weights = Weights()
+    print(run_all(Engine(), [asks(2)], expert)[0].status)
+
+score()
+"""
+
+
+def test_a_process_ends_after_its_experts_have_let_go_of_what_they_hold():
+    run = subprocess.run([sys.executable, "-c", LEAVES], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout) == (0, "scored\nlet go\n"), run.stderr
+
+
 # -- torch ------------------------------------------------------------------------------------------------------------
 
 
