@@ -163,6 +163,7 @@ def _save(folder: Path, kind: Any, config: Any, processor: Any) -> None:
 
 # -- tokenizers over letters: real classes, and words enough for any phrase --------------------------------------------
 
+_ANSWERS = ("yes", "no", "excellent", "good", "fair", "poor", "bad")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,!:;'\"-()"
 
 
@@ -201,11 +202,12 @@ def _bytes() -> Any:
     import tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = ["<unk>", "<pad>", "<eos>", "<image>", *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
-    words += ["ye", "yes", "no"]
+    merges = [(word[:end], word[end]) for word in _ANSWERS for end in range(1, len(word))]
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    words = dict.fromkeys(["<unk>", "<pad>", "<eos>", "<image>", *letters, *(a + b for a, b in merges)])
     model = tokenizers.models.BPE(
         vocab={word: number for number, word in enumerate(words)},
-        merges=[("y", "e"), ("ye", "s"), ("n", "o")],
+        merges=list(dict.fromkeys(merges)),
         unk_token="<unk>",
     )
     tokenizer = tokenizers.Tokenizer(model)
