@@ -149,7 +149,10 @@ def _find(name: str, group: Group) -> Any:
     points = names(group)
     if name not in points:
         near = difflib.get_close_matches(name, points, n=3, cutoff=0.4)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(points) or 'none installed'}"
+        there = ", ".join(points) or "none installed"
+        if group == "editcritic.rewards" and points:
+            there = f"{len(points)} of them, and `editcritic rewards` lists them"
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are {there}"
         raise SpecError(f"unknown {group.partition('.')[2].rstrip('s')} {name!r}: {hint}")
     try:
         return points[name].load()

@@ -143,7 +143,7 @@ def test_a_metric_may_be_a_function():
         ("edival-iff", r"unknown reward 'edival-iff': did you mean edival-if"),
         ("edival_cc", "did you mean edival-cc"),
         ("gaurds", "did you mean guards"),
-        ("qqq", "unknown reward 'qqq': there are edit-balanced, "),
+        ("qqq", "unknown reward 'qqq': there are [0-9]+ of them, and `editcritic rewards` lists them"),
         ("", "unknown reward ''"),
         ("guard-same-aspect?tolerence=1", r"does not take \['tolerence'\]: its options are \['tolerance'\]"),
         ("guards?reeder=false", r"its options are \['reader'\]"),
