@@ -43,6 +43,7 @@ from ..reward import (
     YesNo,
     no_download,
 )
+from ..reward.experts.no_segmenter import NoSegmenter
 from ..reward.query import Differ, Query
 from ..reward.spec import names
 
@@ -93,6 +94,8 @@ def probe(name: str) -> dict[str, Any]:
         made = names("editcritic.experts")[name].load()
     except ImportError as error:
         return {"status": "missing", "problem": f"{error.name or error} is not installed", "package": error.name}
+    if made is NoSegmenter:
+        return {"status": "untried", "problem": "it abstains on everything"}
     if issubclass(made, AsyncExpert):
         return {"status": "untried", "problem": "it asks a server, which is not looked for here"}
     if made not in free:
