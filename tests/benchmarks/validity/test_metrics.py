@@ -4,14 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compounds import compound_cases
 from editcritic.benchmarks.sceneedit.critics import experts
 from editcritic.benchmarks.sceneedit.failures import MODES
-from editcritic.benchmarks.validity.metrics import DEGRADED, VARIANTS, chosen, installed, truth_of
+from editcritic.benchmarks.validity.desk import Desk
+from editcritic.benchmarks.validity.metrics import DEGRADED, VARIANTS, chosen, grouped, installed, truth_of
+from editcritic.benchmarks.validity.study import Study
 from editcritic.reward import SpecError
 
 from .fakes import case
 
 CASES = [case("honest"), case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, hack=True)]
+EVERY = [*cases(18), *compound_cases(3), *composition_cases(9)]
 POOR = case("poor", mode=DEGRADED, severity=0.3)
 
 
@@ -86,3 +92,30 @@ def test_a_chosen_metric_that_cannot_be_asked_is_refused(spec, problem):
     served = {role: expert for role, expert in experts().items() if role != "preference"}
     with pytest.raises(SpecError, match=problem):
         chosen([spec], served, CASES)
+
+
+def test_every_metric_has_a_system_and_systems_stand_together():
+    tried, _ = installed(experts(), EVERY)
+    groups = grouped(tried)
+    assert list(groups) == list(dict.fromkeys(one.system for one in tried))
+    assert sum(map(len, groups.values())) == len(tried)
+    assert {"EdiVal", "Complex-Edit", "DLEBench", "I2I-Bench", "I2I-Bench, several sources"} < set(groups)
+    assert [one.spec for one in groups["Complex-Edit"]][:2] == [
+        "complex-edit-if?mode=numeric",
+        "complex-edit-if?mode=token_probability",
+    ]
+    assert len(groups["I2I-Bench"]) >= 15
+    assert "others" not in groups
+
+
+def test_every_installed_metric_has_a_value_somewhere_and_fails_nowhere():
+    served = experts()
+    tried, left = installed(served, EVERY)
+    assert all("composition, which takes" in one.reason for one in left)
+    study = Study.of(EVERY, tried, Desk(served).ask(tried, (case.sample for case in EVERY)))
+    for one in tried:
+        found = study.statuses(one)
+        reasons = {row.reason for row in study.rows[one.spec] if row.status == "failed"}
+        assert not found.failed, (one.spec, reasons)
+        assert found.scored, one.spec
+        assert found.scored + found.not_applicable > 0.5 * len(EVERY), one.spec

@@ -3,10 +3,13 @@
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compounds import compound_cases
+from editcritic.benchmarks.sceneedit.critics import experts
 from editcritic.benchmarks.validity.desk import Desk
-from editcritic.benchmarks.validity.metrics import chosen
+from editcritic.benchmarks.validity.metrics import chosen, installed
 from editcritic.benchmarks.validity.oracle import Oracle
-from editcritic.benchmarks.validity.sweep import KINDS, sweep
+from editcritic.benchmarks.validity.sweep import KINDS, sweep, swept
 
 BACKDROPS = [one for one in cases(60, seed=5) if one.task == "background_change" and one.mode != "pasted_source"]
 
@@ -44,3 +47,14 @@ def test_a_step_is_told_for_every_level_of_every_kind(desk):
     steps = []
     sweep(BACKDROPS[:2], chosen(["edival-if"], EXPERTS, BACKDROPS), desk, 0, step=lambda: steps.append(1))
     assert len(steps) == 1 + 4 * 4
+
+
+def test_one_metric_of_each_form_and_pipeline_is_swept_and_all_of_edival():
+    tried, _ = installed(experts(), [*cases(9), *compound_cases(1), *composition_cases(1)])
+    found = swept(tried)
+    assert {one.spec for one in tried if one.system == "EdiVal"} < {one.spec for one in found}
+    assert {one.system for one in found} == {one.system for one in tried} - {"I2I-Bench, several sources"}
+    assert 3 * len(found) < 2 * len(tried)
+    assert {"complex-edit-o?mode=expected", "dlebench-vc?mode=plain", "i2i-text-content-style"} < {
+        one.spec for one in found
+    }

@@ -10,7 +10,7 @@ import pytest
 from editcritic.benchmarks.sceneedit.experts.preference import ScenePreference, quality
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scenes import World, random_scene
-from editcritic.reward import Image, Rate
+from editcritic.reward import Abstention, Image, Measured, Rate
 
 SCENES = [random_scene(random.Random(number), World.of(side)) for number in range(20) for side in (32, 64)]
 PICTURES = [render(scene).pixels for scene in SCENES]
@@ -63,7 +63,7 @@ def test_ratings_answer_in_order_whatever_the_prompt_is():
     pictures = [Image.of(pixels) for pixels in PICTURES[:3]]
     queries = [Rate(picture, prompt) for picture, prompt in zip(pictures, ("a cup", "", "10/10"), strict=True)]
     answers = ScenePreference()(queries)
-    assert [answer.value for answer in answers] == [quality(pixels) for pixels in PICTURES[:3]]
+    assert answers == [Measured(quality(pixels)) for pixels in PICTURES[:3]]
     for query, answer in zip(queries, answers, strict=True):
         query.check(answer)
 
@@ -71,3 +71,23 @@ def test_ratings_answer_in_order_whatever_the_prompt_is():
 def test_the_smallest_picture_has_a_number():
     query = Rate(Image.of(np.zeros((1, 1, 3), np.uint8)))
     query.check(ScenePreference()([query])[0])
+
+
+@pytest.mark.parametrize(("scale", "low", "high"), [("image quality", 1.0, 5.0), ("aesthetics", 0.0, 100.0)])
+def test_on_the_scales_of_specialists_any_two_pictures_compare(scale, low, high):
+    def rated(pixels):
+        (answer,) = ScenePreference()([Rate(Image.of(pixels), quality=scale)])
+        assert isinstance(answer, Measured)
+        assert answer.value is not None
+        return answer.value
+
+    clean = [rated(pixels) for pixels in PICTURES]
+    spoilt = [rated(worse) for pixels in PICTURES for worse in (noisy(pixels, 14), fainter(pixels, 0.95))]
+    assert low <= min(spoilt) < max(spoilt) < min(clean) <= max(clean) <= high
+
+
+def test_other_qualities_are_abstained_on():
+    (answer,) = ScenePreference()([Rate(Image.of(PICTURES[0]), quality="depth")])
+    assert answer == Abstention(
+        "a scene preference cannot rate 'depth': it knows preference, image quality, aesthetics"
+    )

@@ -1,0 +1,30 @@
+"""SceneBag puts what is seen and what is named into one space."""
+
+from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.sceneedit.experts.bag import SceneBag
+from editcritic.reward import Abstention
+from editcritic.reward.query import Embed, EmbedText, Region, Vectors
+
+BAG = SceneBag()
+CASES = cases(24, small=0.0)
+
+
+def vectors(query: Embed | EmbedText) -> Vectors:
+    (answer,) = BAG([query])
+    assert isinstance(answer, Vectors)
+    query.check(answer)
+    return answer
+
+
+def test_a_picture_is_nearest_to_its_own_caption():
+    captions = [vectors(EmbedText(case.sample.metadata["source_caption"])) for case in CASES]
+    right = 0
+    for place, case in enumerate(CASES):
+        seen = vectors(Embed(case.sample.base if case.sample.turn == 1 else case.sample.source, (Region("cls"),)))
+        right += max(range(len(captions)), key=lambda one: seen.cosine(captions[one], 0)) == place
+    assert right >= len(CASES) - 1
+
+
+def test_abstains_on_texts_that_name_nothing_and_on_patches():
+    for query in (EmbedText("a dog on a sofa"), Embed(CASES[0].sample.source, (Region("patches"),))):
+        assert isinstance(BAG([query])[0], Abstention)

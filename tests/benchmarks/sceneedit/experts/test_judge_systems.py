@@ -1,0 +1,186 @@
+"""What SceneJudge makes of edits, through the metrics that ask it: right ones, copies, wrong ones, worse and worse."""
+
+import random
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+
+from editcritic.benchmarks.agreement import spearman
+from editcritic.benchmarks.sceneedit.cases import Case, asked, case_of, cases, drift_series
+from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compounds import compound_cases
+from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.sceneedit.editors import Edit, honest
+from editcritic.benchmarks.sceneedit.failures import mode
+from editcritic.benchmarks.sceneedit.requests import Request
+from editcritic.benchmarks.sceneedit.scene import Backdrop, Scene, Thing
+from editcritic.benchmarks.sceneedit.scenes import World
+from editcritic.reward import EditSample, Reward
+from editcritic.reward.sample import TASK_TYPES, Task
+
+EXPERTS = experts()
+WORLD = World.of(64)
+
+
+def values(spec: str, samples: list[EditSample]) -> list[float]:
+    scores = Reward.of(spec, EXPERTS)(samples)
+    found = [score.value for score in scores]
+    assert None not in found, [score.reason for score in scores if score.value is None]
+    return [value for value in found if value is not None]
+
+
+def three(kind: str) -> tuple[EditSample, EditSample, EditSample]:
+    """A right edit, the source again, and one in which all but what the request is about is gone."""
+    chance = random.Random(f"judged {kind}")
+    while True:
+        scene, request = asked(chance, WORLD, kind)  # type: ignore[arg-type]
+        if len([thing for thing in scene.things if thing.id not in request.touches]) >= 2:
+            break
+    right = honest(chance, request, scene, WORLD)
+    kinds = [one for one in ("grass", "sand", "night") if one not in (scene.backdrop.kind, request.task.value)]
+    ruined = scene.without(thing.id for thing in scene.things if thing.id not in request.targets)
+    wrong = replace(right, after=replace(ruined, backdrop=Backdrop(kinds[0], 3)))
+    good, bad = (case_of([edit], name).sample for edit, name in ((right, "right"), (wrong, "wrong")))
+    return good, replace(good, id="copy", edited=good.source), bad
+
+
+@pytest.mark.parametrize("kind", TASK_TYPES)
+@pytest.mark.parametrize("way", ["numeric", "expected", "token_probability"])
+def test_an_unchanged_copy_preserves_all_and_follows_nothing_exactly(kind, way):
+    _, copy, _ = three(kind)
+    n = "&n=3" if way == "numeric" else ""
+    assert values(f"complex-edit-if?mode={way}{n}", [copy]) == [0.0]
+    assert values(f"complex-edit-ip?mode={way}{n}", [copy]) == [10.0]
+
+
+@pytest.mark.parametrize("kind", TASK_TYPES)
+@pytest.mark.parametrize("spec", ["complex-edit-o?mode=expected", "complex-edit-o?mode=token_probability"])
+def test_a_right_edit_is_better_than_a_copy_and_that_than_a_ruin(kind, spec):
+    good, copy, wrong = values(spec, list(three(kind)))
+    assert good > copy + 1.0 > wrong + 1.0
+
+
+@pytest.mark.parametrize("kind", TASK_TYPES)
+@pytest.mark.parametrize(
+    "spec",
+    ["judge-yes-no", "judge-levels", "i2i-instruction-following", "dlebench-if?mode=plain", "dlebench-if?mode=tools"],
+)
+def test_only_a_right_edit_follows(kind, spec):
+    good, copy, wrong = values(spec, list(three(kind)))
+    assert good > 0.8
+    assert copy == 0.0
+    assert wrong < 0.6
+
+
+@pytest.mark.parametrize("kind", TASK_TYPES)
+def test_a_copy_is_consistent_and_a_ruin_is_none(kind):
+    good, copy, wrong = values("dlebench-vc?mode=plain", list(three(kind)))
+    assert good == copy == 1.0
+    assert wrong == 0.0
+
+
+@pytest.mark.parametrize("spec", ["complex-edit-ip?mode=expected", "complex-edit-ip?mode=token_probability"])
+def test_preservation_falls_as_the_background_drifts(spec):
+    for series in drift_series(3):
+        found = values(spec, [case.sample for case in series])
+        assert (spearman([(-value, case.severity) for value, case in zip(found, series, strict=True)]) or 0) > 0.9
+
+
+@pytest.mark.parametrize("spec", ["complex-edit-pq?mode=expected", "judge-quality", "i2i-image-quality"])
+def test_quality_falls_as_a_picture_is_degraded(spec):
+    chance = random.Random(4)
+    scene, request = asked(chance, WORLD, "color_alter")
+    edits = [mode("degraded").edit(chance, request, scene, WORLD, severity=step / 5) for step in range(1, 6)]
+    found = values(spec, [case_of([edit], "d").sample for edit in edits if edit is not None])
+    assert len(found) == 5
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[-1] + 0.2 * max(found)
+
+
+def test_credit_for_a_compound_goes_to_the_steps_that_were_done():
+    found = [case for case in compound_cases(24) if 0 < sum(case.steps) < len(case.steps)]
+    assert len(found) > 4
+    grades: dict[bool, list[float]] = {True: [], False: []}
+    for case in found:
+        (score,) = Reward.of("complex-edit-if?n=2", EXPERTS)([case.sample])
+        for step, credit in zip(case.steps, score.credits.values(), strict=True):
+            grades[step].append(credit.value or 0.0)
+    assert fmean(grades[True]) > 8.5
+    assert fmean(grades[False]) < 5
+
+
+def test_hints_hold_for_right_edits_and_not_for_copies():
+    for found in (cases(60, small=0.0), composition_cases(20)):
+        spec = "i2i-multi-world-knowledge" if len(found[0].sample.sources) > 1 else "i2i-world-knowledge"
+        right = [replace(case.sample, dimensions=None) for case in found if not case.mode]
+        said = values(spec, right)
+        assert sum(value >= 0.5 for value in said) >= 0.95 * len(said)
+        copies = [replace(sample, edited=sample.source) for sample in right]
+        assert max(values(spec, copies)) < 0.5
+
+
+def test_what_is_taken_from_another_source_is_looked_for_there():
+    found = composition_cases(30)
+    right = [case.sample for case in found if not case.mode]
+    wrong = [case.sample for case in found if case.mode == "wrong_source"]
+    spec = "i2i-multi-cross-source-attribute"
+    assert min(values(spec, right)) > max(values(spec, wrong))
+
+
+# -- DLEBench's labels ------------------------------------------------------------------------------------------------
+
+CIRCLE = Thing(1, "circle", "red", 0.2, 0.25, 0.22, 0.22)
+OTHERS = (
+    Thing(2, "cross", "teal", 0.75, 0.25, 0.22, 0.22),
+    Thing(3, "square", "blue", 0.25, 0.75, 0.22, 0.22),
+    Thing(4, "star", "purple", 0.75, 0.75, 0.24, 0.24),
+)
+SCENE = Scene((CIRCLE, *OTHERS), Backdrop("sand", 3))
+DONE = SCENE.with_thing(replace(CIRCLE, colour="green"))
+
+
+def labelled(metric: str, after: Scene) -> str:
+    task = Task("color_alter", object="red circle", value="green")
+    request = Request(task, "Change the color of red circle to green", (1,), put=(replace(CIRCLE, colour="green"),))
+    case: Case = case_of([Edit(request, SCENE, replace(after, noise_seed=9))], "c")
+    (score,) = Reward.of(metric, EXPERTS)([case.sample])
+    return score.reason.partition(" (")[0].partition(": ")[2] or score.reason.partition(" (")[0]
+
+
+@pytest.mark.parametrize("way", ["plain", "oracle"])
+@pytest.mark.parametrize(
+    ("after", "label"),
+    [
+        (DONE, "Flawless Execution"),
+        (SCENE.with_thing(replace(CIRCLE, colour="green", opacity=0.4)), "Over Modification"),
+        (SCENE.with_thing(replace(CIRCLE, colour="pink")), "Wrong Action"),
+        (SCENE.without([1]), "Wrong Action"),
+        (SCENE, "Localization Failure"),
+    ],
+    ids=["done", "faint", "another colour", "removed", "nothing"],
+)
+def test_following_is_labelled_by_what_has_happened_to_the_target(after, label, way):
+    assert labelled(f"dlebench-if?mode={way}", after) == label
+
+
+def test_what_is_done_to_another_thing_is_no_action_on_the_target():
+    elsewhere = SCENE.with_thing(replace(OTHERS[0], colour="orange"))
+    assert labelled("dlebench-if?mode=plain", elsewhere) == "Localization Failure"
+
+
+@pytest.mark.parametrize("way", ["plain", "oracle"])
+@pytest.mark.parametrize(
+    ("after", "label"),
+    [
+        (DONE, "Perfect Consistency"),
+        (SCENE, "Perfect Consistency"),
+        (DONE.with_thing(replace(OTHERS[0], colour="orange")), "Single Anomaly"),
+        (DONE.with_thing(replace(OTHERS[0], colour="orange")).without([3]), "Multiple Anomalies"),
+        (replace(DONE, backdrop=Backdrop("night", 3)), "Scene Collapse"),
+        (DONE.without([2, 3, 4]), "Scene Collapse"),
+    ],
+    ids=["done", "nothing", "one", "two", "another backdrop", "all gone"],
+)
+def test_consistency_is_labelled_by_the_number_of_other_changes(after, label, way):
+    assert labelled(f"dlebench-vc?mode={way}", after) == label

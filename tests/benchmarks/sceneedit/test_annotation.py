@@ -1,0 +1,56 @@
+"""What samples say beside their pictures: targets, letters, hints, dimensions, a perfect edit."""
+
+from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compounds import compound_cases
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.reward.i2ibench.table import TABLE
+
+SINGLE = cases(90)
+COMPOUNDS = compound_cases(16)
+COMPOSED = composition_cases(60)
+
+
+def test_every_dimension_of_i2i_bench_has_cases_and_every_name_is_one_of_its():
+    found = {name for case in (*SINGLE, *COMPOUNDS) for name in case.sample.dimensions or ()}
+    assert found == {name for name, known in TABLE.items() if not known.multi}
+    several = {f"multi-{name}" for case in COMPOSED for name in case.sample.dimensions or ()}
+    assert several == {name for name, known in TABLE.items() if known.multi}
+
+
+def test_targets_are_the_things_a_request_is_about():
+    for case in SINGLE:
+        task, boxes = case.sample.task, case.sample.targets
+        assert task is not None
+        assert case.before is not None
+        if task.type == "background_change" or (task.type == "subject_add" and task.position is None):
+            assert boxes == ()
+        if task.type in ("subject_remove", "color_alter", "material_alter", "subject_replace"):
+            assert boxes == tuple(thing.box for thing in case.before.called(task.object or ""))
+        assert all(0 <= box.cx <= 1 and 0 <= box.cy <= 1 for box in boxes)
+
+
+def test_the_reference_is_a_perfect_edit():
+    for case in SINGLE:
+        assert case.sample.reference is not None
+        assert case.sample.reference.size == case.sample.source.size
+        assert case.before is not None
+        assert case.sample.reference != render(case.before)
+
+
+def test_text_and_hint_say_what_is_to_be_seen():
+    for case in SINGLE:
+        task = case.sample.task
+        assert task is not None
+        assert case.sample.text == (task.text or "")
+        assert case.sample.hint.endswith(".")
+    assert any(case.sample.text for case in COMPOSED)
+
+
+def test_compounds_have_an_operation_a_step_and_a_hint_for_each():
+    for case in COMPOUNDS:
+        sample = case.sample
+        assert len(sample.operations) == len(case.steps)
+        assert all(operation.name and operation.task for operation in sample.operations)
+        assert len(sample.hint.split(". ")) >= len(sample.operations)
+        assert sample.pools is not None
