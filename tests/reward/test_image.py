@@ -205,6 +205,7 @@ def test_reducing_by_area_averages():
 
 def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
     computed = []
+
     def counted(operation, *parents):
         computed.append(operation)
         return draw(operation, *parents)

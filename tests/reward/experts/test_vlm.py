@@ -302,7 +302,7 @@ def test_one_pass_tells_grades_of_two_tokens_where_no_other_spelling_is_probable
     scores = torch.full((2, 128), -100.0)
     scores[0, ord("1")], scores[0, ord("7")] = 1.0, 1.0
     scores[1, ord("0")], scores[1, ord(".")] = 2.0, 2.0
-    look.read(scores)
+    look.read(list(scores))
     assert look.further() == []
     masses = look.masses()
     assert {option: round(mass, 6) for option, mass in masses.items() if mass > 1e-9} == {
@@ -316,10 +316,10 @@ def test_what_else_is_probable_is_looked_into_each_way_once():
     spaced = trie_of(("1", "10", "2", "200"), lambda text: [ord(letter) for letter in text])
     look = OptionsLook(spaced)
     assert look.lead == (ord("2"), ord("0"))
-    look.read(torch.zeros(3, 128))
+    look.read(list(torch.zeros(3, 128)))
     assert {further.lead for further in look.further()} == {(ord("1"),), (ord(" "), ord("2"), ord("0"))}
     for further in look.further():
-        further.read(torch.zeros(1 + len(further.lead), 128))
+        further.read(list(torch.zeros(1 + len(further.lead), 128)))
     assert [further.lead for further in look.further()] == [(ord(" "), ord("1"))]
 
 
