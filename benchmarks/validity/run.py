@@ -24,7 +24,7 @@ from .sweep import KINDS, LEVELS, Sweep, sweep, swept
 CROWDS, SERIES = 18, 16
 """How many groups of equal truth, and series of growing drift, are looked at."""
 
-SWEPT = 400
+SWEPT = 300
 """Cases of the noise sweep."""
 
 BESIDES = 10

@@ -101,10 +101,11 @@ def test_every_metric_has_a_system_and_systems_stand_together():
     assert sum(map(len, groups.values())) == len(tried)
     assert {"EdiVal", "Complex-Edit", "DLEBench", "I2I-Bench", "I2I-Bench, several sources"} < set(groups)
     assert [one.spec for one in groups["Complex-Edit"]][:2] == [
-        "complex-edit-if?mode=numeric",
+        "complex-edit-if?mode=numeric&n=4",
         "complex-edit-if?mode=token_probability",
     ]
     assert len(groups["I2I-Bench"]) >= 15
+    assert groups["Complex-Edit"][0].name == "complex-edit-if numeric n=4"
     assert "others" not in groups
 
 
