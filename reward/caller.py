@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from .expert import AsyncExpert, Expert, ExpertDown
 from .outcomes import Abstention, Failure
 from .query import BadAnswer, Outcome, Query
-from .threads import started
+from .threads import start
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class ExpertThread:
         self._calls = 0
         self._crashes = 0
         self._loaded = False
-        started(threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True), self.stop)
+        start(threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True), self.stop)
 
     def start(self, number: int, queries: list[Query[Any]]) -> None:
         self._jobs.put((number, queries))
@@ -128,7 +128,7 @@ class ExpertLoop:
         self._loaded = False
         self._loop = asyncio.new_event_loop()
         self._stopped = False
-        started(threading.Thread(target=self._run, name=f"editcritic {name}", daemon=True), self.stop)
+        start(threading.Thread(target=self._run, name=f"editcritic {name}", daemon=True), self.stop)
 
     def _run(self) -> None:
         self._loop.run_forever()

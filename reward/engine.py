@@ -12,18 +12,17 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from functools import partial
 from queue import Empty, SimpleQueue
 
 from .answers import AnswerLog
 from .asking import Asks
-from .desks import Reload, Stop, Task
+from .desks import Reload, Task
 from .expert import Expert
 from .sample import EditSample
 from .scheduler import Scheduler
 from .score import Score
 from .stats import Stats
-from .threads import started
+from .threads import start
 
 
 class Engine:
@@ -54,7 +53,7 @@ class Engine:
         self.log = log
         self._scheduler = Scheduler(log, memory_bytes, breaker, cooldown_s, reproducible)
         self._started = False
-        self._finalizer = weakref.finalize(self, self._scheduler.inbox.put, Stop())
+        self._finalizer = weakref.finalize(self, self._scheduler.stop)
 
     def submit(
         self, program: Asks[Score], experts: Mapping[str, Expert], sample: EditSample | None = None
@@ -72,7 +71,7 @@ class Engine:
                 raise RuntimeError("this engine is closed: make a new one")
             if not self._started:
                 thread = threading.Thread(target=self._scheduler.work, name="editcritic-engine", daemon=True)
-                started(thread, partial(self._scheduler.inbox.put, Stop()))
+                start(thread, self._scheduler.stop)
                 self._started = True
             self._scheduler.inbox.put(tasks)
 

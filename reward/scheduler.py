@@ -374,6 +374,10 @@ class Scheduler:
             self._log = None
             warnings.warn(f"answer log {where} given up, going on without: {error}", RuntimeWarning, stacklevel=2)
 
+    def stop(self) -> None:
+        """Have the thread end, once it has done what is in the inbox before this."""
+        self.inbox.put(Stop())
+
     def snapshot(self) -> Stats:
         experts = {name: desk.snapshot() for name, desk in list(self.desks.items())}
         now = self._stats

@@ -16,24 +16,28 @@ from collections.abc import Callable
 _PATIENCE_S = 2.0
 """How long the exit waits for all threads together."""
 
-_stops: weakref.WeakKeyDictionary[threading.Thread, Callable[[], object]] = weakref.WeakKeyDictionary()
+_stops: weakref.WeakKeyDictionary[threading.Thread, weakref.WeakMethod[Callable[[], None]]]
+_stops = weakref.WeakKeyDictionary()
 _changing = threading.Lock()
 
 
-def started(thread: threading.Thread, stop: Callable[[], object]) -> threading.Thread:
-    """Start a daemon thread that `stop` asks to end; called when the process exits, perhaps not for the first time."""
+def start(thread: threading.Thread, stop: Callable[[], None]) -> None:
+    """Start a daemon thread. stop: a method that asks it to end; called, not for the first time perhaps, when the
+    process exits, if what it belongs to is still there.
+    """
     with _changing:
-        _stops[thread] = stop
+        _stops[thread] = weakref.WeakMethod(stop)
     thread.start()
-    return thread
 
 
 @atexit.register
 def _leave() -> None:
     with _changing:
         living = [(thread, stop) for thread, stop in _stops.items() if thread.is_alive()]
-    for _, stop in living:
-        stop()
+    for _, known in living:
+        stop = known()
+        if stop is not None:
+            stop()
     until = time.monotonic() + _PATIENCE_S
     for thread, _ in living:
         thread.join(max(0.0, until - time.monotonic()))

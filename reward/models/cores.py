@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ..threads import started
+from ..threads import start
 
 T = TypeVar("T")
 
@@ -72,6 +72,13 @@ class _Worker(threading.Thread):
                 job.done.set_exception(error)
             del job  # a thread that waits for work pins no pictures
 
+    def dismiss(self) -> None:
+        """Nothing more comes."""
+        global _worker  # noqa: PLW0603
+        with _CHANGED:
+            _worker = None
+            _CHANGED.notify_all()
+
 
 def _patience() -> float | None:
     """Sees to it that a thread works; how long to wait, in seconds, before it has to be seen to again."""
@@ -79,16 +86,8 @@ def _patience() -> float | None:
     now = time.monotonic()
     if _worker is None or not _worker.is_alive() or _worker.until <= now:  # a fork has none
         _worker = _Worker()
-        started(_worker, _dismiss)
+        start(_worker, _worker.dismiss)
     return None if math.isinf(_worker.until) else min(_worker.until - now, threading.TIMEOUT_MAX)
-
-
-def _dismiss() -> None:
-    """Nothing more comes: the thread that works, or waits, may end."""
-    global _worker  # noqa: PLW0603
-    with _CHANGED:
-        _worker = None
-        _CHANGED.notify_all()
 
 
 _CHANGED = threading.Condition()
