@@ -137,9 +137,9 @@ def test_an_edit_of_several_pictures_has_no_overall_score():
 @given(st.permutations(range(3)))
 def test_swapped_samples_have_swapped_scores(order):
     samples = [edit(str(seed), sources=(picture(seed),), edited=picture(seed + 10)) for seed in range(3)]
-    values = Reward(Overall(n=2), {"judge": Heard()})(samples).values
+    values = Reward(Overall(n=9), {"judge": Heard()})(samples).values
     assert len(set(values)) == 3
-    swapped = Reward(Overall(n=2), {"judge": Heard()})([samples[place] for place in order]).values
+    swapped = Reward(Overall(n=9), {"judge": Heard()})([samples[place] for place in order]).values
     assert swapped == [values[place] for place in order]
 
 
