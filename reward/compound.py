@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from .asking import Asks
 from .card import Card
@@ -175,6 +176,28 @@ class OfOperations:
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         return signed(self.metric, unfolded(sample) if sample.operations else sample)
+
+
+@dataclass(frozen=True)
+class Only:
+    """A metric of samples of one kind; not applicable to others, whatever a guard in it would say of them.
+
+    kind: `compound` (with operations), or `composed` (of several sources).
+    """
+
+    kind: Literal["compound", "composed"]
+    metric: Metric
+
+    @property
+    def card(self) -> Card:
+        return self.metric.card
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        if self.kind == "compound" and not sample.operations:
+            return Score.not_applicable(_NO_OPERATIONS)
+        if self.kind == "composed" and len(sample.sources) < 2:
+            return Score.not_applicable("it is about a picture made of several pictures, and the sample has one source")
+        return (yield from self.metric(sample))
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size)
             "patches: give (1 + registers + rows * columns) x d"
         )
     if region.inside is not None:
-        covered = _shares(region.inside.values, grid).ravel()
+        covered = covered_shares(region.inside.values, grid).ravel()
         directions = _directions(tokens[1 + registers :])
         return _mean(directions, covered), int(np.count_nonzero(covered > 0))
     if region.pool == "cls" and region.exclude is None:
@@ -85,10 +85,10 @@ def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
 
 def free_shares(exclude: Sequence[Box], size: Size, grid: Grid) -> NDArray[np.float64]:
     """How much of each patch lies outside of the boxes, in [0, 1]; rows x columns."""
-    return _shares(free_pixels(exclude, size), grid)
+    return covered_shares(free_pixels(exclude, size), grid)
 
 
-def _shares(pixels: NDArray[np.bool_], grid: Grid) -> NDArray[np.float64]:
+def covered_shares(pixels: NDArray[np.bool_], grid: Grid) -> NDArray[np.float64]:
     """How much of each patch these pixels (height x width) are, in [0, 1]; rows x columns."""
     height, width = pixels.shape
     looked_at = pixels[np.ix_(_nearest(height), _nearest(width))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from .asking import Asks
 from .card import About, Card
 from .compose import Gate, GeometricMean, Metric, Minimum
-from .compound import CompoundOverall, EachSource, OfOperations, PerOperation
+from .compound import CompoundOverall, EachSource, OfOperations, Only, PerOperation
 from .dlebench.consistency import VisualConsistency
 from .dlebench.following import SmallObjectFollowing
 from .edival.consistency import ContentConsistency
@@ -70,7 +70,7 @@ def small_object(mode: str = "tools", reader: bool = True) -> Gate:
     return Gate(all_guards(reader=reader), wanted, name="small-object")
 
 
-def compound(protocol: str = "paper", dense: bool = False, reader: bool = True) -> Gate:
+def compound(protocol: str = "paper", dense: bool = False, reader: bool = True) -> Only:
     """How much of a compound instruction was done, and nothing else? Credit an operation, times EdiVal-CC, guarded.
 
     Half of the operations done is one half, times what of the rest is as it was. `credits` has the operations in order.
@@ -79,7 +79,7 @@ def compound(protocol: str = "paper", dense: bool = False, reader: bool = True) 
     """
     following = PerOperation(InstructionFollowing(protocol=protocol, dense=dense))
     guards = Gate(all_guards(reader=reader), OfOperations(StillThere()), name="guards")
-    return Gate(guards, CompoundOverall(following, ContentConsistency()), name="compound")
+    return Only("compound", Gate(guards, CompoundOverall(following, ContentConsistency()), name="compound"))
 
 
 def multi_turn(protocol: str = "paper", dense: bool = False, reader: bool = True) -> Gate:
@@ -101,7 +101,7 @@ def multi_turn(protocol: str = "paper", dense: bool = False, reader: bool = True
     return Gate(guards, wanted, name="multi-turn")
 
 
-def multi_reference(reader: bool = True) -> Gate:
+def multi_reference(reader: bool = True) -> Only:
     """Does a picture made of several do what was asked with the subjects it was given? Of I2I-Bench, guarded.
 
     Geometric mean of instruction following, subject consistency and non-edited fidelity; not applicable where one of
@@ -131,4 +131,4 @@ def multi_reference(reader: bool = True) -> Gate:
     }
     if reader:
         guards["no_orders"] = NoOrders()
-    return Gate(Minimum(guards, name="guards"), wanted, name="multi-reference")
+    return Only("composed", Gate(Minimum(guards, name="guards"), wanted, name="multi-reference"))

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ..expert import Expert
 from ..image import Image, Pixels
 from ..outcomes import Abstention, Failure
-from ..pooling import Tokens, free_pixels, vectors
-from ..query import Embed, Measure, Measured, Outcome
+from ..pooling import Tokens, covered_shares, free_pixels, vectors
+from ..query import Embed, Measure, Measured, Outcome, Vectors
 from ..remembered import Remembered
 
 Plane = NDArray[np.float32]
@@ -33,7 +33,8 @@ class PixelFeatures(Expert):
     luminance and chroma, chroma contrast, and at three scales the strength, direction and directedness of gradients.
     Tokens are random Fourier features (Rahimi and Recht, 2007) of these numbers and, except for the class token, of the
     patch's place: the cosine of two tokens falls from 1 towards 0 with the distance of what they describe, slowly
-    enough to tell strong drifts apart. The mean of patch tokens stands for the *distribution* of looks over places.
+    enough to tell strong drifts apart. The mean of patch tokens stands for the *distribution* of looks over places; of
+    a region inside of a mask, over places relative to the mask's middle, so that what has moved looks as it did.
     Scales are set so that JPEG at quality 60, weak noise and resampling cost a few hundredths at most; a tint, blur or
     sharpening that is plain to see costs more, and more the stronger it is. Abstains on pictures under 4 pixels a side.
 
@@ -57,7 +58,7 @@ class PixelFeatures(Expert):
             if isinstance(query, Measure):
                 outcomes.append(_measure(query))
             elif query.image.digest in maps:
-                outcomes.append(vectors(maps[query.image.digest], 0, (_GRID, _GRID), query))
+                outcomes.append(_centred(vectors(maps[query.image.digest], 0, (_GRID, _GRID), query), query))
             else:
                 width, height = query.image.size
                 outcomes.append(Abstention(f"a picture of {width} x {height} pixels is too small for patch statistics"))
@@ -114,6 +115,23 @@ def _tokens(pixels: Pixels) -> Tokens:
     patches = np.concatenate([statistics.reshape(-1, _STATISTICS), _PLACES], axis=1)
     phases = np.concatenate([cells.reshape(1, -1) @ _OF_WHOLE, patches @ _OF_PATCHES])
     return np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
+
+
+def _centred(found: Vectors, query: Embed) -> Vectors:
+    """The vectors, those inside of masks with places counted from the mask's middle.
+
+    A token holds cosines and sines of phases that are linear in the place: another origin turns all of them, and hence
+    their mean, by the same angles.
+    """
+    values = found.values.copy()
+    for row, region in zip(values, query.regions, strict=True):
+        if region.inside is not None and row.any():
+            covered = covered_shares(region.inside.values, (_GRID, _GRID)).ravel()
+            turn = (covered @ _PLACES / covered.sum()) @ _OF_PATCHES[_STATISTICS:]
+            cosines, sines = row[:_FREQUENCIES].copy(), row[_FREQUENCIES:].copy()
+            row[:_FREQUENCIES] = cosines * np.cos(turn) + sines * np.sin(turn)
+            row[_FREQUENCIES:] = sines * np.cos(turn) - cosines * np.sin(turn)
+    return Vectors(values, found.patches)
 
 
 def _statistics(pixels: Pixels) -> NDArray[np.float32]:

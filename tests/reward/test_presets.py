@@ -114,7 +114,9 @@ def test_who_must_be_bound_and_who_cannot_tell_is_said(experts):
     [
         (presets.compound(), edit(), "the sample has no operations"),
         (presets.compound(), edit(operations=(Operation("Make it nicer"),)), "none of EdiVal's nine forms"),
+        (presets.compound(), edit(edited=PHOTO), "the sample has no operations"),  # a copy, which a guard would reject
         (presets.multi_reference(), edit(), "several pictures"),
+        (presets.multi_reference(), edit(edited=PHOTO), "several pictures"),
         (presets.multi_reference(), edit(sources=(PHOTO, OTHER), dimensions=("blending-naturalness",)), "dimensions"),
     ],
 )

@@ -10,7 +10,7 @@ import skimage.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, Box, Embed, Failure, Image, Measure, Region
+from editcritic.reward import Abstention, Box, Embed, Failure, Image, Mask, Measure, Region
 from editcritic.reward.experts import pixels
 from editcritic.reward.experts.pixels import PixelFeatures
 
@@ -148,6 +148,32 @@ def test_what_is_excluded_does_not_count():
     box = Box.from_corners(64, 32, 287, 223, (448, 448))  # the damage and a patch around it
     assert similarity(before, after, (Region(exclude=(box,)),)) > 0.999
     assert similarity(before, after, (Region(exclude=()),)) < 0.95
+
+
+def inside(pixels, x, y, side):
+    """What is in a square of a picture."""
+    values = np.zeros(pixels.shape[:2], bool)
+    values[y : y + side, x : x + side] = True
+    return Embed(Image.of(pixels), (Region(inside=Mask(values)),))
+
+
+def test_what_has_moved_looks_as_it_did_and_what_took_its_place_does_not():
+    coffee, cat = (cv2.resize(PHOTOS[name], (448, 448)) for name in ("coffee", "chelsea"))
+    before, after, wrong = (np.full((448, 448, 3), grey, np.uint8) for grey in (120, 90, 90))
+    before[32:160, 32:160] = coffee[64:192, 64:192]
+    after[192:320, 256:384] = coffee[64:192, 64:192]
+    wrong[192:320, 256:384] = cat[64:192, 64:192]
+    was, left = EXPERT([inside(pixels, 32, 32, 128) for pixels in (before, after)])
+    now, other = EXPERT([inside(pixels, 256, 192, 128) for pixels in (after, wrong)])
+    assert was.cosine(now, 0) > 0.95
+    assert was.cosine(other, 0) < 0.8
+    assert was.cosine(left, 0) < 0.8
+
+
+def test_a_mask_in_one_place_sees_what_moves_inside_of_it():
+    photo = cv2.resize(PHOTOS["astronaut"], (448, 448))
+    still, rolled = EXPERT([inside(photo, 64, 64, 320), inside(np.roll(photo, 64, 1), 64, 64, 320)])
+    assert still.cosine(rolled, 0) < 0.9
 
 
 def test_a_picture_too_small_for_statistics_is_abstained_on():
