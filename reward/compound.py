@@ -190,7 +190,9 @@ class Only:
 
     @property
     def card(self) -> Card:
-        return self.metric.card
+        card = self.metric.card
+        which = "with operations" if self.kind == "compound" else "of several sources"
+        return replace(card, summary=f"of samples {which}: {card.summary}")
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         if self.kind == "compound" and not sample.operations:
