@@ -34,8 +34,8 @@ class PerceptualQuality(Options):
         modes=MODES,
         source=(
             "Complex-Edit (arXiv 2504.13143), sections 3.1.2, 3.2 and 4, figures 15 (c) and 16 (b). Correlation with "
-            "people (table 2): 0.234 by rubric and without reasoning, as it is asked here (0.208 with reasoning); by token "
-            "probability, which has no rubric, 0.136."
+            "people (table 2): 0.234 by rubric and without reasoning, as it is asked here (0.208 with reasoning); by "
+            "token probability, which has no rubric, 0.136."
         ),
         gaming=(
             "Neither source nor instruction is looked at: a good picture wins, were it an unchanged copy or another "
