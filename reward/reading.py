@@ -153,7 +153,7 @@ def said_integer(text: str, low: int, high: int) -> int | None:
     def begun(rest: str) -> int | None:
         return read(rest) if re.match(rf"{_INTEGER}{_STANDS}", rest, re.IGNORECASE) else None
 
-    if re.search(rf"{_NAME}\s*\((?=[^)\n]*[0-9])(?![^)\n]*\b{high}\b)", text, re.IGNORECASE):
+    if re.search(rf"{_NAME}\s*\((?=[^)\n]{{0,40}}[0-9])(?![^)\n]{{0,40}}\b{high}\b)", text, re.IGNORECASE):
         return None  # on another scale, as in "Score (1-5): 4"
     of = rf"(?<![-−+.,/\w])(?=[0-9][0-9.,]*{_CLOSE}\s*(?:/|out\s+of)\s*{high}\b)"
     places = [place.end() for place in re.finditer(of, text, re.IGNORECASE)]
@@ -186,9 +186,16 @@ def said_json(schema: str, text: str) -> Any:
     raise ValueError(f"{problems[-1] if problems else 'it is not JSON'}: {short(text)}")
 
 
+_SPARE_COMMA = re.compile(r'("(?:\\.|[^"\\])*+(?:"|\\?\Z))|,(?=\s*+[}\]])', re.DOTALL)
+"""A string, which is kept as it is (an unclosed one up to the end), or a comma before a closing bracket."""
+
+_MOST_BRACKETS = 200
+"""Opening brackets that are tried for the beginning of JSON. Judges that get stuck write thousands."""
+
+
 def _values(text: str, problems: list[str]) -> Iterator[Any]:
     """Objects and lists in a text, the outermost ones, in order."""
-    clean = re.sub(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', lambda found: found[1] or "", text.strip())
+    clean = _SPARE_COMMA.sub(lambda found: found[1] or "", text.strip())
     try:
         yield STRICT_JSON.decode(clean)
     except (ValueError, RecursionError) as error:
@@ -196,7 +203,10 @@ def _values(text: str, problems: list[str]) -> Iterator[Any]:
     else:
         return
     place = 0
-    while (start := re.compile(r"[{\[]").search(clean, place)) is not None:
+    for _ in range(_MOST_BRACKETS):
+        start = re.compile(r"[{\[]").search(clean, place)
+        if start is None:
+            return
         try:
             value, place = STRICT_JSON.raw_decode(clean, start.start())
         except json.JSONDecodeError:

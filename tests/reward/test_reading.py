@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from editcritic.reward import Failure, Grade, Json, Levels, YesNo
 from editcritic.reward.forms import Form, read_reply
+from editcritic.reward.reading import said_integer, said_json, said_option, said_yes
 
 LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
 TEN, HUNDRED, FIVE = Grade(0, 10), Grade(0, 100), Grade(1, 5)
@@ -350,3 +351,17 @@ def test_json_that_is_read_is_of_the_schema(said):
 def test_an_integer_that_is_plainly_said_is_read(number, words):
     assert read(TEN, words.format(number)) == number
     assert read(GRADED, f"So:\n```json\n{json.dumps({'score': number})}\n```") == {"score": number}
+
+
+STUCK = ["{", '["', '"\\', "score (", "score: ", "yes ", "7 ", "no, ", "[1 ", ",}", "<Start Thinking>", " "]
+
+
+@pytest.mark.parametrize("again", STUCK)
+def test_a_judge_that_gets_stuck_is_read_in_no_time(again):
+    """Where reading took the square of the length, this took minutes."""
+    said = again * (400_000 // len(again))
+    assert said_yes(said) is {"yes ": True, "no, ": False}.get(again)
+    assert said_option(("good", "bad"), said) is None
+    assert said_integer(said, 8, 10) is None
+    with pytest.raises(ValueError, match=r"JSON|wrong"):
+        said_json('{"type": "object", "required": ["score"]}', said)
