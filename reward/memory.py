@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from .forms import Reply
 from .outcomes import Abstention
-from .query import Answer, Detections, Mask, Reading, Vectors
+from .query import Answer, Detections, Enhanced, Mask, Reading, Vectors
 
 
 class Memory:
@@ -44,6 +44,8 @@ def _size(answer: Answer | Abstention) -> int:
             return 300 + 200 * len(boxes)
         case Vectors(values) | Mask(values):
             return 400 + int(values.nbytes)
+        case Enhanced(image):
+            return 400 + 3 * image.width * image.height
         case Reply(text, probabilities):
             return 400 + len(text) + 100 * len(probabilities)
         case Reading(lines):
