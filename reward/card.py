@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +39,14 @@ class Card:
     @property
     def signature(self) -> str:
         return f"{self.name}@{self.version}"
+
+    def signed(self, way: str = "", options: Iterable[str] = ()) -> str:
+        """The signature of one way (a protocol or mode) with options that are not the default.
+
+        As in `edival-if@1/paper[dense]`.
+        """
+        said = ", ".join(options)
+        return self.signature + (f"/{way}" if way else "") + (f"[{said}]" if said else "")
 
     @property
     def is_share(self) -> bool:

@@ -45,6 +45,11 @@ class Prompts:
             state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         return state.hexdigest()[:12]
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a metric's signature says of them: a pack's digest, and nothing of our own."""
+        return (f"prompts={self.digest}",) if self.pack is not None else ()
+
     def __post_init__(self) -> None:
         if self.pack is not None and not Path(self.pack).is_dir():
             raise ValueError(f"prompt pack {self.pack!r} is not a folder: give a folder of <name>.txt files")

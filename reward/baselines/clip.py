@@ -59,7 +59,7 @@ class Similarity(ABC):
         options = self._options()
         options += [] if self.threshold is None else [f"threshold={self.threshold:g}"]
         options += [f"{name}={at:g}" for name, at in sorted(self.thresholds.items())]
-        return self.raw.signature + (f"[{', '.join(options)}]" if options else "")
+        return self.raw.signed(options=options)
 
     def _options(self) -> list[str]:
         return []

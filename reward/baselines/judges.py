@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from ..asking import Asks, ask, value_of
 from ..card import Card
-from ..forms import Form, Grade, Levels, Message, YesNo
+from ..forms import Form, Grade, Message, YesNo
+from ..i2ibench.dimension import LEVELS
 from ..image import Image
 from ..prompts import Prompts
 from ..query import Judge
@@ -16,9 +17,6 @@ from ..sample import EditSample
 from ..score import Evidence, Score
 
 _PACKAGE = "editcritic.reward.baselines"
-
-_LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
-"""I2I-Bench, equation 1."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,7 @@ class JudgeOnly(ABC):
     @property
     def signature(self) -> str:
         """As in `judge-yes-no@1`, with the prompt pack's digest."""
-        digest = Prompts(_PACKAGE, self.prompts).digest
-        return f"{self.card.signature}[prompts={digest}]" if digest else self.card.signature
+        return self.card.signed(options=Prompts(_PACKAGE, self.prompts).options)
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         pictures, slots = self.shown(sample)
@@ -131,7 +128,7 @@ class JudgeLevels(JudgeOnly):
         about="following",
     )
     topic: ClassVar[str] = "level"
-    form: ClassVar[Form] = _LEVELS
+    form: ClassVar[Form] = LEVELS
 
     def shown(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
         return (sample.source, sample.edited), {"instruction": sample.instruction}

@@ -62,10 +62,7 @@ class Options:
     @cached_property
     def signature(self) -> str:
         """As in `complex-edit-if@1/numeric[n=5]`, with a prompt pack's digest."""
-        options = self._changed()
-        if self.prompts is not None:
-            options.append(f"prompts={self.words.digest}")
-        return f"{self.card.signature}/{self.mode}" + (f"[{', '.join(options)}]" if options else "")
+        return self.card.signed(self.mode, [*self._changed(), *self.words.options])
 
     @property
     def words(self) -> Prompts:

@@ -75,9 +75,7 @@ class Options:
     def signature(self) -> str:
         """As in `dlebench-if@1/oracle`, with the options that are not the default and the prompt pack's digest."""
         options = [f"{name}={value}" for name, value in self._changed().items()]
-        if self.prompts is not None:
-            options.append(f"prompts={Prompts(PACKAGE, self.prompts).digest}")
-        return f"{self.base.signature}/{self.mode}" + (f"[{', '.join(options)}]" if options else "")
+        return self.base.signed(self.mode, [*options, *Prompts(PACKAGE, self.prompts).options])
 
     @property
     def requires(self) -> tuple[str, ...]:

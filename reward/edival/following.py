@@ -66,9 +66,7 @@ class InstructionFollowing(paper.PaperOptions):
     def signature(self) -> str:
         """As in `edival-if@1/paper`, with the options that are not the default and the prompt pack's digest."""
         options = [*(["dense"] if self.dense else []), *self._changed(paper.PaperOptions)]
-        if self.prompts is not None:
-            options.append(f"prompts={Prompts(_PACKAGE, self.prompts).digest}")
-        return f"{self.card.signature}/{self.protocol}" + (f"[{', '.join(options)}]" if options else "")
+        return self.card.signed(self.protocol, [*options, *Prompts(_PACKAGE, self.prompts).options])
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         task = task_of(sample)

@@ -81,7 +81,7 @@ class Chain:
     @property
     def signature(self) -> str:
         """As in `edival-chain@1`, with `combine` where it is not the default."""
-        return self.card.signature + ("" if self.combine == "minimum" else f"[combine={self.combine}]")
+        return self.card.signed(options=() if self.combine == "minimum" else (f"combine={self.combine}",))
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         turns = {

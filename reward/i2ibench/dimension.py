@@ -87,9 +87,7 @@ class DimensionMetric(ABC):
     def signature(self) -> str:
         """As in `i2i-object-manipulation@1[judge_only]`: with what is not the default, and the prompt pack's digest."""
         options = [*(["judge_only"] if self.judge_only else []), *self._options()]
-        if self.prompts is not None:
-            options.append(f"prompts={Prompts(PACKAGE, self.prompts).digest}")
-        return self.card.signature + (f"[{', '.join(options)}]" if options else "")
+        return self.card.signed(options=[*options, *Prompts(PACKAGE, self.prompts).options])
 
     def _options(self) -> list[str]:
         values = [(option.name, getattr(self, option.name), option.default) for option in fields(self)]

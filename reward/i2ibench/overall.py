@@ -77,9 +77,7 @@ class I2IBench:
     @property
     def signature(self) -> str:
         options = [*(["judge_only"] if self.judge_only else []), *(f"without={name}" for name in self.without)]
-        if self.prompts is not None:
-            options.append(f"prompts={Prompts(PACKAGE, self.prompts).digest}")
-        return self.card.signature + (f"[{', '.join(options)}]" if options else "")
+        return self.card.signed(options=[*options, *Prompts(PACKAGE, self.prompts).options])
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
         mean = WeightedMean(self._parts(multi=len(sample.sources) > 1), name=self.card.name)
