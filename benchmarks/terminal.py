@@ -59,12 +59,13 @@ def plainly(command: Callable[P, int]) -> Callable[P, None]:
 
         from ..reward import ImageError, SpecError
         from ..reward.answers import LogError
+        from ..reward.query import FloorTooHigh
         from .inputs import InputError
 
         as_json = bool(kwargs.get("as_json"))
         try:
             code = command(*args, **kwargs)
-        except (InputError, SpecError, ImageError, LogError, sqlite3.Error) as error:
+        except (InputError, SpecError, ImageError, LogError, FloorTooHigh, sqlite3.Error) as error:
             code = _refuse(str(error), as_json)
         except BrokenPipeError:  # whoever read our output has seen enough
             raise

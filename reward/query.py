@@ -29,6 +29,10 @@ class BadAnswer(ValueError):
     """An expert answered, but not with what the query asks for (wrong type, wrong length, NaN)."""
 
 
+class FloorTooHigh(ValueError):
+    """A metric looks for weaker detections than the detector bound to it reports: its `floor` is to be lowered."""
+
+
 class Query(Generic[A]):
     """Base of all queries. Subclasses are frozen dataclasses of images and plain values."""
 
@@ -128,10 +132,10 @@ class Detections:
     def above(self, threshold: float, label: str | None = None) -> tuple[Box, ...]:
         """Boxes with a score strictly above `threshold` (of one label), in the detector's order.
 
-        Raises ValueError where the detector did not look that far down.
+        Raises `FloorTooHigh` where the detector did not look that far down.
         """
         if threshold < self.floor:
-            raise ValueError(f"threshold {threshold} lies below the detector's floor {self.floor}: lower the floor")
+            raise FloorTooHigh(f"threshold {threshold} lies below the detector's floor {self.floor}: lower the floor")
         return tuple(box for box in self.boxes if box.score > threshold and label in (None, box.label))
 
     def strongest(self) -> float:

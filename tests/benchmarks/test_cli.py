@@ -408,6 +408,31 @@ def with_expert(folder: Folder, name: str) -> Path:
     return path
 
 
+SHORT_SIGHTED = """
+from editcritic.reward import Box, Detect, Detections, Expert
+
+class ShortSighted(Expert):
+    id = "short-sighted"
+    kinds = (Detect,)
+    def __call__(self, queries):
+        return [Detections((Box(0.5, 0.5, 0.2, 0.2, 0.9),), floor=0.5)] * len(queries)
+"""
+
+
+def test_a_detector_that_does_not_look_far_enough_is_refused_with_what_to_do(
+    editcritic: Command, folder: Folder, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder.path)
+    (folder / "short_sighted.py").write_text(SHORT_SIGHTED)
+    reward = folder / "short.toml"
+    experts = {"detector": "short_sighted:ShortSighted", "judge": "colour", "reader": "rapidocr"}
+    lines = [f'[experts.{role}]\nuse = "{use}"' for role, use in experts.items()]
+    reward.write_text("\n".join(['[reward]\nuse = "edival-if"', *lines]))
+    result = editcritic("score", three, "--reward", reward)
+    assert result.exit_code == 2
+    assert "threshold 0.3 lies below the detector's floor 0.5: lower the floor" in result.stderr
+
+
 def twenty(folder: Folder) -> Path:
     for number in range(20):
         PIL.Image.new("RGB", (SIDE, SIDE), (number * 9,) * 3).save(folder / f"edit{number}.png")
