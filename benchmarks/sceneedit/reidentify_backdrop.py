@@ -84,7 +84,7 @@ class _Lit:
             away = np.abs(pixels - self.plane).max(axis=2)
             self.used = used = free & (away < max(12.0, 3.5 * float(np.median(away[free]))))
         middle = gains[:, 0]
-        self.tint = float(np.abs(middle / middle.mean() - 1).max())
+        self.tint = float(np.abs(middle / max(float(middle.mean()), 1e-3) - 1).max())
         light = basis @ gains.mean(axis=0)
         self.light = np.clip(light, 0.5, 1.8)
         # Another gain than that of the guesses says that it is another backdrop, however well it fits.

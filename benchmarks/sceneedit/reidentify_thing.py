@@ -90,7 +90,8 @@ class Sight:
             return None
         own = solid & (self.labels == colour)
         inner = own & self.inner[colour]
-        return colour, self.pixels[inner if inner.sum() >= 4 else own].mean(axis=0)
+        mean = self.pixels[inner if inner.sum() >= 4 else own].mean(axis=0)
+        return (colour, mean) if mean.any() else None  # black is nobody's pigment
 
     def _paper(self, sign: Thing) -> Plane:
         """The inside of a plate, without a margin of one grain."""

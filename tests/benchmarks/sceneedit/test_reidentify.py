@@ -297,3 +297,20 @@ def test_errors_say_what_does_not_go_together() -> None:
         reidentify(render(PLAIN), PLAIN, replace(PLAIN, size=32))
     with pytest.raises(ValueError, match="32 x 32, the guesses 64"):
         reidentify(render(replace(PLAIN, size=32)), PLAIN)
+
+
+def test_whatever_an_editor_makes_of_a_scene_is_looked_at() -> None:
+    """Black is no pigment, and nothing is divided by its brightness."""
+    chance = np.random.default_rng(0)
+    scene = a_scene(random.Random(3), 32)
+    drawn = draw(scene)
+    spotted, striped = drawn.copy(), drawn.copy()
+    spotted[chance.random((32, 32)) < 0.3] = 0
+    striped[::2] = 0
+    flat = [np.full((32, 32, 3), level) for level in (0, 1, 128, 255)]
+    noise = [chance.normal(128, sigma, (32, 32, 3)) for sigma in (30, 300)]
+    torn = [np.where(chance.random((8, 8, 1)).repeat(4, 0).repeat(4, 1) < 0.4, 0, drawn) for _ in range(20)]
+    for picture in [*flat, *noise, spotted, striped, *torn]:
+        with np.errstate(all="raise"):
+            found = reidentify(Image.of(np.clip(picture, 0, 255).astype(np.uint8)), scene)
+        assert set(found.fits) >= {thing.id for thing in scene.things}
