@@ -11,9 +11,10 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-input -
 # Stamps live inside the environment: who deletes it deletes them too.
 MADE := $(VENV)/.made
 DEMO := $(VENV)/.demo-installed
+EDITOR := $(VENV)/.editor-installed
 TEST := $(VENV)/.test-installed
 
-.PHONY: demo test check clean
+.PHONY: demo test check clean sceneedit-editor
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -29,6 +30,10 @@ check: $(TEST)
 	$(BIN)/mypy
 	$(BIN)/mypy examples tests
 	$(BIN)/pytest -q tests/test_contracts.py
+
+# Teaches the tiny editor of SceneEdit anew and writes it where it came from, benchmarks/sceneedit/learned/weights.
+sceneedit-editor: $(EDITOR)
+	$(BIN)/python -m editcritic.benchmarks.sceneedit.learned.train $(ARGS)
 
 # Back to a fresh clone, the environment included.
 clean:
@@ -48,9 +53,13 @@ $(DEMO): pyproject.toml constraints.txt | $(MADE)
 	$(INSTALL) -e '.[ocr,bench]'
 	@touch $@
 
-# Holds all that the demo needs, so that `make demo` after `make test` installs nothing. tests/vision_ops.py says what
-# torchvision does there.
+$(EDITOR): pyproject.toml constraints.txt | $(MADE)
+	$(INSTALL) -e '.[bench,diffusers]'
+	@touch $@
+
+# Holds all that the demo and the editor need, so that these install nothing after `make test`.
+# tests/vision_ops.py says what torchvision does there.
 $(TEST): pyproject.toml constraints.txt | $(MADE)
-	$(INSTALL) -e '.[dev,ocr,bench,hf,judge,serve]'
+	$(INSTALL) -e '.[dev,ocr,bench,diffusers,hf,judge,serve]'
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/torchvision-for-tests torchvision
-	@touch $(DEMO) $@
+	@touch $(DEMO) $(EDITOR) $@

@@ -151,8 +151,11 @@ def no_torchvision(found: Import) -> str | None:
 
 
 def light(found: Import) -> str | None:
-    """Importing a module needs no more than the base install, but for experts and adapters, imported where used."""
-    shell = {"editcritic.reward.experts", "editcritic.integrations"}  # the packages themselves are light
+    """Importing a module needs no more than the base install, but for experts, adapters and the tiny editor, imported
+    where used.
+    """
+    learned = "editcritic.benchmarks.sceneedit.learned"
+    shell = {"editcritic.reward.experts", "editcritic.integrations", learned}  # the packages themselves are light
     is_heavy_place = any(found.importer.startswith(f"{package}.") for package in shell)
     if found.part not in LAYERS or is_heavy_place or not found.at_import:
         return None
@@ -233,6 +236,8 @@ OFFENCES = [
     (light, "verifiers/a.py", "import ray"),
     (light, "integrations/__init__.py", "import trl"),
     (light, "benchmarks/a.py", "import fastapi"),
+    (light, "benchmarks/sceneedit/a.py", "import torch"),
+    (light, "benchmarks/sceneedit/learned/__init__.py", "import torch"),
 ]
 ALLOWED = [
     "reward/a.py:from .b import c",
@@ -249,6 +254,7 @@ ALLOWED = [
     "reward/experts/a/inner.py:from ..a import A",
     "reward/edival/a.py:from ..experts.b import B",
     "verifiers/a.py:from ..reward import Score",
+    "benchmarks/sceneedit/learned/a.py:import torch",
     "integrations/a.py:import trl\nfrom ..verifiers import accept\nfrom ..reward import Score",
     "benchmarks/a.py:from ..reward import a\nfrom ..verifiers import b\nfrom ..integrations import c",
     "examples/a.py:import torch\nfrom editcritic.reward import Score",

@@ -58,6 +58,11 @@ def sheet(seed: int = 7) -> PIL.Image.Image:
         ("Compositions: a thing of the second picture is put into the first", _compositions(seed)),
         ("Small targets, below 1 % of the picture (128 px), and pictures of 32 px", _sizes(seed)),
     ]
+    return laid_out(sections)
+
+
+def laid_out(sections: Sequence[tuple[str, Sequence[Group]]]) -> PIL.Image.Image:
+    """Groups of tiles, twelve tiles a row, under the titles of their sections."""
     laid = [(title, _places(groups)) for title, groups in sections]
     heights = [_TITLE + (1 + max(row for _, row, _ in tiles)) * (_TILE + _CAPTION) + 14 for _, tiles in laid]
     width = 2 * _MARGIN + _ACROSS * (_TILE + _GAP) - _GAP

@@ -93,7 +93,8 @@ class Scene:
     """A picture before it is drawn. Later things lie on earlier ones.
 
     size: pixels a side. grain: pixels of the smallest mark (a letter's dot; a quarter of a texture's period).
-    noise: standard deviation in grey levels, drawn by `noise_seed`.
+    noise: standard deviation in grey levels, drawn by `noise_seed`. cell: pixels a side of the cells in whose middle
+    things stand; 0 where they stand anywhere.
     """
 
     things: tuple[Thing, ...]
@@ -103,6 +104,7 @@ class Scene:
     grain: int = 1
     noise: float = 2.0
     noise_seed: int = 0
+    cell: int = 0
 
     def __post_init__(self) -> None:
         if self.size < 16:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .render import covered
@@ -22,7 +23,8 @@ class World:
     size: pixels a side. grain: pixels of a letter's dot. kinds: how many kinds of things, at least and at most, a sign
     included. diameter: of things, as a share of the side. copies, sign, overlap: chances that one kind comes two or
     three times, that there is a sign, and that one thing covers a part of another. twins: chance that a second thing
-    has the shape of another, in another colour, which detectors by name easily mistake for it.
+    has the shape of another, in another colour, which detectors by name easily mistake for it. cell: pixels a side of
+    the cells in whose middle things stand; 0: they stand anywhere.
     """
 
     size: int = 64
@@ -33,6 +35,7 @@ class World:
     sign: float = 0.4
     overlap: float = 0.25
     twins: float = 0.0
+    cell: int = 0
 
     @staticmethod
     def of(size: int) -> World:
@@ -45,6 +48,9 @@ class World:
 SMALL = World(128, 1, (4, 6), (0.08, 0.098), sign=0.0, overlap=0.0)
 """Every thing below 1 % of the area (0.098 squared), in pictures of 128 px."""
 
+CELLS = World(32, 1, (2, 4), (7.5 / 32, 7.5 / 32), sign=0.0, overlap=0.0, cell=8)
+"""Four by four cells of 8 px, a thing in a cell, a text in two: what a tiny editor can learn in minutes."""
+
 
 def random_scene(chance: random.Random, world: World) -> Scene:
     """A scene of this world. Kinds differ in shape (unless twins) and in colour."""
@@ -56,6 +62,7 @@ def random_scene(chance: random.Random, world: World) -> Scene:
         world.grain,
         chance.uniform(1.0, 3.0),
         chance.randrange(2**31),
+        world.cell,
     )
     kinds = chance.randint(*world.kinds)
     if chance.random() < world.sign:
@@ -136,25 +143,71 @@ def placed_freely(
 
     None if no such place was found. ignoring: ids of things that do not matter, as they will be gone.
     """
-    others = [one for one in scene.things if one.id not in ignoring and one.id != thing.id]
-    rim = _GAP / scene.size
-    x0, x1 = max(within[0], thing.w / 2 + rim / 2), min(within[2], 1 - thing.w / 2 - rim / 2)
-    y0, y1 = max(within[1], thing.h / 2 + rim / 2), min(within[3], 1 - thing.h / 2 - rim / 2)
-    if x0 > x1 or y0 > y1:
+    room, others = _room(scene, thing, within), _others(scene, thing, ignoring)
+    if room is None:
         return None
+    x0, y0, x1, y1 = room
     for _ in range(_TRIES):
-        at = _on_pixels(thing.at(chance.uniform(x0, x1), chance.uniform(y0, y1)), scene.size)
-        if not any(_touch(at, one, rim) for one in others):
+        at = _on_grid(thing.at(chance.uniform(x0, x1), chance.uniform(y0, y1)), scene)
+        if x0 <= at.x <= x1 and y0 <= at.y <= y1 and not any(_touch(at, one, _rim(scene)) for one in others):
             return at
     return None
 
 
-def _on_pixels(thing: Thing, size: int) -> Thing:
-    """Signs and texts stand on whole pixels, or their rims would be blurred."""
+def placed_first(
+    scene: Scene,
+    thing: Thing,
+    places: Iterable[tuple[float, float]],
+    *,
+    within: tuple[float, float, float, float] = (0, 0, 1, 1),
+    ignoring: Collection[int] = (),
+) -> Thing | None:
+    """The thing at the first of these places where it overlaps nothing; None if there is none. Like `placed_freely`."""
+    room, others = _room(scene, thing, within), _others(scene, thing, ignoring)
+    if room is None:
+        return None
+    for x, y in places:
+        at = thing.at(x, y)
+        inside = room[0] <= x <= room[2] and room[1] <= y <= room[3]
+        if inside and not any(_touch(at, one, _rim(scene)) for one in others):
+            return at
+    return None
+
+
+def _others(scene: Scene, thing: Thing, ignoring: Collection[int]) -> list[Thing]:
+    return [one for one in scene.things if one.id not in ignoring and one.id != thing.id]
+
+
+def _room(
+    scene: Scene, thing: Thing, within: tuple[float, float, float, float]
+) -> tuple[float, float, float, float] | None:
+    """Where the thing's centre may lie, so that all of it is in the picture: x0, y0, x1, y1."""
+    rim = _rim(scene)
+    x0, x1 = max(within[0], thing.w / 2 + rim / 2), min(within[2], 1 - thing.w / 2 - rim / 2)
+    y0, y1 = max(within[1], thing.h / 2 + rim / 2), min(within[3], 1 - thing.h / 2 - rim / 2)
+    return None if x0 > x1 or y0 > y1 else (x0, y0, x1, y1)
+
+
+def _on_grid(thing: Thing, scene: Scene) -> Thing:
+    """The thing where it may stand: in the middle of its cells. Signs and texts stand on whole pixels, or their rims
+    would be blurred.
+    """
+    size, cell = scene.size, scene.cell
     if thing.shape not in (SIGN, TEXT):
-        return thing
+        return (
+            thing
+            if not cell
+            else thing.at(*((math.floor(at * size / cell) + 0.5) * cell / size for at in (thing.x, thing.y)))
+        )
     x0, y0 = round((thing.x - thing.w / 2) * size), round((thing.y - thing.h / 2) * size)
+    if cell:
+        x0, y0 = x0 // cell * cell, y0 // cell * cell + 1
     return thing.at(x0 / size + thing.w / 2, y0 / size + thing.h / 2)
+
+
+def _rim(scene: Scene) -> float:
+    """Between things that do not overlap, in sides. Cells keep them apart where there are any."""
+    return 0.0 if scene.cell else _GAP / scene.size
 
 
 def _touch(one: Thing, other: Thing, rim: float) -> bool:

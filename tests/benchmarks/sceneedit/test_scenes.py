@@ -1,19 +1,33 @@
 """Random scenes: what they promise."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from editcritic.benchmarks.sceneedit.render import covered
-from editcritic.benchmarks.sceneedit.scenes import SMALL, World, placed_freely, random_scene, random_sign
-from editcritic.benchmarks.sceneedit.words import SIGN
+from editcritic.benchmarks.sceneedit.requests import random_request
+from editcritic.benchmarks.sceneedit.scene import Scene
+from editcritic.benchmarks.sceneedit.scenes import (
+    CELLS,
+    SMALL,
+    World,
+    placed_first,
+    placed_freely,
+    random_scene,
+    random_sign,
+)
+from editcritic.benchmarks.sceneedit.words import SIGN, TEXT
+from editcritic.reward.sample import TASK_TYPES
 
 
 def scenes(world, count=60):
     return [random_scene(random.Random(f"scenes {number}"), world) for number in range(count)]
 
 
-@pytest.mark.parametrize("world", [World.of(32), World.of(64), World.of(128), SMALL], ids=lambda world: str(world.size))
+@pytest.mark.parametrize(
+    "world", [World.of(32), World.of(64), World.of(128), SMALL, CELLS], ids=lambda one: f"{one.size} {one.cell}"
+)
 def test_kinds_differ_in_shape_and_colour(world):
     for scene in scenes(world):
         kinds = {thing.like for thing in scene.things}
@@ -56,3 +70,39 @@ def test_a_full_picture_has_no_free_place():
     sign = random_sign(random.Random(0), scene, "STOP SALE OPEN")
     assert sign.w > 0.9
     assert placed_freely(random.Random(0), scene, sign, within=(0.9, 0.0, 1.0, 1.0)) is None
+
+
+def cells(scene: Scene) -> list[tuple[int, int]]:
+    """The cells of all things; raises where one does not stand in the middle of its own."""
+    found = []
+    for thing in scene.things:
+        x, y = thing.x * scene.size / scene.cell, thing.y * scene.size / scene.cell
+        if thing.shape == TEXT:
+            left, top = (thing.x - thing.w / 2) * scene.size, (thing.y - thing.h / 2) * scene.size
+            assert (left % scene.cell, top % scene.cell) == pytest.approx((0, 1))
+            found += [(int(left // scene.cell) + k, int(y)) for k in (0, 1)]
+        else:
+            assert (x % 1, y % 1) == pytest.approx((0.5, 0.5))
+            found.append((int(x), int(y)))
+    return found
+
+
+def test_things_stand_in_cells_of_their_own_also_after_an_edit():
+    for number, scene in enumerate(scenes(CELLS, 90)):
+        assert len(cells(scene)) == len({*cells(scene)}) == len(scene.things) >= 2
+        request = random_request(random.Random(number), scene, CELLS, TASK_TYPES[number % 9])
+        if request is not None:
+            after = cells(request.carry_out(scene))
+            assert len(after) == len({*after})
+
+
+def test_the_first_place_that_is_free_is_taken():
+    scene = scenes(CELLS, 1)[0]
+    taken = scene.things[0]
+    new = replace(taken, id=99)
+    free = placed_freely(random.Random(0), scene, new)
+    assert free is not None
+    assert placed_first(scene, new, [(taken.x, taken.y), (2.0, 0.1), (free.x, free.y)]) == free
+    assert placed_first(scene, new, [(taken.x, taken.y)]) is None
+    assert placed_first(scene, new, [(taken.x, taken.y)], ignoring=[taken.id]) == replace(taken, id=99)
+    assert placed_first(scene, new, [(free.x, free.y)], within=(0.0, 0.0, 0.01, 0.01)) is None
