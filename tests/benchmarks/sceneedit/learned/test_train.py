@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from diffusers import DiffusionPipeline
+from diffusers import FluxKontextPipeline
 from scipy import stats
 
 from editcritic.benchmarks.sceneedit.learned import train
@@ -16,7 +16,7 @@ PATCH = 3 * (SIZE // ACROSS) ** 2
 
 @pytest.fixture(scope="module")
 def taught():
-    return train.Lessons.of(180)
+    return train.Taught.of(180)
 
 
 def weights(pipeline):
@@ -61,7 +61,7 @@ def test_patches_are_packed_as_the_pipeline_packs_them():
 
 def test_lessons_do_not_depend_on_how_many_processes_draw_them(taught, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    again = train.Lessons.of(180)
+    again = train.Taught.of(180)
     assert torch.equal(taught.sources, again.sources)
     assert torch.equal(taught.whims, again.whims)
     assert taught.instructions == again.instructions
@@ -84,7 +84,8 @@ def test_it_learns(taught):
 def test_the_command_writes_a_pipeline_that_diffusers_loads(tmp_path, capsys):
     train.main(["--out", str(tmp_path / "editor"), "--steps", "1", "--lessons", "20"])
     assert "MB in" in capsys.readouterr().out
-    loaded = DiffusionPipeline.from_pretrained(tmp_path / "editor")
-    assert isinstance(loaded, SceneEditPipeline)
-    assert {part.dtype for part in (loaded.transformer, loaded.text_encoder, loaded.text_encoder_2)} == {torch.float32}
+    for kind in (SceneEditPipeline, FluxKontextPipeline):
+        loaded = kind.from_pretrained(tmp_path / "editor")
+        parts = (loaded.transformer, loaded.text_encoder, loaded.text_encoder_2)
+        assert {part.dtype for part in parts} == {torch.float32}
     assert not list((tmp_path / "editor").rglob("*.bin"))
