@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ...reward.sample import Position
 from .editors import Edit, by_hand, drifted, varied
@@ -190,7 +191,10 @@ def _miscounted(job: Job) -> Edit | None:
     return job.done(after, severity=abs(wanted - job.request.task.count) / 2)
 
 
-_OPPOSITE: dict[Position, Position] = {"left": "right", "right": "left", "above": "below", "below": "above"}
+OPPOSITE: Mapping[Position, Position] = MappingProxyType(
+    {"left": "right", "right": "left", "above": "below", "below": "above"}
+)
+"""The other side of a reference."""
 
 
 def _wrong_place(job: Job) -> Edit | None:
@@ -198,7 +202,7 @@ def _wrong_place(job: Job) -> Edit | None:
     if task.position is None or job.request.reference is None:
         return None
     (thing,) = job.request.wanted(job.before)
-    at = job.aside(thing, job.before, _OPPOSITE[task.position], least=0.04)
+    at = job.aside(thing, job.before, OPPOSITE[task.position], least=0.04)
     reference = job.before.get(job.request.reference)
     if at is None or reference is None:
         return None

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ....reward.sample import TASK_TYPES, Position, TaskType
 from ..cases import asked, chance_of
-from ..failures import Job
+from ..failures import OPPOSITE, Job
 from ..render import render
 from ..requests import Request, side_of
 from ..scene import Scene, Thing
@@ -43,9 +43,6 @@ ACROSS = SIZE // _CELL
 
 _DIAMETER = WORLD.diameter[0]
 _PARTS = 20  # that processes share
-_OPPOSITE: Mapping[Position, Position] = MappingProxyType(
-    {"left": "right", "right": "left", "above": "below", "below": "above"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +269,7 @@ def _wrong_place(job: _Job) -> Scene | None:
     if position is None:
         return None
     (thing,) = job.request.wanted(job.scene)
-    return job.placed(thing, _OPPOSITE[position])
+    return job.placed(thing, OPPOSITE[position])
 
 
 def _misspelt(job: _Job) -> Scene | None:
