@@ -166,7 +166,8 @@ class Piece:
         self.evaluations = len(scheduler.timesteps)
         if self._until > self.evaluations:
             raise ValueError(f"the pipeline takes {self.evaluations} steps, and was to go to step {self._until}")
-        scheduler.timesteps = scheduler.timesteps[self._start : self._until]
+        self._whole = scheduler.timesteps
+        scheduler.timesteps = self._whole[self._start : self._until]
         if hasattr(scheduler, "set_begin_index"):
             scheduler.set_begin_index(self._start)
         self._left = self._until - self._start
@@ -174,6 +175,7 @@ class Piece:
     def _step(
         self, original: Callable[..., Any], output: Any, timestep: Any, sample: Any, *given: Any, **named: Any
     ) -> Any:
+        self._scheduler.timesteps = self._whole  # the loop has its own by now, and DDPM looks the next one up here
         as_tuple = not named.pop("return_dict", True)
         if "generator" in inspect.signature(original).parameters:  # else a stochastic solver draws from the global one
             named.setdefault("generator", self.generators)
