@@ -193,16 +193,15 @@ def _on_grid(thing: Thing, scene: Scene) -> Thing:
     would be blurred.
     """
     size, cell = scene.size, scene.cell
-    if thing.shape not in (SIGN, TEXT):
-        return (
-            thing
-            if not cell
-            else thing.at(*((math.floor(at * size / cell) + 0.5) * cell / size for at in (thing.x, thing.y)))
-        )
-    x0, y0 = round((thing.x - thing.w / 2) * size), round((thing.y - thing.h / 2) * size)
-    if cell:
-        x0, y0 = x0 // cell * cell, y0 // cell * cell + 1
-    return thing.at(x0 / size + thing.w / 2, y0 / size + thing.h / 2)
+    if thing.shape in (SIGN, TEXT):
+        x0, y0 = round((thing.x - thing.w / 2) * size), round((thing.y - thing.h / 2) * size)
+        if cell:
+            x0, y0 = x0 // cell * cell, y0 // cell * cell + 1
+        return thing.at(x0 / size + thing.w / 2, y0 / size + thing.h / 2)
+    if not cell:
+        return thing
+    x, y = ((math.floor(at * size / cell) + 0.5) * cell / size for at in (thing.x, thing.y))
+    return thing.at(x, y)
 
 
 def _rim(scene: Scene) -> float:
