@@ -1,0 +1,81 @@
+"""What selection is tried on: edits that the tiny editor is asked for, and the truth about what it made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....reward import EditSample, Image, Pools
+from ....reward.edival.pools import apply
+from .. import annotation
+from ..cases import chance_of
+from ..compounds import random_compound
+from ..reidentify import reidentify
+from ..render import render
+from ..requests import Request
+from ..scene import Scene
+from ..truth import followed
+from .card import prompts
+from .lessons import WORLD
+from .verdict import verdict
+
+Truth = Callable[[Image], float]
+"""How much of what was asked for a picture shows, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """sample: what is asked for, unedited. followed: of a picture, the share of the instructions it follows."""
+
+    sample: EditSample
+    followed: Truth
+
+
+def single(count: int, seed: int) -> list[Trial]:
+    """Held-out edits of one instruction each, task types in turn: the prompts of the editor's card (`card.prompts`)."""
+    return [_single(f"{seed}-{number}", one.request, one.before) for number, one in enumerate(prompts(count, seed))]
+
+
+def _single(name: str, request: Request, before: Scene) -> Trial:
+    source = render(before)
+    pools = Pools(before.names, before.names, before.names)
+    sample = EditSample(
+        name,
+        request.instruction,
+        (source,),
+        source,
+        task=request.task,
+        pools=apply(pools, request.task, foreground=before.names),
+    )
+    return Trial(sample, lambda picture: float(verdict(request, before, picture).followed))
+
+
+def compound(count: int, seed: int, level: int) -> list[Trial]:
+    """Held-out compounds of so many steps. Each step counts alike; the sample's `operations` are the steps."""
+    return [_compound(number, seed, level) for number in range(count)]
+
+
+def _compound(number: int, seed: int, level: int) -> Trial:
+    made = random_compound(chance_of("test", seed, "learned-compound", number), level, WORLD)
+    source = render(made.scene)
+    scenes = [made.scene]
+    pools = Pools(made.scene.names, made.scene.names, made.scene.names)
+    for step in made.steps:
+        pools = apply(pools, step.task, foreground=scenes[-1].names)
+        scenes.append(step.carry_out(scenes[-1]))
+    sample = EditSample(
+        f"{seed}-{number}",
+        made.instruction,
+        (source,),
+        source,
+        pools=pools,
+        operations=tuple(annotation.operation(step) for step in made.steps),
+    )
+
+    def share(picture: Image) -> float:
+        seen = reidentify(picture, *scenes).scene
+        return sum(
+            followed(step, before, seen) for step, before in zip(made.steps, scenes[:-1], strict=True)
+        ) / len(made.steps)
+
+    return Trial(sample, share)
