@@ -162,15 +162,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     card = measured(edit, prompts(given.prompts), range(given.seeds))
     low, high = card.interval
-    _say(card.markdown)
-    _say(f"pass@1 of all: 95 % interval {100 * low:.1f} to {100 * high:.1f}; {card.seconds:.4f} seconds a picture")
+    print(card.markdown, flush=True)
+    print(
+        f"pass@1 of all: 95 % interval {100 * low:.1f} to {100 * high:.1f}; {card.seconds:.4f} seconds a picture",
+        flush=True,
+    )
     if given.json is not None:
         found: Mapping[str, object] = {"rows": card.rows, "interval": (low, high), "seconds": card.seconds}
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":
