@@ -356,9 +356,10 @@ class Run:
         found: dict[int, _Made] = {}
         for number in numbers:
             known = self.journal.made(keys[number])
-            if known is not None:
-                found[number] = _Made(known[0], known[1], known=True)
-                self._pay(known[1], known=True)
+            if known is not None:  # perhaps made in other pieces, by another selector: charged as it would be here
+                cost = Cost(evaluations, 0, known[1].seconds)
+                found[number] = _Made(known[0], cost, known=True)
+                self._pay(cost, known=True)
         waiting = [[number for number in numbers if number not in found]]
         while waiting:
             part = waiting.pop()
