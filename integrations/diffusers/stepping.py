@@ -186,7 +186,8 @@ class Piece:
         if self._left == 0:
             clean = getattr(moved, "pred_original_sample", None)
             if clean is None:
-                clean = sample.float() - self._scheduler.sigmas[index].to(sample.device) * output.float()
+                sigmas = self._scheduler.sigmas  # they end at 1 where they are inverted, as OmniGen's are
+                clean = sample.float() + (sigmas[-1] - sigmas[index]).to(sample.device) * output.float()
             self._state = state
             self._clean = state if self._until == self.evaluations else clean.to(state.dtype)
             moved.prev_sample = self._clean
@@ -196,13 +197,12 @@ class Piece:
 def levels(scheduler: Any, evaluations: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Of each step, how much of the picture and how much noise there is in the latents before it."""
     if hasattr(scheduler, "sigmas"):
-        sigmas = scheduler.sigmas[:evaluations].cpu().numpy().astype(np.float32)
-        flow = type(scheduler).__name__.startswith("FlowMatch")
-        return (1 - sigmas if flow else np.ones_like(sigmas)), sigmas
-    # The loop's timesteps were cut: those of the whole run are asked for anew, of a copy.
-    whole = type(scheduler).from_config(scheduler.config)
-    whole.set_timesteps(evaluations)
-    left = scheduler.alphas_cumprod[whole.timesteps.cpu().long()].cpu().numpy().astype(np.float32)
+        sigmas = scheduler.sigmas.cpu().numpy().astype(np.float32)
+        if type(scheduler).__name__.startswith("FlowMatch"):
+            noise = abs(sigmas[:evaluations] - sigmas[-1])
+            return 1 - noise, noise
+        return np.ones_like(sigmas[:evaluations]), sigmas[:evaluations]
+    left = scheduler.alphas_cumprod[scheduler.timesteps.cpu().long()].cpu().numpy().astype(np.float32)
     return np.sqrt(left), np.sqrt(1 - left)
 
 
