@@ -157,26 +157,26 @@ class Run:
     def candidates(self, wants: Sequence[Want]) -> list[Candidate]:
         """Make and score these, as many as there is budget for: the others, at the end, are missing.
 
-        A batch is scored while the next one is made, where no budget has to be watched in between.
+        A batch is scored while the next one is made, where no budget has to be watched in between. No more than one
+        is ahead: with a reward that is down, nothing is made that nobody will score.
         """
         found: list[Candidate] = []
         with ThreadPoolExecutor(1) as scoring:
-            waiting: list[Future[list[Candidate]]] = []
+            waiting: Future[list[Candidate]] | None = None
             watched = self.budget.judge_calls is not None or self.budget.seconds is not None
             start = 0
             while start < len(wants):
+                if waiting is not None and watched:
+                    found, waiting = found + waiting.result(), None
                 room = self._room(self.steps)
                 if room < 1:
                     break
                 part = wants[start : start + min(self.editor.batch, room)]
                 start += len(part)
                 made = self._make(part)
-                waiting.append(scoring.submit(self._scored, part, made))
-                if watched:
-                    waiting[-1].result()
-            for one in waiting:
-                found += one.result()
-        return found
+                found += [] if waiting is None else waiting.result()
+                waiting = scoring.submit(self._scored, part, made)
+            return found + ([] if waiting is None else waiting.result())
 
     def rounds(self, wants: Sequence[Sequence[Want]]) -> list[list[Candidate]]:
         """The same for several samples, a candidate of each in turn, so that a budget that ends is fair to all."""
@@ -192,8 +192,7 @@ class Run:
         Those without budget, and those that have failed, come back as they are. Raises TypeError for an editor that
         cannot stop half-way.
         """
-        if not isinstance(self.editor, StepwiseEditor):
-            raise TypeError(f"{self.editor.id} cannot stop half-way: use a selector that makes whole pictures")
+        self._needs_steps()
         found = list(staged)
         going = [number for number, one in enumerate(found) if not one.problem and one.step < until]
         while going:
@@ -302,9 +301,16 @@ class Run:
         found = self._all(keys, plain, lambda numbers: self._edit([wants[n] for n in numbers]), self.steps)
         other = [number for number in range(len(wants)) if number not in found]
         if other:
-            staged = [Staged(wants[number], wants[number].noise.start) for number in other]
-            found |= dict(zip(other, self._advance(staged, self.steps), strict=True))
+            self._needs_steps()
+        for start in sorted({wants[number].noise.start for number in other}):
+            part = [number for number in other if wants[number].noise.start == start]
+            staged = [Staged(wants[number], start) for number in part]
+            found |= dict(zip(part, self._advance(staged, self.steps), strict=True))
         return [found[number] for number in range(len(wants))]
+
+    def _needs_steps(self) -> None:
+        if not isinstance(self.editor, StepwiseEditor):
+            raise TypeError(f"{self.editor.id} cannot stop half-way: use a selector that makes whole pictures")
 
     def _edit(self, wants: Sequence[Want]) -> list[tuple[Image, Any]]:
         pictures = self.editor.edit(
@@ -360,6 +366,7 @@ class Run:
                 cost = Cost(evaluations, 0, known[1].seconds)
                 found[number] = _Made(known[0], cost, known=True)
                 self._pay(cost, known=True)
+                self._has_made = True
         waiting = [[number for number in numbers if number not in found]]
         while waiting:
             part = waiting.pop()
@@ -489,9 +496,7 @@ class _Scorer:
 
     def _stream(self, new: dict[str, EditSample]) -> Iterator[tuple[Score, Cost]]:
         began = time.perf_counter()
-        scores = self.reward.stream(new.values())
-        for key, sample in new.items():
-            score = next(scores)
+        for (key, sample), score in zip(new.items(), self.reward.stream(new.values()), strict=True):
             now = time.perf_counter()
             cost = Cost(0, self._counted.calls.pop(sample.id, 0), now - began)
             began = now
