@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -77,23 +78,20 @@ class Piece:
 
     def __enter__(self) -> Piece:
         scheduler = self._scheduler
-        _stand_in(self._pipeline, "prepare_latents", self._prepare)
-        _stand_in(scheduler, "set_timesteps", self._set_timesteps)
-        _stand_in(scheduler, "step", self._step)
-        if hasattr(scheduler, "set_begin_index"):
-            _stand_in(scheduler, "set_begin_index", lambda original, *_: original(self._start))
+        with ExitStack() as stack:
+            stack.enter_context(standing_in(self._pipeline, "prepare_latents", self._prepare))
+            stack.enter_context(standing_in(scheduler, "set_timesteps", self._set_timesteps))
+            stack.enter_context(standing_in(scheduler, "step", self._step))
+            if hasattr(scheduler, "set_begin_index"):
+                begun = standing_in(scheduler, "set_begin_index", lambda original, *_: original(self._start))
+                stack.enter_context(begun)
+            self._standing_in = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for owner, name in (
-            (self._pipeline, "prepare_latents"),
-            (self._scheduler, "set_timesteps"),
-            (self._scheduler, "step"),
-            (self._scheduler, "set_begin_index"),
-        ):
-            vars(owner).pop(name, None)
+        self._standing_in.close()
 
     @property
     def drafts(self) -> list[Draft]:
@@ -139,11 +137,17 @@ class Piece:
         scale = float(getattr(self._scheduler, "init_noise_sigma", 1.0))
 
         def noise_of(noise: Noise) -> torch.Tensor:
-            every = drawn([torch.Generator().manual_seed(noise.seed) for _ in self._given])
-            fresh: torch.Tensor = (every[0] if isinstance(every, tuple) else every)[:1]
-            if noise.parent is None or not noise.radius:
-                return fresh
-            return math.sqrt(1 - noise.radius**2) * noise_of(noise.parent) + noise.radius * fresh
+            weights = _recipe(noise)
+            seeds, count = list(weights), len(self._given)
+            # The sources are with the latents already: they need not be encoded for each noise again.
+            call.arguments.update({name: None for name in ("image", "images") if name in call.arguments})
+            found = torch.zeros_like(latents[:1], dtype=torch.float32)
+            for start in range(0, len(seeds), count):  # as many at a time as the call has rows
+                part = seeds[start : start + count]
+                every = drawn([torch.Generator().manual_seed(seed) for seed in (part + part[:1] * count)[:count]])
+                fresh = every[0] if isinstance(every, tuple) else every
+                found += sum(weights[seed] * row.float() for seed, row in zip(part, fresh, strict=False))
+            return found
 
         rows = []
         for row, draft in enumerate(self._given):
@@ -157,7 +161,7 @@ class Piece:
                 rows.append(noise_of(draft.noise))
             else:
                 rows.append(latents[row : row + 1])
-        found = torch.cat(rows).to(latents)
+        found = torch.cat([row.to(latents) for row in rows])
         return (found, *prepared[1:]) if isinstance(prepared, tuple) else found
 
     def _set_timesteps(self, original: Callable[..., Any], *given: Any, **named: Any) -> None:
@@ -218,6 +222,42 @@ def gone_back(draft: Draft, to: int, seed: int) -> Draft:
     kept: Mapping[str, NDArray[Any]] = {name: draft.arrays[name] for name in (_CLEAN, _SIGNAL, _NOISE)}
     noise = draft.noise.again(seed, seen=draft.step, back=to)
     return Draft(draft.images, draft.instruction, noise, to, kept, draft.history)
+
+
+@contextmanager
+def standing_in(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    """`_stand_in` for a while: afterwards the object has what it had."""
+    own = vars(owner).get(name)
+    _stand_in(owner, name, replacement)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
+        if own is not None:
+            setattr(owner, name, own)
+
+
+@contextmanager
+def seeded(pipeline: Any, generators: list[torch.Generator]) -> Iterator[None]:
+    """Have a solver that adds noise draw it from these, where the pipeline hands it nothing to draw from."""
+
+    def step(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        if "generator" in inspect.signature(original).parameters:
+            named.setdefault("generator", generators)
+        return original(*given, **named)
+
+    with standing_in(pipeline.scheduler, "step", step):
+        yield
+
+
+def _recipe(noise: Noise) -> dict[int, float]:
+    """Seed -> how much of the noise drawn from it there is in this one. The squares add up to 1."""
+    if noise.parent is None or not noise.radius:
+        return {noise.seed: 1.0}
+    kept = math.sqrt(1 - noise.radius**2)
+    found = {seed: kept * weight for seed, weight in _recipe(noise.parent).items()}
+    found[noise.seed] = found.get(noise.seed, 0.0) + noise.radius
+    return found
 
 
 def _generator(draft: Draft) -> torch.Generator:
