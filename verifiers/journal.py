@@ -25,6 +25,7 @@ from .budget import Cost
 SCHEMA = 1
 
 _TABLES = f"""
+begin immediate;
 create table if not exists meta (key text primary key, value text not null) without rowid;
 insert or ignore into meta values ('schema', '{SCHEMA}');
 create table if not exists made (
@@ -33,6 +34,7 @@ create table if not exists made (
 create table if not exists scored (
     key text primary key, score text not null, judge_calls integer not null, seconds real not null
 ) without rowid;
+commit;
 """
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -61,6 +63,9 @@ class Journal:
                     (self.folder / name).mkdir(parents=True, exist_ok=True)
                 where = str(self.folder / "journal.sqlite")
             self._db = sqlite3.connect(where, timeout=60.0, check_same_thread=False, isolation_level=None)
+            tables = {name for (name,) in self._db.execute("select name from sqlite_master where type = 'table'")}
+            if tables and not {"meta", "made", "scored"} <= tables:
+                raise JournalError(f"{where} is a database of something else: use a new folder")
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = normal")
             self._db.executescript(_TABLES)
@@ -97,9 +102,8 @@ class Journal:
             if draft is not None:
                 self._drafts[key] = draft
         else:
-            place = self.folder / "pictures" / f"{picture.digest}.png"
-            if not place.exists():
-                _whole(place, lambda path: picture.pil().save(path, "PNG", compress_level=1))
+            place = self.folder / "pictures" / f"{picture.digest}.png"  # one that is there may be spoilt
+            _whole(place, lambda path: picture.pil().save(path, "PNG", compress_level=1))
             if draft is not None:
                 _whole(self._draft(key), lambda path: save_file(dict(draft), path))
         with self._lock:  # last: what is known is there
