@@ -129,6 +129,7 @@ class Run:
         self.ended = ""
         self._scorer = _Scorer(reward, self.journal)
         self._ties = None if ties is None else _Scorer(ties, self.journal)
+        self._others: dict[Reward, _Scorer] = {}
         self._counting = threading.Lock()  # a batch is scored while the next one is made
         self._dearest = Cost()
         self._has_made = False
@@ -250,6 +251,27 @@ class Run:
                 why += f"; {self._ties.reward.card.name} is highest for {len(equal)} of them, {first:.4g}"
         chosen = min(equal, key=lambda one: (one.noise.seed, one.id))
         return found, chosen, why + ("; the lowest seed among those" if len(equal) > 1 else "")
+
+    def second_look(self, reward: Reward, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Score]]:
+        """What another reward says of these, and each candidate again with what that cost.
+
+        The run's own reward has spoken already; where there is no picture, the candidate's score is all there is.
+        """
+        if reward not in self._others:
+            self._others[reward] = _Scorer(reward, self.journal)
+        scorer = self._others[reward]
+        own = scorer.name == self._scorer.name
+        scored = iter(scorer([] if own else [one.sample for one in candidates if one.sample is not None]))
+        found = []
+        for one in candidates:
+            score = one.score
+            if not own and one.sample is not None:
+                score, cost, known = next(scored)
+                self._pay(cost, known)
+                one = replace(one, cost=one.cost + cost)
+                self._dearest = _dearer(self._dearest, one.cost)
+            found.append((one, score))
+        return found
 
     def selection(
         self, sample: EditSample, candidates: Sequence[Candidate], count: int, *, notes: tuple[str, ...] = ()
@@ -422,12 +444,7 @@ class Run:
             score, cost, known = next(scored) if one.picture else (Score.failed(one.problem), Cost(), False)
             self._pay(cost, known)
             found.append((score, cost))
-            whole = one.cost + cost
-            self._dearest = Cost(
-                0,
-                max(self._dearest.judge_calls, whole.judge_calls),
-                max(self._dearest.seconds, whole.seconds),
-            )
+            self._dearest = _dearer(self._dearest, one.cost + cost)
         return found
 
     def _pay(self, cost: Cost, known: bool) -> None:
@@ -484,7 +501,7 @@ class _Scorer:
             said: Any = reward.spec
         except SpecError:
             said = [reward.card.signature, sorted((role, expert.id) for role, expert in reward.experts.items())]
-        self._name = _digest(said)
+        self.name = _digest(said)
 
     def __call__(self, samples: Sequence[EditSample]) -> list[tuple[Score, Cost, bool]]:
         """Score, cost, and whether it was known, a sample each."""
@@ -505,7 +522,7 @@ class _Scorer:
 
     def _key(self, sample: EditSample) -> str:
         said = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
-        return _digest(["scored", self._name, said])
+        return _digest(["scored", self.name, said])
 
 
 class _Counted:
@@ -537,6 +554,11 @@ class _Counted:
                 roles = (asked.role or query.role for query in asked.queries)
                 self.calls[name] = self.calls.get(name, 0) + sum(role.partition(".")[0] == "judge" for role in roles)
             answer = yield asked
+
+
+def _dearer(one: Cost, other: Cost) -> Cost:
+    """What to expect of the next one; evaluations are known beforehand."""
+    return Cost(0, max(one.judge_calls, other.judge_calls), max(one.seconds, other.seconds))
 
 
 def _further(staged: Staged, until: int, made: _Made, scored: tuple[Score, Cost] | None) -> Staged:
