@@ -92,7 +92,7 @@ class _Made:
     known: bool = False
 
 
-def unedited(instruction: str, *sources: object, id: str = "edit", **fields: Any) -> EditSample:
+def unedited(instruction: str, *sources: object, id: str = "edit", **fields: Any) -> EditSample:  # noqa: A002  (the field's name)
     """What is to be edited, as a sample whose edited picture is still the source.
 
     sources: anything `Image.of` takes. fields: any other field of `EditSample`. Raises ImageError or ValueError.
@@ -155,8 +155,12 @@ class Run:
         """Candidate `number` of a sample, edited and judged as it stands."""
         return Want(f"{number}", sample, sample, self.noise(number))
 
-    def candidates(self, wants: Sequence[Want]) -> list[Candidate]:
+    def candidates(
+        self, wants: Sequence[Want], also: Callable[[list[Candidate]], list[Candidate]] | None = None
+    ) -> list[Candidate]:
         """Make and score these, as many as there is budget for: the others, at the end, are missing.
+
+        also: what else is to be done with a batch that was scored; gives it back with what that cost.
 
         A batch is scored while the next one is made, where no budget has to be watched in between. No more than one
         is ahead: with a reward that is down, nothing is made that nobody will score.
@@ -176,7 +180,7 @@ class Run:
                 start += len(part)
                 made = self._make(part)
                 found += [] if waiting is None else waiting.result()
-                waiting = scoring.submit(self._scored, part, made)
+                waiting = scoring.submit(self._scored, part, made, also)
             return found + ([] if waiting is None else waiting.result())
 
     def rounds(self, wants: Sequence[Sequence[Want]]) -> list[list[Candidate]]:
@@ -425,7 +429,12 @@ class Run:
 
     # -- scoring ------------------------------------------------------------------------------------------------------
 
-    def _scored(self, wants: Sequence[Want], made: Sequence[_Made]) -> list[Candidate]:
+    def _scored(
+        self,
+        wants: Sequence[Want],
+        made: Sequence[_Made],
+        also: Callable[[list[Candidate]], list[Candidate]] | None,
+    ) -> list[Candidate]:
         found = []
         for want, one, scored in zip(wants, made, self._scores(wants, made), strict=True):
             score, cost = scored
@@ -434,7 +443,7 @@ class Run:
             found.append(
                 Candidate(want.id, want.noise, sample, score, one.cost + cost, fate, want.step, want.parent)  # type: ignore[arg-type]
             )
-        return found
+        return found if also is None else also(found)
 
     def _scores(self, wants: Sequence[Want], made: Sequence[_Made]) -> list[tuple[Score, Cost]]:
         there = [want.with_picture(one.picture) for want, one in zip(wants, made, strict=True) if one.picture]
