@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
@@ -105,7 +106,10 @@ class Journal:
             place = self.folder / "pictures" / f"{picture.digest}.png"  # one that is there may be spoilt
             _whole(place, lambda path: picture.pil().save(path, "PNG", compress_level=1))
             if draft is not None:
-                _whole(self._draft(key), lambda path: save_file(dict(draft), path))
+                whole = {
+                    name: np.asarray(array, order="C") for name, array in draft.items()
+                }  # it writes buffers as they lie
+                _whole(self._draft(key), lambda path: save_file(whole, path))
         with self._lock:  # last: what is known is there
             self._db.execute(
                 "insert or replace into made values (?, ?, ?, ?)",
@@ -169,4 +173,4 @@ def _whole(place: Path, write: Any) -> None:
     """A file that is there completely or not at all, whenever the process dies."""
     half = place.with_name(f".{os.getpid()}-{threading.get_ident()}-{place.name}")
     write(half)
-    os.replace(half, place)
+    half.replace(place)
