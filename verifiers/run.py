@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
-from ..reward import Asks, Card, EditSample, Engine, Image, Metric, Reward, Score, SpecError, TooManyFailures
+from ..reward import Asks, Card, EditSample, Engine, Image, Metric, Reward, Score, SpecError, TooManyFailures, spec_of
 from ..reward.asking import Ask, Gather
 from ..reward.files import sample_to_json
+from ..reward.pairwise import Comparison, OfPair, as_one, compared
 from .budget import Budget, Cost, total
-from .candidate import Candidate, Look, Selection, Selections
+from .candidate import Candidate, Look, Match, Selection, Selections
 from .editor import Draft, Editor, EditorFailed, Noise, StepwiseEditor
 from .journal import Journal
 
@@ -129,9 +130,11 @@ class Run:
         self.ended = ""
         self._scorer = _Scorer(reward, self.journal)
         self._ties = None if ties is None else _Scorer(ties, self.journal)
+        self._referee: tuple[Comparison, _Scorer] | None = None
         self._others: dict[Reward, _Scorer] = {}
         self._counting = threading.Lock()  # a batch is scored while the next one is made
         self._dearest = Cost()
+        self._dearest_match = Cost()
         self._has_made = False
         self._in_vain = 0
 
@@ -243,8 +246,9 @@ class Run:
             return found, equal[0], why
         why = f"{len(equal)} of {len(valued)} have the highest value, {top:.4g}"
         if self._ties is not None:
-            scored = self._ties([one.sample for one in equal if one.sample is not None])
-            for number, (score, cost, known) in enumerate(scored):
+            asked = [(number, one.sample) for number, one in enumerate(equal) if one.sample and one.tie is None]
+            scored = self._ties([sample for _, sample in asked])
+            for (number, _), (score, cost, known) in zip(asked, scored, strict=True):
                 self._pay(cost, known)
                 second = replace(equal[number], tie=score, cost=equal[number].cost + cost)
                 found[found.index(equal[number])] = second
@@ -255,6 +259,48 @@ class Run:
                 why += f"; {self._ties.reward.card.name} is highest for {len(equal)} of them, {first:.4g}"
         chosen = min(equal, key=lambda one: (one.noise.seed, one.id))
         return found, chosen, why + ("; the lowest seed among those" if len(equal) > 1 else "")
+
+    def matches(
+        self, pairs: Sequence[tuple[Candidate, Candidate]], comparison: Comparison | None = None
+    ) -> list[Match]:
+        """Compare these two by two, as many as there is budget for: the others, at the end, are missing.
+
+        Each is a pair of candidates with pictures, of the same sample. comparison: put to the reward's experts; without
+        one the scores of the two are compared, which costs nothing. Raises ValueError where the comparison asks a role
+        that no expert is bound to, also for no pairs.
+        """
+        if comparison is None:
+            return [Match(a.id, b.id, compared(a.score, b.score), Cost()) for a, b in pairs]
+        compare = self._comparing(comparison)
+        budget = replace(self.budget, evaluations=None)  # a match takes none, so that none need be left
+        found: list[Match] = []
+        while len(found) < len(pairs):
+            room = budget.room(self.spent, self._dearest_match)
+            if room < 1:
+                self.ended = budget.lacking(self.spent, self._dearest_match)
+                break
+            unknown = any(not getattr(self._dearest_match, name) for name in budget.limits)
+            part = pairs[len(found) :][: 1 if unknown else int(min(room, len(pairs)))]
+            compared_now = compare([as_one(a.sample, b.sample) for a, b in part if a.sample and b.sample])
+            for (a, b), (score, cost, known) in zip(part, compared_now, strict=True):
+                self._pay(cost, known)
+                self._dearest_match = _dearer(self._dearest_match, cost)
+                found.append(Match(a.id, b.id, score, cost))
+        return found
+
+    def _comparing(self, comparison: Comparison) -> _Scorer:
+        if self._referee is None or self._referee[0] != comparison:
+            ours = self._scorer.reward
+            reward = Reward(
+                OfPair(comparison),
+                ours.experts,
+                engine=ours.engine,
+                max_failed=ours.max_failed,
+                on_failures=ours.on_failures,
+                patience_s=ours.patience_s,
+            )
+            self._referee = comparison, _Scorer(reward, self.journal)
+        return self._referee[1]
 
     def second_look(self, reward: Reward, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Score]]:
         """What another reward says of these, and each candidate again with what that cost.
@@ -282,9 +328,7 @@ class Run:
     ) -> Selection:
         """The best of these. count: how many whole candidates the selector is allowed to make of this sample."""
         found, winner, why = self.best(candidates)
-        return Selection(
-            sample, winner, why, tuple(found), self.unpruned(found, count), ended=self.ended, notes=notes
-        )
+        return Selection(sample, winner, why, tuple(found), self.unpruned(found, count), ended=self.ended, notes=notes)
 
     def unpruned(self, candidates: Sequence[Candidate], count: int) -> Cost:
         """What that many whole candidates would have cost, by what those that were made took on average."""
@@ -423,7 +467,9 @@ class Run:
 
     def _key(self, want: Want, step: int) -> str:
         asked = want.asked
-        earlier = [[turn.instruction, turn.edited.digest, [one.digest for one in turn.sources]] for turn in asked.earlier]
+        earlier = [
+            [turn.instruction, turn.edited.digest, [one.digest for one in turn.sources]] for turn in asked.earlier
+        ]
         sources = [image.digest for image in asked.sources]
         return _digest(["made", self.editor.id, sources, asked.instruction, earlier, want.noise.describe(), step])
 
@@ -507,10 +553,10 @@ class _Scorer:
         )
         self._journal = journal
         try:
-            said: Any = reward.spec
-        except SpecError:
-            said = [reward.card.signature, sorted((role, expert.id) for role, expert in reward.experts.items())]
-        self.name = _digest(said)
+            metric: Any = spec_of(reward.metric)
+        except SpecError:  # one that only its author can build
+            metric = reward.card.signature
+        self.name = _digest([metric, sorted((role, expert.id) for role, expert in reward.experts.items())])
 
     def __call__(self, samples: Sequence[EditSample]) -> list[tuple[Score, Cost, bool]]:
         """Score, cost, and whether it was known, a sample each."""
@@ -584,7 +630,7 @@ def _further(staged: Staged, until: int, made: _Made, scored: tuple[Score, Cost]
 def _why_none(candidates: Sequence[Candidate]) -> str:
     if not candidates:
         return "there was no budget for a candidate"
-    reasons = [one.score.reason for one in candidates if one.score.reason]
+    reasons = [one.score.reason for one in candidates if one.score.reason and one.fate != "stopped"]
     first = max(dict.fromkeys(reasons), key=reasons.count) if reasons else ""
     return f"none of {len(candidates)} candidates has a score: {first}"
 

@@ -1,0 +1,161 @@
+"""Which of two edits is better: both orders are asked, what they say is weighed, what cannot be said is no number."""
+
+from dataclasses import replace
+
+import pytest
+
+from editcritic.reward import Abstention, Failure, Judge, Reply, Reward, Score, build, spec_of
+from editcritic.reward.pairwise import OfPair, PairwiseJudge, as_one, compared
+
+from .fakes import Fake, alone, picture, sample
+
+A = sample("a", edited=picture(1), instruction="make {it} blue")
+B = sample("b", edited=picture(2), instruction="make {it} blue")
+
+
+def prefers(first: str = "first", second: str = "first"):
+    """A judge that says one word when A is shown first, and another when B is."""
+    return lambda query: Reply(first if query.images[-2] == A.edited else second)
+
+
+def test_both_orders_are_asked_with_the_source_first_and_the_instruction_last():
+    asked = []
+
+    def rule(query):
+        asked.append(query)
+        return Reply("same")
+
+    assert alone(PairwiseJudge()(A, B), rule).value == 0.5
+    assert [query.images for query in asked] == [
+        (A.source, A.edited, B.edited),
+        (A.source, B.edited, A.edited),
+    ]
+    assert all(isinstance(query, Judge) and "make {it} blue" in query.messages[0].parts[-1] for query in asked)
+
+
+@pytest.mark.parametrize(
+    ("answers", "share", "apart"),
+    [
+        (("first", "second"), 1.0, 0.0),
+        (("second", "first"), 0.0, 0.0),
+        (("first", "first"), 0.5, 1.0),
+        (("same", "second"), 0.75, 0.5),
+        (("same", "same"), 0.5, 0.0),
+    ],
+)
+def test_the_value_is_the_mean_of_both_orders_and_the_evidence_says_how_far_they_are_apart(answers, share, apart):
+    score = alone(PairwiseJudge()(A, B), prefers(*answers))
+    assert score.value == share
+    assert score.evidence[-1].numbers["apart"] == apart
+    assert [item.text for item in score.evidence[:2]] == list(answers)
+    assert score.metric == "pairwise-judge@1"
+
+
+def test_swapping_the_edits_gives_the_rest_of_the_share():
+    def rule(query):
+        first = 0.7 if query.images[-2] == A.edited else 0.45
+        return Reply("first", {"first": first, "second": 0.9 - first, "same": 0.1})
+
+    there, back = (alone(PairwiseJudge()(*pair), rule).value for pair in [(A, B), (B, A)])
+    assert there == pytest.approx((0.75 + 1 - 0.5) / 2)
+    assert there + back == pytest.approx(1.0)
+
+
+def test_the_same_picture_twice_is_a_draw_that_nobody_is_asked_about():
+    def rule(query):
+        raise AssertionError(query)
+
+    score = alone(PairwiseJudge()(A, replace(A, id="b")), rule)
+    assert (score.value, score.reason) == (0.5, "the pictures are the same")
+
+
+@pytest.mark.parametrize(("outcome", "status"), [(Failure("down"), "failed"), (Abstention("who knows"), "abstained")])
+def test_an_order_without_an_answer_leaves_the_whole_without_one(outcome, status):
+    score = alone(PairwiseJudge()(A, B), lambda query: Reply("first") if query.images[-2] == A.edited else outcome)
+    assert (score.status, score.value) == (status, None)
+
+
+def test_edits_of_different_pictures_or_by_different_instructions_are_not_compared():
+    with pytest.raises(ValueError, match="different source pictures"):
+        PairwiseJudge()(A, replace(B, sources=(picture(5),)))
+    with pytest.raises(ValueError, match="different instructions"):
+        PairwiseJudge()(A, replace(B, instruction="make it red"))
+
+
+def test_a_pair_runs_in_a_reward_by_its_own_role_or_by_the_judge():
+    judge, referee = Fake(prefers("second", "second")), Fake(prefers("first", "second"), name="referee")
+    pair = as_one(A, B)
+    assert Reward(OfPair(PairwiseJudge()), {"judge": judge})([pair])[0].value == 0.5
+    scores = Reward(OfPair(PairwiseJudge()), {"judge": judge, "judge.pairwise": referee})([pair])
+    assert scores[0].value == 1.0
+    assert (sum(judge.calls), sum(referee.calls)) == (2, 2)
+
+
+def test_a_pair_keeps_the_turns_before_it():
+    turn = sample("turn 1", edited=picture(3))
+    seen = []
+
+    class Watching:
+        card = PairwiseJudge.card
+
+        def __call__(self, first, second):
+            seen.append((first, second))
+            return alone_score(0.25)
+
+    a, b = replace(A, earlier=(turn,)), replace(B, earlier=(turn,))
+    reward = Reward(OfPair(Watching()), {"judge": Fake()})
+    assert reward([as_one(a, b)])[0].value == 0.25
+    ((first, second),) = seen
+    assert first is a
+    assert replace(second, id="b", group=b.group) == b
+
+
+def alone_score(value):
+    yield from ()
+    return Score.of(value)
+
+
+def test_a_sample_that_is_no_pair_is_refused():
+    with pytest.raises(ValueError, match="as_one"):
+        Reward(OfPair(PairwiseJudge()), {"judge": Fake()})([A])
+
+
+def test_a_prompt_pack_replaces_the_words_and_signs_the_score(tmp_path):
+    (tmp_path / "pairwise.txt").write_text("Which? {instruction}")
+    asked = []
+
+    def rule(query):
+        asked.append(query.messages[0].parts[-1])
+        return Reply("same")
+
+    judge = PairwiseJudge(prompts=str(tmp_path))
+    score = alone(judge(A, B), rule)
+    assert asked == ["Which? make {it} blue"] * 2
+    assert score.metric.startswith("pairwise-judge@1[prompts=")
+    with pytest.raises(ValueError, match="not a folder"):
+        PairwiseJudge(prompts=str(tmp_path / "none"))
+
+
+def test_a_comparison_has_a_spec():
+    assert build(spec_of(OfPair(PairwiseJudge()))) == OfPair(PairwiseJudge())
+
+
+@pytest.mark.parametrize(("a", "b", "share"), [(0.9, 0.1, 1.0), (0.1, 0.9, 0.0), (-3.5, -3.5, 0.5)])
+def test_two_scores_of_a_metric_are_a_comparison(a, b, share):
+    score = compared(Score.of(a).by("m@1"), Score.of(b).by("m@1"))
+    assert (score.value, score.metric) == (share, "m@1")
+    assert score.evidence[0].numbers == {"first": a, "second": b}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "status"),
+    [
+        (Score.failed("down"), Score.of(1.0), "failed"),
+        (Score.of(1.0), Score.failed("down"), "failed"),
+        (Score.abstained("who knows"), Score.failed("down"), "failed"),
+        (Score.of(1.0), Score.abstained("who knows"), "abstained"),
+        (Score.not_applicable("no"), Score.not_applicable("no"), "not_applicable"),
+    ],
+)
+def test_a_score_without_a_value_is_not_compared(a, b, status):
+    assert compared(a, b).status == status

@@ -1,0 +1,107 @@
+"""Beams: several pictures go on, those that are the same count once, and a beam of one is sequential editing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from editcritic.reward import Image
+from editcritic.verifiers import Budget, Journal, select
+from editcritic.verifiers.beam import Beam
+from editcritic.verifiers.run import APART
+from editcritic.verifiers.sequential import Sequential
+
+from .editors import Painter, graded
+from .test_sequential import compounds, told
+
+
+class Twins(Painter):
+    """Makes the same picture of each two seeds."""
+
+    def edit(self, images: Any, instructions: Any, seeds: Sequence[int], **history: Any) -> list[Image]:
+        return super().edit(images, instructions, [seed - seed % 2 for seed in seeds], **history)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4])
+def test_a_beam_of_one_is_sequential_editing(n):
+    journal = Journal()  # so that both took the same time
+    steps = select(Sequential(n), compounds(2), editor=Painter(), reward=graded(), journal=journal)
+    beam = select(Beam(1, n), compounds(2), editor=Painter(), reward=graded(), journal=journal)
+    assert told(beam) == told(steps)
+
+
+def test_the_best_pictures_go_on_in_turn():
+    (one,) = select(Beam(2, 5), compounds(), editor=Painter(), reward=graded())
+    for step in (1, 2, 3):
+        assert len([candidate for candidate in one.candidates if candidate.step == step]) == 5
+    for step in (2, 3):
+        before = sorted(
+            (candidate for candidate in one.candidates if candidate.step == step - 1), key=lambda found: -found.value
+        )
+        parents = [candidate.parent for candidate in one.candidates if candidate.step == step]
+        assert parents == [before[number % 2].id for number in range(5)]
+
+
+def test_the_steps_of_a_selection_are_the_path_to_the_winner():
+    second = 0
+    for seed in range(12):
+        (one,) = select(Beam(2, 4), compounds(), editor=Painter(), reward=graded(), seed=seed)
+        assert one.steps[-1] == one.winner
+        assert [chosen.parent for chosen in one.steps] == ["", one.steps[0].id, one.steps[1].id]
+        assert one.value == max(candidate.value for candidate in one.candidates if candidate.step == 3)
+        best_first = max((found for found in one.candidates if found.step == 1), key=lambda found: found.value)
+        second += one.steps[0].id != best_first.id
+    assert second  # now and then the winner is not made of the first step's best picture
+
+
+def test_the_same_picture_goes_on_once():
+    (one,) = select(Beam(2, 4), compounds(), editor=Twins(), reward=graded())
+    parents = {candidate.parent for candidate in one.candidates if candidate.step == 2}
+    pictures = {candidate.picture.digest for candidate in one.candidates if candidate.id in parents}
+    assert parents == {"1.0", "1.2"}
+    assert len(pictures) == 2
+
+
+def test_a_beam_narrows_where_there_are_fewer_pictures():
+    (one,) = select(Beam(2, 2), compounds(), editor=Twins(), reward=graded())
+    assert [candidate.parent for candidate in one.candidates] == ["", "", "1.0", "1.0", "2.0", "2.0"]
+
+
+def test_a_beam_of_any_width_costs_the_same():
+    spent = [
+        select(Beam(width, 4), compounds(2), editor=Painter(), reward=graded()).spent.evaluations for width in (1, 2, 4)
+    ]
+    assert spent == [2 * 3 * 4 * 8] * 3
+
+
+def test_a_beam_keeps_within_its_budget():
+    budget = Budget(evaluations=2 * 7 * 8)
+    found = select(Beam(2, 4), compounds(2), editor=Painter(), reward=graded(), budget=budget)
+    assert found.spent.evaluations <= budget.evaluations
+    assert all(one.winner is not None for one in found)
+    assert all("candidates at step" in one.ended or "evaluations are spent" in one.ended for one in found)
+
+
+def test_failures_on_the_way_do_not_go_on():
+    bad = {0, 2, APART, APART + 1, APART + 2, APART + 3}
+    (one,) = select(Beam(2, 4), compounds(), editor=Painter(bad_seeds=bad), reward=graded())
+    assert one.winner is None
+    assert [chosen.step for chosen in one.steps] == [1]
+    assert {candidate.parent for candidate in one.candidates if candidate.step == 2} == {"1.1", "1.3"}
+
+
+def test_ties_are_asked_about_once():
+    journal = Journal()
+    (one,) = select(
+        Beam(3, 6), compounds(), editor=Painter(levels=2), reward=graded(), ties=graded(None, "second"), journal=journal
+    )
+    asked = [candidate for candidate in one.candidates if candidate.tie is not None]
+    assert one.spent.judge_calls == len(one.candidates) + len(asked)
+    assert one.winner is not None
+
+
+def test_a_beam_wider_than_its_candidates_is_refused():
+    with pytest.raises(ValueError, match="from 1 to its 4 candidates a step, got 5"):
+        Beam(5, 4)
+    with pytest.raises(ValueError, match="got 0"):
+        Beam(0)

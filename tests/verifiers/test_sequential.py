@@ -1,0 +1,346 @@
+"""Step by step: the best goes on, judged as a part of the whole; chains of turns; what ends on the way."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from editcritic.reward import (
+    Asks,
+    Box,
+    Card,
+    EditSample,
+    Image,
+    Measured,
+    Operation,
+    Pools,
+    Rate,
+    Reward,
+    Score,
+    Task,
+    ask,
+)
+from editcritic.reward.edival.pools import apply
+from editcritic.verifiers import BestOf, Budget, Journal, Selection, Selections, select
+from editcritic.verifiers.run import APART
+from editcritic.verifiers.sequential import Chain, Sequential, joined
+
+from .editors import Painter, graded, judge, read, scenes
+
+RECOLOUR = Task("color_alter", object="cup", value="blue")
+REMOVE = Task("subject_remove", object="fork")
+ADD = Task("subject_add", new="plum")
+OPERATIONS = (
+    Operation("Change the color of cup to blue.", task=RECOLOUR),
+    Operation("Remove the fork.", task=REMOVE),
+    Operation("Add a plum.", task=ADD),
+)
+BOXES = {"cup": (Box(0.2, 0.2, 0.1, 0.1),), "fork": (Box(0.7, 0.7, 0.1, 0.1),)}
+WHOLE = "Blue cup, no fork, and a plum"
+
+
+def compounds(count: int = 1, operations: tuple[Operation, ...] = OPERATIONS, **fields: Any) -> list[EditSample]:
+    return [replace(one, instruction=WHOLE, operations=operations, **fields) for one in scenes(count)]
+
+
+class Watching:
+    """As good as the picture's worth; `seen` has what was judged."""
+
+    card = Card("watching", 1, "good", roles=("judge",))
+
+    def __init__(self) -> None:
+        self.seen: list[EditSample] = []
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        self.seen.append(sample)
+        answer: Measured = yield from ask(Rate(sample.edited, "following"), role="judge")
+        return Score.of(answer.value or 0.0)
+
+    def at(self, step: int) -> list[EditSample]:
+        return [one for one in self.seen if one.id.split("/")[1].startswith(f"{step}.")]
+
+
+def values(selection: Selection, step: int) -> list[float | None]:
+    return [one.value for one in selection.candidates if one.step == step]
+
+
+def told(selections: Selections) -> list[dict[str, Any]]:
+    return [one.to_json() for one in selections]
+
+
+# -- sequential -------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_of_each_step_goes_on():
+    painter = Painter()
+    for one in select(Sequential(4), compounds(3), editor=painter, reward=graded()):
+        assert len(one.candidates) == 12
+        assert [chosen.step for chosen in one.steps] == [1, 2, 3]
+        sources = one.sample.sources
+        for step, chosen in enumerate(one.steps, start=1):
+            here = [candidate for candidate in one.candidates if candidate.step == step]
+            assert chosen.value == max(candidate.value for candidate in here)
+            assert {candidate.parent for candidate in here} == {one.steps[step - 2].id if step > 1 else ""}
+            words = OPERATIONS[step - 1].instruction
+            for candidate in here:  # made of the best of the step before, by the operation's own words
+                assert Painter().edit([sources], [words], [candidate.noise.seed]) == [candidate.picture]
+            sources = (chosen.picture,)
+        assert one.winner == one.steps[-1]
+        assert one.why.startswith("step 3 of 3: the highest of 4")
+    assert {words for words, _ in painter.asked} == {operation.instruction for operation in OPERATIONS}
+
+
+def test_a_step_is_judged_on_the_original_picture_by_the_operations_so_far():
+    watching = Watching()
+    (sample,) = compounds(boxes=BOXES)
+    select(Sequential(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    said = {
+        1: "Change the color of cup to blue",
+        2: "Change the color of cup to blue and remove the fork",
+        3: WHOLE,
+    }
+    for step, instruction in said.items():
+        assert len(watching.at(step)) == 2
+        for one in watching.at(step):
+            assert (one.instruction, one.operations, one.sources) == (instruction, OPERATIONS[:step], sample.sources)
+            assert one.task == (RECOLOUR if step == 1 else None)
+            assert one.boxes.keys() == BOXES.keys()
+
+
+def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
+    mask, reference = Image.of(scenes(9)[7].source), Image.of(scenes(9)[8].source)
+    whole = {
+        "reference": reference,
+        "text": "SALE",
+        "hint": "there is a plum",
+        "targets": (Box(0.5, 0.5, 0.2, 0.2),),
+        "task": ADD,
+        "pools": Pools(("cup",), ("cup",), ("cup",)),
+        "dimensions": ("blending",),
+        "group": "g",
+    }
+    (sample,) = compounds(mask=mask, **whole)
+    watching = Watching()
+    select(Sequential(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    for step in (1, 2):
+        (one,) = watching.at(step)
+        assert (one.reference, one.text, one.hint, one.targets, one.pools, one.dimensions) == (
+            None, "", "", (), None, None,
+        )  # fmt: skip
+        assert one.group != "g"
+        assert one.mask == mask
+    (last,) = watching.at(3)
+    assert {name: getattr(last, name) for name in whole} == whole
+
+
+def test_published_compound_instructions_are_taken():
+    watching = Watching()
+    (sample,) = compounds(metadata={"compounds": ["one", "two"]})
+    select(Sequential(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    assert [one.instruction for one in watching.seen] == ["one", "two", WHOLE]
+
+
+@pytest.mark.parametrize("given", [["one"], "one two three", ["one", ""], ["one", 2]])
+def test_compound_instructions_that_do_not_fit_are_refused_before_anything_is_made(given):
+    painter = Painter()
+    with pytest.raises(ValueError, match="at least 2 of them for 3 operations"):
+        select(Sequential(2), compounds(metadata={"compounds": given}), editor=painter, reward=graded())
+    assert painter.calls == []
+
+
+@pytest.mark.parametrize(
+    ("instructions", "sentence"),
+    [
+        (["Remove the cat."], "Remove the cat"),
+        (["Remove the cat.", "Add a ball"], "Remove the cat and add a ball"),
+        (["Remove it", "TV off", "Make it night. "], "Remove it, TV off, and make it night"),
+        (["移除猫", "加一个球"], "移除猫 and 加一个球"),
+    ],
+)
+def test_operations_join_into_one_sentence(instructions, sentence):
+    assert joined(instructions) == sentence
+
+
+def test_one_candidate_a_step_is_plain_sequential_editing():
+    (one,) = select(Sequential(1), compounds(), editor=Painter(), reward=graded(), seed=5)
+    sources = one.sample.sources
+    for step, operation in enumerate(OPERATIONS):
+        sources = tuple(Painter().edit([sources], [operation.instruction], [5 + APART * step]))
+    assert one.picture == sources[0]
+    assert one.value == pytest.approx(read(sources[0]))
+
+
+def test_a_sample_without_operations_takes_one_step_as_in_best_of_n():
+    (steps,) = select(Sequential(5), scenes(1), editor=Painter(), reward=graded())
+    (best,) = select(BestOf(5), scenes(1), editor=Painter(), reward=graded())
+    assert (steps.picture, steps.value, steps.why) == (best.picture, best.value, best.why)
+    assert steps.steps == (steps.winner,)
+
+
+def test_the_steps_of_all_samples_are_made_together():
+    painter = Painter(batch=6)
+    samples = [*compounds(2), *(replace(one, id="short") for one in compounds(1, OPERATIONS[:1]))]
+    select(Sequential(2), samples, editor=painter, reward=graded())
+    assert painter.calls == [6, 4, 4]
+
+
+def test_what_a_selection_costs_is_what_its_candidates_cost():
+    expert = judge()
+    (one,) = select(Sequential(4), compounds(), editor=Painter(), reward=graded(expert))
+    assert (one.spent.evaluations, one.spent.judge_calls) == (12 * 8, 12)
+    assert (one.unpruned.evaluations, one.unpruned.judge_calls) == (12 * 8, 12)
+    assert (one.ended, sum(expert.calls)) == ("", 12)
+
+
+def test_the_same_seed_gives_the_same_winner_and_more_candidates_a_better_first_step():
+    first = []
+    for n in range(1, 7):
+        once, again = (select(Sequential(n), compounds(2), editor=Painter(), reward=graded()) for _ in range(2))
+        assert [one.winner.id for one in once] == [one.winner.id for one in again]
+        assert [one.picture for one in once] == [one.picture for one in again]
+        first.append([one.steps[0].value for one in once])
+    assert first == sorted(first)
+    assert all(column == tuple(sorted(column)) for column in zip(*first, strict=True))
+
+
+# -- what ends on the way ---------------------------------------------------------------------------------------------
+
+
+def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
+    painter = Painter(bad_seeds={APART, APART + 1})
+    short = replace(compounds(1, OPERATIONS[:1])[0], id="short")
+    long, other = select(Sequential(2), [*compounds(), short], editor=painter, reward=graded())
+    assert (long.winner, long.value, long.picture) == (None, None, None)
+    assert long.why.startswith("step 2 of 3: none of 2 candidates has a score: the editor failed")
+    assert [one.step for one in long.steps] == [1]
+    assert [one.fate for one in long.candidates] == ["made", "made", "failed", "failed"]
+    assert long.spent.evaluations == 4 * 8
+    assert other.winner is not None
+    assert (long.ended, other.ended) == ("", "")
+
+
+def test_a_failed_candidate_does_not_go_on():
+    (one,) = select(Sequential(3), compounds(), editor=Painter(bad_seeds={APART, 2 * APART + 2}), reward=graded())
+    assert [values(one, step).count(None) for step in (1, 2, 3)] == [0, 1, 1]
+    assert one.steps[1].id in ("2.1", "2.2")
+    assert one.winner is not None
+
+
+def test_what_failed_is_made_in_the_next_run_and_nothing_else():
+    journal, expert = Journal(), judge()
+    bad = Painter(bad_seeds={APART + 2}, batch=1)
+    select(Sequential(3), compounds(), editor=bad, reward=graded(expert), journal=journal)
+    good = Painter(batch=1)
+    (one,) = select(Sequential(3), compounds(), editor=good, reward=graded(expert), journal=journal)
+    (whole,) = select(Sequential(3), compounds(), editor=Painter(), reward=graded())
+    assert one.picture == whole.picture
+    assert {seed for _, seed in good.asked} <= {APART + 2, *(2 * APART + number for number in range(3))}
+    assert (APART + 2) in {seed for _, seed in good.asked}
+
+
+def test_a_second_run_with_the_same_journal_asks_nothing(tmp_path):
+    with Journal(tmp_path) as journal:
+        first = select(Sequential(3), compounds(2), editor=Painter(), reward=graded(), journal=journal)
+    painter, expert = Painter(), judge()
+    with Journal(tmp_path) as journal:
+        again = select(Sequential(3), compounds(2), editor=painter, reward=graded(expert), journal=journal)
+    assert (painter.calls, expert.calls) == ([], [])
+    assert told(again) == told(first)
+    assert (again.known.evaluations, again.known.judge_calls) == (again.spent.evaluations, again.spent.judge_calls)
+
+
+def test_a_budget_of_evaluations_is_spread_over_the_steps():
+    (sample,) = compounds(1, (*OPERATIONS, Operation("Make it night.")))
+    (one,) = select(Sequential(4), sample, editor=Painter(), reward=graded(), budget=Budget(evaluations=10 * 8))
+    assert [len(values(one, step)) for step in (1, 2, 3, 4)] == [2, 2, 3, 3]
+    assert one.spent.evaluations == 80
+    assert one.unpruned.evaluations == 16 * 8
+    assert one.winner is not None
+    assert "80 evaluations allow 3 of 4 candidates at step 4" in one.ended
+
+
+def test_a_budget_that_is_too_small_for_a_candidate_a_step_is_refused():
+    painter = Painter()
+    with pytest.raises(ValueError, match="each of 6 steps takes 48"):
+        select(Sequential(4), compounds(2), editor=painter, reward=graded(), budget=Budget(evaluations=47))
+    assert painter.calls == []
+
+
+def test_a_budget_of_judge_calls_that_ends_before_the_last_step_leaves_no_winner():
+    (one,) = select(Sequential(4), compounds(), editor=Painter(), reward=graded(), budget=Budget(judge_calls=6))
+    assert [len(values(one, step)) for step in (1, 2, 3)] == [4, 2, 0]
+    assert one.spent.judge_calls == 6
+    assert one.winner is None
+    assert one.why == "step 3 of 3: there was no budget for a candidate"
+    assert one.ended == "6 of 6 judge calls are spent"
+    assert [chosen.value for chosen in one.steps] == [max(values(one, 1)), max(values(one, 2))]
+
+
+def test_no_candidates_are_refused():
+    with pytest.raises(ValueError, match="one candidate a step or more, got 0"):
+        Sequential(0)
+
+
+# -- chains -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_it():
+    watching = Watching()
+    (sample,) = compounds(boxes=BOXES)
+    (one,) = select(Chain(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    pools = Pools(tuple(BOXES), tuple(BOXES), tuple(BOXES))
+    for turn, operation in enumerate(OPERATIONS, start=1):
+        pools = apply(pools, operation.task)
+        before = one.steps[: turn - 1]
+        for judged in watching.at(turn):
+            assert (judged.instruction, judged.task, judged.pools) == (operation.instruction, operation.task, pools)
+            assert judged.source == (before[-1].picture if before else sample.source)
+            assert judged.earlier == tuple(chosen.sample for chosen in before)
+            assert (judged.turn, judged.base, judged.operations) == (turn, sample.source, ())
+    assert pools == Pools(("cup", "fork", "blue cup", "plum"), ("blue cup", "plum"), ())
+    assert one.winner == one.steps[-1]
+
+
+def test_the_editor_is_given_the_turns_before():
+    (one,) = select(Chain(2), compounds(), editor=Painter(), reward=graded())
+    for turn, chosen in enumerate(one.steps):
+        earlier = tuple(before.sample for before in one.steps[:turn])
+        made = Painter().edit(
+            [chosen.sample.sources], [OPERATIONS[turn].instruction], [chosen.noise.seed], history=[earlier]
+        )
+        assert made == [chosen.picture]
+
+
+def test_a_chain_goes_on_from_turns_that_were_made_before():
+    (turn,) = [replace(one, id="t1", task=REMOVE, boxes=BOXES, edited=scenes(4)[3].source) for one in scenes(1)]
+    watching = Watching()
+    (sample,) = compounds(1, OPERATIONS[2:], boxes=BOXES, earlier=(turn,))
+    select(
+        Chain(1), replace(sample, sources=(turn.edited,)), editor=Painter(), reward=Reward(watching, {"judge": judge()})
+    )
+    (judged,) = watching.seen
+    assert judged.earlier == (turn,)
+    assert judged.pools == Pools(("cup", "fork", "plum"), ("cup", "plum"), ("cup",))
+
+
+def test_what_is_said_of_the_end_of_a_chain_is_told_to_its_last_turn():
+    watching = Watching()
+    (sample,) = compounds(text="SALE", hint="a plum", reference=scenes(3)[2].source, targets=BOXES["cup"])
+    select(Chain(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    told = [(one.text, one.hint, one.reference is not None, one.targets) for one in watching.seen]
+    assert told == [("", "", False, ()), ("", "", False, ()), ("SALE", "a plum", True, ())]
+
+
+def test_a_chain_ends_where_no_candidate_of_a_turn_has_a_score():
+    (one,) = select(Chain(2), compounds(), editor=Painter(bad_seeds={2 * APART, 2 * APART + 1}), reward=graded())
+    assert one.winner is None
+    assert "step 3 of 3" in one.why
+    assert [chosen.step for chosen in one.steps] == [1, 2]
+
+
+def test_a_second_run_of_a_chain_asks_nothing():
+    journal, painter = Journal(), Painter()
+    first = select(Chain(2), compounds(2), editor=Painter(), reward=graded(), journal=journal)
+    again = select(Chain(2), compounds(2), editor=painter, reward=graded(), journal=journal)
+    assert painter.calls == []
+    assert told(again) == told(first)

@@ -1,0 +1,292 @@
+"""Tournaments: who meets whom, what a match costs, what happens where it says nothing."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from editcritic.reward import Abstention, Asks, Card, EditSample, Failure, Measured, Rate, Reply, Score
+from editcritic.reward.pairwise import PairwiseJudge
+from editcritic.verifiers import BestOf, Budget, Journal, Selections, select
+from editcritic.verifiers.tournament import KnockOut, RoundRobin
+
+from ..reward.fakes import Fake
+from .editors import Painter, graded, read, scenes
+
+JUDGE = PairwiseJudge()
+
+
+def referee(says: Callable[[Any], Any]) -> Fake:
+    """Grades as `judge` does, and compares two pictures by a rule: query -> answer."""
+    return Fake(lambda query: Measured(read(query.image, query.prompt)) if isinstance(query, Rate) else says(query))
+
+
+def share(query: Any) -> float:
+    """How far the picture that is shown first is better in `second`, the quality that this judge looks at."""
+    first, second = (read(picture, "second") for picture in query.images[-2:])
+    return 0.5 + (first - second) / 2
+
+
+def honest(query: Any) -> Reply:
+    return Reply("first" if share(query) > 0.5 else "second")
+
+
+def leaning(much: float) -> Callable[[Any], Reply]:
+    """Finds what it is shown first better by so much, whatever it is."""
+
+    def says(query: Any) -> Reply:
+        first = (share(query) + 1) / 3 + much
+        return Reply("first", {"first": first, "second": 1 - first, "same": 0.0})
+
+    return says
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Matches by the numbers of the two candidates, the lower one first; 0.5 for those not listed."""
+
+    shares: Mapping[str, float]
+
+    @property
+    def card(self) -> Card:
+        return Card("scripted", 1, "as it was told")
+
+    def __call__(self, first: EditSample, second: EditSample) -> Asks[Score]:
+        yield from ()
+        pair = f"{first.id.rpartition('/')[2]}-{second.id.rpartition('/')[2]}"
+        return Score.of(self.shares.get(pair, 0.5))
+
+
+def matched(query: Any) -> bool:
+    return not isinstance(query, Rate)
+
+
+def played(found: Selections) -> list[tuple[str, str]]:
+    return [(match.first, match.second) for one in found for match in one.matches]
+
+
+# -- who wins ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+@pytest.mark.parametrize("levels", [65536, 3])
+@pytest.mark.parametrize("ties", [None, "second"])
+def test_matches_between_scores_choose_as_best_of_n_does(selector, levels, ties):
+    for n in (1, 2, 3, 5, 6, 8):
+        other = {"ties": graded(None, ties)} if ties else {}
+        asked = {"editor": Painter(levels=levels), "reward": graded(), "seed": 7 * n}
+        best = select(BestOf(n), scenes(3), **asked, **other)
+        found = select(selector(n), scenes(3), **asked, **other)
+        assert [one.winner.id for one in found] == [one.winner.id for one in best]
+        assert [one.value for one in found] == [one.value for one in best]
+
+
+@pytest.mark.parametrize("selector", [KnockOut(8, JUDGE), RoundRobin(8, JUDGE)])
+def test_the_one_that_the_judge_finds_better_than_all_others_wins(selector):
+    for one in select(selector, scenes(3), editor=Painter(), reward=graded(referee(honest))):
+        assert one.winner is not None
+        assert one.winner.id == max(one.candidates, key=lambda found: read(found.picture, "second")).id
+
+
+@pytest.mark.parametrize("selector", [KnockOut(7, JUDGE), RoundRobin(5, JUDGE)])
+def test_a_judge_that_leans_to_what_it_is_shown_first_changes_nothing(selector):
+    fair, biased = (
+        select(selector, scenes(3), editor=Painter(), reward=graded(referee(leaning(much)))) for much in (0.0, 0.3)
+    )
+    assert [one.winner.id for one in biased] == [one.winner.id for one in fair]
+    for before, after in zip(fair, biased, strict=True):
+        for match, leant in zip(before.matches, after.matches, strict=True):
+            assert leant.score.value == pytest.approx(match.score.value)
+            assert leant.score.evidence[-1].numbers["apart"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+def test_a_judge_that_always_says_first_leaves_the_choice_to_the_reward(selector):
+    asked = {"editor": Painter(), "reward": graded(referee(lambda _: Reply("first")))}
+    found, best = select(selector(6, JUDGE), scenes(2), **asked), select(BestOf(6), scenes(2), **asked)
+    assert [one.winner.id for one in found] == [one.winner.id for one in best]
+    assert all("by the reward (a draw)" in one.why or "the reward decides" in one.why for one in found)
+
+
+def test_pairs_are_made_by_seed_and_the_lowest_seeds_miss_the_first_round():
+    found = select(KnockOut(6, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(honest)))
+    first, second = played(found)[:2], played(found)[2:4]
+    assert first == [("2", "3"), ("4", "5")]
+    assert second[0] == ("0", "1")
+    assert {*second[1]} <= {"2", "3", "4", "5"}
+    assert found[0].why == f"won over {found[0].why.removeprefix('won over ')}"
+    assert found[0].why.count("over ") == sum(found[0].winner.id in pair for pair in played(found))
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_every_match_is_two_questions(n):
+    for selector, matches in ((KnockOut(n, JUDGE), n - 1), (RoundRobin(n, JUDGE), n * (n - 1) // 2)):
+        expert = referee(honest)
+        (one,) = select(selector, scenes(1), editor=Painter(), reward=graded(expert))
+        assert len(one.matches) == matches
+        assert all(match.cost.judge_calls == 2 for match in one.matches)
+        assert one.spent.judge_calls == n + 2 * matches == sum(expert.calls)
+        assert (one.unpruned.judge_calls, one.unpruned.evaluations) == (one.spent.judge_calls, 8 * n)
+
+
+def test_a_knock_out_asks_a_round_of_all_samples_together():
+    expert = referee(honest)
+    select(KnockOut(8, JUDGE), scenes(4), editor=Painter(batch=32), reward=graded(expert))
+    assert sum(expert.calls) == 32 + 2 * 28
+    assert len(expert.calls) <= 1 + 4  # rounds of 16, 8 and 4 matches, of which the first may be asked in two batches
+
+
+def test_equal_sums_are_decided_by_the_matches_between_them():
+    # 0 and 1 have the highest sum, 1 has beaten 0.
+    table = Scripted({"0-1": 0.4, "0-2": 0.9, "0-3": 0.8, "1-2": 0.8, "1-3": 0.7, "2-3": 0.5})
+    (one,) = select(RoundRobin(4, table), scenes(1), editor=Painter(), reward=graded())
+    assert one.winner.id == "1"
+    assert "0, 1 have the highest, 1 in the matches between them" in one.why
+
+
+def test_a_circle_is_decided_by_the_reward_then_the_second_one_then_the_seed():
+    circle = RoundRobin(3, Scripted({"0-1": 1.0, "1-2": 1.0, "0-2": 0.0}))
+    (one,) = select(circle, scenes(1), editor=Painter(), reward=graded())
+    assert one.winner.id == max(one.candidates, key=lambda found: found.value).id
+    (one,) = select(circle, scenes(1), editor=Painter(levels=1), reward=graded(), ties=graded(None, "second"))
+    assert one.winner.id == max(one.candidates, key=lambda found: read(found.picture, "second")).id
+    (one,) = select(circle, scenes(1), editor=Painter(levels=1), reward=graded())
+    assert one.winner.id == "0"
+    assert "the reward decides" in one.why
+
+
+# -- what says nothing ------------------------------------------------------------------------------------------------
+
+
+class Stumbles:
+    """Compares honestly, but fails so many times at each question."""
+
+    def __init__(self, times: float, only: Callable[[Any], bool] = lambda _: True) -> None:
+        self.times, self.only = times, only
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, query: Any) -> Any:
+        self.asked[query.digest] += 1
+        return Failure("lost") if self.only(query) and self.asked[query.digest] <= self.times else honest(query)
+
+
+@pytest.mark.parametrize("selector", [KnockOut(4, JUDGE), RoundRobin(4, JUDGE)])
+def test_a_match_that_fails_is_played_once_more(selector):
+    asked = {"editor": Painter()}
+    fair = select(selector, scenes(1), **asked, reward=graded(referee(honest)))
+    (one,) = select(selector, scenes(1), **asked, reward=graded(referee(Stumbles(1)), on_failures="none"))
+    assert one.winner.id == fair[0].winner.id
+    assert len(one.matches) == 2 * len(fair[0].matches)
+    assert [match.score.status for match in one.matches].count("failed") == len(fair[0].matches)
+    assert len(one.notes) == len(fair[0].matches)
+    assert one.spent.judge_calls == 4 + 2 * len(one.matches)
+
+
+@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+def test_where_a_match_fails_twice_the_reward_decides_and_the_selection_says_so(selector):
+    asked = {"editor": Painter(), "reward": graded(referee(Stumbles(math.inf)), on_failures="none")}
+    found, best = select(selector(4, JUDGE), scenes(2), **asked), select(BestOf(4), scenes(2), **asked)
+    for one, other in zip(found, best, strict=True):
+        assert one.winner.id == other.winner.id
+        assert "by the reward" in one.why
+        assert "no answer" in one.why or "no match has an answer" in one.why
+        assert all("failed: fake: lost" in note for note in one.notes)
+        assert all(match.score.value is None for match in one.matches)
+
+
+def test_one_match_that_fails_counts_for_nobody():
+    painter, pictures = Painter(), []
+    (fair,) = select(RoundRobin(4, JUDGE), scenes(1), editor=painter, reward=graded(referee(honest)))
+    pictures = [one.picture for one in fair.candidates if one.id in ("0", "1")]
+    rule = Stumbles(math.inf, lambda query: set(query.images[-2:]) == set(pictures))
+    (one,) = select(RoundRobin(4, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(rule), on_failures="none"))
+    assert len(one.matches) == 7
+    assert len(one.notes) == 2
+    assert one.winner is not None
+
+
+def test_a_judge_that_abstains_is_not_asked_again():
+    expert = referee(lambda _: Abstention("who knows"))
+    (one,) = select(KnockOut(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert))
+    assert len(one.matches) == 3
+    assert one.winner.id == max(one.candidates, key=lambda found: found.value).id
+    assert one.notes[0].endswith("abstained: who knows")
+
+
+@pytest.mark.parametrize("selector", [KnockOut(6, JUDGE), RoundRobin(6, JUDGE)])
+def test_those_without_a_picture_or_a_score_do_not_play(selector):
+    clean = select(selector, scenes(1), editor=Painter(), reward=graded(referee(honest)))
+    unsure = clean[0].candidates[4].picture
+    expert = referee(honest)
+    grade = expert.rule
+    expert.rule = lambda query: Failure("lost") if isinstance(query, Rate) and query.image == unsure else grade(query)
+    reward = graded(expert, on_failures="none")
+    found = select(selector, scenes(1), editor=Painter(bad_seeds={0, 3}), reward=reward)
+    assert {name for pair in played(found) for name in pair} == {"1", "2", "5"}
+    assert found[0].winner.id in {"1", "2", "5"}
+
+
+def test_one_that_is_left_wins_without_a_match_and_none_is_said_to_be_none():
+    (one,) = select(KnockOut(3, JUDGE), scenes(1), editor=Painter(bad_seeds={0, 2}), reward=graded(referee(honest)))
+    assert (one.winner.id, one.why, one.matches) == ("1", "the only one of 3 with a score", ())
+    short = [Painter(bad_seeds={1, 2}, evaluations=8) for _ in range(2)]
+    for painter, selector in zip(short, (KnockOut(2, JUDGE), RoundRobin(2, JUDGE)), strict=True):
+        (one,) = select(selector, scenes(1), editor=painter, reward=graded(referee(honest)), seed=1)
+        assert one.winner is None
+        assert one.why.startswith("none of 2 candidates has a score: the editor failed")
+
+
+@pytest.mark.parametrize(("selector", "matches"), [(KnockOut(8, JUDGE), 3), (RoundRobin(8, JUDGE), 3)])
+def test_a_budget_of_judge_calls_that_ends_leaves_the_rest_to_the_reward(selector, matches):
+    budget = Budget(judge_calls=8 + 2 * matches + 1)
+    (one,) = select(selector, scenes(1), editor=Painter(), reward=graded(referee(honest)), budget=budget)
+    assert len(one.matches) == matches
+    assert one.spent.judge_calls == 8 + 2 * matches
+    assert one.ended == f"{8 + 2 * matches} of {budget.judge_calls} judge calls are spent"
+    assert one.winner is not None
+
+
+def test_matches_need_no_evaluations():
+    budget = Budget(evaluations=4 * 8)
+    (one,) = select(KnockOut(4, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(honest)), budget=budget)
+    assert (len(one.matches), one.ended) == (3, "")
+
+
+@pytest.mark.parametrize("selector", [KnockOut(2, JUDGE), RoundRobin(2, JUDGE)])
+def test_a_comparison_that_nobody_can_answer_is_refused_before_anything_is_made(selector):
+    painter = Painter()
+    with pytest.raises(ValueError, match=r"pairwise-judge asks judge\.pairwise"):
+        select(selector, scenes(1), editor=painter, reward=graded(role="preference"))
+    assert painter.calls == []
+
+
+@pytest.mark.parametrize("selector", [KnockOut(5, JUDGE), RoundRobin(4, JUDGE)])
+def test_a_second_run_with_the_same_journal_asks_nothing(selector, tmp_path):
+    with Journal(tmp_path) as journal:
+        first = select(selector, scenes(2), editor=Painter(), reward=graded(referee(honest)), journal=journal)
+    painter, expert = Painter(), referee(honest)
+    with Journal(tmp_path) as journal:
+        again = select(selector, scenes(2), editor=painter, reward=graded(expert), journal=journal)
+    assert (painter.calls, expert.calls) == ([], [])
+    assert [one.to_json() for one in again] == [one.to_json() for one in first]
+    assert (again.known.evaluations, again.known.judge_calls) == (again.spent.evaluations, again.spent.judge_calls)
+
+
+def test_matches_that_failed_are_asked_again_in_the_next_run_and_nothing_else():
+    journal = Journal()
+    down = graded(referee(Stumbles(math.inf)), on_failures="none")
+    select(RoundRobin(4, JUDGE), scenes(1), editor=Painter(), reward=down, journal=journal)
+    expert = referee(honest)
+    (one,) = select(RoundRobin(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert), journal=journal)
+    assert sum(expert.calls) == 12
+    assert one.notes == ()
+
+
+def test_no_candidates_are_refused():
+    with pytest.raises(ValueError, match="one candidate or more, got 0"):
+        KnockOut(0)
+    with pytest.raises(ValueError, match="one candidate or more, got 0"):
+        RoundRobin(0)
