@@ -108,9 +108,7 @@ class Piece:
                 _NOISE: noise,
                 _RANDOM: self.generators[row].get_state().numpy().copy(),
             }
-            found.append(
-                Draft(draft.images, draft.instruction, draft.noise, self._until, arrays, draft.history)
-            )
+            found.append(Draft(draft.images, draft.instruction, draft.noise, self._until, arrays, draft.history))
         return found
 
     # -- what stands in -----------------------------------------------------------------------------------------------
@@ -242,7 +240,8 @@ def seeded(pipeline: Any, generators: list[torch.Generator]) -> Iterator[None]:
     """Have a solver that adds noise draw it from these, where the pipeline hands it nothing to draw from."""
 
     def step(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        if "generator" in inspect.signature(original).parameters:
+        takes = "generator" in inspect.signature(original).parameters
+        if takes and named.get("variance_noise") is None:  # LEDITS++ brings its own noise
             named.setdefault("generator", generators)
         return original(*given, **named)
 

@@ -1,0 +1,437 @@
+"""Editors of flow-matching pipelines, each of diffusers' own class with random weights."""
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers import (
+    FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
+    UniPCMultistepScheduler,
+)
+
+from editcritic.benchmarks.sceneedit.learned.pipeline import STEPS as TAUGHT_STEPS
+from editcritic.benchmarks.sceneedit.learned.pipeline import load
+from editcritic.integrations.diffusers import DiffusersEditor, editor_of
+from editcritic.integrations.diffusers.stepping import standing_in
+from editcritic.reward import EditSample, Image, Reward
+from editcritic.verifiers import BestOf, Editor, Journal, Noise, StepwiseEditor, select, unedited
+
+from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
+from ...reward.fakes import Rated, Seeded, picture
+
+STEPS = 4
+WORDS = ["Remove red star", "Change the color of blue circle to green", "Add cat"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pipeline, and what makes it small and quick."""
+
+    name: str
+    pipeline: Any
+    side: int
+    settings: dict[str, Any]
+
+    def editor(self, **more: Any) -> Any:
+        return editor_of(self.pipeline, num_inference_steps=STEPS, **self.settings | more)
+
+    def picture(self, number: int = 0) -> Image:
+        return picture(number, self.side, self.side)
+
+    def plain(self, sources: tuple[Image, ...], words: str, seed: int, **more: Any) -> Any:
+        """What the pipeline makes by itself."""
+        image: Any = [source.pil() for source in sources] if len(sources) > 1 else sources[0].pil()
+        said = {"num_inference_steps": STEPS, **self.settings, **more}
+        return self.pipeline(image=image, prompt=words, generator=torch.Generator().manual_seed(seed), **said).images[0]
+
+
+FLUX2 = {"text_encoder_out_layers": (1,)}
+CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
+    "kontext": (
+        kontext, 32,
+        {"height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False, "max_sequence_length": 24},
+    ),
+    "qwen_edit": (qwen_edit, 32, {"negative_prompt": " ", "true_cfg_scale": 3.0}),
+    "qwen_edit_plus": (qwen_edit_plus, 32, {"negative_prompt": " ", "true_cfg_scale": 3.0}),
+    "flux2": (flux2, 64, FLUX2),
+    "flux2_klein": (flux2_klein, 64, FLUX2),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, tmp_path_factory):
+    make, side, settings = CASES[request.param]
+    pipeline = make(tmp_path_factory.mktemp(request.param))
+    pipeline.set_progress_bar_config(disable=True)
+    with small_qwen() if "qwen" in request.param else nullcontext():
+        yield Case(request.param, pipeline, side, settings)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """One case, for what does not differ between pipelines."""
+    make, side, settings = CASES["kontext"]
+    return Case("kontext", make(tmp_path_factory.mktemp("small")), side, settings)
+
+
+def same(one: Image, other: Image) -> bool:
+    """Up to a level: 1e-3 of the range, and how it was rounded."""
+    return one.size == other.size and np.abs(one.pixels.astype(int) - other.pixels.astype(int)).max() <= 1
+
+
+def off(one: Image, other: Image) -> float:
+    return float(np.abs(one.pixels.astype(int) - other.pixels.astype(int)).mean())
+
+
+def calls_of(pipeline) -> Any:
+    """How often the pipeline is called: the rows of each call."""
+    rows: list[int] = []
+
+    def spy(original, *given, **named):
+        made = original(*given, **named)
+        rows.append(len(made[0]))
+        return made
+
+    return rows, standing_in(pipeline, "prepare_latents", spy)
+
+
+# -- each pipeline ----------------------------------------------------------------------------------------------------
+
+
+def test_pieces_one_go_and_the_plain_call_make_the_same_picture(case):
+    editor, source = case.editor(), case.picture()
+    drafts = editor.begin([(source,)], WORDS[:1], [Noise(3)])
+    for stop in (1, 3):
+        ((draft, _),) = editor.advance(drafts, stop)
+        drafts = [draft]
+    ((_, made),) = editor.advance(drafts, STEPS)
+    (whole,) = editor.edit([(source,)], WORDS[:1], [3])
+    assert made == whole == Image.of(case.plain((source,), WORDS[0], 3))
+    assert whole != Image.of(case.plain((source,), WORDS[0], 4))
+
+
+def test_the_state_formula_gives_the_result_at_the_last_step(case):
+    editor = case.editor()
+    seen = []
+
+    def spy(original, output, timestep, sample, **named):
+        seen.append((sample, output))
+        return original(output, timestep, sample, **named)
+
+    with standing_in(case.pipeline.scheduler, "step", spy):
+        drafts = editor.begin([(case.picture(),)], WORDS[:1], [Noise(3)])
+        ((draft, _),) = editor.advance(drafts, STEPS)
+    sample, output = seen[-1]
+    clean = sample - case.pipeline.scheduler.sigmas[STEPS - 1] * output
+    assert np.abs(clean[0].numpy() - draft.arrays["latents"]).max() < 1e-3
+    assert np.abs(draft.arrays["clean"] - draft.arrays["latents"]).max() < 1e-6
+
+
+def test_batch_companions_change_nothing(case):
+    editor = case.editor()
+    sources = [(case.picture(number % 2),) for number in range(5)]
+    words = [WORDS[number % 2] for number in range(5)]
+    together = editor.edit(sources, words, range(5))
+    assert len({made.digest for made in together}) == 5
+    for number in range(5):
+        (alone,) = editor.edit([sources[number]], [words[number]], [number])
+        assert same(together[number], alone)
+
+
+def test_source_and_instruction_have_a_say(case):
+    editor = case.editor()
+    one, other_source, other_words = (
+        editor.edit([(source,)], [words], [0])[0]
+        for source, words in ((case.picture(0), WORDS[0]), (case.picture(1), WORDS[0]), (case.picture(0), WORDS[1]))
+    )
+    assert one != other_source
+    assert one != other_words
+
+
+def test_candidates_for_one_edit_share_a_call(case):
+    editor = case.editor(batch=2)
+    rows, spying = calls_of(case.pipeline)
+    with spying:
+        editor.edit([(case.picture(),)] * 3, WORDS[:1] * 3, range(3))
+    assert rows == [2, 1]
+
+
+def test_in_half_the_bits_it_works_as_well(case):
+    before = case.pipeline.dtype
+    case.pipeline.to(torch.bfloat16)
+    try:
+        editor, source = case.editor(), case.picture()
+        drafts = editor.begin([(source,)], WORDS[:1], [Noise(3)])
+        ((draft, look),) = editor.advance(drafts, 2)
+        assert draft.arrays["latents"].dtype == np.float32
+        ((_, made),) = editor.advance([draft], STEPS)
+        assert made == Image.of(case.plain((source,), WORDS[0], 3))
+        assert look.size == made.size
+    finally:
+        case.pipeline.to(before)
+
+
+def test_a_neighbour_and_another_way_on_are_pictures_too(case):
+    editor = case.editor()
+    noises = [Noise(0), Noise(0).near(1, 0.05), Noise(0).near(1, 0.9)]
+    drafts = editor.begin([(case.picture(),)] * 3, WORDS[:1] * 3, noises)
+    one, near, far = (made for _, made in editor.advance(drafts, STEPS))
+    assert off(near, one) < off(far, one)
+    ((draft, _),) = editor.advance(drafts[:1], 3)
+    ((_, again),) = editor.advance(editor.back([draft], 1, [5]), STEPS)
+    assert again != one
+
+
+def test_what_is_relied_upon_is_there(case):
+    prepare = inspect.signature(case.pipeline.prepare_latents).parameters
+    assert {"generator", "latents"} <= prepare.keys()
+    assert {"image", "prompt", "num_images_per_prompt", "generator", "num_inference_steps"} <= inspect.signature(
+        type(case.pipeline).__call__
+    ).parameters.keys()
+    scheduler = case.pipeline.scheduler
+    assert list(inspect.signature(scheduler.step).parameters)[:3] == ["model_output", "timestep", "sample"]
+    assert {"generator", "return_dict"} <= inspect.signature(scheduler.step).parameters.keys()
+    assert {"sigmas", "mu", "num_inference_steps"} <= inspect.signature(scheduler.set_timesteps).parameters.keys()
+    assert callable(scheduler.set_begin_index)
+    assert callable(case.pipeline.progress_bar)
+
+
+def test_the_loop_starts_from_the_first_thing_that_prepare_latents_gives(case):
+    prepared, denoised = [], []
+
+    def prepare(original, *given, **named):
+        prepared.append(original(*given, **named))
+        return prepared[-1]
+
+    hook = case.pipeline.transformer.register_forward_pre_hook(
+        lambda _, given, named: denoised.append(named["hidden_states"]), with_kwargs=True
+    )
+    with standing_in(case.pipeline, "prepare_latents", prepare):
+        case.plain((case.picture(),), WORDS[0], 0)
+    hook.remove()
+    latents = prepared[0][0]
+    assert len(prepared) == 1
+    assert torch.equal(denoised[0][:, : latents.shape[1]], latents)
+
+
+# -- several pictures, and earlier turns ------------------------------------------------------------------------------
+
+
+def test_several_sources_are_handed_over_where_the_pipeline_takes_them(case):
+    editor, sources = case.editor(), (case.picture(0), case.picture(1))
+    if case.name in ("kontext", "qwen_edit"):
+        with pytest.raises(ValueError, match="edits one picture, got 2 sources"):
+            editor.edit([sources], WORDS[:1], [0])
+    else:
+        (made,) = editor.edit([sources], WORDS[:1], [0])
+        assert made == Image.of(case.plain(sources, WORDS[0], 0))
+
+
+def test_pictures_of_earlier_turns_are_handed_over_behind_the_source_where_they_can_be(case):
+    base, now = case.picture(0), case.picture(1)
+    turn = EditSample(id="1", instruction=WORDS[1], sources=(base,), edited=now)
+    (made,) = case.editor().edit([(now,)], WORDS[:1], [0], history=[(turn,)])
+    shown = (now,) if case.name in ("kontext", "qwen_edit") else (now, base)
+    assert made == Image.of(case.plain(shown, WORDS[0], 0))
+
+
+def test_sources_of_different_sizes_do_not_share_a_call(small):
+    editor = small.editor()
+    sources = [(small.picture(0),), (picture(1, 48, 32),), (small.picture(2),)]
+    rows, spying = calls_of(small.pipeline)
+    with spying:
+        made = editor.edit(sources, WORDS, range(3))
+    assert rows == [2, 1]
+    for number in range(3):
+        (alone,) = editor.edit([sources[number]], [WORDS[number]], [number])
+        assert same(made[number], alone)
+
+
+def test_a_negative_prompt_goes_with_every_row(small):
+    guided = {"negative_prompt": "Add star", "true_cfg_scale": 3.0}
+    editor = small.editor(**guided)
+    made = editor.edit([(small.picture(n),) for n in range(2)], WORDS[:2], range(2))
+    for number in range(2):
+        alone = small.plain((small.picture(number),), WORDS[number], number, **guided)
+        assert same(made[number], Image.of(alone))
+
+
+# -- what an editor is known by ---------------------------------------------------------------------------------------
+
+
+def test_the_evaluations_are_known_beforehand_and_checked(small):
+    assert small.editor().evaluations == STEPS
+    assert editor_of(small.pipeline).evaluations == 28
+    assert editor_of(small.pipeline, sigmas=[1.0, 0.6, 0.2]).evaluations == 3
+    editor = small.editor()
+    editor.evaluations = editor._calls.evaluations = 3  # as if the scheduler made something else of it
+    with pytest.raises(ValueError, match="took 4 evaluations, and 3 were foreseen"):
+        editor.edit([(small.picture(),)], WORDS[:1], [0])
+
+
+def test_a_call_that_hides_its_steps_has_to_be_told(small):
+    class Hiding(type(small.pipeline)):  # type: ignore[misc]
+        def __call__(self, image, prompt, **settings):
+            return super().__call__(image, prompt, **settings)
+
+    hiding = Hiding(**small.pipeline.components)
+    with pytest.raises(ValueError, match="pass num_inference_steps"):
+        editor_of(hiding)
+    assert editor_of(hiding, num_inference_steps=3).evaluations == 3
+
+
+def test_the_name_says_all_that_pictures_depend_on(small):
+    name = small.editor().id
+    assert name == small.editor().id == small.editor(batch=3).id
+    assert "FluxKontextPipeline" in name
+    changed = {small.editor(guidance_scale=7.0).id}
+    components = small.pipeline.components
+    for part in (
+        {"scheduler": FlowMatchEulerDiscreteScheduler(shift=3.0)},
+        {"transformer": type(small.pipeline.transformer)(**small.pipeline.transformer.config)},
+    ):
+        other = type(small.pipeline)(**{**components, **part})
+        changed.add(editor_of(other, num_inference_steps=STEPS, **small.settings).id)
+    assert len(changed | {name}) == 4
+    assert small.editor(id="mine").id == "mine"
+
+
+def test_settings_that_are_not_the_pipelines_are_refused_at_once(small):
+    with pytest.raises(ValueError, match=r"takes no strength; it takes .*guidance_scale"):
+        small.editor(strength=0.5)
+    with pytest.raises(ValueError, match="generator is what the editor itself passes"):
+        small.editor(generator=None)
+    with pytest.raises(ValueError, match="one picture or more, got 0"):
+        small.editor(batch=0)
+
+
+def test_pipelines_that_edit_nothing_are_refused_by_name(small):
+    with pytest.raises(ValueError, match=r"FluxPipeline edits no picture by words: its call takes no image. Known are"):
+        editor_of(FluxPipeline(**small.pipeline.components))
+    with pytest.raises(ValueError, match="got str"):
+        editor_of("black-forest-labs/FLUX.1-Kontext-dev")
+
+
+def test_everything_else_is_left_as_it_was(small, capfd):
+    small.pipeline.set_progress_bar_config(desc="mine")
+    random, settings = torch.random.get_rng_state(), dict(small.pipeline.scheduler.config)
+    small.editor().edit([(small.picture(),)], WORDS[:1], [0])
+    assert torch.equal(torch.random.get_rng_state(), random)
+    assert dict(small.pipeline.scheduler.config) == settings
+    assert "progress_bar" not in vars(small.pipeline)
+    assert capfd.readouterr().err == ""
+    small.plain((small.picture(),), WORDS[0], 0)
+    assert "mine" in capfd.readouterr().err
+
+
+def test_models_can_still_be_trained_afterwards(case):
+    case.editor().edit([(case.picture(),)], WORDS[:1], [0])
+    seen: list[dict[str, Any]] = []
+    hook = case.pipeline.transformer.register_forward_pre_hook(lambda _, a, named: seen.append(named), with_kwargs=True)
+    case.plain((case.picture(),), WORDS[0], 0)
+    hook.remove()
+    case.pipeline.transformer(**{**seen[0], "hidden_states": seen[0]["hidden_states"].clone()})[0].sum().backward()
+    assert any(weight.grad is not None for weight in case.pipeline.transformer.parameters())
+    case.pipeline.transformer.zero_grad(set_to_none=True)
+
+
+# -- solvers that cannot stop -----------------------------------------------------------------------------------------
+
+
+def unipc(small):
+    scheduler = UniPCMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction")
+    return type(small.pipeline)(**{**small.pipeline.components, "scheduler": scheduler})
+
+
+def test_a_solver_with_a_memory_makes_whole_pictures(small):
+    pipeline = unipc(small)
+    editor: Any = editor_of(pipeline, num_inference_steps=STEPS, **small.settings)
+    assert isinstance(editor, Editor)
+    assert not isinstance(editor, StepwiseEditor)
+    assert editor.evaluations == STEPS
+    with pytest.raises(AttributeError, match="whole pictures only: UniPCMultistepScheduler keeps more"):
+        editor.begin([(small.picture(),)], WORDS[:1], [Noise(0)])
+    made = editor.edit([(small.picture(),)] * 2, WORDS[:1] * 2, [0, 1])
+    alone = Case("unipc", pipeline, small.side, small.settings).plain((small.picture(),), WORDS[0], 1)
+    assert same(made[1], Image.of(alone))
+    assert made[0] != made[1]
+
+
+def test_an_editor_that_can_stop_is_seen_to(case):
+    assert isinstance(case.editor(), StepwiseEditor)
+    assert isinstance(case.editor(), DiffusersEditor)
+
+
+def test_a_solver_that_was_exchanged_is_noticed(small):
+    pipeline = type(small.pipeline)(**small.pipeline.components)
+    editor: Any = editor_of(pipeline, num_inference_steps=STEPS, **small.settings)
+    pipeline.scheduler = UniPCMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction")
+    with pytest.raises(TypeError, match=r"replaced by a UniPCMultistepScheduler .*: make another editor"):
+        editor.edit([(small.picture(),)], WORDS[:1], [0])
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+
+def brighten(image, instruction, seed):
+    return np.clip(np.asarray(image).astype(int) + seed, 0, 255).astype(np.uint8)
+
+
+def brighten_all(images, instructions, seeds):
+    return [brighten(*item) for item in zip(images, instructions, seeds, strict=True)]
+
+
+@pytest.mark.parametrize(("function", "batched"), [(brighten, False), (brighten_all, True)])
+def test_a_function_is_an_editor(function, batched):
+    editor = editor_of(function, batched=batched, batch=2)
+    assert isinstance(editor, Editor)
+    assert not isinstance(editor, StepwiseEditor)
+    assert (editor.id, editor.evaluations) == (f"{__name__}:{function.__qualname__}", 0)
+    made = editor.edit([(picture(0),)] * 3, WORDS, range(3))
+    assert list(made) == [Image.of(brighten(picture(0).pil(), "", seed)) for seed in range(3)]
+
+
+def test_a_function_without_a_name_that_lasts_needs_one():
+    with pytest.raises(ValueError, match="pass id="):
+        editor_of(lambda image, instruction, seed: image)
+    assert editor_of(lambda image, instruction, seed: image, id="mine").id == "mine"
+    with pytest.raises(ValueError, match="takes no settings, got strength"):
+        editor_of(brighten, strength=1.0)
+
+
+def test_a_function_is_shown_all_sources():
+    editor = editor_of(lambda images, instruction, seed: images[seed], id="pick")
+    assert list(editor.edit([(picture(0), picture(1))], ["pick"], [1])) == [picture(1)]
+
+
+# -- in use -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_taught_editor_is_chosen_from_and_a_journal_spares_it_the_work(tmp_path):
+    pipeline = load()
+    editor = editor_of(pipeline, num_inference_steps=TAUGHT_STEPS)
+    samples = [unedited(WORDS[number], picture(number, 32, 32), id=f"{number}") for number in range(2)]
+    rows, spying = calls_of(pipeline)
+    found: list[Any] = []
+    for _ in range(2):
+        with spying if not found else nullcontext(), Journal(tmp_path) as journal:
+            reward = Reward(Rated(), {"preference": Seeded()})
+            found.append(select(BestOf(3), samples, editor=editor, reward=reward, journal=journal))
+    assert rows == [6]
+    assert found[0].spent.evaluations == found[1].known.evaluations == 6 * TAUGHT_STEPS
+    assert [one.picture for one in found[0]] == [one.picture for one in found[1]]
+
+
+def test_importing_the_package_loads_neither_torch_nor_diffusers():
+    code = (
+        "import sys, editcritic.integrations.diffusers; sys.exit('torch' in sys.modules or 'diffusers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
