@@ -1,0 +1,255 @@
+"""What previews say, by hand on small tables; plans, against carrying each out."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.verifiers import Journal, RunStopped, select
+from editcritic.verifiers.calibration import Calibration, Mean, calibrate, spearman
+from editcritic.verifiers.halving import Halving
+
+from .editors import Painter, Plain, graded, judge, scenes
+from .test_halving import Blind, Clear
+
+
+def recorded(steps, **values):
+    rows = {name: tuple(map(tuple, found)) for name, found in values.items()}
+    return Calibration("painter", {"metric": "graded@1"}, steps, rows)
+
+
+SMALL = recorded(
+    (1, 2, 4),
+    # Ranks of the pictures: 1 2 3 4. Of previews at step 1: 2 1 4 3, at step 2: 1 2 3 4.
+    a=[(0.2, 0.1, 0.1), (0.1, 0.2, 0.2), (0.9, 0.3, 0.4), (0.8, 0.4, 0.8)],
+    # At step 1: 4 3 2 1, at step 2 all equal.
+    b=[(0.9, 0.5, 0.0), (0.8, 0.5, 0.3), (0.7, 0.5, 0.6), (0.6, 0.5, 0.7)],
+    flat=[(0.1, 0.2, 0.5), (0.2, 0.1, 0.5), (0.3, 0.1, 0.5), (0.4, 0.1, 0.5)],
+)
+
+
+# -- statistics -------------------------------------------------------------------------------------------------------
+
+
+def test_a_small_table_by_hand():
+    first, second, last = (SMALL.at(step) for step in SMALL.steps)
+    assert first.spearman.value == pytest.approx((0.6 - 1) / 2)
+    assert second.spearman.value == pytest.approx((1 + 0) / 2)
+    assert last.spearman.value == pytest.approx(1)
+    assert [one.value for one in first.best] == [0.5, 0, 0]
+    assert [one.value for one in first.regret] == pytest.approx([(0 + 0.4) / 2, (0.4 + 0.7) / 2, (0.4 + 0.7) / 2])
+    assert [one.value for one in second.best] == [0.5, 0.5, 0.5]  # equal previews: the first two seeds of b
+    assert [one.value for one in second.regret] == pytest.approx([0.4 / 2, 0.7 / 2, 0.7 / 2])
+    assert [one.value for one in last.regret] == [0, 0, 0]
+
+
+def test_samples_whose_pictures_are_worth_the_same_are_reported_apart():
+    assert SMALL.flat == ["flat"]
+    assert (SMALL.at(1).samples, SMALL.at(1).pairs) == (2, 8)
+    assert "2 of 3 samples" in SMALL.table()
+
+
+def test_without_samples_that_differ_there_is_nothing_to_say():
+    empty = recorded((1, 2), flat=[(0.1, 0.5), (0.2, 0.5)], none=[(0.1, None), (0.2, None)], lost=[])
+    assert empty.flat == ["flat", "none", "lost"]
+    assert (empty.at(1).spearman, empty.at(1).best, empty.at(1).pairs) == (None, (None,) * 3, 0)
+    assert "–" in empty.table()
+    with pytest.raises(ValueError, match="nothing to plan by"):
+        empty.plan(2)
+
+
+def test_what_has_no_value_is_not_paired_and_ranks_last():
+    gaps = recorded((1, 2), a=[(None, 0.9), (0.1, 0.2), (0.2, None), (0.3, 0.4)])
+    assert gaps.at(1).pairs == 2
+    assert gaps.at(1).spearman.value == pytest.approx(1)
+    assert gaps.at(1).regret[0].value == pytest.approx(0.9 - 0.4)  # kept: the last two
+    gaps = recorded((1, 2), a=[(0.1, 0.9), (0.5, None), (0.2, 0.2), (0.3, 0.4)])
+    assert gaps.at(1).regret[1].value == pytest.approx(0.9 - 0.2)  # kept: one without a value, as if the worst
+
+
+def test_tied_ranks_by_hand():
+    assert spearman(np.array([1.0, 1, 2]), np.array([1.0, 2, 3])) == pytest.approx(3**0.5 / 2)
+    assert spearman(np.array([1.0, 1, 1]), np.array([1.0, 2, 3])) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
+def test_rank_correlation_is_scipys(pairs):
+    stats = pytest.importorskip("scipy.stats")
+    looks, finals = np.array(pairs, float).T
+    if len(set(looks)) > 1 < len(set(finals)):
+        assert spearman(looks, finals) == pytest.approx(stats.spearmanr(looks, finals).statistic)
+
+
+def test_intervals_hold_the_mean_and_narrow_with_more_samples():
+    few, many = Mean.of([0.0, 1.0] * 5), Mean.of([0.0, 1.0] * 500)
+    assert few.low < many.low < 0.5 < many.high < few.high
+    assert many.high - many.low == pytest.approx(2 * 1.96 * 0.5 / 1000**0.5, rel=0.1)
+    assert (Mean.of([]), Mean.of([0.3])) == (None, Mean(0.3))
+
+
+def test_a_step_that_was_not_looked_at_is_refused():
+    with pytest.raises(ValueError, match="there are 1, 2, 4"):
+        SMALL.at(3)
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_makes_and_scores_every_step_once_and_never_again():
+    painter, expert, journal = Painter(), judge(), Journal()
+    found = calibrate(painter, graded(expert), scenes(3), n=5, journal=journal)
+    assert found.steps == tuple(range(1, 9))
+    assert painter.evaluated == 3 * 5 * 8
+    assert expert.seen.total() == 3 * 5 * 8
+    calls = len(painter.calls)
+    assert calibrate(painter, graded(expert), scenes(3), n=5, journal=journal) == found
+    select(Halving(5, (1, 2)), scenes(3), editor=painter, reward=graded(expert), journal=journal)
+    assert (len(painter.calls), expert.seen.total()) == (calls, 120)
+
+
+def test_only_the_steps_that_were_chosen_are_looked_at():
+    expert = judge()
+    found = calibrate(Painter(), graded(expert), scenes(2), n=3, steps=(2, 5))
+    assert found.steps == (2, 5, 8)
+    assert expert.seen.total() == 2 * 3 * 3
+
+
+def test_later_previews_say_more():
+    found = calibrate(Painter(), graded(), scenes(20), n=8)
+    means = [found.at(step).spearman.value for step in found.steps]
+    assert means[0] < means[3] < means[7] == pytest.approx(1)
+
+
+def test_candidates_that_failed_are_counted_and_left_out():
+    found = calibrate(Painter(bad_seeds={1}), graded(), scenes(2), n=4, steps=(2,))
+    assert found.failed == 2
+    assert [len(rows) for rows in found.values.values()] == [3, 3]
+
+
+def test_what_is_down_stops_it_and_leaves_the_journal():
+    with pytest.raises(RunStopped, match="no paint"):
+        calibrate(Painter(broken=True), graded(), scenes(1), n=4)
+
+
+def test_what_cannot_be_calibrated_is_refused():
+    with pytest.raises(ValueError, match="two or more"):
+        calibrate(Painter(), graded(), scenes(1), n=1)
+    with pytest.raises(ValueError, match="before the last step"):
+        calibrate(Painter(), graded(), scenes(1), steps=(2, 8))
+    with pytest.raises(TypeError, match="cannot stop"):
+        calibrate(Plain(Painter()), graded(), scenes(1))
+
+
+def test_it_is_the_same_after_a_file(tmp_path):
+    found = calibrate(Painter(), graded(), scenes(2), n=4, steps=(2, 5), seed=3)
+    found.save(tmp_path / "painter.json")
+    assert Calibration.load(tmp_path / "painter.json") == found
+    assert found.reward["experts"] == {"judge": "reader"}
+    assert "numpy" in found.versions
+    assert [path.name for path in tmp_path.iterdir()] == ["painter.json"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"schema": 1, "steps": [1]}', '{"schema": 99}'])
+def test_a_file_that_is_something_else_is_refused(text, tmp_path):
+    (tmp_path / "other.json").write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json"):
+        Calibration.load(tmp_path / "other.json")
+
+
+def test_a_table_has_a_row_a_step():
+    lines = SMALL.table().splitlines()
+    assert lines[0].startswith("| step | Spearman | best in top 1/2 |")
+    assert [line.split(" | ")[0] for line in lines[2:4]] == ["| 1 of 4", "| 2 of 4"]
+    assert lines[2].split(" | ")[1].startswith("-0.2 [")
+
+
+def test_a_plot_is_a_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    SMALL.plot(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_a_plot_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"editcritic\[bench\]"):
+        SMALL.plot(tmp_path / "plot.png")
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def painted():
+    return calibrate(Painter(), graded(), scenes(12), n=8)
+
+
+@pytest.mark.parametrize(
+    "halving", [Halving(8, (1, 2)), Halving(8, (3,), (1,)), Halving(5, (2, 4, 6), (4, 2, 1)), Halving(6, ())]
+)
+def test_a_plan_on_paper_chooses_what_it_chooses_in_truth(halving, painted):
+    found = select(halving, scenes(12), editor=Painter(), reward=graded())
+    assert painted.chosen(halving) == {one.sample.id: one.value for one in found}
+
+
+def test_on_paper_equal_previews_go_by_seed_at_every_checkpoint():
+    tied = recorded((1, 2, 3), a=[(0.2, 0.5, 0.1), (0.3, 0.5, 0.2), (0.1, 0.5, 0.9)])
+    assert tied.chosen(Halving(3, (1, 2), (2, 1))) == {"a": 0.1}
+
+
+def test_a_plan_loses_the_least_of_all_that_fit(painted):
+    plan = painted.plan(8, 0.5)
+    best = np.array(list(painted.chosen(Halving(8, ())).values()))
+
+    def regret(halving):
+        return float(np.mean(best - np.array(list(painted.chosen(halving).values()))))
+
+    every = [Halving(8, (step,), (count,)) for step in range(1, 8) for count in range(1, 8)]
+    every += [
+        Halving(many, (first, second), (count, fewer))
+        for many in (8, 4)
+        for first in range(1, 8)
+        for second in range(first + 1, 8)
+        for count in range(2, many)
+        for fewer in range(1, count)
+    ]
+    fitting = [one for one in every if one.cost(8) <= 32]
+    assert plan.halving.cost(8) == plan.evaluations <= 32
+    assert plan.share == plan.evaluations / 64
+    assert regret(plan.halving) == pytest.approx(plan.regret)
+    assert plan.regret == pytest.approx(min(map(regret, fitting)))
+
+
+def test_with_perfect_previews_the_cheapest_plan_keeps_everything():
+    plan = calibrate(Clear(), graded(), scenes(10), n=8).plan(8, 0.5)
+    assert (plan.halving, plan.regret, plan.kept) == (Halving(8, (1,), (1,)), 0, 1)
+
+
+def test_with_useless_previews_a_plan_promises_no_more_than_chance():
+    found = calibrate(Blind(), graded(), scenes(120), n=8)
+    plan = found.plan(8, 0.5)
+    finals = np.stack([rows[:, -1] for rows in found.telling.values()])
+    gain = finals.max(1) - finals.mean(1)
+    by_chance = (finals[:, :4].max(1) - finals.mean(1)).sum() / gain.sum()
+    assert plan.kept == pytest.approx(by_chance, abs=0.1)
+
+
+def test_a_plan_for_more_candidates_than_there_are_is_refused(painted):
+    with pytest.raises(ValueError, match="no sample has 9"):
+        painted.plan(9)
+    with pytest.raises(ValueError, match="begins 9"):
+        painted.chosen(Halving(9))
+    with pytest.raises(ValueError, match="not looked at"):
+        SMALL.chosen(Halving(4, (3,)))
+
+
+def test_a_share_that_nothing_fits_in_is_refused(painted):
+    with pytest.raises(ValueError, match="no plan fits"):
+        painted.plan(8, 0.1)
+
+
+def test_the_file_has_a_version(tmp_path):
+    SMALL.save(tmp_path / "small.json")
+    assert json.loads((tmp_path / "small.json").read_text())["schema"] == 1
