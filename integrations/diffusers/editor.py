@@ -6,6 +6,7 @@ their progress bar, their methods, torch's global random numbers.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -37,7 +38,13 @@ _locking = threading.Lock()
 
 
 def editor_of(
-    made_of: Any, *, batch: int = 8, id: str = "", family: Family | None = None, batched: bool = False, **settings: Any
+    made_of: Any,
+    *,
+    batch: int = 8,
+    id: str = "",  # noqa: A002  (the field's name)
+    family: Family | None = None,
+    batched: bool = False,
+    **settings: Any,
 ) -> Editor:
     """An editor of a diffusers pipeline or of a function.
 
@@ -68,7 +75,7 @@ def editor_of(
         raise ValueError(f"an editor is made of a diffusers pipeline or of a function, got {type(made_of).__name__}")
     if settings:
         raise ValueError(f"a function takes no settings, got {', '.join(settings)}: bind them to it beforehand")
-    return FunctionEditor(made_of, id=id, batch=batch, batched=batched)
+    return FunctionEditor(made_of, name=id, batch=batch, batched=batched)
 
 
 class DiffusersEditor:
@@ -78,8 +85,8 @@ class DiffusersEditor:
     decide on it.
     """
 
-    def __init__(self, id: str, calls: _Calls) -> None:
-        self.id = id
+    def __init__(self, name: str, calls: _Calls) -> None:
+        self.id = name
         self.evaluations = calls.evaluations
         self.batch = calls.batch
         self._calls = calls
@@ -128,8 +135,8 @@ class DiffusersEditor:
 class WholeEditor:
     """A pipeline whose pictures are only made in one go; `whole` says why. An `Editor`, made by `editor_of`."""
 
-    def __init__(self, id: str, calls: _Calls, whole: str) -> None:
-        self.id = id
+    def __init__(self, name: str, calls: _Calls, whole: str) -> None:
+        self.id = name
         self.evaluations = calls.evaluations
         self.batch = calls.batch
         self.whole = whole
@@ -165,8 +172,8 @@ class WholeEditor:
 class FunctionEditor:
     """A function as an `Editor`. Made by `editor_of`."""
 
-    def __init__(self, function: Callable[..., Any], *, id: str, batch: int, batched: bool) -> None:
-        self.id = id or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
+    def __init__(self, function: Callable[..., Any], *, name: str, batch: int, batched: bool) -> None:
+        self.id = name or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
         if "<lambda>" in self.id or "<locals>" in self.id:
             raise ValueError(f"{self.id} names no function that a journal could know again: pass id=")
         self.evaluations = 0
@@ -205,15 +212,15 @@ class _Calls:
                 raise ValueError(f"{name} is what the editor itself passes to {type(pipeline).__name__}: leave it out")
             if name not in known and not open_ended:
                 raise ValueError(
-                    f"{type(pipeline).__name__} takes no {name}; it takes "
-                    f"{', '.join(known.keys() - {'self', *_OURS})}"
+                    f"{type(pipeline).__name__} takes no {name}; it takes {', '.join(known.keys() - {'self', *_OURS})}"
                 )
         self.pipeline = pipeline
         self.batch = batch
         self._family = family
         self._settings = dict(settings)
+        self._call = pipeline if family.call is None else functools.partial(family.call, pipeline)
         self._scheduler = pipeline.scheduler
-        self.evaluations = _evaluations(pipeline, settings)
+        self.evaluations = (family.evaluations or _evaluations)(pipeline, settings)
         self.whole = family.whole or can_stop(pipeline)
 
     def id(self) -> str:
@@ -251,14 +258,14 @@ class _Calls:
             said["num_images_per_prompt"] = len(drafts)
         # Not in inference mode: what models keep from a call (positions, say) must stay of use for training them.
         with torch.no_grad():
-            made = self.pipeline(**said, generator=generators, output_type="pil").images
+            made = self._call(**said, generator=generators, output_type="pil").images
         if len(made) != len(drafts):
             raise ValueError(f"{type(self.pipeline).__name__} was asked for {len(drafts)} pictures, made {len(made)}")
         return [Image.of(picture) for picture in made]
 
     def check(self, evaluations: int) -> None:
         """Raise ValueError where a picture takes something else than was foreseen."""
-        if evaluations != self.evaluations:
+        if self._family.evaluations is None and evaluations != self.evaluations:
             raise ValueError(
                 f"a picture took {evaluations} evaluations, and {self.evaluations} were foreseen: pass "
                 f"num_inference_steps as {type(self.pipeline).__name__} understands it"
@@ -312,8 +319,14 @@ def _evaluations(pipeline: Any, settings: Mapping[str, Any]) -> int:
             f"the call of {type(pipeline).__name__} does not say how many evaluations a picture takes: pass "
             f"num_inference_steps as a whole number, got {count!r}"
         )
-    order = int(getattr(pipeline.scheduler, "order", 1))
-    return order * count - (order - 1)  # solvers of second order evaluate twice, but for the last step
+    scheduler = pipeline.scheduler
+    if given is not None or scheduler.config.get("use_dynamic_shifting"):  # they take what they are told to
+        order = int(getattr(scheduler, "order", 1))
+        return order * count - (order - 1)  # solvers of second order evaluate twice, but for the last step
+    # PNDM takes one step more than it is told to, others two for one: a copy knows.
+    copy = type(scheduler).from_config(scheduler.config)
+    copy.set_timesteps(count)
+    return len(copy.timesteps)
 
 
 def _unknown(pipeline: Any) -> str:
@@ -343,8 +356,11 @@ def _said(value: Any) -> Any:
     """A setting, for the name of an editor."""
     if isinstance(value, Image):
         return value.digest
-    if isinstance(value, torch.Tensor | np.ndarray | PIL.Image.Image):
-        return _digest(str(np.shape(value)).encode() + np.asarray(value).tobytes())
+    if isinstance(value, torch.Tensor):
+        value = value.detach().float().cpu().numpy()
+    if isinstance(value, np.ndarray | PIL.Image.Image):
+        numbers = np.asarray(value)
+        return _digest(f"{numbers.shape} {numbers.dtype}".encode() + numbers.tobytes())
     raise ValueError(f"a setting of type {type(value).__name__} has no name that lasts: pass id=")
 
 

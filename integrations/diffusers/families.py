@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...reward import Image
+from . import ledits, omnigen
 
 Arguments = Callable[[Any, Sequence[tuple[Image, ...]], Sequence[str], Mapping[str, Any]], dict[str, Any]]
 """(pipeline, pictures of each row, instruction of each row, settings) -> keyword arguments of the pipeline's call."""
@@ -29,6 +30,8 @@ class Family:
     in_context: pictures of earlier turns are handed over behind the sources, oldest first, each once. Other families
     know nothing of earlier turns.
     whole: why its pictures are only made in one go, whatever the solver, in words; empty where that is not so.
+    call: what is called instead of the pipeline, with the pipeline and these arguments.
+    evaluations: of a picture, by pipeline and settings, where it is not the steps of the solver.
     """
 
     pipelines: tuple[str, ...]
@@ -38,9 +41,11 @@ class Family:
     repeats: bool = True
     in_context: bool = False
     whole: str = ""
+    call: Callable[..., Any] | None = None
+    evaluations: Callable[[Any, Mapping[str, Any]], int] | None = None
 
 
-def _kontext(
+def _row_by_row(
     pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     said = {"image": [row[0].pil() for row in images], "prompt": list(instructions)}
@@ -65,7 +70,14 @@ def _all_sources(
     return {**settings, "image": [image.pil() for image in images[0]], "prompt": instructions[0]}
 
 
-KONTEXT = Family(("FluxKontextPipeline",), _kontext, mixed=True)
+def _instruct_xl(
+    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    height, width = pipeline.image_processor.get_default_height_width(images[0][0].pil())
+    return {"height": height, "width": width, **_row_by_row(pipeline, images, instructions, settings)}
+
+
+KONTEXT = Family(("FluxKontextPipeline",), _row_by_row, mixed=True)
 """FLUX.1 Kontext. Unless `height` and `width` are set its pictures are square, whatever the source is; sources are
 resized to the nearest of the sizes it was trained on unless `_auto_resize=False`.
 """
@@ -89,7 +101,32 @@ FLUX2_CACHED = Family(
 )  # fmt: skip
 """FLUX.2 Klein with what it saw in the sources kept from step to step."""
 
-FAMILIES: tuple[Family, ...] = (KONTEXT, QWEN_EDIT, QWEN_EDIT_PLUS, FLUX2, FLUX2_CACHED)
+INSTRUCT_PIX2PIX = Family(("StableDiffusionInstructPix2PixPipeline",), _row_by_row, mixed=True)
+"""InstructPix2Pix. Its picture has the size of the source, sides rounded down to multiples of 8."""
+
+INSTRUCT_PIX2PIX_XL = Family(("StableDiffusionXLInstructPix2PixPipeline",), _instruct_xl, mixed=True)
+"""InstructPix2Pix on Stable Diffusion XL, also CosXL Edit. Its picture has the size of the source, sides rounded down
+to multiples of 8, unless `height` and `width` are set.
+"""
+
+OMNIGEN = Family(("OmniGenPipeline",), omnigen.arguments, several=True, call=omnigen.called)
+"""OmniGen. It tells where a token stands by the first prompt of a call, so that a call holds one prompt, several times.
+Sources are cut to multiples of 16 pixels at their edges, and earlier turns are not shown: no mark stands for them.
+"""
+
+LEDITS = Family(
+    ("LEditsPPPipelineStableDiffusion", "LEditsPPPipelineStableDiffusionXL"), ledits.arguments, repeats=False,
+    whole="it comes back by the noise that it met on its way there", call=ledits.called, evaluations=ledits.evaluations,
+)  # fmt: skip
+"""LEDITS++, which is told concepts: `ledits.concepts` reads them from the instruction. Takes the settings of the
+pipeline's `invert` and of its call; sides are rounded down to multiples of 32 pixels unless `height` and `width` are
+set. `num_inversion_steps` is what a picture takes on the way to noise, and again on the way back.
+"""
+
+FAMILIES: tuple[Family, ...] = (
+    *(KONTEXT, QWEN_EDIT, QWEN_EDIT_PLUS, FLUX2, FLUX2_CACHED),
+    *(INSTRUCT_PIX2PIX, INSTRUCT_PIX2PIX_XL, OMNIGEN, LEDITS),
+)
 
 
 def family_of(pipeline: Any) -> Family | None:

@@ -1,0 +1,163 @@
+"""Tiny pipelines of the epsilon-predicting editors and of OmniGen: diffusers' own classes with random weights, saved
+and loaded as users load theirs.
+"""
+
+import string
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers import (
+    AutoencoderKL,
+    DPMSolverMultistepScheduler,
+    EulerAncestralDiscreteScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    LEditsPPPipelineStableDiffusion,
+    LEditsPPPipelineStableDiffusionXL,
+    OmniGenPipeline,
+    OmniGenTransformer2DModel,
+    StableDiffusionInstructPix2PixPipeline,
+    StableDiffusionXLInstructPix2PixPipeline,
+    UNet2DConditionModel,
+)
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer, LlamaTokenizer
+
+SIZE = 32
+"""Of the pictures, in pixels: what the U-Nets and their time embeddings were made for."""
+
+_BETAS = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}  # Stable Diffusion's
+_LETTERS = string.ascii_letters + string.digits + string.punctuation
+
+
+def instruct(folder: Path) -> StableDiffusionInstructPix2PixPipeline:
+    """InstructPix2Pix on Stable Diffusion, without a safety checker."""
+    torch.manual_seed(0)
+    made = StableDiffusionInstructPix2PixPipeline(
+        vae=_autoencoder(2),
+        text_encoder=CLIPTextModel(_words()),
+        tokenizer=_tokenizer(),
+        unet=_unet(8),
+        scheduler=EulerAncestralDiscreteScheduler(**_BETAS, timestep_spacing="linspace"),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    return _loaded(made, folder)
+
+
+def instruct_xl(folder: Path) -> StableDiffusionXLInstructPix2PixPipeline:
+    """InstructPix2Pix on Stable Diffusion XL."""
+    torch.manual_seed(0)
+    made = StableDiffusionXLInstructPix2PixPipeline(
+        vae=_autoencoder(2),
+        text_encoder=CLIPTextModel(_words()),
+        text_encoder_2=CLIPTextModelWithProjection(_words()),
+        tokenizer=_tokenizer(),
+        tokenizer_2=_tokenizer(),
+        unet=_unet(8, xl=True),
+        scheduler=EulerAncestralDiscreteScheduler(**_BETAS, timestep_spacing="leading", steps_offset=1),
+    )
+    return _loaded(made, folder)
+
+
+def ledits(folder: Path) -> LEditsPPPipelineStableDiffusion:
+    """LEDITS++ on Stable Diffusion: cross-attention where it looks for it, at a quarter of the latents' width."""
+    torch.manual_seed(0)
+    made = LEditsPPPipelineStableDiffusion(
+        vae=_autoencoder(2),
+        text_encoder=CLIPTextModel(_words()),
+        tokenizer=_tokenizer(),
+        unet=_unet(4, plain=2),
+        scheduler=_multistep(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    return _loaded(made, folder)
+
+
+def ledits_xl(folder: Path) -> LEditsPPPipelineStableDiffusionXL:
+    """LEDITS++ on Stable Diffusion XL."""
+    torch.manual_seed(0)
+    made = LEditsPPPipelineStableDiffusionXL(
+        vae=_autoencoder(2),
+        text_encoder=CLIPTextModel(_words()),
+        text_encoder_2=CLIPTextModelWithProjection(_words()),
+        tokenizer=_tokenizer(),
+        tokenizer_2=_tokenizer(),
+        unet=_unet(4, plain=2, xl=True),
+        scheduler=_multistep(),
+    )
+    return _loaded(made, folder)
+
+
+def omnigen(folder: Path) -> OmniGenPipeline:
+    """OmniGen, with the scheduler's settings of the released model: its time runs from 0 to 1."""
+    torch.manual_seed(0)
+    words = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    for letter in (*_LETTERS, "▁"):
+        words[letter] = len(words)
+    made = OmniGenPipeline(
+        transformer=OmniGenTransformer2DModel(
+            in_channels=4, patch_size=2, hidden_size=16, num_attention_heads=2, num_key_value_heads=2,
+            intermediate_size=32, num_layers=1, pad_token_id=0, vocab_size=len(words), pos_embed_max_size=8,
+            time_step_dim=16, rope_scaling={"short_factor": [1.0] * 4, "long_factor": [1.0] * 4},
+        ),
+        scheduler=FlowMatchEulerDiscreteScheduler(invert_sigmas=True, num_train_timesteps=1),
+        vae=_autoencoder(4),  # an eighth of the width, which the pipeline counts its tokens by
+        tokenizer=LlamaTokenizer(vocab=words, merges=[]),
+    )  # fmt: skip
+    return _loaded(made, folder)
+
+
+def _loaded(made: Any, folder: Path) -> Any:
+    made.save_pretrained(folder)
+    loaded = type(made).from_pretrained(folder)
+    loaded.set_progress_bar_config(disable=True)
+    return loaded
+
+
+def _autoencoder(levels: int) -> AutoencoderKL:
+    """As sure of itself as real ones: what it draws differs from the mean by less than a millionth."""
+    made = AutoencoderKL(
+        block_out_channels=(4,) * levels, down_block_types=("DownEncoderBlock2D",) * levels, latent_channels=4,
+        up_block_types=("UpDecoderBlock2D",) * levels, norm_num_groups=1, sample_size=SIZE, scaling_factor=0.18215,
+    )  # fmt: skip
+    with torch.no_grad():
+        made.quant_conv.weight[4:] = 0
+        made.quant_conv.bias[4:] = -30
+    return made
+
+
+def _unet(channels: int, *, plain: int = 1, xl: bool = False) -> UNet2DConditionModel:
+    """With cross-attention after so many `plain` levels."""
+    more: dict[str, Any] = {}
+    if xl:
+        more = {
+            "addition_embed_type": "text_time",
+            "addition_time_embed_dim": 8,
+            "projection_class_embeddings_input_dim": 6 * 8 + 32,
+        }
+    return UNet2DConditionModel(
+        sample_size=SIZE // 2, in_channels=channels, out_channels=4, layers_per_block=1, norm_num_groups=2,
+        block_out_channels=(4,) * plain + (8,), attention_head_dim=2, cross_attention_dim=64 if xl else 32,
+        down_block_types=("DownBlock2D",) * plain + ("CrossAttnDownBlock2D",),
+        up_block_types=("CrossAttnUpBlock2D", *("UpBlock2D",) * plain), **more,
+    )  # fmt: skip
+
+
+def _words() -> CLIPTextConfig:
+    return CLIPTextConfig(
+        hidden_size=32, intermediate_size=37, num_hidden_layers=2, num_attention_heads=2, projection_dim=32,
+        max_position_embeddings=77, vocab_size=2 + 2 * len(_LETTERS), bos_token_id=0, eos_token_id=1, pad_token_id=1,
+    )  # fmt: skip
+
+
+def _tokenizer() -> CLIPTokenizer:
+    known = ["<|startoftext|>", "<|endoftext|>", *_LETTERS, *(f"{letter}</w>" for letter in _LETTERS)]
+    vocabulary = {word: number for number, word in enumerate(known)}
+    return CLIPTokenizer(vocab=vocabulary, merges=[], model_max_length=77)
+
+
+def _multistep() -> DPMSolverMultistepScheduler:
+    return DPMSolverMultistepScheduler(**_BETAS, steps_offset=1, algorithm_type="sde-dpmsolver++", solver_order=2)
