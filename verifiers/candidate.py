@@ -118,7 +118,7 @@ class Selection:
     @property
     def spent(self) -> Cost:
         """The sum over candidates and matches."""
-        return total(part.cost for part in (*self.candidates, *self.matches))
+        return total([one.cost for one in self.candidates] + [one.cost for one in self.matches])
 
     @property
     def picture(self) -> Image | None:

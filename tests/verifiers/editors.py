@@ -18,7 +18,8 @@ from editcritic.verifiers import Draft, Noise, unedited
 
 from ..reward.fakes import Fake
 
-Images, History = Sequence[tuple[Image, ...]], Sequence[tuple[EditSample, ...]] | None
+Images = Sequence[tuple[Image, ...]]
+History = Sequence[tuple[EditSample, ...]] | None
 Vector = NDArray[np.float32]
 
 QUALITIES = ("following", "consistency", "second")
@@ -69,12 +70,11 @@ class Painter:
     def begin(
         self, images: Images, instructions: Sequence[str], noises: Sequence[Noise], *, history: History = None
     ) -> list[Draft]:
+        earlier: Sequence[tuple[EditSample, ...]] = history or [()] * len(images)
         self.asked += [(words, noise.seed) for words, noise in zip(instructions, noises, strict=True)]
         return [
             Draft(sources, words, noise, 0, {"latents": _drawn(noise)}, turns)
-            for sources, words, noise, turns in zip(
-                images, instructions, noises, history or [()] * len(images), strict=True
-            )
+            for sources, words, noise, turns in zip(images, instructions, noises, earlier, strict=True)
         ]
 
     def advance(self, drafts: Sequence[Draft], until: int) -> list[tuple[Draft, Image]]:

@@ -1,0 +1,228 @@
+"""Retrying goes on until a verifier accepts, tells the editor what was wrong, and pays for the verifier, too."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editcritic.reward import Abstention, Engine, Measured, Reward, Score
+from editcritic.verifiers import Budget, Journal, Selections, select
+from editcritic.verifiers.logic import AllOf
+from editcritic.verifiers.retry import RetryUntil, restated
+from editcritic.verifiers.verifier import Decides, Decision, Verifier, at_least
+
+from .editors import Graded, Painter, graded, judge, read, scenes
+from .test_best_of import without_time
+
+
+def retried(verifier: Decides, samples: int = 1, tries: int = 4, **how: Any) -> Selections:
+    how.setdefault("editor", Painter())
+    how.setdefault("reward", graded())
+    selector = RetryUntil(verifier, tries, **{name: how.pop(name) for name in ("feedback",) if name in how})
+    return select(selector, scenes(samples), **how)
+
+
+def second(least: float, **how: Any) -> Verifier:
+    """Another reward than that of the run."""
+    return Verifier(graded(how.pop("expert", None), "second"), at_least(least), **how)
+
+
+def test_it_stops_at_the_first_that_is_accepted() -> None:
+    found = retried(second(0.6), samples=6, tries=8, feedback=None)
+
+    for selection in found:
+        worths = [read(one.picture, "second") for one in selection.candidates if one.picture]
+        assert [worth >= 0.6 for worth in worths] == [False] * (len(worths) - 1) + [True]
+        assert selection.winner == selection.candidates[-1]
+        assert selection.why.startswith(f"accepted at try {len(worths)} of 8: graded is ")
+    assert len({len(selection.candidates) for selection in found}) > 1
+
+
+def test_if_none_is_accepted_the_best_is_returned_and_it_says_so() -> None:
+    (found,) = retried(second(1.1), tries=5, feedback=None)
+
+    assert len(found.candidates) == 5
+    assert found.value == max(one.value for one in found.candidates if one.value is not None)
+    assert found.why.startswith("nothing was accepted, tries: 5 (the last time: graded is ")
+    assert f"the highest of 5, {found.value:.4g}" in found.why
+
+
+def test_all_samples_go_in_step() -> None:
+    painter = Painter(batch=8)
+    retried(second(1.1), samples=6, tries=3, feedback=None, editor=painter)
+    assert painter.calls == [6, 6, 6]
+
+
+def test_the_editor_is_told_what_was_wrong_and_judged_by_what_was_asked() -> None:
+    painter = Painter(heeds={"graded is": 3.0})
+    (found,) = retried(Verifier(graded(), at_least(0.95)), editor=painter)
+
+    assert painter.asked[0] == ("make it blue", 0)
+    words, seed = painter.asked[1]
+    value = found.candidates[0].value
+    assert words == (
+        f"make it blue. An earlier attempt was turned down: graded is {value:.3g}, and 0.95 is needed. "
+        "Avoid that this time."
+    )
+    assert seed == 1
+    assert len(found.candidates) == 2
+    assert found.winner is not None
+    assert all(one.sample is not None and one.sample.instruction == "make it blue" for one in found.candidates)
+
+
+def test_without_feedback_the_words_stay() -> None:
+    painter = Painter()
+    retried(second(1.1), editor=painter, feedback=None)
+    assert painter.asked == [("make it blue", seed) for seed in range(4)]
+
+
+def test_feedback_may_be_anybodys() -> None:
+    painter = Painter()
+    seen = []
+
+    def feedback(sample: Any, decision: Decision) -> str:
+        seen.append((sample.edited, decision.answer))
+        return f"{sample.instruction} {len(seen)}"
+
+    (found,) = retried(second(1.1), tries=3, editor=painter, feedback=feedback)
+
+    assert [words for words, _ in painter.asked] == ["make it blue", "make it blue 1", "make it blue 2"]
+    assert seen == [(one.picture, "reject") for one in found.candidates]
+
+
+def test_doubt_leaves_the_words_alone() -> None:
+    sample = scenes(1)[0]
+    assert restated(sample, Decision("can't tell", "too dark")) == "make it blue"
+    assert restated(replace(sample, instruction="Do!"), Decision("reject", "no.")).startswith("Do! An earlier")
+
+
+def test_cant_tell_is_not_acceptance() -> None:
+    unsure = Verifier(graded(judge(name="unsure", rule=lambda _: Abstention("too dark"))), at_least(0.5))
+    (found,) = retried(unsure, tries=3)
+
+    assert len(found.candidates) == 3
+    assert "nothing was accepted, tries: 3 (the last time: graded can't be told: too dark)" in found.why
+
+
+def test_what_the_reward_cannot_value_is_not_accepted() -> None:
+    (found,) = retried(second(0.0), tries=3, reward=graded(judge(rule=lambda _: Abstention("too dark"))))
+    assert len(found.candidates) == 3
+    assert found.winner is None
+
+
+def test_an_editor_that_fails_is_a_try() -> None:
+    painter = Painter(bad_seeds=[1])
+    (found,) = retried(second(1.1), tries=3, editor=painter)
+
+    assert [one.fate for one in found.candidates] == ["made", "failed", "made"]
+    assert found.notes[1].startswith("candidate 1: the editor failed")
+    assert found.winner is not None
+
+
+# -- paying -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_verifier_is_paid_for() -> None:
+    ours, theirs = judge(), judge(name="theirs")
+    found = retried(second(0.6, expert=theirs), samples=4, reward=graded(ours), feedback=None)
+
+    count = sum(len(selection.candidates) for selection in found)
+    assert sum(ours.seen.values()) == sum(theirs.seen.values()) == count
+    assert found.spent.judge_calls == 2 * count
+    assert all(one.cost.judge_calls == 2 for selection in found for one in selection.candidates)
+
+
+def test_the_runs_own_reward_is_not_asked_or_paid_twice() -> None:
+    expert = judge()
+    reward = graded(expert)
+    found = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(0.6))), reward=reward)
+
+    count = len(found[0].candidates)
+    assert found.spent.judge_calls == sum(expert.seen.values()) == count
+
+
+def test_a_reward_that_two_verifiers_ask_is_paid_once() -> None:
+    expert = judge()
+    reward = graded(expert, "second")
+    found = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(1.1))), tries=2)
+
+    assert sum(expert.seen.values()) == 2
+    assert found.spent.judge_calls == 4
+
+
+def test_what_the_verifier_said_is_in_the_journal() -> None:
+    journal, painter, expert = Journal(), Painter(), judge()
+    first, second_time = (
+        retried(second(0.7, expert=expert), samples=3, editor=painter, journal=journal) for _ in range(2)
+    )
+
+    count = sum(len(selection.candidates) for selection in first)
+    assert sum(painter.calls) == sum(expert.seen.values()) == count
+    assert second_time.known == second_time.spent == first.spent
+    assert without_time(second_time.to_json()) == without_time(first.to_json())
+
+
+def test_judge_calls_of_the_verifier_stop_at_the_budget() -> None:
+    theirs = Verifier(graded(None, "second", "consistency", "following"), at_least(1.1))
+    found = retried(theirs, samples=5, tries=6, feedback=None, budget=Budget(judge_calls=30))
+
+    assert found.spent.judge_calls == 28  # 4 a candidate
+    assert [len(selection.candidates) for selection in found] == [2, 2, 1, 1, 1]
+    assert found[0].ended == "28 of 30 judge calls are spent"
+
+
+@settings(max_examples=20)  # each is a run or two
+@given(
+    order=st.permutations(range(4)),
+    batch=st.integers(1, 6),
+    again=st.integers(1, 6),
+    limit=st.none() | st.just(10_000),
+)
+def test_order_batches_and_watching_a_budget_change_nothing(
+    order: list[int], batch: int, again: int, limit: int | None
+) -> None:
+    samples, verifier = scenes(4), Verifier(graded(), at_least(0.7))
+    one = select(RetryUntil(verifier), samples, editor=Painter(batch=batch), reward=graded())
+    shuffled = [samples[number] for number in order]
+    other = select(
+        RetryUntil(verifier), shuffled, editor=Painter(batch=again), reward=graded(), budget=Budget(judge_calls=limit)
+    )
+
+    by_id = {selection.sample.id: without_time(selection.to_json()) for selection in other}
+    assert [by_id[selection.sample.id] for selection in one] == [without_time(found.to_json()) for found in one]
+
+
+@settings(max_examples=20)  # each is a run or two
+@given(tries=st.integers(1, 5), more=st.integers(1, 5), least=st.floats(0.3, 1.2))
+def test_more_tries_never_lower_what_the_verifier_looks_at(tries: int, more: int, least: float) -> None:
+    engine, expert, journal = Engine(), judge(), Journal()
+    reward = Reward(Graded(), {"judge": expert}, engine=engine)
+    few, many = (
+        retried(Verifier(reward, at_least(least)), tries=count, reward=reward, journal=journal)[0]
+        for count in (tries, tries + more)
+    )
+
+    assert few.value is not None
+    assert many.value is not None
+    assert many.value >= few.value
+
+
+def test_what_the_verifier_needs_is_checked_first() -> None:
+    painter = Painter()
+
+    class Masked(Graded):
+        @property
+        def card(self) -> Any:
+            return replace(super().card, requires=("mask",))
+
+    needy = Verifier(Reward(Masked(), {"judge": judge(rule=lambda _: Measured(1.0))}), at_least(0.5))
+    with pytest.raises(ValueError, match="mask"):
+        retried(needy, editor=painter)
+    assert not painter.calls
+
+
+def test_one_try_or_more() -> None:
+    with pytest.raises(ValueError, match="got 0"):
+        RetryUntil(Verifier(graded(), lambda _: Score.of(1.0) is None), 0)
