@@ -1,0 +1,316 @@
+import numpy as np
+import pytest
+import torch
+from diffusers import FlowMatchEulerDiscreteScheduler, PNDMScheduler
+
+from editcritic.benchmarks.sceneedit.learned.pipeline import load
+from editcritic.integrations.diffusers.callbacks import VerifierCallback
+from editcritic.integrations.diffusers.stepping import Piece, started
+from editcritic.reward import Failure, Image, Measured, Reward, Score
+from editcritic.verifiers import Noise, unedited
+from editcritic.verifiers.logic import AllOf
+from editcritic.verifiers.verifier import Verifier, at_least
+from tests.reward.fakes import Fake, Rated, Says, picture
+
+from .test_decoding import HEIGHT, ROWS, SOURCE, STEPS, WIDTH, made  # noqa: F401  (`made` is a fixture)
+
+SAMPLE = unedited("Remove red circle", SOURCE)
+
+
+def brightness(query):
+    """Of the edited picture: as good a reward as any, and different from row to row."""
+    return Measured(float(query.image.pixels.mean()) / 255)
+
+
+def reward(rule=brightness, **options):
+    return Reward(Rated(), {"preference": Fake(rule)}, **options)
+
+
+def strict(rule=brightness, least=2.0, **options):
+    """A verifier that rejects what has less; by default everything."""
+    return Verifier(reward(rule, **options), at_least(least))
+
+
+def fails(query):
+    return Failure("the judge is down")
+
+
+@pytest.fixture(scope="module")
+def editor():
+    """The tiny editor, and a function that calls it for ROWS pictures."""
+    return load()
+
+
+def edit(pipeline, look=None, rows=ROWS, **more):
+    if look is not None:
+        more |= {"callback_on_step_end": look, "callback_on_step_end_tensor_inputs": look.tensor_inputs}
+    seeds = [torch.Generator().manual_seed(seed) for seed in range(rows)]
+    small = picture(0, 32, 32).pil()
+    return pipeline([small] * rows, [SAMPLE.instruction] * rows, **{"generator": seeds} | more).images
+
+
+class Counted:
+    """How often a pipeline's denoiser is asked."""
+
+    def __init__(self, pipeline):
+        self.calls = 0
+        self._hook = pipeline.transformer.register_forward_hook(self._count)
+
+    def _count(self, *_):
+        self.calls += 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._hook.remove()
+
+
+# -- looking changes nothing ------------------------------------------------------------------------------------------
+
+
+def test_the_last_look_shows_what_is_returned_and_looking_changes_nothing(made):  # noqa: F811
+    kind, pipeline = made
+    alone = kind.call(pipeline, output_type="np")
+    with VerifierCallback(pipeline, reward(), SAMPLE, at=range(1, STEPS + 1)) as look:
+        said = (
+            {"callback": look.after_step}
+            if kind.old
+            else {"callback_on_step_end": look, "callback_on_step_end_tensor_inputs": look.tensor_inputs}
+        )
+        watched = kind.call(pipeline, output_type="np", **said)
+    assert np.array_equal(alone, watched)
+    assert [[one.step for one in seen] for seen in look.looks] == [[step] * ROWS for step in range(1, STEPS + 1)]
+    last = pipeline.image_processor.numpy_to_pil(watched)
+    assert [one.picture for one in look.looks[-1]] == [Image.of(image) for image in last]
+    assert all(one.picture.size == (WIDTH, HEIGHT) for seen in look.looks for one in seen)
+    assert "_callback_tensor_inputs" not in vars(pipeline)
+    assert "step" not in vars(pipeline.scheduler)
+
+
+def test_previews_are_those_of_a_run_in_pieces(editor):
+    with VerifierCallback(editor, reward(), SAMPLE, at=[3]) as look:
+        edit(editor, look)
+    small = (picture(0, 32, 32),)
+    drafts = [started(small, SAMPLE.instruction, Noise(seed)) for seed in range(ROWS)]
+    with Piece(editor, drafts, 3) as piece:
+        images = edit(editor, generator=piece.generators)
+    assert [one.picture for one in look.looks[0]] == [Image.of(image) for image in images]
+
+
+def test_a_reward_that_draws_random_numbers_changes_no_picture(editor, monkeypatch):
+    def draws(query):
+        torch.rand(3)
+        return Measured(0.5)
+
+    scheduler = FlowMatchEulerDiscreteScheduler(shift=8.0, stochastic_sampling=True)  # from torch's own generator
+    monkeypatch.setattr(editor, "scheduler", scheduler)
+    torch.manual_seed(0)
+    alone = edit(editor, output_type="np")
+    torch.manual_seed(0)
+    with VerifierCallback(editor, reward(draws), SAMPLE, at=[2, 4]) as look:
+        watched = edit(editor, look, output_type="np")
+    assert np.array_equal(alone, watched)
+    assert len(look.looks) == 2
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_row_is_scored_with_its_own_sample(editor):
+    samples = [unedited("Remove red circle", SOURCE, id=name, text=name) for name in ("one", "two")]
+    asked = []
+
+    class Noted(Rated):
+        def __call__(self, sample):
+            asked.append(sample)
+            return super().__call__(sample)
+
+    judge = Reward(Noted(), {"preference": Fake(brightness)})
+    with VerifierCallback(editor, judge, samples, at=[2, 5]) as look:
+        edit(editor, look)
+    assert [sample.id for sample in asked] == ["one/0", "two/1"] * 2
+    assert [sample.text for sample in asked] == ["one", "two"] * 2
+    assert [sample.group for sample in asked] == [samples[0].group] * 4
+    seen = [one for row in look.looks for one in row]
+    assert [sample.edited for sample in asked] == [one.picture for one in seen]
+    assert [one.score.value for one in seen] == [float(one.picture.pixels.mean()) / 255 for one in seen]
+
+
+def test_values_are_logged_by_step_and_name(editor):
+    lines = []
+    with VerifierCallback(editor, reward(), SAMPLE, at=[2, 5], log=lambda *line: lines.append(line)) as look:
+        edit(editor, look)
+    assert lines == [
+        (seen[0].step, {f"rated/edit/{row}": one.score.value for row, one in enumerate(seen)}) for seen in look.looks
+    ]
+
+
+def test_looks_are_those_of_the_last_call(editor):
+    with VerifierCallback(editor, reward(), SAMPLE, at=[2]) as look:
+        edit(editor, look)
+        first = look.looks
+        edit(editor, look, rows=1)
+    assert [len(seen) for seen in first] == [ROWS]
+    assert [len(seen) for seen in look.looks] == [1]
+
+
+@pytest.mark.parametrize("options", [{"on_failures": "none"}, {"max_failed": 0.0}])
+def test_a_judge_that_fails_stops_nothing(editor, options):
+    few = {"rows": 20, "num_inference_steps": 3, "output_type": "np"}
+    alone = edit(editor, **few)
+    lines = []
+    judge = strict(fails, **options)
+    with VerifierCallback(editor, judge, SAMPLE, at=[2], stop=True, log=lambda *line: lines.append(line)) as look:
+        watched = edit(editor, look, **few)
+    assert np.array_equal(alone, watched)
+    assert {one.score.status for one in look.looks[0]} == {"failed"}
+    assert all("the judge is down" in one.score.reason for one in look.looks[0])
+    assert {one.answer for one in look.decisions[0]} == {"can't tell"}
+    assert lines == [(2, {})]
+    assert look.stopped is None
+
+
+def test_a_metric_with_a_bug_stops_nothing(editor):
+    class Broken(Says):
+        def __call__(self, sample):
+            raise KeyError("lost")
+            yield
+
+    with VerifierCallback(editor, Reward(Broken(Score.of(1.0))), SAMPLE, at=[2]) as look:
+        edit(editor, look)
+    assert look.looks[0][0].score == Score.failed("the judge failed: KeyError: 'lost'")
+
+
+# -- giving up --------------------------------------------------------------------------------------------------------
+
+
+def test_a_hopeless_batch_ends_as_what_it_was_expected_to_become(editor):
+    with Counted(editor) as denoiser, VerifierCallback(editor, strict(), SAMPLE, at=[1, 3, 5], stop=True) as look:
+        images = edit(editor, look)
+    assert look.stopped == denoiser.calls == 1
+    assert [one.picture for one in look.looks[0]] == [Image.of(image) for image in images]
+
+
+def test_every_kind_of_pipeline_that_can_be_given_up_is(made):  # noqa: F811
+    kind, pipeline = made
+    if not hasattr(type(pipeline), "interrupt"):
+        with pytest.raises(TypeError, match="has no interrupt, so that its remaining steps cannot be left out"):
+            VerifierCallback(pipeline, strict(), SAMPLE, at=[2], stop=True)
+        return
+    with Counted(pipeline) as denoiser, VerifierCallback(pipeline, strict(), SAMPLE, at=[2], stop=True) as look:
+        images = kind.call(pipeline, callback_on_step_end=look, callback_on_step_end_tensor_inputs=look.tensor_inputs)
+    assert look.stopped == denoiser.calls == 2
+    assert [one.picture for one in look.looks[0]] == [Image.of(image) for image in images]
+
+
+def test_the_next_call_starts_afresh(editor):
+    alone = edit(editor, output_type="np")
+    says = Says(Score.of(0.0))
+    judge = Verifier(Reward(says), at_least(0.5))
+    with VerifierCallback(editor, judge, SAMPLE, at=[2], stop=True) as look:
+        edit(editor, look)
+        assert look.stopped == 2
+        says.score = Score.of(1.0)
+        watched = edit(editor, look, output_type="np")
+    assert look.stopped is None
+    assert np.array_equal(alone, watched)
+
+
+@pytest.mark.parametrize("other", [lambda query: Measured(0.9), fails])
+def test_one_row_that_may_come_to_something_keeps_the_batch(editor, other):
+    rows = iter([lambda query: Measured(0.1), other])
+
+    def each(query):
+        return next(rows)(query)
+
+    judge = strict(each, 0.5, on_failures="none")
+    with VerifierCallback(editor, judge, SAMPLE, at=[2], stop=True) as look:
+        edit(editor, look)
+    assert look.stopped is None
+
+
+def test_nothing_is_given_up_after_the_last_step(editor):
+    with VerifierCallback(editor, strict(), SAMPLE, at=[8], stop=True) as look:
+        edit(editor, look)
+    assert look.stopped is None
+    assert len(look.looks) == 1
+
+
+def test_what_is_rejected_goes_on_unless_it_is_to_stop(editor):
+    with Counted(editor) as denoiser, VerifierCallback(editor, strict(), SAMPLE, at=[2]) as look:
+        edit(editor, look)
+    assert look.stopped is None
+    assert denoiser.calls == 8
+    assert [one.answer for one in look.decisions[0]] == ["reject"] * ROWS
+
+
+def test_a_verifier_may_be_made_of_several(editor):
+    lines = []
+    both = AllOf(strict(least=0.0), Verifier(Reward(Says(Score.of(0.25))), at_least(0.5)))
+    with VerifierCallback(editor, both, SAMPLE, at=[2], stop=True, log=lambda *line: lines.append(line)) as look:
+        edit(editor, look)
+    assert look.stopped == 2
+    (decisions,), (seen,) = look.decisions, look.looks
+    assert [one.score for one in seen] == [one.scores[-1] for one in decisions]
+    bright = [one.picture.pixels.mean() / 255 for one in seen]
+    assert lines == [
+        (2, {"rated/edit/0": bright[0], "says/edit/0": 0.25, "rated/edit/1": bright[1], "says/edit/1": 0.25})
+    ]
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_is_as_before_when_its_call_fails(editor):
+    problem = "3 samples for a batch of 2: give one, or one for each row"
+    with pytest.raises(ValueError, match=problem), VerifierCallback(editor, reward(), [SAMPLE] * 3, at=[2]) as look:
+        edit(editor, look)
+    assert "_callback_tensor_inputs" not in vars(editor)
+    assert "step" not in vars(editor.scheduler)
+
+
+def test_allowed_names_of_ones_own_are_put_back(editor, monkeypatch):
+    monkeypatch.setattr(editor, "_callback_tensor_inputs", ["latents", "image_latents"])
+    with VerifierCallback(editor, reward(), SAMPLE, at=[2]):
+        assert editor._callback_tensor_inputs == ["latents", "image_latents", "height", "width"]
+    assert editor._callback_tensor_inputs == ["latents", "image_latents"]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"at": []}, r"looked at after 1 evaluation or more, got at=\[\]"),
+        ({"at": [0, 2]}, r"looked at after 1 evaluation or more, got at=\[0, 2\]"),
+        ({"stop": True}, r"a reward rejects nothing: to stop, give a verifier, as in Verifier\(reward, at_least"),
+        ({"samples": []}, "there is no sample to put previews into"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(editor, given, problem):
+    with pytest.raises(ValueError, match=problem):
+        VerifierCallback(editor, reward(), given.pop("samples", SAMPLE), **{"at": [2]} | given)
+
+
+def test_samples_that_lack_what_the_reward_needs_are_refused(editor):
+    needs = Reward(Says(Score.of(1.0), requires=("mask",)))
+    for judge in (needs, AllOf(strict(), Verifier(needs, at_least(0.5)))):
+        with pytest.raises(ValueError, match="needs mask, and sample 'edit' has none"):
+            VerifierCallback(editor, judge, SAMPLE, at=[2])
+
+
+def test_more_steps_than_there_are_are_refused(editor):
+    problem = "takes 8 steps, and was to be looked at after 9"
+    with pytest.raises(ValueError, match=problem), VerifierCallback(editor, reward(), SAMPLE, at=[9]) as look:
+        edit(editor, look)
+
+
+def test_it_says_that_tensors_have_to_be_asked_for(editor):
+    problem = "not given height, width: pass callback_on_step_end_tensor_inputs"
+    with pytest.raises(ValueError, match=problem), VerifierCallback(editor, reward(), SAMPLE, at=[2]) as look:
+        edit(editor, callback_on_step_end=look)
+
+
+def test_a_scheduler_that_is_not_known_is_refused(editor, monkeypatch):
+    monkeypatch.setattr(editor, "scheduler", PNDMScheduler())
+    with pytest.raises(TypeError, match="what PNDMScheduler expects is not known"):
+        VerifierCallback(editor, reward(), SAMPLE, at=[2])
