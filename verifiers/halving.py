@@ -75,11 +75,11 @@ class Halving:
         return sum(count * (end - start) for count, start, end in pieces), sum(going)
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        ends = stages(run, self.checkpoints)
-        rows: Rows = [[Staged(run.want(sample, number)) for number in range(self.n)] for sample in samples]
-        rows, number, notes = fit(run, rows, ends[0], lambda n: self.work(n, run.steps))
+        begun = [[Staged(run.want(sample, number)) for number in range(self.n)] for sample in samples]
+        rows, ends, notes = fit(run, begun, stages(run, self.checkpoints), lambda n: self.work(n, run.steps))
+        counts = self.counts(len(rows[0])) if len(ends) > 1 else ()
         dropped: list[list[Staged]] = [[] for _ in samples]
-        for until, count in zip(ends, (*self.counts(number), 0), strict=True):
+        for until, count in zip(ends, (*counts, 0), strict=True):
             rows = in_turn(run, rows, until)
             kept = [ranked(row, until)[:count] for row in rows]
             for out, row, going in zip(dropped, rows, kept, strict=True):
@@ -105,21 +105,24 @@ def stages(run: Run, checkpoints: Sequence[int]) -> tuple[int, ...]:
 
 
 def fit(
-    run: Run, rows: Rows, until: int, work: Callable[[int], tuple[int, int]]
-) -> tuple[list[list[Staged]], int, tuple[str, ...]]:
-    """The rows cut to what the budget has room for, how many candidates a sample that is, and a note where it is less.
+    run: Run, rows: Rows, ends: tuple[int, ...], work: Callable[[int], tuple[int, int]]
+) -> tuple[list[list[Staged]], tuple[int, ...], tuple[str, ...]]:
+    """The rows cut to what the budget has room for, where they are to stop on the way, and a note where that is less.
 
     work: number of candidates -> (evaluations, pictures to score) of the whole plan for one sample; every sample has
     an equal part of the budget. Evaluations are exact. Where judge calls or seconds are limited, the first candidate
-    of all is brought to `until`, and each score is taken to cost what its did. The number is 0, with one candidate
-    left in each row, where the plan does not fit at all.
+    that the editor can make is brought to the first stop, and each score is taken to cost what its did. Where the
+    plan does not fit even for one candidate, one is left in each row, which goes to the end without stops.
     """
     found = [list(row) for row in rows]
     many, limits = len(found[0]), run.budget.limits
-    spent, each = run.spent, Cost()
+    spent, each, begun = run.spent, Cost(), 1
     if limits.keys() - {"evaluations"}:
-        found[0][:1] = run.stage(found[0][:1], until)
-        each = found[0][0].cost
+        for begun in range(1, many + 1):
+            (first,) = found[0][begun - 1 : begun] = run.stage(found[0][begun - 1 : begun], ends[0])
+            if not first.problem:
+                each = first.cost
+                break
     part = {name: (limit - getattr(spent, name)) / len(found) for name, limit in limits.items()}
 
     def fits(number: int) -> bool:
@@ -127,16 +130,17 @@ def fit(
         needed = {
             "evaluations": evaluations,
             "judge_calls": scores * each.judge_calls,
-            "seconds": max(scores, evaluations / until) * each.seconds,
+            "seconds": max(scores, evaluations / ends[0]) * each.seconds,
         }
         return all(needed[name] <= room for name, room in part.items())
 
     number = next((number for number in range(many, 0, -1) if fits(number)), 0)
     if number == many:
-        return found, number, ()
+        return found, ends, ()
     left = ", ".join(f"{room:g} {name.replace('_', ' ')}" for name, room in part.items())
-    note = f"{max(number, 1)} of {many} candidates were begun: the budget has {left} for each sample"
-    return [row[: max(number, 1)] for row in found], number, (note,)
+    how = "" if number else ", without previews"
+    note = f"{max(number, begun)} of {many} candidates were begun{how}: the budget has {left} for each sample"
+    return [row[: max(number, begun)] for row in found], ends if number else ends[-1:], (note,)
 
 
 def in_turn(run: Run, rows: Rows, until: int) -> list[list[Staged]]:

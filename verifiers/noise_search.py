@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..reward import EditSample
 from .candidate import Candidate, Selection
 from .editor import StepwiseEditor
-from .halving import Rows, check_checkpoints, fit, in_turn, ranked, stages
+from .halving import check_checkpoints, fit, in_turn, ranked, stages
 from .run import Run, Staged, Want
 
 
@@ -115,16 +115,17 @@ class Paths:
         return number * (self.checkpoints[0] + self.branches * way), scores
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
+        begun = [[Staged(run.want(sample, number)) for number in range(self.paths)] for sample in samples]
         ends = stages(run, self.checkpoints)
-        rows: Rows = [[Staged(run.want(sample, number)) for number in range(self.paths)] for sample in samples]
-        rows, number, notes = fit(run, rows, ends[0], lambda paths: self._work(paths, run.steps))
+        rows, ends, notes = fit(run, begun, ends, lambda paths: self._work(paths, run.steps))
+        paths = len(rows[0])
         left: list[list[Staged]] = [[] for _ in samples]
-        for turn, until in enumerate(ends if number else ends[-1:]):
+        for turn, until in enumerate(ends):
             rows = in_turn(run, rows, until)
             for gone, row in zip(left, rows, strict=True):
                 gone += row
             if until < run.steps:
-                rows = [self._branches(run, ranked(row, until)[:number], turn) for row in rows]
+                rows = [self._branches(run, ranked(row, until)[:paths], turn) for row in rows]
         found = [[run.candidate(one) for one in row] for row in left]
         count = self.paths * (1 + self.branches * len(self.checkpoints))
         return [run.selection(sample, row, count, notes=notes) for sample, row in zip(samples, found, strict=True)]

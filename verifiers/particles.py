@@ -70,10 +70,10 @@ class Particles:
         return number * evaluations + again, number * (len(self.checkpoints) + 1)
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        ends = stages(run, self.checkpoints)
         begun = [[Staged(run.want(sample, number)) for number in range(self.n)] for sample in samples]
-        begun, _, notes = fit(run, begun, ends[0], lambda number: self._work(number, run.steps))
-        rows = [[Particle(one) for one in row] for row in begun]
+        ends = stages(run, self.checkpoints)
+        fitting, ends, notes = fit(run, begun, ends, lambda number: self._work(number, run.steps))
+        rows = [[Particle(one) for one in row] for row in fitting]
         dropped: list[list[Staged]] = [[] for _ in samples]
         for turn, until in enumerate(ends):
             moved = in_turn(run, [[one.staged for one in row] for row in rows], until)

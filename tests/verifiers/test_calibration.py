@@ -21,6 +21,13 @@ def recorded(steps, **values):
     return Calibration("painter", {"metric": "graded@1"}, steps, rows)
 
 
+def interval(mean: Mean | None) -> tuple[float, float]:
+    assert mean is not None
+    assert mean.low is not None
+    assert mean.high is not None
+    return mean.low, mean.high
+
+
 SMALL = recorded(
     (1, 2, 4),
     # Ranks of the pictures: 1 2 3 4. Of previews at step 1: 2 1 4 3, at step 2: 1 2 3 4.
@@ -84,9 +91,9 @@ def test_rank_correlation_is_scipys(pairs):
 
 
 def test_intervals_hold_the_mean_and_narrow_with_more_samples():
-    few, many = Mean.of([0.0, 1.0] * 5), Mean.of([0.0, 1.0] * 500)
-    assert few.low < many.low < 0.5 < many.high < few.high
-    assert many.high - many.low == pytest.approx(2 * 1.96 * 0.5 / 1000**0.5, rel=0.1)
+    (low, high), (lower, higher) = (interval(Mean.of([0.0, 1.0] * count)) for count in (500, 5))
+    assert lower < low < 0.5 < high < higher
+    assert high - low == pytest.approx(2 * 1.96 * 0.5 / 1000**0.5, rel=0.1)
     assert (Mean.of([]), Mean.of([0.3])) == (None, Mean(0.3))
 
 
@@ -118,8 +125,8 @@ def test_only_the_steps_that_were_chosen_are_looked_at():
 
 
 def test_later_previews_say_more():
-    found = calibrate(Painter(), graded(), scenes(20), n=8)
-    means = [found.at(step).spearman.value for step in found.steps]
+    found = calibrate(Painter(), graded(), scenes(10), n=6)
+    means = [mean.value for step in found.steps if (mean := found.at(step).spearman)]
     assert means[0] < means[3] < means[7] == pytest.approx(1)
 
 
@@ -140,7 +147,7 @@ def test_what_cannot_be_calibrated_is_refused():
     with pytest.raises(ValueError, match="before the last step"):
         calibrate(Painter(), graded(), scenes(1), steps=(2, 8))
     with pytest.raises(TypeError, match="cannot stop"):
-        calibrate(Plain(Painter()), graded(), scenes(1))
+        calibrate(Plain(Painter()), graded(), scenes(1))  # type: ignore[arg-type]
 
 
 def test_it_is_the_same_after_a_file(tmp_path):
@@ -148,7 +155,7 @@ def test_it_is_the_same_after_a_file(tmp_path):
     found.save(tmp_path / "painter.json")
     assert Calibration.load(tmp_path / "painter.json") == found
     assert found.reward["experts"] == {"judge": "reader"}
-    assert "numpy" in found.versions
+    assert "numpy" in (found.versions or {})
     assert [path.name for path in tmp_path.iterdir()] == ["painter.json"]
 
 
@@ -228,12 +235,12 @@ def test_with_perfect_previews_the_cheapest_plan_keeps_everything():
 
 
 def test_with_useless_previews_a_plan_promises_no_more_than_chance():
-    found = calibrate(Blind(), graded(), scenes(120), n=8)
+    found = calibrate(Blind(), graded(), scenes(60), n=8, steps=(1, 2))
     plan = found.plan(8, 0.5)
     finals = np.stack([rows[:, -1] for rows in found.telling.values()])
     gain = finals.max(1) - finals.mean(1)
     by_chance = (finals[:, :4].max(1) - finals.mean(1)).sum() / gain.sum()
-    assert plan.kept == pytest.approx(by_chance, abs=0.1)
+    assert plan.kept == pytest.approx(by_chance, abs=0.15)
 
 
 def test_a_plan_for_more_candidates_than_there_are_is_refused(painted):
