@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..reward import EditSample, Image, Operation
+from ..reward.compound import unfolded
 from ..reward.edival.pools import pools_of
 from .candidate import Candidate, Selection
 from .run import Run, Want
@@ -30,8 +31,9 @@ class Sequential:
     Step k edits the best picture of step k-1 by the instruction of operation k. A candidate is judged as an edit of the
     *original* picture by T_k, the compound instruction of the first k operations: the sample's own at the last step,
     `metadata["compounds"]` (T_1, T_2, … as Complex-Edit publishes them, the last one may be missing) where it is there,
-    else the operations' instructions joined. What the sample says of the finished edit (task, pools, reference,
-    targets, text, hint, dimensions) is told to the reward at the last step only.
+    else the operations' instructions joined. What the sample says of the finished edit (task, reference, targets, text,
+    hint, dimensions) is told to the reward at the last step only; so are object pools, unless those of a step cannot be
+    told from boxes and operations: then what the finished edit leaves unchanged has to be unchanged at every step.
 
     `n=1` is plain sequential editing. A sample without operations takes one step. Where no candidate of a step has a
     score, there is no winner, and `steps` has what was chosen until then. A budget of evaluations is spread evenly over
@@ -54,9 +56,9 @@ class Chain:
 
     The turns are the sample's `operations`. A candidate of turn t is judged as an edit of what was chosen at turn t-1,
     by the instruction and task of turn t, with the turns before it as `earlier` and the object pools after it, which
-    begin with the names of the sample's boxes. The editor is given `earlier` as well. What the sample says of the
-    finished edit (pools, reference, text, hint) is told to the reward at the last turn only; targets and dimensions,
-    which are of one instruction, never.
+    begin with the names of the sample's boxes (pools without boxes: as in `Sequential`). The editor is given `earlier`
+    as well. What the sample says of the finished edit (reference, text, hint) is told to the reward at the last turn
+    only; targets and dimensions, which are of one instruction, never.
 
     Where no candidate of a turn has a score and where the budget ends: as in `Sequential`.
     """
@@ -100,6 +102,8 @@ def compound_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSampl
         hint="",
         dimensions=None,
     )  # the mask stays: what the finished edit may not touch, none of its steps may
+    if pools_of(unfolded(judged)) is None:  # what it leaves unchanged, each of its steps does
+        judged = replace(judged, pools=sample.pools)
     return asked, judged
 
 
@@ -124,7 +128,7 @@ def turn_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSample]:
         dimensions=None,
         earlier=(*sample.earlier, *(one.sample for one in path if one.sample is not None)),
     )
-    turn = replace(turn, pools=pools_of(turn))
+    turn = replace(turn, pools=pools_of(turn) or sample.pools)
     return turn, turn
 
 

@@ -36,7 +36,7 @@ class KnockOut:
     comparison: Comparison | None = None
 
     def __post_init__(self) -> None:
-        _check_count("a knock-out", self.n)
+        _check("a knock-out", self.n, self.comparison)
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
         tables = _tables(run, samples, self.n, self.comparison)
@@ -61,7 +61,7 @@ class RoundRobin:
     comparison: Comparison | None = None
 
     def __post_init__(self) -> None:
-        _check_count("a round robin", self.n)
+        _check("a round robin", self.n, self.comparison)
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
         tables = _tables(run, samples, self.n, self.comparison)
@@ -223,6 +223,8 @@ def _scaled(costs: Sequence[Cost], count: int) -> Cost:
     return Cost(0, round(whole.judge_calls * share), whole.seconds * share)
 
 
-def _check_count(name: str, n: int) -> None:
+def _check(name: str, n: int, comparison: object) -> None:
     if n < 1:
         raise ValueError(f"{name} takes one candidate or more, got {n}")
+    if not (comparison is None or (callable(comparison) and hasattr(comparison, "card"))):
+        raise ValueError(f"{name} takes a comparison such as PairwiseJudge(), or None, got {comparison!r}")

@@ -12,7 +12,7 @@ from editcritic.verifiers.run import APART
 from editcritic.verifiers.sequential import Sequential
 
 from .editors import Painter, graded
-from .test_sequential import compounds, told
+from .test_sequential import at, compounds, shown, told, worth
 
 
 class Twins(Painter):
@@ -33,12 +33,10 @@ def test_a_beam_of_one_is_sequential_editing(n):
 def test_the_best_pictures_go_on_in_turn():
     (one,) = select(Beam(2, 5), compounds(), editor=Painter(), reward=graded())
     for step in (1, 2, 3):
-        assert len([candidate for candidate in one.candidates if candidate.step == step]) == 5
+        assert len(at(one, step)) == 5
     for step in (2, 3):
-        before = sorted(
-            (candidate for candidate in one.candidates if candidate.step == step - 1), key=lambda found: -found.value
-        )
-        parents = [candidate.parent for candidate in one.candidates if candidate.step == step]
+        before = sorted(at(one, step - 1), key=worth, reverse=True)
+        parents = [candidate.parent for candidate in at(one, step)]
         assert parents == [before[number % 2].id for number in range(5)]
 
 
@@ -48,16 +46,15 @@ def test_the_steps_of_a_selection_are_the_path_to_the_winner():
         (one,) = select(Beam(2, 4), compounds(), editor=Painter(), reward=graded(), seed=seed)
         assert one.steps[-1] == one.winner
         assert [chosen.parent for chosen in one.steps] == ["", one.steps[0].id, one.steps[1].id]
-        assert one.value == max(candidate.value for candidate in one.candidates if candidate.step == 3)
-        best_first = max((found for found in one.candidates if found.step == 1), key=lambda found: found.value)
-        second += one.steps[0].id != best_first.id
+        assert one.value == max(map(worth, at(one, 3)))
+        second += one.steps[0].id != max(at(one, 1), key=worth).id
     assert second  # now and then the winner is not made of the first step's best picture
 
 
 def test_the_same_picture_goes_on_once():
     (one,) = select(Beam(2, 4), compounds(), editor=Twins(), reward=graded())
-    parents = {candidate.parent for candidate in one.candidates if candidate.step == 2}
-    pictures = {candidate.picture.digest for candidate in one.candidates if candidate.id in parents}
+    parents = {candidate.parent for candidate in at(one, 2)}
+    pictures = {shown(candidate).digest for candidate in one.candidates if candidate.id in parents}
     assert parents == {"1.0", "1.2"}
     assert len(pictures) == 2
 
@@ -75,9 +72,10 @@ def test_a_beam_of_any_width_costs_the_same():
 
 
 def test_a_beam_keeps_within_its_budget():
-    budget = Budget(evaluations=2 * 7 * 8)
+    limit = 2 * 7 * 8
+    budget = Budget(evaluations=limit)
     found = select(Beam(2, 4), compounds(2), editor=Painter(), reward=graded(), budget=budget)
-    assert found.spent.evaluations <= budget.evaluations
+    assert found.spent.evaluations <= limit
     assert all(one.winner is not None for one in found)
     assert all("candidates at step" in one.ended or "evaluations are spent" in one.ended for one in found)
 
@@ -87,7 +85,7 @@ def test_failures_on_the_way_do_not_go_on():
     (one,) = select(Beam(2, 4), compounds(), editor=Painter(bad_seeds=bad), reward=graded())
     assert one.winner is None
     assert [chosen.step for chosen in one.steps] == [1]
-    assert {candidate.parent for candidate in one.candidates if candidate.step == 2} == {"1.1", "1.3"}
+    assert {candidate.parent for candidate in at(one, 2)} == {"1.1", "1.3"}
 
 
 def test_ties_are_asked_about_once():

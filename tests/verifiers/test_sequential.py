@@ -20,8 +20,9 @@ from editcritic.reward import (
     Task,
     ask,
 )
-from editcritic.reward.edival.pools import apply
-from editcritic.verifiers import BestOf, Budget, Journal, Selection, Selections, select
+from editcritic.reward.compound import unfolded
+from editcritic.reward.edival.pools import apply, pools_of
+from editcritic.verifiers import BestOf, Budget, Candidate, Journal, Selection, Selections, select
 from editcritic.verifiers.run import APART
 from editcritic.verifiers.sequential import Chain, Sequential, joined
 
@@ -60,8 +61,28 @@ class Watching:
         return [one for one in self.seen if one.id.split("/")[1].startswith(f"{step}.")]
 
 
-def values(selection: Selection, step: int) -> list[float | None]:
-    return [one.value for one in selection.candidates if one.step == step]
+def at(selection: Selection, step: int) -> list[Candidate]:
+    return [one for one in selection.candidates if one.step == step]
+
+
+def worth(candidate: Candidate) -> float:
+    assert candidate.value is not None
+    return candidate.value
+
+
+def shown(candidate: Candidate) -> Image:
+    assert candidate.picture is not None
+    return candidate.picture
+
+
+def won(selection: Selection) -> Candidate:
+    assert selection.winner is not None
+    return selection.winner
+
+
+def judged_as(candidate: Candidate) -> EditSample:
+    assert candidate.sample is not None
+    return candidate.sample
 
 
 def told(selections: Selections) -> list[dict[str, Any]]:
@@ -78,13 +99,13 @@ def test_the_best_of_each_step_goes_on():
         assert [chosen.step for chosen in one.steps] == [1, 2, 3]
         sources = one.sample.sources
         for step, chosen in enumerate(one.steps, start=1):
-            here = [candidate for candidate in one.candidates if candidate.step == step]
-            assert chosen.value == max(candidate.value for candidate in here)
+            here = at(one, step)
+            assert worth(chosen) == max(map(worth, here))
             assert {candidate.parent for candidate in here} == {one.steps[step - 2].id if step > 1 else ""}
             words = OPERATIONS[step - 1].instruction
             for candidate in here:  # made of the best of the step before, by the operation's own words
                 assert Painter().edit([sources], [words], [candidate.noise.seed]) == [candidate.picture]
-            sources = (chosen.picture,)
+            sources = (shown(chosen),)
         assert one.winner == one.steps[-1]
         assert one.why.startswith("step 3 of 3: the highest of 4")
     assert {words for words, _ in painter.asked} == {operation.instruction for operation in OPERATIONS}
@@ -109,7 +130,7 @@ def test_a_step_is_judged_on_the_original_picture_by_the_operations_so_far():
 
 def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
     mask, reference = Image.of(scenes(9)[7].source), Image.of(scenes(9)[8].source)
-    whole = {
+    whole: dict[str, Any] = {
         "reference": reference,
         "text": "SALE",
         "hint": "there is a plum",
@@ -124,13 +145,24 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
     select(Sequential(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
     for step in (1, 2):
         (one,) = watching.at(step)
-        assert (one.reference, one.text, one.hint, one.targets, one.pools, one.dimensions) == (
-            None, "", "", (), None, None,
-        )  # fmt: skip
+        assert (one.reference, one.text, one.hint, one.targets, one.dimensions) == (None, "", "", (), None)
         assert one.group != "g"
         assert one.mask == mask
     (last,) = watching.at(3)
     assert {name: getattr(last, name) for name in whole} == whole
+
+
+@pytest.mark.parametrize("selector", [Sequential(1), Chain(1)])
+def test_pools_of_a_step_follow_from_its_boxes_or_are_those_of_the_finished_edit(selector):
+    given = Pools(("cup",), ("cup",), ("cup",))
+    boxed, bare = Watching(), Watching()
+    for watching, boxes in ((boxed, BOXES), (bare, {})):
+        (sample,) = compounds(boxes=boxes, pools=given)
+        select(selector, sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    assert [one.pools for one in bare.seen] == [given] * 3
+    assert boxed.seen[-1].pools == given
+    exact = [pools_of(unfolded(one) if one.operations else one) for one in boxed.seen[:2]]
+    assert [one and one.unchanged for one in exact] == [("fork",), ()]
 
 
 def test_published_compound_instructions_are_taken():
@@ -196,7 +228,7 @@ def test_the_same_seed_gives_the_same_winner_and_more_candidates_a_better_first_
     first = []
     for n in range(1, 7):
         once, again = (select(Sequential(n), compounds(2), editor=Painter(), reward=graded()) for _ in range(2))
-        assert [one.winner.id for one in once] == [one.winner.id for one in again]
+        assert [won(one).id for one in once] == [won(one).id for one in again]
         assert [one.picture for one in once] == [one.picture for one in again]
         first.append([one.steps[0].value for one in once])
     assert first == sorted(first)
@@ -221,7 +253,7 @@ def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
 
 def test_a_failed_candidate_does_not_go_on():
     (one,) = select(Sequential(3), compounds(), editor=Painter(bad_seeds={APART, 2 * APART + 2}), reward=graded())
-    assert [values(one, step).count(None) for step in (1, 2, 3)] == [0, 1, 1]
+    assert [[found.fate for found in at(one, step)].count("failed") for step in (1, 2, 3)] == [0, 1, 1]
     assert one.steps[1].id in ("2.1", "2.2")
     assert one.winner is not None
 
@@ -252,7 +284,7 @@ def test_a_second_run_with_the_same_journal_asks_nothing(tmp_path):
 def test_a_budget_of_evaluations_is_spread_over_the_steps():
     (sample,) = compounds(1, (*OPERATIONS, Operation("Make it night.")))
     (one,) = select(Sequential(4), sample, editor=Painter(), reward=graded(), budget=Budget(evaluations=10 * 8))
-    assert [len(values(one, step)) for step in (1, 2, 3, 4)] == [2, 2, 3, 3]
+    assert [len(at(one, step)) for step in (1, 2, 3, 4)] == [2, 2, 3, 3]
     assert one.spent.evaluations == 80
     assert one.unpruned.evaluations == 16 * 8
     assert one.winner is not None
@@ -268,12 +300,12 @@ def test_a_budget_that_is_too_small_for_a_candidate_a_step_is_refused():
 
 def test_a_budget_of_judge_calls_that_ends_before_the_last_step_leaves_no_winner():
     (one,) = select(Sequential(4), compounds(), editor=Painter(), reward=graded(), budget=Budget(judge_calls=6))
-    assert [len(values(one, step)) for step in (1, 2, 3)] == [4, 2, 0]
+    assert [len(at(one, step)) for step in (1, 2, 3)] == [4, 2, 0]
     assert one.spent.judge_calls == 6
     assert one.winner is None
     assert one.why == "step 3 of 3: there was no budget for a candidate"
     assert one.ended == "6 of 6 judge calls are spent"
-    assert [chosen.value for chosen in one.steps] == [max(values(one, 1)), max(values(one, 2))]
+    assert [worth(chosen) for chosen in one.steps] == [max(map(worth, at(one, step))) for step in (1, 2)]
 
 
 def test_no_candidates_are_refused():
@@ -289,11 +321,11 @@ def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_i
     (sample,) = compounds(boxes=BOXES)
     (one,) = select(Chain(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
     pools = Pools(tuple(BOXES), tuple(BOXES), tuple(BOXES))
-    for turn, operation in enumerate(OPERATIONS, start=1):
-        pools = apply(pools, operation.task)
+    for turn, (operation, task) in enumerate(zip(OPERATIONS, (RECOLOUR, REMOVE, ADD), strict=True), start=1):
+        pools = apply(pools, task)
         before = one.steps[: turn - 1]
         for judged in watching.at(turn):
-            assert (judged.instruction, judged.task, judged.pools) == (operation.instruction, operation.task, pools)
+            assert (judged.instruction, judged.task, judged.pools) == (operation.instruction, task, pools)
             assert judged.source == (before[-1].picture if before else sample.source)
             assert judged.earlier == tuple(chosen.sample for chosen in before)
             assert (judged.turn, judged.base, judged.operations) == (turn, sample.source, ())
@@ -304,9 +336,9 @@ def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_i
 def test_the_editor_is_given_the_turns_before():
     (one,) = select(Chain(2), compounds(), editor=Painter(), reward=graded())
     for turn, chosen in enumerate(one.steps):
-        earlier = tuple(before.sample for before in one.steps[:turn])
+        earlier = tuple(judged_as(before) for before in one.steps[:turn])
         made = Painter().edit(
-            [chosen.sample.sources], [OPERATIONS[turn].instruction], [chosen.noise.seed], history=[earlier]
+            [judged_as(chosen).sources], [OPERATIONS[turn].instruction], [chosen.noise.seed], history=[earlier]
         )
         assert made == [chosen.picture]
 

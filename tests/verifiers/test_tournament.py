@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Abstention, Asks, Card, EditSample, Failure, Measured, Rate, Reply, Score
+from editcritic.reward import Abstention, Asks, Card, EditSample, Failure, Measured, Rate, Reply, Score, build, spec_of
 from editcritic.reward.pairwise import PairwiseJudge
-from editcritic.verifiers import BestOf, Budget, Journal, Selections, select
+from editcritic.verifiers import BestOf, Budget, Journal, RunStopped, Selections, select
 from editcritic.verifiers.tournament import KnockOut, RoundRobin
 
 from ..reward.fakes import Fake
 from .editors import Painter, graded, read, scenes
+from .test_sequential import shown, won, worth
 
 JUDGE = PairwiseJudge()
 
@@ -46,9 +47,9 @@ def leaning(much: float) -> Callable[[Any], Reply]:
 
 @dataclass(frozen=True)
 class Scripted:
-    """Matches by the numbers of the two candidates, the lower one first; 0.5 for those not listed."""
+    """Matches by the numbers of the two candidates, the lower one first; 0.5 for those not listed, None fails."""
 
-    shares: Mapping[str, float]
+    shares: Mapping[str, float | None]
 
     @property
     def card(self) -> Card:
@@ -57,11 +58,8 @@ class Scripted:
     def __call__(self, first: EditSample, second: EditSample) -> Asks[Score]:
         yield from ()
         pair = f"{first.id.rpartition('/')[2]}-{second.id.rpartition('/')[2]}"
-        return Score.of(self.shares.get(pair, 0.5))
-
-
-def matched(query: Any) -> bool:
-    return not isinstance(query, Rate)
+        share = self.shares.get(pair, 0.5)
+        return Score.failed("lost") if share is None else Score.of(share)
 
 
 def played(found: Selections) -> list[tuple[str, str]]:
@@ -76,11 +74,11 @@ def played(found: Selections) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("ties", [None, "second"])
 def test_matches_between_scores_choose_as_best_of_n_does(selector, levels, ties):
     for n in (1, 2, 3, 5, 6, 8):
-        other = {"ties": graded(None, ties)} if ties else {}
-        asked = {"editor": Painter(levels=levels), "reward": graded(), "seed": 7 * n}
+        other: dict[str, Any] = {"ties": graded(None, ties)} if ties else {}
+        asked: dict[str, Any] = {"editor": Painter(levels=levels), "reward": graded(), "seed": 7 * n}
         best = select(BestOf(n), scenes(3), **asked, **other)
         found = select(selector(n), scenes(3), **asked, **other)
-        assert [one.winner.id for one in found] == [one.winner.id for one in best]
+        assert [won(one).id for one in found] == [won(one).id for one in best]
         assert [one.value for one in found] == [one.value for one in best]
 
 
@@ -88,7 +86,7 @@ def test_matches_between_scores_choose_as_best_of_n_does(selector, levels, ties)
 def test_the_one_that_the_judge_finds_better_than_all_others_wins(selector):
     for one in select(selector, scenes(3), editor=Painter(), reward=graded(referee(honest))):
         assert one.winner is not None
-        assert one.winner.id == max(one.candidates, key=lambda found: read(found.picture, "second")).id
+        assert won(one).id == max(one.candidates, key=lambda found: read(shown(found), "second")).id
 
 
 @pytest.mark.parametrize("selector", [KnockOut(7, JUDGE), RoundRobin(5, JUDGE)])
@@ -96,7 +94,7 @@ def test_a_judge_that_leans_to_what_it_is_shown_first_changes_nothing(selector):
     fair, biased = (
         select(selector, scenes(3), editor=Painter(), reward=graded(referee(leaning(much)))) for much in (0.0, 0.3)
     )
-    assert [one.winner.id for one in biased] == [one.winner.id for one in fair]
+    assert [won(one).id for one in biased] == [won(one).id for one in fair]
     for before, after in zip(fair, biased, strict=True):
         for match, leant in zip(before.matches, after.matches, strict=True):
             assert leant.score.value == pytest.approx(match.score.value)
@@ -105,9 +103,9 @@ def test_a_judge_that_leans_to_what_it_is_shown_first_changes_nothing(selector):
 
 @pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
 def test_a_judge_that_always_says_first_leaves_the_choice_to_the_reward(selector):
-    asked = {"editor": Painter(), "reward": graded(referee(lambda _: Reply("first")))}
+    asked: dict[str, Any] = {"editor": Painter(), "reward": graded(referee(lambda _: Reply("first")))}
     found, best = select(selector(6, JUDGE), scenes(2), **asked), select(BestOf(6), scenes(2), **asked)
-    assert [one.winner.id for one in found] == [one.winner.id for one in best]
+    assert [won(one).id for one in found] == [won(one).id for one in best]
     assert all("by the reward (a draw)" in one.why or "the reward decides" in one.why for one in found)
 
 
@@ -118,7 +116,7 @@ def test_pairs_are_made_by_seed_and_the_lowest_seeds_miss_the_first_round():
     assert second[0] == ("0", "1")
     assert {*second[1]} <= {"2", "3", "4", "5"}
     assert found[0].why == f"won over {found[0].why.removeprefix('won over ')}"
-    assert found[0].why.count("over ") == sum(found[0].winner.id in pair for pair in played(found))
+    assert found[0].why.count("over ") == sum(won(found[0]).id in pair for pair in played(found))
 
 
 @pytest.mark.parametrize("n", range(1, 10))
@@ -143,18 +141,18 @@ def test_equal_sums_are_decided_by_the_matches_between_them():
     # 0 and 1 have the highest sum, 1 has beaten 0.
     table = Scripted({"0-1": 0.4, "0-2": 0.9, "0-3": 0.8, "1-2": 0.8, "1-3": 0.7, "2-3": 0.5})
     (one,) = select(RoundRobin(4, table), scenes(1), editor=Painter(), reward=graded())
-    assert one.winner.id == "1"
+    assert won(one).id == "1"
     assert "0, 1 have the highest, 1 in the matches between them" in one.why
 
 
 def test_a_circle_is_decided_by_the_reward_then_the_second_one_then_the_seed():
     circle = RoundRobin(3, Scripted({"0-1": 1.0, "1-2": 1.0, "0-2": 0.0}))
     (one,) = select(circle, scenes(1), editor=Painter(), reward=graded())
-    assert one.winner.id == max(one.candidates, key=lambda found: found.value).id
+    assert won(one).id == max(one.candidates, key=worth).id
     (one,) = select(circle, scenes(1), editor=Painter(levels=1), reward=graded(), ties=graded(None, "second"))
-    assert one.winner.id == max(one.candidates, key=lambda found: read(found.picture, "second")).id
+    assert won(one).id == max(one.candidates, key=lambda found: read(shown(found), "second")).id
     (one,) = select(circle, scenes(1), editor=Painter(levels=1), reward=graded())
-    assert one.winner.id == "0"
+    assert won(one).id == "0"
     assert "the reward decides" in one.why
 
 
@@ -175,10 +173,10 @@ class Stumbles:
 
 @pytest.mark.parametrize("selector", [KnockOut(4, JUDGE), RoundRobin(4, JUDGE)])
 def test_a_match_that_fails_is_played_once_more(selector):
-    asked = {"editor": Painter()}
+    asked: dict[str, Any] = {"editor": Painter()}
     fair = select(selector, scenes(1), **asked, reward=graded(referee(honest)))
     (one,) = select(selector, scenes(1), **asked, reward=graded(referee(Stumbles(1)), on_failures="none"))
-    assert one.winner.id == fair[0].winner.id
+    assert won(one).id == won(fair[0]).id
     assert len(one.matches) == 2 * len(fair[0].matches)
     assert [match.score.status for match in one.matches].count("failed") == len(fair[0].matches)
     assert len(one.notes) == len(fair[0].matches)
@@ -187,24 +185,33 @@ def test_a_match_that_fails_is_played_once_more(selector):
 
 @pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
 def test_where_a_match_fails_twice_the_reward_decides_and_the_selection_says_so(selector):
-    asked = {"editor": Painter(), "reward": graded(referee(Stumbles(math.inf)), on_failures="none")}
+    asked: dict[str, Any] = {"editor": Painter(), "reward": graded(referee(Stumbles(math.inf)), on_failures="none")}
     found, best = select(selector(4, JUDGE), scenes(2), **asked), select(BestOf(4), scenes(2), **asked)
     for one, other in zip(found, best, strict=True):
-        assert one.winner.id == other.winner.id
+        assert won(one).id == won(other).id
         assert "by the reward" in one.why
         assert "no answer" in one.why or "no match has an answer" in one.why
         assert all("failed: fake: lost" in note for note in one.notes)
         assert all(match.score.value is None for match in one.matches)
 
 
-def test_one_match_that_fails_counts_for_nobody():
-    painter, pictures = Painter(), []
-    (fair,) = select(RoundRobin(4, JUDGE), scenes(1), editor=painter, reward=graded(referee(honest)))
-    pictures = [one.picture for one in fair.candidates if one.id in ("0", "1")]
-    rule = Stumbles(math.inf, lambda query: set(query.images[-2:]) == set(pictures))
-    (one,) = select(RoundRobin(4, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(rule), on_failures="none"))
-    assert len(one.matches) == 7
-    assert len(one.notes) == 2
+def test_a_match_without_an_answer_counts_for_nobody():
+    table = Scripted({"0-1": None, "0-2": 0.9, "1-2": 0.6})
+    (one,) = select(RoundRobin(3, table), scenes(1), editor=Painter(), reward=graded(on_failures="none"))
+    assert won(one).id == "0"
+    assert one.why == "won by a mean share of 0.9 among 3; the next, 1, has 0.6"
+    assert [(match.first, match.second) for match in one.matches].count(("0", "1")) == 2
+    assert one.notes == ("0 against 1 failed: lost",) * 2
+
+
+def test_a_judge_that_is_down_stops_the_run_and_nothing_is_lost():
+    journal = Journal()
+    down = graded(referee(Stumbles(math.inf)))
+    with pytest.raises(RunStopped, match="of the last scores failed"):
+        select(RoundRobin(8, JUDGE), scenes(1), editor=Painter(), reward=down, journal=journal)
+    painter, expert = Painter(), referee(honest)
+    (one,) = select(RoundRobin(8, JUDGE), scenes(1), editor=painter, reward=graded(expert), journal=journal)
+    assert (painter.calls, sum(expert.calls)) == ([], 56)
     assert one.winner is not None
 
 
@@ -212,7 +219,7 @@ def test_a_judge_that_abstains_is_not_asked_again():
     expert = referee(lambda _: Abstention("who knows"))
     (one,) = select(KnockOut(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert))
     assert len(one.matches) == 3
-    assert one.winner.id == max(one.candidates, key=lambda found: found.value).id
+    assert won(one).id == max(one.candidates, key=worth).id
     assert one.notes[0].endswith("abstained: who knows")
 
 
@@ -226,17 +233,15 @@ def test_those_without_a_picture_or_a_score_do_not_play(selector):
     reward = graded(expert, on_failures="none")
     found = select(selector, scenes(1), editor=Painter(bad_seeds={0, 3}), reward=reward)
     assert {name for pair in played(found) for name in pair} == {"1", "2", "5"}
-    assert found[0].winner.id in {"1", "2", "5"}
+    assert won(found[0]).id in {"1", "2", "5"}
 
 
 def test_one_that_is_left_wins_without_a_match_and_none_is_said_to_be_none():
     (one,) = select(KnockOut(3, JUDGE), scenes(1), editor=Painter(bad_seeds={0, 2}), reward=graded(referee(honest)))
-    assert (one.winner.id, one.why, one.matches) == ("1", "the only one of 3 with a score", ())
-    short = [Painter(bad_seeds={1, 2}, evaluations=8) for _ in range(2)]
-    for painter, selector in zip(short, (KnockOut(2, JUDGE), RoundRobin(2, JUDGE)), strict=True):
-        (one,) = select(selector, scenes(1), editor=painter, reward=graded(referee(honest)), seed=1)
-        assert one.winner is None
-        assert one.why.startswith("none of 2 candidates has a score: the editor failed")
+    assert (won(one).id, one.why, one.matches) == ("1", "the only one of 3 with a score", ())
+    (one,) = select(KnockOut(2, JUDGE), scenes(1), editor=Painter(bad_seeds={0, 1}), reward=graded(referee(honest)))
+    assert one.winner is None
+    assert one.why.startswith("none of 2 candidates has a score: the editor failed")
 
 
 @pytest.mark.parametrize(("selector", "matches"), [(KnockOut(8, JUDGE), 3), (RoundRobin(8, JUDGE), 3)])
@@ -283,6 +288,14 @@ def test_matches_that_failed_are_asked_again_in_the_next_run_and_nothing_else():
     (one,) = select(RoundRobin(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert), journal=journal)
     assert sum(expert.calls) == 12
     assert one.notes == ()
+
+
+@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+def test_a_comparison_is_a_program_and_not_a_name(selector):
+    with pytest.raises(ValueError, match="got 'pairwise-judge'"):
+        selector(4, "pairwise-judge")
+    table = {"use": f"{selector.__module__}:{selector.__name__}", "comparison": spec_of(JUDGE)}
+    assert build(table) == selector(comparison=JUDGE)
 
 
 def test_no_candidates_are_refused():
