@@ -1,8 +1,9 @@
 """The command line `editcritic`.
 
-Exit codes: 0 done; 1 ran, but some scores failed, a replay disagreed, or an installed part does not work; 2 input or
-usage was wrong (what was right is still done); 130 interrupted. With `--json` there is one JSON document on standard
-output and nothing else. Modules are imported in the commands, so that `--help` answers at once.
+Exit codes: 0 done; 1 ran, but some scores failed, nothing could be chosen, a replay disagreed, or an installed part
+does not work; 2 input or usage was wrong (what was right is still done); 130 interrupted. With `--json` there is one
+JSON document on standard output and nothing else. Modules are imported in the commands, so that `--help` answers at
+once.
 """
 
 from __future__ import annotations
@@ -243,6 +244,117 @@ def rank(
             for one in ranked:
                 show(ranking.table(one))
         return outcome.exit_code
+
+
+# -- edit -------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@plainly
+def edit(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="SOURCE...", help="The picture to edit; several for one edit of them all.")
+    ],
+    instruction: Annotated[
+        list[str],
+        typer.Option("--instruction", help="What the editor is told; several are the steps of a compound edit."),
+    ],
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            "--pipeline",
+            help="A diffusers pipeline (folder or hub id); module:name of a pipeline, an editor, a function "
+            "f(image, instruction, seed), or one without arguments that makes any of these; `sceneedit`, the tiny one.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for what comes out, and for the journal.")],
+    reward: RewardName = DEFAULT,
+    protocol: Protocol = None,
+    selector: Annotated[
+        str,
+        typer.Option(
+            "--selector",
+            help="How candidates are made and chosen among: a name with options, module:Name, or a TOML file.",
+        ),
+    ] = "best-of?n=16",
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="As in evaluations=128,judge_calls=50,seconds=600.")
+    ] = None,
+    ties: Annotated[
+        str | None, typer.Option("--ties", help="A reward that is asked where candidates have the same score.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the first candidate; the others follow it.")] = 0,
+    boxes: Annotated[
+        str | None,
+        typer.Option("--boxes", help='Objects of the source, in pixels: {"cup": [[x0, y0, x1, y1]]}; or a file of it.'),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", help="Of the pipeline's call, as in num_inference_steps=20; may be repeated."),
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures a call of the pipeline.")] = 8,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="Of the weights. Default: bfloat16 on a GPU, else float32.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="As in cuda:1. Default: the GPU, if any.")] = None,
+    download: Annotated[bool, typer.Option("--download", help="Ask the hub for what is not on this machine.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Write over what another run has left in the folder.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Edit a picture: make candidates, score them, keep the best. The same command again goes on where it ended."""
+    from ..verifiers import JournalError, RunStopped
+    from .edit import PICTURE, REPORT, SHEET, Asked, Place, Watched, failures, summary, table
+    from .inputs import InputError, budget_of, load_reward, load_selector, read_spec, settings_of, to_edit
+    from .pipelines import Named
+    from .score_run import warnings_to
+
+    asked = Asked(
+        to_edit(sources, instruction, boxes),
+        load_reward(read_spec(reward), protocol),
+        load_selector(read_spec(selector)),
+        budget_of(budget),
+        None if ties is None else load_reward(read_spec(ties)),
+        seed,
+    )
+    asked.check()
+    place = Place(out, again)
+    place.check(asked.to_json(), sources)
+    named = Named(pipeline, settings_of(setting or ()), batch, dtype, device, download)
+    named.check(asked.sample)
+    with ExitStack() as stack, progress(None, "candidates") as (step, tell), warnings_to(tell):
+        try:
+            journal = stack.enter_context(Watched(place.journal, step))
+            tell(f"editcritic: loading {pipeline}")
+            editor = named.load()
+            place.check(asked.to_json(editor.id), sources)
+            found = asked.run(editor, journal)
+        except JournalError as error:
+            raise InputError(str(error)) from None
+        except RunStopped as error:
+            problem = f"{error} ({place.journal}); the same command goes on from there"
+            say(f"editcritic: {problem}")
+            if as_json:
+                document({"error": problem})
+            return 1
+        except KeyboardInterrupt:
+            stack.pop_all()  # the engine's thread may be using the log until the process ends
+            say(
+                f"editcritic: interrupted; what was made is in {place.journal}, and the same command goes on from there"
+            )
+            return 130
+        report = place.write(asked, editor, found)
+    code = int(found[0].winner is None or failures(found[0]) > 0)
+    if as_json:
+        document({**report, "out": str(out), "exit_code": code})
+        return code
+    show(table(found[0]))
+    for line in summary(found):
+        say(line, stderr=False)
+    written = [out / name for name in (PICTURE, SHEET, REPORT) if (out / name).exists()]
+    say(", ".join(map(str, written)), stderr=False)
+    if failed := failures(found[0]):
+        say(f"editcritic: {failed} failed; the same command asks for what failed again")
+    return code
 
 
 # -- replay -----------------------------------------------------------------------------------------------------------

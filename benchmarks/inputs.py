@@ -10,10 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..reward import EditSample, ImageError, Reward, SpecError
+from ..reward import EditSample, ImageError, Reward, SpecError, build
 from ..reward.files import BadLine, read_samples, sample_from_json
 from ..reward.image import FileIndex
 from ..reward.spec import Spec, read
+from ..verifiers import Budget, Selector
+from ..verifiers.sequential import joined
 
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 """Suffixes by which a file in a folder counts as a picture."""
@@ -167,6 +169,31 @@ def candidates(
     return [entry_of(one, str(path), index=index) for one, path in zip(rows, found, strict=True)]
 
 
+def to_edit(sources: Sequence[Path], instructions: Sequence[str], boxes: str | None) -> EditSample:
+    """What is to be edited: the source or sources of one edit, and its instruction.
+
+    Several instructions are the operations of a compound one, which has them joined. boxes: as in `candidates`.
+    Raises `InputError`.
+    """
+    said = [one.strip() for one in instructions]
+    if not said or not all(said):
+        raise InputError("an edit needs an instruction with words in it: give --instruction")
+    pictures = [str(path) for path in sources]
+    row = {
+        "id": "edit",
+        "instruction": joined(said) if len(said) > 1 else said[0],
+        "sources": pictures,
+        "edited": pictures[0],
+        "boxes": _read_boxes(boxes),
+    }
+    if len(said) > 1:
+        row["operations"] = [{"instruction": one} for one in said]
+    entry = entry_of(row, pictures[0])
+    if entry.sample is None:
+        raise InputError(entry.problem)
+    return entry.sample
+
+
 def _read_boxes(text: str | None) -> Any:
     if text is None:
         return {}
@@ -181,7 +208,7 @@ def _read_boxes(text: str | None) -> Any:
 
 
 def read_spec(text: str) -> Spec:
-    """A reward as it is given on the command line: the path of a TOML file, or else a name with options."""
+    """A reward or selector as it is given on the command line: a TOML file, or else a name with options."""
     try:
         return read(text) if text.endswith(".toml") else text
     except UnicodeDecodeError as error:
@@ -203,6 +230,41 @@ def load_reward(spec: Spec, protocol: str | None = None, **options: Any) -> Rewa
         raise InputError(f"{spec} cannot be loaded: {error}; `editcritic doctor` says what to install") from None
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def load_selector(spec: Spec) -> Selector:
+    """A selector by its spec, as in `best-of?n=4`. Raises `SpecError` or `InputError`."""
+    try:
+        found: Selector = build(spec, "editcritic.selectors")
+    except SpecError:
+        raise
+    except ValueError as error:
+        raise InputError(f"--selector {spec}: {error}") from None
+    if not callable(found):
+        raise InputError(f"--selector {spec} makes {type(found).__name__}, which is no selector")
+    return found
+
+
+def budget_of(text: str | None) -> Budget:
+    """As in `evaluations=64,seconds=30`. Raises `InputError`."""
+    try:
+        return Budget() if text is None else Budget.of(text)
+    except ValueError as error:
+        raise InputError(f"--budget: {error}") from None
+
+
+def settings_of(given: Sequence[str]) -> dict[str, Any]:
+    """`name=value` each, the value JSON where it is JSON (a number, true, null), else text. Raises `InputError`."""
+    found: dict[str, Any] = {}
+    for item in given:
+        name, equals, text = item.partition("=")
+        if not (name.isidentifier() and equals):
+            raise InputError(f"--setting is name=value, as in num_inference_steps=20, got {item!r}")
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = text
+    return found
 
 
 def ranked_entries(

@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import numpy as np
@@ -86,10 +87,15 @@ class Section:
 
 def write_sheet(path: Path, rankings: Sequence[Ranking], card: Card) -> None:
     """Write the rankings as one HTML file; pictures are read one at a time. Raises OSError."""
+    sections = (Section(ranking) for ranking in rankings)
+    render(path, "rank.html", card=card, count=len(rankings), sections=sections)
+
+
+def render(path: Path, name: str, **given: Any) -> None:
+    """Fill in a template; `draw` in it is `data_uri`. Raises OSError."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
     template = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    sections = (Section(ranking) for ranking in rankings)
-    pieces = template.get_template("rank.html").stream(card=card, count=len(rankings), sections=sections, draw=data_uri)
+    pieces = template.get_template(name).stream(draw=data_uri, **given)
     with path.open("wb") as opened:
         pieces.dump(opened, encoding="utf-8", errors="replace")
 
@@ -136,10 +142,12 @@ def _distinct(boxes: Iterable[Box]) -> tuple[Box, ...]:
     return tuple(kept.values())
 
 
-def data_uri(picture: Image, boxes: Sequence[Box] = (), colours: Mapping[str, str] | None = None) -> str:
+def data_uri(
+    picture: Image, boxes: Sequence[Box] = (), colours: Mapping[str, str] | None = None, *, side: int = SIDE
+) -> str:
     """A picture with boxes drawn on it, as a JPEG data URI. Empty for a picture that cannot be read any more."""
     try:
-        drawn = draw(picture, boxes, colours or {})
+        drawn = draw(picture, boxes, colours or {}, side)
     except ImageError:
         return ""
     encoded = io.BytesIO()
@@ -147,12 +155,12 @@ def data_uri(picture: Image, boxes: Sequence[Box] = (), colours: Mapping[str, st
     return "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
 
 
-def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str]) -> PIL.Image.Image:
-    """The picture, at most `SIDE` pixels long, with boxes and their labels: the surer the thicker, thinnest without.
+def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str], side: int = SIDE) -> PIL.Image.Image:
+    """The picture, at most `side` pixels long, with boxes and their labels: the surer the thicker, thinnest without.
 
     Raises `ImageError` if the pixels cannot be had.
     """
-    drawn = _fitted(picture.pil())
+    drawn = _fitted(picture.pil(), side)
     pen = PIL.ImageDraw.Draw(drawn)
     font = PIL.ImageFont.load_default(_FONT)
     inside = [(box, corners) for box in boxes if (corners := box.inside(drawn.size)) is not None]
@@ -173,11 +181,11 @@ def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str]) -> PI
     return drawn
 
 
-def _fitted(picture: PIL.Image.Image) -> PIL.Image.Image:
+def _fitted(picture: PIL.Image.Image, most: int) -> PIL.Image.Image:
     longest = max(picture.size)
-    if _LEAST <= longest <= SIDE:
+    if _LEAST <= longest <= most:
         return picture
-    side, resample = (SIDE, PIL.Image.Resampling.LANCZOS) if longest > SIDE else (_LEAST, PIL.Image.Resampling.NEAREST)
+    side, resample = (most, PIL.Image.Resampling.LANCZOS) if longest > most else (_LEAST, PIL.Image.Resampling.NEAREST)
     width, height = (max(1, round(length * side / longest)) for length in picture.size)
     return picture.resize((width, height), resample)
 

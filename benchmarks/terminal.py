@@ -89,9 +89,12 @@ def _refuse(problem: str, as_json: bool) -> int:
 
 @contextmanager
 def progress(
-    total: int, what: str, *, shown: bool = True
+    total: int | None, what: str, *, shown: bool = True
 ) -> Iterator[tuple[Callable[[], None], Callable[[str], None]]]:
-    """A bar on standard error if that is a terminal. Yields two functions: a step is done; say something beside it."""
+    """A bar on standard error if that is a terminal; without an end where the total is None.
+
+    Yields two functions: a step is done; say something beside it.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = _console(stderr=True)

@@ -10,8 +10,8 @@ or a table (from TOML or JSON) with `use` and the options beside it; options may
     [parts.consistency]
     use = "edival-cc"
 
-Names are entry points: `editcritic.rewards` for metrics and compositions, `editcritic.experts` for experts. Our own
-stand in `pyproject.toml` like everybody else's.
+Names are entry points: `editcritic.rewards` for metrics and compositions, `editcritic.experts` for experts,
+`editcritic.selectors` for selectors. Our own stand in `pyproject.toml` like everybody else's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 Spec = str | Mapping[str, Any]
-Group = Literal["editcritic.rewards", "editcritic.experts"]
+Group = Literal["editcritic.rewards", "editcritic.experts", "editcritic.selectors"]
+
+_NUMBERS: Mapping[str, tuple[Any, str]] = {"int": (int, "a whole number"), "float": (int | float, "a number")}
 
 
 class SpecError(ValueError):
@@ -41,7 +43,7 @@ def names(group: Group) -> dict[str, EntryPoint]:
 
 
 def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> Any:
-    """The metric, composition or expert a spec describes. Raises `SpecError`."""
+    """The metric, composition, expert or selector a spec describes. Raises `SpecError`."""
     if isinstance(spec, str):
         name, _, query = spec.partition("?")
         given = {key: _value(value) for key, value in parse_qsl(query, keep_blank_values=True)}
@@ -131,9 +133,18 @@ def _make(name: str, options: Mapping[str, Any], group: Group) -> Any:
     if unknown := options.keys() - known.keys():
         raise SpecError(f"{name} does not take {sorted(unknown)}: its options are {sorted(known) or 'none'}")
     try:
-        return target(**options)
+        return target(**{key: _fitted(name, key, value, known[key]) for key, value in options.items()})
     except TypeError as error:
         raise SpecError(f"{name}: {error}") from None
+
+
+def _fitted(name: str, key: str, value: Any, parameter: inspect.Parameter) -> Any:
+    """An option as its target wants it: a tuple of a list. Raises `SpecError` where a number is none."""
+    wanted = str(parameter.annotation)
+    kind, said = _NUMBERS.get(wanted, (object, ""))
+    if said and (isinstance(value, bool) or not isinstance(value, kind)):
+        raise SpecError(f"{name}: {key} is {said}, got {value!r}")
+    return tuple(value) if wanted.startswith("tuple[") and isinstance(value, list) else value
 
 
 def _find(name: str, group: Group) -> Any:

@@ -91,7 +91,7 @@ def test_options_stand_behind_the_name_or_beside_it():
     assert build("guard-same-aspect", tolerance=0.5) == SameAspect(0.5)
     assert build("guard-same-aspect?tolerance=0.1", tolerance=0.5) == SameAspect(0.5)
     assert build("editcritic.reward.guards:SameAspect?tolerance=0.5") == SameAspect(0.5)
-    assert build("tests.reward.fakes:Rated?prompt=a cup&weights=[2,3]") == Rated("a cup", [2, 3])  # type: ignore[arg-type]
+    assert build("tests.reward.fakes:Rated?prompt=a cup&weights=[2,3]") == Rated("a cup", (2, 3))
     assert build("tests.reward.fakes:Rated?prompt=%7Bx%7D&role=judge.style") == Rated("{x}", role="judge.style")
 
 
