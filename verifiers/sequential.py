@@ -32,8 +32,8 @@ class Sequential:
     *original* picture by T_k, the compound instruction of the first k operations: the sample's own at the last step,
     `metadata["compounds"]` (T_1, T_2, … as Complex-Edit publishes them, the last one may be missing) where it is there,
     else the operations' instructions joined. What the sample says of the finished edit (task, reference, targets, text,
-    hint, dimensions) is told to the reward at the last step only; so are object pools, unless those of a step cannot be
-    told from boxes and operations: then what the finished edit leaves unchanged has to be unchanged at every step.
+    hint, dimensions) is told to the reward at the last step only. The object pools of a step follow from boxes and
+    operations; where they do not, what the finished edit leaves unchanged has to be unchanged at every step.
 
     `n=1` is plain sequential editing. A sample without operations takes one step. Where no candidate of a step has a
     score, there is no winner, and `steps` has what was chosen until then. A budget of evaluations is spread evenly over
@@ -102,9 +102,7 @@ def compound_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSampl
         hint="",
         dimensions=None,
     )  # the mask stays: what the finished edit may not touch, none of its steps may
-    if pools_of(unfolded(judged)) is None:  # what it leaves unchanged, each of its steps does
-        judged = replace(judged, pools=sample.pools)
-    return asked, judged
+    return asked, replace(judged, pools=pools_of(unfolded(judged)) or sample.pools)
 
 
 def turn_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSample]:
@@ -218,6 +216,11 @@ def _wants(run: Run, walk: _Walk, plan: Plan, step: int, count: int) -> list[Wan
     for number in range(count):
         path = walk.beam[number % len(walk.beam)]
         asked, judged = plan(walk.sample, path)
+        try:
+            run.check([judged], 0)
+        except ValueError as error:
+            why = f"step {step} of {walk.count}: {error} (what is said of the finished edit is told at the last step)"
+            raise ValueError(why) from None
         parent = path[-1].id if path else ""
         found.append(Want(f"{step}.{number}", asked, judged, run.noise(number, step), step, parent))
     return found

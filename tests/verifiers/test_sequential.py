@@ -20,8 +20,7 @@ from editcritic.reward import (
     Task,
     ask,
 )
-from editcritic.reward.compound import unfolded
-from editcritic.reward.edival.pools import apply, pools_of
+from editcritic.reward.edival.pools import apply
 from editcritic.verifiers import BestOf, Budget, Candidate, Journal, Selection, Selections, select
 from editcritic.verifiers.run import APART
 from editcritic.verifiers.sequential import Chain, Sequential, joined
@@ -161,8 +160,16 @@ def test_pools_of_a_step_follow_from_its_boxes_or_are_those_of_the_finished_edit
         select(selector, sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
     assert [one.pools for one in bare.seen] == [given] * 3
     assert boxed.seen[-1].pools == given
-    exact = [pools_of(unfolded(one) if one.operations else one) for one in boxed.seen[:2]]
-    assert [one and one.unchanged for one in exact] == [("fork",), ()]
+    assert [one.pools and one.pools.unchanged for one in boxed.seen] == [("fork",), (), ("cup",)]
+
+
+@pytest.mark.parametrize("selector", [Sequential(1), Chain(1)])
+def test_a_reward_that_needs_what_is_told_at_the_end_is_refused_before_anything_is_made(selector):
+    watching, painter = Watching(), Painter()
+    watching.card = replace(Watching.card, requires=("text",))
+    with pytest.raises(ValueError, match=r"step 1 of 3: watching needs text"):
+        select(selector, compounds(text="SALE"), editor=painter, reward=Reward(watching, {"judge": judge()}))
+    assert painter.calls == []
 
 
 def test_published_compound_instructions_are_taken():
