@@ -331,10 +331,13 @@ class Run:
         return Selection(sample, winner, why, tuple(found), self.unpruned(found, count), ended=self.ended, notes=notes)
 
     def unpruned(self, candidates: Sequence[Candidate], count: int) -> Cost:
-        """What that many whole candidates would have cost, by what those that were made took on average."""
-        made = [one.cost for one in candidates if one.fate == "made"]
-        whole, share = total(made), count / max(len(made), 1)
-        return Cost(count * self.steps, round(whole.judge_calls * share), whole.seconds * share)
+        """What that many whole candidates would have cost, each scored once, by what those that were made took on
+        average (their seconds with those of their previews).
+        """
+        made = [one for one in candidates if one.fate == "made"]
+        share = count / max(len(made), 1)
+        calls = sum(one.cost.judge_calls / max(len(one.looks), 1) for one in made)
+        return Cost(count * self.steps, round(calls * share), total(one.cost for one in made).seconds * share)
 
     def check(self, samples: Sequence[EditSample], least: int | None = None) -> None:
         """Raise ValueError where samples lack what the reward needs, or the budget is too small for one candidate of

@@ -77,7 +77,7 @@ def test_evaluations_and_scores_are_as_planned():
         fates = [candidate.fate for candidate in one.candidates]
         assert (fates.count("made"), fates.count("stopped")) == (4, 12)
         assert sorted(len(candidate.looks) for candidate in one.candidates) == [1] * 8 + [2] * 4 + [3] * 4
-        assert one.unpruned.evaluations == 128
+        assert (one.unpruned.evaluations, one.unpruned.judge_calls) == (128, 16)  # each scored once
 
 
 @pytest.mark.parametrize(
