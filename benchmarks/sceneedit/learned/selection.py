@@ -1,33 +1,36 @@
 """What selection gains on the tiny editor: `python -m editcritic.benchmarks.sceneedit.learned.selection`.
 
-Held-out prompts, several seeds, one reward for every selector and the truth to judge by. All selectors choose among the
-same candidates where they can: they share a journal, so that each is charged what it asks for and nothing is made
-twice.
+Held-out prompts, several seeds (a process each), one reward for every selector and the truth to judge by. All selectors
+choose among the same candidates where they can: they share a journal, so that each is charged what it asks for and
+nothing is made twice.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ....integrations.diffusers.editor import editor_of
 from ....reward import Engine, Reward
 from ....verifiers import (
     Adaptive,
+    Beam,
     BestOf,
-    Editor,
     Halving,
     Journal,
     Particles,
     Paths,
-    Selection,
+    Selections,
     Selector,
     Sequential,
     ZeroOrder,
@@ -41,7 +44,10 @@ from .trials import Trial, compound, single
 N = 16
 LEVEL = 4
 _DRAWS = 2_000  # of the bootstrap
-_TOP = 1 - 1e-6  # of the reward: what has it cannot be beaten
+NEAR = 0.02
+MANY = 4
+REWARD = "edit-balanced?reader=false"
+COMPOUND_REWARD = "compound?reader=false"
 
 SINGLE: Mapping[str, Selector] = {
     **{f"best-of-{n}": BestOf(n) for n in (1, 2, 4, 8, N)},
@@ -56,7 +62,10 @@ SINGLE: Mapping[str, Selector] = {
     "particles": Particles(n=8),
 }
 
-COMPOUND: Mapping[str, Selector] = {f"sequential, N = {n}": Sequential(n) for n in (1, 4)}
+COMPOUND: Mapping[str, Selector] = {
+    **{f"sequential, N = {n}": Sequential(n) for n in (1, 4)},
+    "beam of 2, N = 4": Beam(2, 4),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,68 +131,74 @@ def interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
     return float(values.mean()), float(low), float(high)
 
 
-class Bench:
-    """The editor and the reward that all selectors share."""
+@dataclass(frozen=True)
+class Work:
+    """What one process does: a seed of the study. Everything in it can be sent to another process."""
 
-    def __init__(self, editor: Editor, reward: str, journal: Journal) -> None:
-        self.editor = editor
-        self.journal = journal
-        self._experts = experts()
-        self._engine = Engine(log=journal.log)
-        self.reward = Reward.of(reward, self._experts, engine=self._engine, on_failures="none")
+    seed: int
+    prompts: int
+    compounds: int
+    journal: Path | None
+    reward: str = REWARD
+    compound_reward: str = COMPOUND_REWARD
 
-    def run(self, selector: Selector, trials: Sequence[Trial], whole: int) -> tuple[list[Outcome], list[Selection]]:
-        """whole: evaluations of every candidate of one trial."""
-        samples = [trial.sample for trial in trials]
-        found = select(selector, samples, editor=self.editor, reward=self.reward, journal=self.journal)
-        outcomes = []
-        for trial, one in zip(trials, found, strict=True):
-            picture = one.picture or trial.sample.source
-            spent = one.spent
-            outcomes.append(
-                Outcome(
-                    one.value,
-                    trial.followed(picture),
-                    spent.evaluations,
-                    spent.judge_calls,
-                    spent.evaluations / whole,
-                )
-            )
-        return outcomes, list(found)
+    def done(self) -> tuple[Study, dict[str, list[Outcome]]]:
+        """Every selector of `SINGLE` on the prompts and of `COMPOUND` on the compounds."""
+        torch.set_num_threads(1)  # processes share the cores
+        with Journal(None if self.journal is None else self.journal / f"seed-{self.seed}") as journal:
+            editor = editor_of(load(), batch=N)
+            engine = Engine(log=journal.log)
 
+            def run(selector: Selector, trials: Sequence[Trial], reward: str) -> Selections:
+                scorer = Reward.of(reward, experts(), engine=engine, on_failures="none")
+                return select(selector, [one.sample for one in trials], editor=editor, reward=scorer, journal=journal)
 
-def studied(bench: Bench, count: int, seeds: Sequence[int], say: Callable[[str], None]) -> Study:
-    """Every selector of `SINGLE` on `count` prompts a seed."""
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in SINGLE}
-    truth, value, best, saturated = [], [], [], []
-    for seed in seeds:
-        trials = single(count, seed)
-        every = select(
-            BestOf(N), [trial.sample for trial in trials], editor=bench.editor, reward=bench.reward,
-            journal=bench.journal,
-        )  # fmt: skip
-        for trial, one in zip(trials, every, strict=True):
-            values = [candidate.value for candidate in one.candidates if candidate.value is not None]
-            pictures = [candidate.picture for candidate in one.candidates if candidate.picture is not None]
-            truth.append(np.mean([trial.followed(picture) for picture in pictures]))
-            value.append(np.mean(values) if values else 0.0)
-            best.append(max(values, default=0.0))
-            saturated.append(max(values, default=0.0) >= _TOP or len(set(values)) <= 1)
-        for name, selector in SINGLE.items():
-            outcomes[name] += bench.run(selector, trials, N * bench.editor.evaluations)[0]
-        say(f"seed {seed}: done")
-    return Study(outcomes, *map(np.array, (truth, value, best)), np.array(saturated, np.bool_))
+            trials = single(self.prompts, self.seed)
+            study = _studied(trials, lambda selector: run(selector, trials, self.reward), editor.evaluations)
+            chains = compound(self.compounds, self.seed, LEVEL)
+            steps = {
+                name: _outcomes(chains, run(selector, chains, self.compound_reward), LEVEL * editor.evaluations)
+                for name, selector in COMPOUND.items()
+                if chains
+            }
+            return study, steps
 
 
-def stepwise(bench: Bench, count: int, seeds: Sequence[int], say: Callable[[str], None]) -> dict[str, list[Outcome]]:
-    """Every selector of `COMPOUND` on `count` compounds a seed."""
-    found: dict[str, list[Outcome]] = {name: [] for name in COMPOUND}
-    for seed in seeds:
-        trials = compound(count, seed, LEVEL)
-        for name, selector in COMPOUND.items():
-            found[name] += bench.run(selector, trials, LEVEL * bench.editor.evaluations)[0]
-        say(f"seed {seed}, compounds: done")
-    return found
+def _studied(trials: Sequence[Trial], run: Callable[[Selector], Selections], evaluations: int) -> Study:
+    truth, value, best, plain = [], [], [], []
+    for trial, one in zip(trials, run(BestOf(N)), strict=True):
+        values = np.array([candidate.value for candidate in one.candidates if candidate.value is not None])
+        pictures = [candidate.picture for candidate in one.candidates if candidate.picture is not None]
+        truth.append(np.mean([trial.followed(picture) for picture in pictures]))
+        value.append(values.mean() if len(values) else 0.0)
+        best.append(values.max() if len(values) else 0.0)
+        plain.append((values >= best[-1] - NEAR).sum() >= MANY or not len(values))
+    one_truth = np.array(truth)
+    found = {name: _outcomes(trials, run(selector), N * evaluations, one_truth) for name, selector in SINGLE.items()}
+    return Study(found, one_truth, np.array(value), np.array(best), np.array(plain, np.bool_))
+
+
+def _outcomes(
+    trials: Sequence[Trial], found: Selections, whole: int, one: NDArray[np.float64] | None = None
+) -> list[Outcome]:
+    """whole: evaluations of every candidate of one trial. one: what stands for a choice where none was made."""
+    outcomes = []
+    for number, (trial, selection) in enumerate(zip(trials, found, strict=True)):
+        picture, spent = selection.picture, selection.spent
+        truth = trial.followed(picture or trial.sample.source) if picture or one is None else float(one[number])
+        outcomes.append(
+            Outcome(selection.value, truth, spent.evaluations, spent.judge_calls, spent.evaluations / whole)
+        )
+    return outcomes
+
+
+def together(parts: Sequence[Study]) -> Study:
+    """Studies of several seeds as one."""
+    return Study(
+        {name: [one for part in parts for one in part.outcomes[name]] for name in parts[0].outcomes},
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("one_truth", "one_value", "best")),
+        np.concatenate([part.saturated for part in parts]),
+    )
 
 
 def table(study: Study) -> Iterator[str]:
@@ -209,7 +224,7 @@ def steps_table(found: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:
     if not found:
         return
     yield ""
-    yield f"| selector, C{LEVEL} | evaluations of one chain | steps truly followed | all of them | above the first (95 %) |"
+    yield f"| selector, C{LEVEL} | evaluations (one chain: 1) | steps truly followed | all | above the first (95 %) |"
     yield "|---|---|---|---|---|"
     truths = {name: np.array([one.truth for one in rows]) for name, rows in found.items()}
     first = next(iter(truths.values()))
@@ -278,25 +293,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompts", type=int, default=90, help="of each seed, task types in turn (default: 90)")
     parser.add_argument("--compounds", type=int, default=60, help="of each seed (default: 60)")
     parser.add_argument("--seeds", type=int, default=3, help="how many (default: 3)")
-    parser.add_argument("--reward", default="edit-balanced?reader=false", help="what selectors go by")
-    parser.add_argument("--journal", type=Path, help="a folder that outlives an interruption")
+    parser.add_argument("--journal", type=Path, help="a folder, to go on from after an interruption")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--plot", type=Path, help="draw quality against evaluations there (PNG)")
     given = parser.parse_args(arguments)
-    seeds = range(given.seeds)
-    with Journal(given.journal) as journal:
-        bench = Bench(editor_of(load()), given.reward, journal)
-        study = studied(bench, given.prompts, seeds, _note)
-        steps = stepwise(bench, given.compounds, seeds, _note) if given.compounds else {}
+    works = [Work(seed, given.prompts, given.compounds, given.journal) for seed in range(given.seeds)]
+    with ProcessPoolExecutor(min(len(works), os.cpu_count() or 1), get_context("spawn")) as processes:
+        found = list(processes.map(Work.done, works))
+    study = together([part for part, _ in found])
+    steps = {name: [one for _, part in found for one in part[name]] for name in found[0][1]}
     print("\n".join([*table(study), *steps_table(steps)]), flush=True)
     if given.json is not None:
         given.json.write_text(json.dumps(figures(study, steps), indent=1) + "\n", encoding="utf-8")
     if given.plot is not None:
         plot(study, given.plot)
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
