@@ -99,25 +99,22 @@ class Particles:
     def _weighed(self, row: Sequence[Particle], until: int) -> list[Particle]:
         """With the weights that this checkpoint gives them."""
         there = [one.staged.step == until and not one.staged.problem for one in row]
-        known = [
-            one.rewarded(one.staged.value, self.strength, self.potential)
-            if is_there and one.staged.value is not None
-            else None
-            for one, is_there in zip(row, there, strict=True)
-        ]
-        # What those with a value gain on average, which leaves the share of the others as it was.
-        scored = [(one, after) for one, after in zip(row, known, strict=True) if after is not None]
-        before, after_it = (
-            log_sum([one.log_weight for one, _ in scored]),
-            log_sum([one.log_weight for _, one in scored]),
-        )
-        gain = after_it - before if math.isfinite(before) else 0.0
+        scored = {
+            place: one.rewarded(one.staged.value, self.strength, self.potential)
+            for place, one in enumerate(row)
+            if there[place] and one.staged.value is not None
+        }
+        # What those with a value gain on average leaves the share of the others as it was.
+        before = log_sum([row[place].log_weight for place in scored])
+        gain = log_sum([one.log_weight for one in scored.values()]) - before if math.isfinite(before) else 0.0
         found = []
-        for one, after, is_there in zip(row, known, there, strict=True):
-            if not is_there:
+        for place, one in enumerate(row):
+            if not there[place]:
                 found.append(replace(one, log_weight=-math.inf))
+            elif place in scored:
+                found.append(scored[place])
             else:
-                found.append(after or replace(one, log_weight=one.log_weight + gain, accounted=one.accounted + gain))
+                found.append(replace(one, log_weight=one.log_weight + gain, accounted=one.accounted + gain))
         return found
 
     def _resampled(self, run: Run, row: Sequence[Particle], counts: NDArray[np.int64], turn: int) -> list[Particle]:
