@@ -86,7 +86,8 @@ class Paths:
     The paper puts the noise on the noisy latents themselves; here it is put on the preview, which is the same kind of
     step and works with any solver. Previews are ranked as in `Halving`.
 
-    A budget too small for the plan begins fewer paths; where there is no room for branches, one plain candidate.
+    More paths can lower the chosen value, for a preview can promise too much. A budget too small for the plan begins
+    fewer of them; where there is no room for branches, one plain candidate.
     """
 
     paths: int = 4
