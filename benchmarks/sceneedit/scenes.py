@@ -149,7 +149,10 @@ def placed_freely(
     x0, y0, x1, y1 = room
     for _ in range(_TRIES):
         at = _on_grid(thing.at(chance.uniform(x0, x1), chance.uniform(y0, y1)), scene)
-        if x0 <= at.x <= x1 and y0 <= at.y <= y1 and not any(_touch(at, one, _rim(scene)) for one in others):
+        # The middle of a cell may lie outside of the room; a sign that snaps to a pixel, by a fraction of one only.
+        if scene.cell and not (x0 <= at.x <= x1 and y0 <= at.y <= y1):
+            continue
+        if not any(_touch(at, one, _rim(scene)) for one in others):
             return at
     return None
 

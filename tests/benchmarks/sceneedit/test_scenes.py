@@ -7,7 +7,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.render import covered
 from editcritic.benchmarks.sceneedit.requests import random_request
-from editcritic.benchmarks.sceneedit.scene import Scene
+from editcritic.benchmarks.sceneedit.scene import Backdrop, Scene
 from editcritic.benchmarks.sceneedit.scenes import (
     CELLS,
     SMALL,
@@ -17,8 +17,10 @@ from editcritic.benchmarks.sceneedit.scenes import (
     random_scene,
     random_sign,
 )
-from editcritic.benchmarks.sceneedit.words import SIGN, TEXT
+from editcritic.benchmarks.sceneedit.words import SIGN
 from editcritic.reward.sample import TASK_TYPES
+
+from .cells import cells
 
 
 def scenes(world, count=60):
@@ -72,19 +74,13 @@ def test_a_full_picture_has_no_free_place():
     assert placed_freely(random.Random(0), scene, sign, within=(0.9, 0.0, 1.0, 1.0)) is None
 
 
-def cells(scene: Scene) -> list[tuple[int, int]]:
-    """The cells of all things; raises where one does not stand in the middle of its own."""
-    found = []
-    for thing in scene.things:
-        x, y = thing.x * scene.size / scene.cell, thing.y * scene.size / scene.cell
-        if thing.shape == TEXT:
-            left, top = (thing.x - thing.w / 2) * scene.size, (thing.y - thing.h / 2) * scene.size
-            assert (left % scene.cell, top % scene.cell) == pytest.approx((0, 1))
-            found += [(int(left // scene.cell) + k, int(y)) for k in (0, 1)]
-        else:
-            assert (x % 1, y % 1) == pytest.approx((0.5, 0.5))
-            found.append((int(x), int(y)))
-    return found
+def test_a_sign_that_snaps_to_a_pixel_may_leave_its_room_by_a_fraction_of_one():
+    scene = Scene((), Backdrop("snow"))
+    sign = random_sign(random.Random(0), scene)
+    for column in (0.5, 0.503, 0.507):
+        at = placed_freely(random.Random(0), scene, sign, within=(column, 0.0, column, 1.0))
+        assert at is not None
+        assert abs(at.x - column) <= 0.5 / scene.size
 
 
 def test_things_stand_in_cells_of_their_own_also_after_an_edit():
