@@ -41,6 +41,14 @@ class Compound:
         """`Remove red circle, add blue star above teal ring, and change the background to snow`."""
         return joined([step.instruction for step in self.steps])
 
+    @property
+    def scenes(self) -> tuple[Scene, ...]:
+        """Before the first step, and after each when all are carried out perfectly: (level + 1,)."""
+        found = [self.scene]
+        for step in self.steps:
+            found.append(step.carry_out(found[-1]))
+        return tuple(found)
+
 
 def joined(instructions: Sequence[str]) -> str:
     """Several instructions as one sentence; what a background change lists to be kept is left out."""
@@ -57,7 +65,8 @@ def random_compound(chance: random.Random, level: int, world: World) -> Compound
         raise ValueError(f"there is no level {level}: compounds have {LEVELS[0]} to {LEVELS[-1]} steps")
     if level > _MANY:
         most, (least_wide, widest) = world.kinds[1], world.diameter
-        world = replace(world, kinds=(most, most + 2), diameter=(0.8 * least_wide, 0.8 * widest))
+        smaller = 1.0 if world.cell else 0.8  # cells keep things apart that fill them
+        world = replace(world, kinds=(most, most + 2), diameter=(smaller * least_wide, smaller * widest))
     while True:
         base = random_scene(chance, world)
         steps: list[Request] = []
@@ -120,7 +129,7 @@ def _made(chance: random.Random, compound: Compound, world: World, name: str) ->
         turns.append(edit)
         scene = edit.after
     steps = tuple(followed(turn.request, turn.before, scene) for turn in turns)
-    ideal = _ideal(compound)
+    ideal = compound.scenes[-1]
     pools = Pools(compound.scene.names, compound.scene.names, compound.scene.names)
     for turn in turns:
         pools = apply(pools, turn.request.task, foreground=turn.before.names)
@@ -142,10 +151,3 @@ def _made(chance: random.Random, compound: Compound, world: World, name: str) ->
     flaws = [turn.mode for turn in turns if turn.mode]
     severity = len(flaws) / len(turns)
     return Case(sample, truth, "compound", "+".join(flaws), severity, before=compound.scene, after=scene, steps=steps)
-
-
-def _ideal(compound: Compound) -> Scene:
-    scene = compound.scene
-    for step in compound.steps:
-        scene = step.carry_out(scene)
-    return scene

@@ -3,25 +3,30 @@
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import chance_of, digest
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compositions import composition_cases, random_composition
 from editcritic.benchmarks.sceneedit.compounds import LEVELS, compound_cases, joined, random_compound
-from editcritic.benchmarks.sceneedit.scenes import World
+from editcritic.benchmarks.sceneedit.scenes import CELLS, World
 from editcritic.benchmarks.sceneedit.truth import followed
+
+from .cells import cells
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("size", [32, 64])
-def test_no_step_undoes_another(level, size):
+@pytest.mark.parametrize("world", [World.of(32), World.of(64), CELLS], ids=["32", "64", "cells"])
+def test_no_step_undoes_another(level, world):
     for number in range(3):
-        compound = random_compound(chance_of("test", 0, "compounds", number), level, World.of(size))
-        assert compound.level == level
-        after = compound.scene
-        for step in compound.steps:
-            after = step.carry_out(after)
-        before = compound.scene
-        for step in compound.steps:
-            assert followed(step, before, after)
-            before = step.carry_out(before)
+        compound = random_compound(chance_of("test", 0, "compounds", number), level, world)
+        assert compound.level == level == len(compound.scenes) - 1
+        for step, before in zip(compound.steps, compound.scenes, strict=False):
+            assert followed(step, before, compound.scenes[-1])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_things_stand_in_cells_of_their_own_after_every_step(level):
+    for number in range(10):
+        compound = random_compound(chance_of("test", 0, "cells", number), level, CELLS)
+        for scene in compound.scenes:
+            assert len(cells(scene)) == len({*cells(scene)})
 
 
 def test_steps_are_joined_to_a_sentence():
@@ -67,3 +72,12 @@ def test_compositions_have_two_sources_and_take_from_the_second():
         if case.mode in ("wrong_source", "nothing"):
             assert not case.truth.followed
     assert {"", "wrong_source"} < {case.mode for case in found}
+
+
+def test_compositions_stand_in_cells_of_their_own():
+    for number in range(20):
+        into, origin, request = random_composition(chance_of("test", 0, "cells", number), CELLS)
+        after = request.carry_out(into)
+        assert followed(request, into, after)
+        for scene in (into, origin, after):
+            assert len(cells(scene)) == len({*cells(scene)})
