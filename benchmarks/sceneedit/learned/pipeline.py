@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import PIL.Image
+import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, FluxKontextPipeline
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import CLIPTextConfig, CLIPTextModel, PreTrainedTokenizerFast, T5Config, T5EncoderModel
@@ -53,15 +56,42 @@ class SceneEditPipeline(FluxKontextPipeline):
     def __call__(self, image: Any = None, prompt: str | list[str] | None = None, **settings: Any) -> Any:
         """Edited pictures, as `FluxKontextPipeline.__call__` gives them and with its arguments.
 
-        image: one picture of 32 x 32, or one for each prompt. Raises ValueError for another size, or without one.
+        image: one picture of 32 x 32 or one for each prompt, PIL's or numbers in [0, 1]: arrays (…, 32, 32, 3), tensors
+        (…, 3, 32, 32). Raises ValueError for another size, or without one.
         """
         if image is None:
             raise ValueError("an editor needs a picture to edit: pass image=")
-        height, width = self.image_processor.get_default_height_width(image[0] if isinstance(image, list) else image)
-        if (height, width) != (SIZE, SIZE):
-            raise ValueError(f"the editor was taught on pictures of {SIZE} x {SIZE} and got {width} x {height}")
+        image = _checked(image)
         fitting = {"num_inference_steps": STEPS, "max_sequence_length": WORDS, "height": SIZE, "width": SIZE}
         return super().__call__(image, prompt, **fitting | {"max_area": SIZE**2, "_auto_resize": False} | settings)
+
+
+def _checked(image: Any) -> Any:
+    """The pictures in the forms that Kontext's loop reads: PIL's, or one batch."""
+    pictures = image if isinstance(image, list) else [image]
+    if not pictures or any(0 in getattr(one, "shape", ()) for one in pictures):
+        raise ValueError("an editor needs a picture to edit, and image= holds none")
+    for one in pictures:
+        if (size := _size(one)) != (SIZE, SIZE):
+            raise ValueError(f"the editor was taught on pictures of {SIZE} x {SIZE} and got {size[0]} x {size[1]}")
+    if isinstance(pictures[0], PIL.Image.Image):
+        return image
+    batches = [one if one.ndim == 4 else one[None] for one in pictures]
+    return torch.cat(batches) if isinstance(batches[0], torch.Tensor) else np.concatenate(batches)
+
+
+def _size(picture: Any) -> tuple[int, int]:
+    """Width and height."""
+    if isinstance(picture, PIL.Image.Image):
+        return picture.size
+    if not isinstance(picture, np.ndarray | torch.Tensor) or picture.ndim not in (3, 4):
+        shape = getattr(picture, "shape", "")
+        raise ValueError(
+            f"expected PIL pictures, arrays (…, {SIZE}, {SIZE}, 3) or tensors (…, 3, {SIZE}, {SIZE}), "
+            f"got {type(picture).__name__}{f' {tuple(shape)}' if shape else ''}"
+        )
+    height, width = picture.shape[-2:] if isinstance(picture, torch.Tensor) else picture.shape[-3:-1]
+    return width, height
 
 
 def untaught() -> SceneEditPipeline:
@@ -109,7 +139,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def load(path: Path | str = TAUGHT) -> SceneEditPipeline:
-    """The taught editor, in full precision. Raises OSError where there is none."""
-    pipeline: SceneEditPipeline = SceneEditPipeline.from_pretrained(path)
+    """The taught editor, in full precision. Raises FileNotFoundError where there is none: no hub is asked."""
+    if not (Path(path) / "model_index.json").is_file():
+        raise FileNotFoundError(f"there is no pipeline in {path}: expected a folder with model_index.json")
+    pipeline: SceneEditPipeline = SceneEditPipeline.from_pretrained(path, local_files_only=True)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
