@@ -10,8 +10,19 @@ from .inputs import InputError
 
 def bench(module: str) -> Any:
     """A module of a library that comes with the extra `bench`. Raises `InputError` where it is not installed."""
+    return _brought("bench", module)
+
+
+def diffusers() -> Any:
+    """The library diffusers, with those it needs to be of use. Raises `InputError` where one is not installed."""
+    for needed in ("torch", "transformers"):  # without them it can be imported, and does nothing
+        _brought("diffusers", needed)
+    return _brought("diffusers", "diffusers")
+
+
+def _brought(extra: str, module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
-        raise InputError(f"{name} is needed here, and is not installed: pip install 'editcritic[bench]'") from error
+        raise InputError(f"{name} is needed here, and is not installed: pip install 'editcritic[{extra}]'") from error

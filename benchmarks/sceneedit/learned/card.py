@@ -11,22 +11,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import PIL.Image
-import torch
 from numpy.typing import NDArray
 
 from ....reward import Image
 from ....reward.sample import TASK_TYPES
+from ... import extras
+from ...inputs import InputError
 from ..cases import asked, chance_of
 from ..contact_sheet import Group, Tile, laid_out
 from ..render import render
 from ..requests import Request
 from ..scene import Scene
 from .lessons import WORLD
-from .pipeline import TAUGHT, SceneEditPipeline, load
+from .options import at_least_one, new_file, new_picture
 from .verdict import TOLERANCE, verdict
+
+if TYPE_CHECKING:
+    from .pipeline import SceneEditPipeline
 
 _DRAWS = 1_000  # of the bootstrap
 
@@ -104,6 +109,7 @@ def prompts(count: int, seed: int = 0) -> list[Prompt]:
 
 def editing(pipeline: SceneEditPipeline) -> Edit:
     """The pipeline as a function; each seed is the noise's."""
+    import torch
 
     def edit(source: Image, instruction: str, seeds: Sequence[int]) -> list[Image]:
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -150,13 +156,19 @@ def _rows(edit: Edit, asked_for: Sequence[Prompt], seeds: Sequence[int]) -> Iter
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="editcritic.benchmarks.sceneedit.learned.card", description=__doc__)
-    parser.add_argument("--editor", type=Path, default=TAUGHT, help="folder of a pipeline (default: the package's)")
-    parser.add_argument("--prompts", type=int, default=450, help="how many, task types in turn (default: 450)")
-    parser.add_argument("--seeds", type=int, default=16, help="pictures a prompt (default: 16)")
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    parser.add_argument("--sheet", type=Path, help="draw a contact sheet there instead of measuring")
+    parser.add_argument("--editor", type=Path, help="folder of a pipeline (default: the package's)")
+    parser.add_argument("--prompts", type=at_least_one, default=450, help="how many, task types in turn (default: 450)")
+    parser.add_argument("--seeds", type=at_least_one, default=16, help="pictures a prompt (default: 16)")
+    parser.add_argument("--json", type=new_file, help="write the figures there")
+    parser.add_argument("--sheet", type=new_picture, help="draw a contact sheet there instead of measuring")
     given = parser.parse_args(arguments)
-    edit = editing(load(given.editor))
+    try:
+        extras.diffusers()
+        from .pipeline import TAUGHT, load
+
+        edit = editing(load(given.editor or TAUGHT))
+    except (InputError, OSError) as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
     if given.sheet is not None:
         sheet(edit, prompts(2 * len(TASK_TYPES)), range(10)).save(given.sheet, optimize=True)
         return

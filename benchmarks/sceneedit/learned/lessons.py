@@ -2,7 +2,7 @@
 
 An editor that only sees correct edits does the same thing whatever noise it starts from, and leaves nothing to select
 or to reinforce. So the teacher errs, in the ways of `failures`, and what it does is a function of a few numbers, its
-whims. Training ties them to directions of the noise (`train`): the noise then says where a thing goes and what goes
+whims. Training ties them to directions of the noise (`teaching`): the noise then says where a thing goes and what goes
 wrong, as a reflow's pairs say which noise becomes which picture (Liu et al. 2022, section 2.2), and the patches of a
 picture need not agree about it while they are denoised.
 """

@@ -1,0 +1,33 @@
+"""The commands about the tiny editor where the extra `diffusers` is not installed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from editcritic.benchmarks import extras
+from editcritic.benchmarks.inputs import InputError
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from editcritic.benchmarks.sceneedit.learned import {command}
+{command}.main([])
+"""
+
+
+@pytest.mark.parametrize("command", ["card", "train"])
+def test_they_say_in_a_line_what_to_install(command):
+    script = WITHOUT_TORCH.format(command=command)
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.returncode == 2
+    assert "torch is needed here, and is not installed: pip install 'editcritic[diffusers]'" in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("library", ["torch", "transformers", "diffusers"])
+def test_each_library_of_the_extra_is_missed(library, monkeypatch):
+    assert extras.diffusers().__name__ == "diffusers"
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=f"{library} is needed here.*'editcritic\\[diffusers\\]'"):
+        extras.diffusers()
