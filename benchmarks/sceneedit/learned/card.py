@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="editcritic.benchmarks.sceneedit.learned.card", description=__doc__)
     parser.add_argument("--editor", type=Path, help="folder of a pipeline (default: the package's)")
-    parser.add_argument("--prompts", type=at_least_one, default=450, help="how many, task types in turn (default: 450)")
+    parser.add_argument("--prompts", type=at_least_one, default=225, help="how many, task types in turn (default: 225)")
     parser.add_argument("--seeds", type=at_least_one, default=16, help="pictures a prompt (default: 16)")
     parser.add_argument("--json", type=new_file, help="write the figures there")
     parser.add_argument("--sheet", type=new_picture, help="draw a contact sheet there instead of measuring")
