@@ -52,6 +52,8 @@ class Adaptive:
         if self.preview >= run.steps:
             raise ValueError(f"preview must lie before the last of {run.steps} evaluations, got {self.preview}")
         allowed = int(self.share * self.n * run.steps * len(samples))
+        if run.budget.evaluations is not None:
+            allowed = min(allowed, run.budget.evaluations)
         worked = [_Worked(sample) for sample in samples]
         first = self._look(run, worked, allowed) if self.preview else 0
         self._finish(run, [(one, number) for one in worked for number in one.best_looking(1)], first)
@@ -64,10 +66,13 @@ class Adaptive:
         return [run.selection(one.sample, one.candidates(run), self.n) for one in worked]
 
     def _look(self, run: Run, worked: Sequence[_Worked], allowed: int) -> int:
-        """Previews of as many candidates a sample as leave half of the share for finishing; the step they stand at."""
+        """Previews of as many candidates a sample as leave half of the share for finishing, and enough for one of them;
+        the step they stand at.
+        """
         if not isinstance(run.editor, StepwiseEditor):
             return 0
-        count = min(self.n, max(1, allowed // 2 // self.preview // len(worked)))
+        each = allowed // len(worked)
+        count = max(1, min(self.n, each // 2 // self.preview, (each - run.steps) // self.preview + 1))
         wants = [[run.want(one.sample, number) for number in range(count)] for one in worked]
         staged = iter(run.stage([Staged(want) for row in zip(*wants, strict=True) for want in row], self.preview))
         for number in range(count):
@@ -167,11 +172,11 @@ class _Experience:
         self._near = max(0.5 * float(self._expected.std()) if len(pairs) > 1 else 1.0, 1e-6)
 
     def expected(self, one: _Worked, number: int) -> float:
-        """The preview's value, or the sample's mean drawn to that of all."""
+        """The preview's value, or the mean of the sample's other values drawn to that of all."""
         staged = one.staged.get(number)
         if staged is not None and staged.looks and (value := staged.looks[0].score.value) is not None:
             return value
-        own = one.values
+        own = [done.value for other, done in one.done.items() if other != number and done.value is not None]
         return (sum(own) + _SHARED * self._mean) / (len(own) + _SHARED)
 
     def gains(self, expected: NDArray[np.float64], best: float, high: float | None) -> NDArray[np.float64]:
