@@ -122,6 +122,7 @@ class Run:
         seed: int = 0,
     ) -> None:
         self.editor = editor
+        self.reward = reward
         self.budget = budget or Budget()
         self.journal = journal or Journal()
         self.seed = seed
