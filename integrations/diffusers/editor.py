@@ -256,7 +256,7 @@ class _Calls:
         )
         if len(drafts) > len(asked):
             said["num_images_per_prompt"] = len(drafts)
-        # Not in inference mode: what models keep from a call (positions, say) must stay of use for training them.
+        # Not in inference mode: weights that are moved meanwhile, as offloading does, could not be trained any more.
         with torch.no_grad():
             made = self._call(**said, generator=generators, output_type="pil").images
         if len(made) != len(drafts):

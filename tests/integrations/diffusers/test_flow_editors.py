@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +139,7 @@ def test_the_state_formula_gives_the_result_at_the_last_step(case):
 def test_batch_companions_change_nothing(case):
     editor = case.editor()
     sources = [(case.picture(number % 2),) for number in range(5)]
-    words = [WORDS[number % 2] for number in range(5)]
+    words = [WORDS[number // 2 % 2] for number in range(5)]
     together = editor.edit(sources, words, range(5))
     assert len({made.digest for made in together}) == 5
     for number in range(5):
@@ -332,8 +333,24 @@ def test_everything_else_is_left_as_it_was(small, capfd):
     assert "mine" in capfd.readouterr().err
 
 
-def test_models_can_still_be_trained_afterwards(case):
+def test_calls_of_one_pipeline_do_not_cross_each_other(small):
+    editors = [small.editor(), small.editor(guidance_scale=9.0)]
+    asked = [(editors[number % 2], number) for number in range(6)]
+
+    def made(item):
+        editor, number = item
+        return editor.edit([(small.picture(number % 3),)], [WORDS[number % 3]], [number])[0]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(made, asked)) == [made(item) for item in asked]
+
+
+def test_models_that_were_moved_meanwhile_can_still_be_trained(case):
+    move = case.pipeline.transformer.register_forward_pre_hook(
+        lambda module, _: module.to(torch.float64).to(torch.float32) and None  # as offloading moves them
+    )
     case.editor().edit([(case.picture(),)], WORDS[:1], [0])
+    move.remove()
     seen: list[dict[str, Any]] = []
     hook = case.pipeline.transformer.register_forward_pre_hook(lambda _, a, named: seen.append(named), with_kwargs=True)
     case.plain((case.picture(),), WORDS[0], 0)
@@ -354,11 +371,11 @@ def unipc(small):
 def test_a_solver_with_a_memory_makes_whole_pictures(small):
     pipeline = unipc(small)
     editor: Any = editor_of(pipeline, num_inference_steps=STEPS, **small.settings)
+    with pytest.raises(AttributeError, match="whole pictures only: UniPCMultistepScheduler keeps more"):
+        editor.begin([(small.picture(),)], WORDS[:1], [Noise(0)])
     assert isinstance(editor, Editor)
     assert not isinstance(editor, StepwiseEditor)
     assert editor.evaluations == STEPS
-    with pytest.raises(AttributeError, match="whole pictures only: UniPCMultistepScheduler keeps more"):
-        editor.begin([(small.picture(),)], WORDS[:1], [Noise(0)])
     made = editor.edit([(small.picture(),)] * 2, WORDS[:1] * 2, [0, 1])
     alone = Case("unipc", pipeline, small.side, small.settings).plain((small.picture(),), WORDS[0], 1)
     assert same(made[1], Image.of(alone))

@@ -113,6 +113,16 @@ def test_a_preview_is_what_the_model_says_of_the_state_it_saw(pipeline):
         assert np.abs(draft.arrays["clean"] - expected).max() < 1e-5
 
 
+def test_a_preview_is_decoded_as_a_result_is(pipeline):
+    (draft,), (look,) = go(pipeline, fresh(), 2)
+    clean = torch.from_numpy(draft.arrays["clean"])[None]
+    latents = pipeline._unpack_latents(clean, SIDE, SIDE, pipeline.vae_scale_factor)
+    config = pipeline.vae.config
+    with torch.no_grad():
+        decoded = pipeline.vae.decode(latents / config.scaling_factor + config.shift_factor).sample
+    assert np.abs(look - pipeline.image_processor.postprocess(decoded, "np")[0]).max() < 1e-5
+
+
 def test_the_last_preview_is_the_result(pipeline):
     (draft,), _ = in_pieces(pipeline, fresh(), 3, STEPS)
     whole = pipeline(
