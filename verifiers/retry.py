@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..reward import EditSample, Reward, Score
 from .candidate import Candidate, Selection
 from .run import Run, Want
-from .verifier import Decides, Decision
+from .verifier import Decides, Decision, Verifier, at_least
 
 Feedback = Callable[[EditSample, Decision], str]
 """The next instruction, of the sample that was rejected (with its picture, and its own instruction) and the decision.
@@ -29,14 +29,17 @@ def restated(sample: EditSample, decision: Decision) -> str:
 class RetryUntil:
     """Makes a candidate a sample until the verifier accepts one, at most `tries`; all samples in step.
 
+    verifier: any, or a number that the run's own reward has to reach. feedback: what the editor is told after a
+    candidate was not accepted; None: the same again, from another seed. Whatever it is told, its pictures are judged
+    by the original instruction.
+
     The first one accepted wins, also over rejected ones that the reward thinks better of. If none is, the best by the
     reward is returned, and `why` says so. Can't tell is not acceptance, and neither is acceptance of what the reward
-    has no value for. feedback: what the editor is told after a candidate was not accepted; None: the same again, from
-    another seed. Whatever it is told, its pictures are judged by the original instruction. What the verifier asks is
-    paid and journaled like scores, and nothing is asked twice that the run's own reward was asked.
+    has no value for. What the verifier asks is paid and journaled like scores, and nothing is asked twice that the
+    run's own reward was asked.
     """
 
-    verifier: Decides
+    verifier: Decides | float
     tries: int = 4
     feedback: Feedback | None = restated
 
@@ -45,13 +48,15 @@ class RetryUntil:
             raise ValueError(f"retrying takes one try or more, got {self.tries}")
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        for reward in self.verifier.rewards:
+        given = self.verifier
+        verifier = Verifier(run.reward, at_least(given)) if isinstance(given, int | float) else given
+        for reward in verifier.rewards:
             reward.check(samples)
         worked = [_Worked(sample, sample.instruction) for sample in samples]
         decisions: dict[str, Decision] = {}
 
         def verified(made: list[Candidate]) -> list[Candidate]:
-            return _verified(run, self.verifier, made, decisions)
+            return _verified(run, verifier, made, decisions)
 
         for number in range(self.tries):
             waiting = [one for one in worked if one.accepted is None]

@@ -101,9 +101,9 @@ class Decides(Protocol):
 class AtLeast:
     """A rule: the value, and every part that is named, reach their thresholds.
 
-    A part is looked for by name, among parts of parts, too; the outermost one counts. One that does not apply sets no
-    condition, as it does in compositions. One that failed, abstained or is not there can't be told, and then the whole
-    can't be, unless something else is too low anyway.
+    A part is looked for by name, among parts of parts, too; the outermost one counts, and the first of those. One that
+    does not apply sets no condition, as it does in compositions. One that failed, abstained or is not there can't be
+    told, and then the whole can't be, unless something else is too low anyway.
     """
 
     value: float | None = None

@@ -17,7 +17,7 @@ from .editors import Graded, Painter, graded, judge, read, scenes
 from .test_best_of import without_time
 
 
-def retried(verifier: Decides, samples: int = 1, tries: int = 4, **how: Any) -> Selections:
+def retried(verifier: Decides | float, samples: int = 1, tries: int = 4, **how: Any) -> Selections:
     how.setdefault("editor", Painter())
     how.setdefault("reward", graded())
     selector = RetryUntil(verifier, tries, **{name: how.pop(name) for name in ("feedback",) if name in how})
@@ -47,6 +47,19 @@ def test_if_none_is_accepted_the_best_is_returned_and_it_says_so() -> None:
     assert found.value == max(one.value for one in found.candidates if one.value is not None)
     assert found.why.startswith("nothing was accepted, tries: 5 (the last time: graded is ")
     assert f"the highest of 5, {found.value:.4g}" in found.why
+
+
+def test_a_number_is_what_the_runs_own_reward_has_to_reach() -> None:
+    expert = judge()
+    found = retried(0.7, samples=3, tries=24, feedback=None, reward=graded(expert))
+
+    assert [selection.to_json()["why"].split(" at ")[0] for selection in found] == ["accepted"] * 3
+    for selection in found:
+        assert [(one.value or 0) >= 0.7 for one in selection.candidates][:-1] == [False] * (
+            len(selection.candidates) - 1
+        )
+        assert (selection.value or 0) >= 0.7
+    assert sum(expert.seen.values()) == found.spent.judge_calls == sum(len(one.candidates) for one in found)
 
 
 def test_all_samples_go_in_step() -> None:

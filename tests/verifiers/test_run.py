@@ -82,12 +82,12 @@ def test_judge_calls_stop_at_their_budget() -> None:
     expert = judge()
     found = select(
         BestOf(9), scenes(2), editor=Painter(), reward=graded(expert, "following", "second"),
-        budget=Budget(judge_calls=9),
+        budget=Budget(judge_calls=7),
     )  # fmt: skip
 
-    assert found.spent.judge_calls == sum(expert.seen.values()) == 8
-    assert [len(selection.candidates) for selection in found] == [2, 2]
-    assert found[0].ended == "8 of 9 judge calls are spent"
+    assert found.spent.judge_calls == sum(expert.seen.values()) == 6
+    assert [len(selection.candidates) for selection in found] == [2, 1]
+    assert found[0].ended == "6 of 7 judge calls are spent"
 
 
 def test_seconds_stop_at_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +292,21 @@ def test_a_lost_draft_is_made_again_and_not_charged_again() -> None:
     assert stopped[0].looks[0].picture == found.looks[0].picture
     assert painter.evaluated == 8
     assert second.spent.evaluations == found.cost.evaluations == 8
+
+
+def test_a_picture_costs_the_same_whoever_made_it() -> None:
+    """By one selector in stages, by the other in one go: what each spends does not depend on who came first."""
+    journal, samples, painter = Journal(), scenes(2), Painter()
+    staged = Run(painter, graded(), journal=journal)
+    staged_to_the_end(staged, samples, [3])
+    whole = select(BestOf(4), samples, editor=painter, reward=graded(), journal=journal)
+    again = Run(painter, graded(), journal=journal)
+    staged_to_the_end(again, samples, [3])
+
+    assert whole.spent.evaluations == 4 * 2 * 8
+    assert whole.known.evaluations == 3 * 2 * 8
+    assert again.spent.evaluations == staged.spent.evaluations == 3 * 2 * 8
+    assert painter.evaluated == (3 + 1) * 2 * 8
 
 
 def test_neighbours_and_ways_back_are_made_and_paid_by_where_they_start() -> None:

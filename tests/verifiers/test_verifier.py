@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from editcritic.reward import Abstention, EditSample, Evidence, Failure, Measured, Reward, Score, TooManyFailures
@@ -69,9 +69,10 @@ def test_what_was_reached_is_said() -> None:
     assert found.reason == "says is 0.8, at least 0.7; following is 0.6, at least 0.5"
 
 
-def test_parts_of_parts_are_found_and_the_outermost_counts() -> None:
+def test_parts_of_parts_are_found_and_the_first_of_the_outermost_counts() -> None:
     inner = Score.of(0.2, parts={"following": Score.of(0.1), "keeping": Score.of(0.9)})
-    score = Score.of(1.0, parts={"reward": inner, "following": Score.of(0.8)})
+    other = Score.of(0.2, parts={"keeping": Score.of(0.1)})
+    score = Score.of(1.0, parts={"reward": inner, "other": other, "following": Score.of(0.8)})
 
     assert verdict(score, at_least(following=0.5)).accepted
     assert verdict(score, at_least(keeping=0.5)).accepted
@@ -102,6 +103,8 @@ def test_what_makes_no_sense_is_refused(make: Any, said: str) -> None:
 
 
 @given(value=st.floats(0, 1))
+@example(value=0.3)
+@example(value=0.7)
 def test_between_two_thresholds_is_doubt(value: float) -> None:
     expected = "reject" if value < 0.3 else "accept" if value >= 0.7 else "can't tell"
     assert verdict(Score.of(value), Between(0.3, 0.7)).answer == expected
