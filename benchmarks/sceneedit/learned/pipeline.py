@@ -53,7 +53,14 @@ class SceneEditPipeline(FluxKontextPipeline):
     ) -> None:
         super().__init__(scheduler, vae, text_encoder, tokenizer, text_encoder_2, tokenizer_2, transformer)
 
-    def __call__(self, image: Any = None, prompt: str | list[str] | None = None, **settings: Any) -> Any:
+    def __call__(
+        self,
+        image: Any = None,
+        prompt: str | list[str] | None = None,
+        *,
+        num_inference_steps: int = STEPS,
+        **settings: Any,
+    ) -> Any:
         """Edited pictures, as `FluxKontextPipeline.__call__` gives them and with its arguments.
 
         image: one picture of 32 x 32 or one for each prompt, PIL's or numbers in [0, 1]: arrays (…, 32, 32, 3), tensors
@@ -62,8 +69,9 @@ class SceneEditPipeline(FluxKontextPipeline):
         if image is None:
             raise ValueError("an editor needs a picture to edit: pass image=")
         image = _checked(image)
-        fitting = {"num_inference_steps": STEPS, "max_sequence_length": WORDS, "height": SIZE, "width": SIZE}
-        return super().__call__(image, prompt, **fitting | {"max_area": SIZE**2, "_auto_resize": False} | settings)
+        fitting = {"max_sequence_length": WORDS, "height": SIZE, "width": SIZE, "max_area": SIZE**2}
+        settings = fitting | {"_auto_resize": False, "num_inference_steps": num_inference_steps} | settings
+        return super().__call__(image, prompt, **settings)
 
 
 def _checked(image: Any) -> Any:

@@ -74,8 +74,8 @@ def _compound(number: int, seed: int, level: int) -> Trial:
 
     def share(picture: Image) -> float:
         seen = reidentify(picture, *scenes).scene
-        return sum(
-            followed(step, before, seen) for step, before in zip(made.steps, scenes[:-1], strict=True)
-        ) / len(made.steps)
+        return sum(followed(step, before, seen) for step, before in zip(made.steps, scenes[:-1], strict=True)) / len(
+            made.steps
+        )
 
     return Trial(sample, share)

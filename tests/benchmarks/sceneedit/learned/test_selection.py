@@ -1,0 +1,93 @@
+"""The study of selectors on the tiny editor: what its trials count as followed, and what its tables rest on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.sceneedit.learned import selection
+from editcritic.benchmarks.sceneedit.learned.card import prompts
+from editcritic.benchmarks.sceneedit.learned.selection import Outcome, Study, Work, figures, plot, steps_table, table
+from editcritic.benchmarks.sceneedit.learned.trials import compound, single
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.verifiers import BestOf, Sequential
+
+
+@pytest.fixture
+def study():
+    """Four trials; the last two saturate. `half` keeps half of the first trial's gain and all of the others'."""
+    one, best = np.array([0.2, 0.4, 0.5, 0.5]), np.array([0.6, 0.8, 0.5, 0.9])
+
+    def rows(values, truths, share):
+        return [Outcome(value, truth, 64, 3, share) for value, truth in zip(values, truths, strict=True)]
+
+    return Study(
+        {
+            "best-of-2": rows([0.6, 0.8, 0.5, 0.9], [1.0, 1.0, 0.0, 1.0], 1.0),
+            "half": rows([0.4, 0.8, None, 0.9], [0.0, 1.0, 0.5, 1.0], 0.5),
+        },
+        np.array([0.5, 0.5, 0.5, 0.25]),
+        one,
+        best,
+        np.array([False, False, True, True]),
+    )
+
+
+def test_gain_kept_is_a_share_of_the_gain_of_best_of_n(study):
+    assert study.kept("best-of-2")[0] == pytest.approx(1.0)
+    assert study.kept("half")[0] == pytest.approx((0.2 + 0.4) / (0.4 + 0.4))
+    assert study.kept("half", saturated=True)[0] == pytest.approx(1.0)
+    low, high = study.kept("half")[1:]
+    assert low == pytest.approx(0.5)
+    assert high == pytest.approx(1.0)
+
+
+def test_lift_is_truth_above_that_of_one_sample(study):
+    assert study.lift("best-of-2")[0] == pytest.approx((0.5 + 0.5 - 0.5 + 0.75) / 4)
+    assert study.share("half") == 0.5
+
+
+def test_tables_and_figures_say_the_same(study, tmp_path):
+    said = "\n".join(table(study))
+    assert "| half | 50.0 % | 62.5 % |" in said
+    assert "75.0 %" in said
+    found = json.loads(json.dumps(figures(study, {})))
+    assert found["selectors"]["half"]["kept"][0] == pytest.approx(0.75)
+    plot(study, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_steps_are_compared_with_the_first_selector():
+    rows = {"one": [Outcome(0.5, 0.25, 32, 0, 1.0)] * 2, "four": [Outcome(0.9, 1.0, 128, 0, 4.0)] * 2}
+    said = "\n".join(steps_table(rows))
+    assert "| four | 4.0 | 100.0 % | 100.0 % | +75.0 (+75.0 to +75.0) |" in said
+    assert not list(steps_table({}))
+
+
+def test_trials_know_a_perfect_edit_and_an_untouched_copy():
+    for trial, prompt in zip(single(9, seed=5), prompts(9, seed=5), strict=True):
+        perfect = render(prompt.request.carry_out(prompt.before))
+        assert trial.sample.instruction == prompt.request.instruction
+        assert trial.followed(perfect) == 1.0
+        assert trial.followed(trial.sample.source) == 0.0
+
+
+def test_of_a_compound_every_step_counts_alike():
+    for trial in compound(3, seed=5, level=4):
+        assert len(trial.sample.operations) == 4
+        assert trial.followed(trial.sample.source) <= 0.25
+
+
+def test_a_seed_of_the_study_runs_and_goes_on_from_its_journal(monkeypatch, tmp_path):
+    monkeypatch.setattr(selection, "N", 2)
+    monkeypatch.setattr(selection, "LEVEL", 2)
+    monkeypatch.setattr(selection, "SINGLE", {"best-of-1": BestOf(1), "best-of-2": BestOf(2)})
+    monkeypatch.setattr(selection, "COMPOUND", {"sequential": Sequential(1)})
+    work = Work(7, 2, 1, tmp_path)
+    study, steps = work.done()
+    assert study.share("best-of-1") == 0.5
+    assert study.share("best-of-2") == 1.0
+    assert (study.values("best-of-2") >= study.values("best-of-1")).all()
+    assert [one.evaluations for one in steps["sequential"]] == [16]
+    again, _ = work.done()
+    assert again.outcomes == study.outcomes
