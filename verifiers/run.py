@@ -342,7 +342,7 @@ class Run:
 
     def check(self, samples: Sequence[EditSample], least: int | None = None) -> None:
         """Raise ValueError where samples lack what the reward needs, or the budget is too small for one candidate of
-        each (or for `least` evaluations a sample).
+        each (or for `least` evaluations a sample), or in evaluations that the editor does not count.
         """
         if not samples:
             raise ValueError("there is nothing to edit: give at least one sample")
@@ -352,6 +352,8 @@ class Run:
         self._scorer.reward.check(samples)
         needed = len(samples) * (self.steps if least is None else least)
         limit = self.budget.evaluations
+        if limit is not None and not self.steps:
+            raise ValueError(f"{self.editor.id} counts no denoiser evaluations: limit judge calls or seconds instead")
         if limit is not None and limit < needed:
             raise ValueError(
                 f"a budget of {limit} denoiser evaluations is too small: one candidate for each of {len(samples)} "
