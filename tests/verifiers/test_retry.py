@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, Engine, Measured, Reward, Score
-from editcritic.verifiers import Budget, Journal, Selections, select
+from editcritic.reward import Abstention, Engine, Failure, Measured, Reward, Score
+from editcritic.verifiers import Budget, Journal, RunStopped, Selections, select
 from editcritic.verifiers.logic import AllOf
 from editcritic.verifiers.retry import RetryUntil, restated
 from editcritic.verifiers.verifier import Decides, Decision, Verifier, at_least
@@ -175,6 +175,21 @@ def test_what_the_verifier_said_is_in_the_journal() -> None:
     assert sum(painter.calls) == sum(expert.seen.values()) == count
     assert second_time.known == second_time.spent == first.spent
     assert without_time(second_time.to_json()) == without_time(first.to_json())
+
+
+def test_a_verifier_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None:
+    journal, painter = Journal(), Painter()
+    broken = second(1.1, expert=judge(name="theirs", rule=lambda _: Failure("gone home")))
+    with pytest.raises(RunStopped, match="gone home"):
+        retried(broken, samples=30, tries=2, feedback=None, editor=painter, journal=journal)
+    made = sum(painter.calls)
+    assert made < 30
+
+    healthy = second(1.1, expert=judge(name="theirs"))
+    found = retried(healthy, samples=30, tries=2, feedback=None, editor=painter, journal=journal)
+
+    assert sum(painter.calls) == 60
+    assert found.known.evaluations == 8 * made
 
 
 def test_judge_calls_of_the_verifier_stop_at_the_budget() -> None:

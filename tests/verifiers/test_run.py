@@ -78,6 +78,14 @@ def test_a_budget_too_small_for_a_candidate_of_each_is_refused_before_anything_i
     assert not painter.calls
 
 
+def test_a_budget_of_evaluations_is_refused_where_nobody_counts_them() -> None:
+    editor = Plain(Painter())
+    editor.evaluations = 0
+    with pytest.raises(ValueError, match="limit judge calls or seconds"):
+        select(BestOf(2), scenes(1), editor=editor, reward=graded(), budget=Budget(evaluations=16))
+    assert select(BestOf(2), scenes(1), editor=editor, reward=graded()).spent.evaluations == 0
+
+
 def test_judge_calls_stop_at_their_budget() -> None:
     expert = judge()
     found = select(
