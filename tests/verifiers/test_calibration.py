@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from editcritic.verifiers import Journal, RunStopped, select
 from editcritic.verifiers.calibration import Calibration, Mean, calibrate, spearman
 from editcritic.verifiers.halving import Halving
+from editcritic.verifiers.planning import _plans
 
 from .editors import Painter, Plain, graded, judge, scenes
 from .test_halving import Blind, Clear
@@ -227,6 +228,26 @@ def test_a_plan_loses_the_least_of_all_that_fit(painted):
     assert plan.share == plan.evaluations / 64
     assert regret(plan.halving) == pytest.approx(plan.regret)
     assert plan.regret == pytest.approx(min(map(regret, fitting)))
+
+
+def test_every_plan_tried_chooses_what_it_would_choose_on_its_own():
+    drawn = np.random.default_rng(0).integers(0, 3, (4, 5, 4)).astype(float)  # many ties
+    drawn[0, 1, 0] = drawn[1, 2, 1] = drawn[2, 0, 3] = np.nan
+    table = recorded(
+        (1, 2, 3, 5), **{f"s{number}": np.where(np.isnan(rows), None, rows) for number, rows in enumerate(drawn)}
+    )
+    tried = list(_plans(drawn, table.steps, 2))
+    assert len(tried) == 5 + 3 * 4 + 3 * 6 + 3 * 1  # best-of-1 to 5; of 5 candidates, then of 2
+    for halving, chosen in tried:
+        assert [None if value == -np.inf else value for value in chosen] == list(table.chosen(halving).values())
+
+
+def test_what_a_plan_keeps_is_estimated_on_samples_it_was_not_chosen_on():
+    drawn = np.random.default_rng(0).random((6, 8, 5))  # previews that say nothing
+    plan = recorded((1, 2, 3, 4, 5), **{f"s{number}": rows for number, rows in enumerate(drawn)}).plan(8, 0.5)
+    gain = (drawn[:, :, -1].max(1) - drawn[:, :, -1].mean(1)).mean()
+    assert plan.kept is not None
+    assert plan.kept < 1 - plan.regret / gain - 0.1
 
 
 def test_with_perfect_previews_the_cheapest_plan_keeps_everything():

@@ -171,6 +171,15 @@ def test_a_small_budget_of_judge_calls_leaves_enough_for_the_finished_ones():
     assert all(one.winner is not None for one in found)
 
 
+def test_what_a_run_has_spent_before_is_no_longer_in_its_budget():
+    run = Run(Painter(), graded(), budget=Budget(evaluations=60))
+    first, second = scenes(2)
+    run.candidates([run.want(first, number) for number in range(2)])
+    (found,) = Halving(16)(run, [second])
+    assert len(found.candidates) == 15  # 15 + 7 + 3 * 6 = 40, and 16 would take 48
+    assert (run.spent.evaluations, run.ended) == (56, "")
+
+
 def test_a_budget_that_is_just_enough_changes_nothing():
     halving = Halving(16)
     budget = Budget(evaluations=2 * halving.cost(8))

@@ -1,6 +1,7 @@
 """Particles: weights and resampling by hand, and what a filter makes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,14 @@ def test_a_particle_without_a_value_keeps_its_share_of_the_weight(potential):
     assert before[1] == pytest.approx(0.5)
     assert after[1] == pytest.approx(0.5)
     assert after[0] / after[2] == pytest.approx(math.exp(10 * 0.8))
+
+
+def test_a_preview_without_a_value_is_made_good_by_the_next_one():
+    filtering = Particles(strength=2.0)
+    first = filtering._weighed(particles([0.6, None]), 2)
+    later = [replace(one, staged=new.staged) for one, new in zip(first, particles([0.6, 0.6]), strict=True)]
+    second = normalised([one.log_weight for one in filtering._weighed(later, 2)])
+    assert second == pytest.approx([0.5, 0.5])
 
 
 def test_where_nothing_has_a_value_nothing_changes():
@@ -193,6 +202,13 @@ def test_a_failed_particle_never_wins_and_its_place_is_filled():
     assert [one.id for one in found.candidates if one.fate == "failed"] == ["2", "4", "6"]
     assert sum(one.fate == "made" for one in found.candidates) == 8
     assert winner(found).noise.seed not in (2, 4, 6)
+
+
+def test_those_that_failed_are_no_reason_to_resample():
+    painter = Painter(bad_seeds={1, 2, 3, 4, 5})
+    (found,) = select(Particles(8, strength=1e-9), scenes(1), editor=painter, reward=graded())
+    assert [one.fate for one in found.candidates].count("made") == 3
+    assert len(found.candidates) == 8
 
 
 def test_running_again_makes_and_asks_nothing():
