@@ -240,8 +240,7 @@ def seeded(pipeline: Any, generators: list[torch.Generator]) -> Iterator[None]:
     """Have a solver that adds noise draw it from these, where the pipeline hands it nothing to draw from."""
 
     def step(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        takes = "generator" in inspect.signature(original).parameters
-        if takes and named.get("variance_noise") is None:  # LEDITS++ brings its own noise
+        if "generator" in inspect.signature(original).parameters:
             named.setdefault("generator", generators)
         return original(*given, **named)
 

@@ -174,14 +174,24 @@ def test_neighbours_are_as_noisy_as_what_they_are_near_to(loaded, spacing):
 
 
 @pytest.mark.parametrize("solver", ["ancestral", "euler", "ddim", "ddpm"])
-def test_a_draft_that_goes_back_takes_another_way(loaded, solver):
-    editor = stepwise(with_solver(loaded("instruct"), solver))
+def test_a_draft_that_goes_back_has_as_much_noise_on_it_as_there_is_at_that_step(loaded, solver, monkeypatch):
+    pipeline = with_solver(loaded("instruct"), solver, timestep_spacing="leading")
+    editor = stepwise(pipeline)
     drafts, _ = in_pieces(editor, [Noise(3)], sources(1), WISHES[:1], stops=(3,))
     again = editor.back(drafts * 2, 1, [7, 8])
     assert {draft.step for draft in again} == {1}
-    (one, first), (_, second) = editor.advance(again, STEPS)
+    seen = steps_seen(pipeline.scheduler, monkeypatch)
+    (_, first), (_, second) = editor.advance(again, STEPS)
     assert first != second
-    assert np.isfinite(one.arrays["clean"]).all()
+    assert len(seen) == 3
+    _, timestep, state = seen[0]
+    signal, noise = 1.0, float(pipeline.scheduler.sigmas[1]) if hasattr(pipeline.scheduler, "sigmas") else 0.0
+    if not noise:
+        left = float(pipeline.scheduler.alphas_cumprod[int(timestep)])
+        signal, noise = left**0.5, (1 - left) ** 0.5
+    fresh = (state - signal * torch.from_numpy(drafts[0].arrays["clean"])) / noise
+    assert float(fresh.std()) == pytest.approx(1, abs=0.05)
+    assert float((fresh[0] * fresh[1]).mean()) == pytest.approx(0, abs=0.1)
 
 
 def test_latents_in_half_precision_are_taken_up_again_as_they_were(loaded):
