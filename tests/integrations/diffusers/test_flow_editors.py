@@ -14,6 +14,7 @@ import pytest
 import torch
 from diffusers import (
     FlowMatchEulerDiscreteScheduler,
+    Flux2KleinKVPipeline,
     FluxPipeline,
     UniPCMultistepScheduler,
 )
@@ -302,6 +303,8 @@ def test_the_name_says_all_that_pictures_depend_on(small):
         other = type(small.pipeline)(**{**components, **part})
         changed.add(editor_of(other, num_inference_steps=STEPS, **small.settings).id)
     assert len(changed | {name}) == 4
+    spelt_out = type(small.pipeline)(**{**components, "scheduler": FlowMatchEulerDiscreteScheduler(shift=1.0)})
+    assert editor_of(spelt_out, num_inference_steps=STEPS, **small.settings).id.split(" weights ")[1] in name
     assert small.editor(id="mine").id == "mine"
 
 
@@ -380,6 +383,17 @@ def test_a_solver_with_a_memory_makes_whole_pictures(small):
     alone = Case("unipc", pipeline, small.side, small.settings).plain((small.picture(),), WORDS[0], 1)
     assert same(made[1], Image.of(alone))
     assert made[0] != made[1]
+
+
+def test_what_looks_at_the_sources_once_a_call_is_not_stopped(tmp_path):
+    pipeline = Flux2KleinKVPipeline(**flux2_klein(tmp_path).components)
+    pipeline.set_progress_bar_config(disable=True)
+    cached = Case("cached", pipeline, 64, FLUX2)
+    editor = cached.editor()
+    assert not isinstance(editor, StepwiseEditor)
+    assert "first step of a call only" in editor.whole
+    (made,) = editor.edit([(cached.picture(),)], WORDS[:1], [0])
+    assert made == Image.of(cached.plain((cached.picture(),), WORDS[0], 0))
 
 
 def test_an_editor_that_can_stop_is_seen_to(case):

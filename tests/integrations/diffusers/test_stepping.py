@@ -73,7 +73,7 @@ def in_pieces(pipeline, drafts, *stops, **settings):
     return drafts, made
 
 
-@pytest.mark.parametrize("stops", [(6,), (1, 6), (1, 3, 6), (1, 2, 3, 4, 5, 6)])
+@pytest.mark.parametrize("stops", [(6,), (1, 6), (1, 2, 3, 4, 5, 6)])
 def test_pieces_make_the_picture_that_the_pipeline_makes(pipeline, stops):
     _, made = in_pieces(pipeline, fresh(), *stops)
     alone = pipeline(SOURCES[0].pil(), WORDS[0], generator=torch.Generator().manual_seed(0), **FITTING).images
