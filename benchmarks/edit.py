@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from ..reward import EditSample, Image, Reward, SpecError, spec_of
+from ..reward import EditSample, Image, Reward, Score, SpecError, spec_of
+from ..reward.compose import signed
 from ..reward.edival.instructions import parse
 from ..reward.experts.annotated import Annotated
 from ..reward.files import sample_to_json
@@ -46,6 +47,8 @@ class Asked:
                 ways = [_WAYS[field] for field in missing if field in _WAYS]
                 told = f"give {' and '.join(ways)}" if len(ways) == len(missing) else "only a script can give that"
                 raise InputError(f"{name} needs {', '.join(missing)}, and there is none: {told}")
+            if not self.sample.operations and (reason := _without_asking(reward, self.sample)):
+                raise InputError(f"{name} says nothing about any edit of this: {reason}")
             if objects := self._unfound(reward):
                 raise InputError(
                     f"{name} finds {objects[0]!r} by a box drawn in the source, and there is none: give --boxes "
@@ -152,7 +155,7 @@ class Place:
         for name, picture in made.items():
             picture.pil().save(self.folder / name)
         facts = {
-            "selector": _with_options(asked.selector),
+            "selector": str(asked.selector),
             "budget": ", ".join(f"{limit:g} {name.replace('_', ' ')}" for name, limit in asked.budget.limits.items()),
             "editor": editor.id,
             "seed": str(asked.seed),
@@ -205,7 +208,7 @@ def summary(selections: Selections) -> list[str]:
     """What was chosen and what it took, in lines."""
     (selection,) = selections
     winner = selection.winner
-    lines = ["nothing was chosen: " if winner is None else f"chosen: {winner.id}, "]
+    lines = ["nothing was chosen: " if winner is None else f"chosen: candidate {winner.id}, "]
     lines[0] += selection.why
     if selection.ended:
         lines.append(f"ended early: {selection.ended}")
@@ -216,6 +219,18 @@ def summary(selections: Selections) -> list[str]:
     return [*lines, spent]
 
 
+def _without_asking(reward: Reward, sample: EditSample) -> str:
+    """Why there is no score, where that is known before anybody is asked, so that it holds for every candidate."""
+    try:
+        next(signed(reward.metric, sample))
+    except StopIteration as done:
+        score: Score = done.value
+        return "" if score.status == "scored" else score.reason
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def _spec_of(reward: Reward) -> dict[str, Any]:
     """Its spec; where experts have none, what they are called."""
     try:
@@ -223,9 +238,3 @@ def _spec_of(reward: Reward) -> dict[str, Any]:
     except SpecError:
         experts = {role: expert.id for role, expert in reward.experts.items()}
         return {"reward": reward.card.signature, "experts": experts}
-
-
-def _with_options(selector: Selector) -> str:
-    said = spec_of(selector)
-    options = "&".join(f"{name}={value}" for name, value in said.items() if name != "use")
-    return f"{said['use'].rpartition(':')[2]} {options}".strip()

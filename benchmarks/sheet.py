@@ -17,6 +17,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
+import PIL.ImageOps
 
 from ..reward import Box, Card, EditSample, Evidence, Image, ImageError, Score
 from .rank import Placed, Ranking
@@ -25,7 +26,7 @@ SIDE = 640
 """Pixels of the longer side of a picture in the sheet."""
 
 _Rectangle = tuple[float, float, float, float]
-_LEAST = 96
+_LEAST = 240
 _FONT = 17
 # Told apart by people with any of the common colour deficiencies (Okabe and Ito), the darker ones first.
 _COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#b8417f", "#8a6d00", "#4b4fa8", "#8c3b00", "#00708a")
@@ -183,11 +184,11 @@ def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str], side:
 
 def _fitted(picture: PIL.Image.Image, most: int) -> PIL.Image.Image:
     longest = max(picture.size)
-    if _LEAST <= longest <= most:
-        return picture
-    side, resample = (most, PIL.Image.Resampling.LANCZOS) if longest > most else (_LEAST, PIL.Image.Resampling.NEAREST)
-    width, height = (max(1, round(length * side / longest)) for length in picture.size)
-    return picture.resize((width, height), resample)
+    if longest > most:
+        width, height = (max(1, round(length * most / longest)) for length in picture.size)
+        return picture.resize((width, height), PIL.Image.Resampling.LANCZOS)
+    times = -(-min(_LEAST, most) // longest)  # whole, so that pixels stay squares
+    return picture if times == 1 else PIL.ImageOps.scale(picture, times, PIL.Image.Resampling.NEAREST)
 
 
 def _label(box: Box) -> str:

@@ -12,10 +12,10 @@ from editcritic.benchmarks.sceneedit.learned.pipeline import STEPS, load
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.integrations.diffusers.editor import editor_of
 from editcritic.reward import Reward
-from editcritic.verifiers import BestOf, Journal, select, unedited
-from editcritic.verifiers.adaptive import Adaptive
+from editcritic.reward.sample import TaskType
+from editcritic.verifiers import Adaptive, BestOf, Journal, Selector, select, unedited
 
-tasks = ("color_alter", "subject_remove", "subject_replace", "background_change")
+tasks: tuple[TaskType, ...] = ("color_alter", "subject_remove", "subject_replace", "background_change")
 wanted = [asked(random.Random(0), WORLD, task) for task in tasks]
 # Hand over as many at once as there are: what the easy ones do not need goes to the hard ones.
 samples = [
@@ -29,7 +29,8 @@ editor = editor_of(load(), batch=16, num_inference_steps=STEPS)
 reward = Reward.of("edit-balanced", experts())
 
 journal = Journal()  # in memory; both searches begin with the same pictures, which are made once
-for name, selector in {"best of 16": BestOf(16), "adaptive": Adaptive(16, share=0.4)}.items():
+selectors: dict[str, Selector] = {"best of 16": BestOf(16), "adaptive": Adaptive(16, share=0.4)}
+for name, selector in selectors.items():
     found = select(selector, samples, editor=editor, reward=reward, journal=journal)
     values = [one.value for one in found]
     print(f"{name}: {found.spent.evaluations} evaluations, values {values}")

@@ -12,8 +12,7 @@ from editcritic.benchmarks.sceneedit.learned.pipeline import STEPS, load
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.integrations.diffusers.editor import editor_of
 from editcritic.reward import Operation, Reward
-from editcritic.verifiers import BestOf, select, unedited
-from editcritic.verifiers.sequential import Sequential
+from editcritic.verifiers import BestOf, Selector, Sequential, select, unedited
 
 asked = random_compound(random.Random(5), 2, WORLD)
 operations = tuple(Operation(step.instruction) for step in asked.steps)
@@ -24,7 +23,8 @@ editor = editor_of(load(), batch=16, num_inference_steps=STEPS)
 # Each operation that was done counts, and that the rest is as it was. Bind experts here that know your pictures.
 reward = Reward.of("compound", experts())
 
-for name, selector in {"step by step": Sequential(n=4), "all at once": BestOf(n=8)}.items():
+selectors: dict[str, Selector] = {"step by step": Sequential(n=4), "all at once": BestOf(n=8)}
+for name, selector in selectors.items():
     (selection,) = select(selector, sample, editor=editor, reward=reward)
     print(f"{name}: {selection.value} for {selection.spent.evaluations} evaluations")
     for step in selection.steps:

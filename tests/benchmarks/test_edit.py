@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -54,7 +55,7 @@ class Interrupting(Painter):
 class Desk:
     """A folder to work in, and a module `mine` of the user's with editors in it."""
 
-    def __init__(self, path: Path, mine: ModuleType) -> None:
+    def __init__(self, path: Path, mine: Any) -> None:
         self.path = path
         self.painter = mine.painter
         self.mine = mine
@@ -68,7 +69,7 @@ class Desk:
         pixels = np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)
         PIL.Image.fromarray(pixels).save(self.path / name)
 
-    def asks(self, *more: object, sources: Sequence[str] = ("source.png",), **options: object) -> list[object]:
+    def asks(self, *more: object, sources: Any = ("source.png",), **options: object) -> list[object]:
         """A command; options as they are named, None leaves one out."""
         named = {
             "instruction": "make it blue",
@@ -81,13 +82,13 @@ class Desk:
         return ["edit", *(self.path / name for name in sources), *given, *more]
 
     @property
-    def report(self) -> dict:
+    def report(self) -> Any:
         return json.loads((self.out / "report.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    mine = ModuleType("mine")
+    mine: Any = ModuleType("mine")
     mine.painter = Painter()
     mine.Graded, mine.Reader = Graded, Reader
     monkeypatch.setitem(sys.modules, "mine", mine)
@@ -108,7 +109,7 @@ def test_the_best_candidate_is_written_with_a_report_and_a_contact_sheet(editcri
     assert read(picture) == pytest.approx(selection["value"])
     assert desk.report["spent"]["evaluations"] == desk.painter.evaluated == 6 * EVALUATIONS
     assert [seed for _, seed in desk.painter.asked] == [*range(3, 9)]
-    assert f"chosen: {selection['winner']}" in result.stdout
+    assert f"chosen: candidate {selection['winner']}" in result.stdout
     assert "48 evaluations, 6 judge calls" in result.stdout
     assert str(desk.out / "candidates.html") in result.stdout
     assert desk.report["asked"]["editor"] == desk.painter.id
@@ -251,6 +252,7 @@ REFUSED = {
     "not a selector": ({"selector": "editcritic.verifiers:Budget"}, "makes Budget, which is no selector"),
     "reward": ({"reward": "edivl-if"}, "did you mean edival-if"),
     "ties": ({"ties": "edivl-if"}, "did you mean edival-if"),
+    "no form": ({"reward": "edival-if", "instruction": "make it nice"}, "is none of EdiVal's nine forms"),
     "boxes missing": ({"reward": "edival-if", "instruction": "Remove cup"}, "finds 'cup' by a box"),
     "targets missing": ({"reward": "dlebench-if", "instruction": "Remove cup"}, "dlebench-if needs targets"),
     "budget": ({"budget": "evaluation=5"}, "write it as in evaluations=64"),
@@ -344,7 +346,7 @@ def test_a_pipeline_is_loaded_from_its_folder_and_called_with_the_settings(editc
     PIL.Image.fromarray(np.full((32, 32, 3), 90, np.uint8)).save(desk.path / "source.png")
     settings = ["height=32", "width=32", "max_area=1024", "_auto_resize=false", "num_inference_steps=2"]
     more = [part for one in settings for part in ("--setting", one)]
-    options = {"pipeline": desk.path / "pipeline", "reward": desk.path / "cheap.toml", "selector": "best-of?n=3"}
+    options: Any = {"pipeline": desk.path / "pipeline", "reward": desk.path / "cheap.toml", "selector": "best-of?n=3"}
     result = editcritic(*desk.asks(*more, **options))
     assert result.exit_code == 0, result.stderr
     assert Image.open(desk.out / "edited.png").size == (32, 32)
@@ -354,7 +356,7 @@ def test_a_pipeline_is_loaded_from_its_folder_and_called_with_the_settings(editc
 
 def test_the_tiny_editor_is_at_hand(editcritic: Command, desk: Desk) -> None:
     PIL.Image.fromarray(np.full((32, 32, 3), 90, np.uint8)).save(desk.path / "source.png")
-    options = {"pipeline": "sceneedit", "reward": desk.path / "cheap.toml", "selector": "best-of?n=2"}
+    options: Any = {"pipeline": "sceneedit", "reward": desk.path / "cheap.toml", "selector": "best-of?n=2"}
     result = editcritic(*desk.asks(**options, instruction="Add red circle"))
     assert result.exit_code == 0, result.stderr
     assert desk.report["spent"]["evaluations"] == 2 * EVALUATIONS
@@ -385,9 +387,9 @@ def test_the_sheet_holds_all_candidates_the_chosen_one_first(editcritic: Command
     assert page.tags.count("img") == len(page.loads) == 2 + 5
     assert all(source.startswith("data:image/jpeg;base64,") for source in page.loads)
     assert "b" not in page.tags
-    assert f"chosen: {selection['winner']}" in words
+    assert f"chosen: candidate {selection['winner']}" in words
     assert words.index("1 chosen") < words.index("no paint for [4]")
-    for text in ["make <b>it</b> blue", "48 evaluations, 5 judge calls", "BestOf n=6", desk.painter.id, "following"]:
+    for text in ["make <b>it</b> blue", "48 evaluations, 5 judge calls", "BestOf(n=6)", desk.painter.id, "following"]:
         assert text in words
 
 
