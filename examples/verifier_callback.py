@@ -54,7 +54,7 @@ for seed in range(given.seeds):
             callback_on_step_end=look,
             callback_on_step_end_tensor_inputs=look.tensor_inputs,
         ).images[0]
-    seen = ", ".join(f"{one.score.value:.2f} after {one.step}" for (one,) in look.looks)
-    print(f"seed {seed}: {seen}: {'made' if look.stopped is None else f'given up after {look.stopped} steps'}")
+    for (seen,), (decision,) in zip(look.looks, look.decisions, strict=True):
+        print(f"seed {seed} after {seen.step} of {given.steps} evaluations: {decision.answer}, {decision.reason}")
     if look.stopped is None:
         image.save(f"edit-{seed}.png")

@@ -19,13 +19,9 @@ from .stepping import _stand_in
 _SAY_IT = (
     "DDIMScheduler",
     "DDPMScheduler",
-    "EDMEulerScheduler",
     "EulerAncestralDiscreteScheduler",
     "EulerDiscreteScheduler",
     "HeunDiscreteScheduler",
-    "KDPM2AncestralDiscreteScheduler",
-    "KDPM2DiscreteScheduler",
-    "LCMScheduler",
     "LMSDiscreteScheduler",
 )
 _BY_SIGMA = (
@@ -91,9 +87,8 @@ class Steps:
         if self._last is None:
             raise RuntimeError(f"no step of {type(self._scheduler).__name__} was taken in this context")
         output, sample, moved = self._last
-        for name in ("pred_original_sample", "denoised"):
-            if (said := getattr(moved, name, None)) is not None:
-                return said.to(moved.prev_sample)
+        if (said := getattr(moved, "pred_original_sample", None)) is not None:
+            return said.to(moved.prev_sample)
         scheduler, output, sample = self._scheduler, output.float(), sample.float()
         sigma = float(scheduler.sigmas[scheduler.step_index - 1])  # a step ends by counting itself
         signal = (1 + sigma**2) ** -0.5
@@ -196,6 +191,7 @@ DECODINGS: Mapping[str, Decoding] = MappingProxyType(
         "QwenImageEditPlusPipeline": Decoding(("height", "width"), _qwen),
         "Flux2Pipeline": Decoding(("latent_ids",), _flux2),
         "Flux2KleinPipeline": Decoding(("latent_ids",), _flux2),
+        "Flux2KleinKVPipeline": Decoding(("latent_ids",), _flux2),
         "StableDiffusionInstructPix2PixPipeline": Decoding((), _stable_diffusion),
         "StableDiffusionXLInstructPix2PixPipeline": Decoding((), _stable_diffusion_xl),
     }

@@ -17,6 +17,7 @@ from diffusers import (
     FlowMatchEulerDiscreteScheduler,
     FlowMatchHeunDiscreteScheduler,
     FlowMatchLCMScheduler,
+    Flux2KleinKVPipeline,
     HeunDiscreteScheduler,
     LMSDiscreteScheduler,
     PNDMScheduler,
@@ -32,6 +33,11 @@ HEIGHT, WIDTH, STEPS = 32, 64, 4
 SOURCE = picture(0, WIDTH, HEIGHT)
 ROWS = 2
 _SIZE = {"height": HEIGHT, "width": WIDTH}
+
+
+def flux2_klein_kv(folder: Path) -> Flux2KleinKVPipeline:
+    """FLUX.2 Klein's pipeline that keeps what it saw in the sources."""
+    return Flux2KleinKVPipeline(**pipelines.flux2_klein(folder).components)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,7 @@ KINDS = {
     "qwen_edit_plus": Kind(pipelines.qwen_edit_plus, {**_REPEATED, "image": [SOURCE.pil()]}),
     "flux2": Kind(pipelines.flux2, _FLUX2),
     "flux2_klein": Kind(pipelines.flux2_klein, {**_FLUX2, "guidance_scale": 1.0}),
+    "flux2_klein_kv": Kind(flux2_klein_kv, _FLUX2),
     "instruct": Kind(pipelines_epsilon.instruct, _TWICE),
     "instruct_xl": Kind(pipelines_epsilon.instruct_xl, {**_TWICE, **_SIZE}, old=True),
 }  # fmt: skip

@@ -1,8 +1,14 @@
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
-from diffusers import FluxKontextAutoBlocks
+from diffusers import FluxKontextAutoBlocks, FluxKontextPipeline, QwenImageEditAutoBlocks
 from diffusers.modular_pipelines import SequentialPipelineBlocks
+from diffusers.modular_pipelines.qwenimage import encoders
 
 from editcritic.integrations.diffusers.callbacks import Previews, VerifierCallback
 from editcritic.integrations.diffusers.modular import with_previews
@@ -15,86 +21,118 @@ from tests.reward.fakes import Fake, Rated, picture
 HEIGHT, WIDTH, STEPS = 32, 64, 4
 SOURCE = picture(0, WIDTH, HEIGHT)
 SAMPLE = unedited("Remove red circle", SOURCE)
-SIZE = {"height": HEIGHT, "width": WIDTH, "max_area": HEIGHT * WIDTH, "_auto_resize": False, "max_sequence_length": 8}
+SIZE = {"height": HEIGHT, "width": WIDTH}
+KONTEXT = {**SIZE, "max_area": HEIGHT * WIDTH, "_auto_resize": False, "max_sequence_length": 8}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A modular pipeline: its blocks, the folder of its components, and how it is called."""
+
+    blocks: Callable[[], Any]
+    folder: Path
+    settings: dict[str, Any]
+
+    def pipeline(self, previews: Previews | None = None) -> Any:
+        blocks = self.blocks() if previews is None else with_previews(self.blocks(), previews)
+        made = blocks.init_pipeline(str(self.folder))
+        made.load_components()
+        return made
+
+    def edit(self, pipeline: Any) -> Any:
+        return pipeline(
+            image=SOURCE.pil(),
+            prompt=[SAMPLE.instruction],
+            num_inference_steps=STEPS,
+            generator=torch.Generator().manual_seed(0),
+            output="images",
+            output_type="np",
+            **self.settings,
+        )
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    found = tmp_path_factory.mktemp("kontext")
-    pipelines.kontext(found)
+def kontext(tmp_path_factory) -> Kind:
+    folder = tmp_path_factory.mktemp("kontext")
+    pipelines.kontext(folder)
+    return Kind(FluxKontextAutoBlocks, folder, KONTEXT)
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory) -> Iterator[Kind]:
+    folder = tmp_path_factory.mktemp("qwen")
+    pipelines.qwen_edit(folder)
+    whole = encoders.calculate_dimensions  # to a megapixel
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoders, "calculate_dimensions", lambda _, ratio: whole(32**2, ratio))
+        yield Kind(QwenImageEditAutoBlocks, folder / "pipeline", SIZE)
+
+
+@pytest.fixture(params=["kontext", "qwen"])
+def kind(request) -> Kind:
+    found: Kind = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
-def previews():
+def previews() -> Previews:
     return Previews(Reward(Rated(), {"preference": Fake()}), SAMPLE, at=[2, STEPS])
 
 
-def modular(folder, blocks):
-    pipeline = blocks.init_pipeline(str(folder))
-    pipeline.load_components()
-    for block in pipeline._blocks.sub_blocks["denoise"].sub_blocks.values():
-        if hasattr(block, "set_progress_bar_config"):
-            block.set_progress_bar_config(disable=True)
-    return pipeline
+def calls_of(pipeline: Any) -> list[int]:
+    """Grows by one whenever its denoiser is asked."""
+    calls: list[int] = []
+    pipeline.transformer.register_forward_hook(lambda *_: calls.append(1))
+    return calls
 
 
-def edit(pipeline):
-    return pipeline(
-        image=SOURCE.pil(),
-        prompt=["Remove red circle"],
-        num_inference_steps=STEPS,
-        generator=torch.Generator().manual_seed(0),
-        output="images",
-        output_type="np",
-        **SIZE,
-    )
-
-
-def test_looking_changes_nothing_and_the_last_look_shows_what_is_returned(folder, previews):
-    alone = edit(modular(folder, FluxKontextAutoBlocks()))
-    pipeline = modular(folder, with_previews(FluxKontextAutoBlocks(), previews))
-    watched = edit(pipeline)
+def test_looking_changes_nothing_and_the_last_look_shows_what_is_returned(kind, previews):
+    alone = kind.edit(kind.pipeline())
+    pipeline = kind.pipeline(previews)
+    watched = kind.edit(pipeline)
     assert np.array_equal(alone, watched)
     assert [seen[0].step for seen in previews.looks] == [2, STEPS]
     assert previews.looks[-1][0].picture == Image.of(pipeline.image_processor.numpy_to_pil(watched)[0])
     assert previews.looks[-1][0].score.status == "scored"
+    assert "step" not in vars(pipeline.scheduler)
 
 
-def test_it_sees_what_a_callback_of_the_pipeline_sees(folder, previews):
-    edit(modular(folder, with_previews(FluxKontextAutoBlocks(), previews)))
-    pipeline = pipelines.FluxKontextPipeline.from_pretrained(folder)
-    pipeline.set_progress_bar_config(disable=True)
+def test_a_hopeless_batch_ends_as_what_it_was_expected_to_become(kind):
+    unwatched = kind.pipeline()
+    every = calls_of(unwatched)
+    kind.edit(unwatched)
+    judge = Verifier(Reward(Rated(), {"preference": Fake()}), at_least(2.0))
+    previews = Previews(judge, SAMPLE, at=[2, 3], stop=True)
+    pipeline = kind.pipeline(previews)
+    calls = calls_of(pipeline)
+    image = pipeline.image_processor.numpy_to_pil(kind.edit(pipeline))[0]
+    assert previews.stopped == 2
+    assert len(calls) == len(every) / 2
+    assert previews.looks[0][0].picture == Image.of(image)
+    kind.edit(pipeline)  # and the next call starts afresh
+    assert len(calls) == len(every)
+
+
+def test_it_sees_what_a_callback_of_the_pipeline_sees(kontext, previews):
+    kontext.edit(kontext.pipeline(previews))
+    pipeline = FluxKontextPipeline.from_pretrained(kontext.folder)
     with VerifierCallback(pipeline, Reward(Rated(), {"preference": Fake()}), SAMPLE, at=[2, STEPS]) as look:
         pipeline(
             SOURCE.pil(),
-            "Remove red circle",
+            SAMPLE.instruction,
             num_inference_steps=STEPS,
             generator=torch.Generator().manual_seed(0),
             callback_on_step_end=look,
             callback_on_step_end_tensor_inputs=look.tensor_inputs,
-            **SIZE,
+            **KONTEXT,
         )
     assert look.looks == previews.looks
 
 
-def test_a_hopeless_batch_ends_as_what_it_was_expected_to_become(folder):
-    judge = Verifier(Reward(Rated(), {"preference": Fake()}), at_least(2.0))
-    previews = Previews(judge, SAMPLE, at=[2, 3], stop=True)
-    pipeline = modular(folder, with_previews(FluxKontextAutoBlocks(), previews))
-    calls = []
-    pipeline.transformer.register_forward_hook(lambda *_: calls.append(1))
-    image = pipeline.image_processor.numpy_to_pil(edit(pipeline))[0]
-    assert previews.stopped == len(calls) == 2
-    assert previews.looks[0][0].picture == Image.of(image)
-    edit(pipeline)  # and the next call starts afresh
-    assert len(calls) == 4
-
-
-def test_the_blocks_it_is_given_stay_as_they_are(folder, previews):
+def test_the_blocks_it_is_given_stay_as_they_are(kontext, previews):
     blocks = FluxKontextAutoBlocks()
     with_previews(blocks, previews)
-    edit(modular(folder, blocks))
+    kontext.edit(Kind(lambda: blocks, kontext.folder, KONTEXT).pipeline())
     assert not previews.looks
 
 
