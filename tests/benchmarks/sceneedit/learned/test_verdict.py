@@ -36,7 +36,7 @@ def test_an_honest_hand_stays_within_the_tolerance():
         scene, request = asked(chance, WORLD, TASK_TYPES[number % 9])
         found.append(verdict(request, scene, honest(chance, request, scene, WORLD).picture))
     assert np.mean([one.followed for one in found]) > 0.93
-    assert np.mean([one.unchanged for one in found]) > 0.97
+    assert np.mean([one.unchanged for one in found]) == pytest.approx(0.998, abs=0.002)
 
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
