@@ -13,9 +13,11 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.pipelines import Named
 from editcritic.reward import Expert, Image, Measured, Rate
 from editcritic.reward.spec import names
-from editcritic.verifiers import Noise
+from editcritic.verifiers import Noise, unedited
 
 from ..verifiers.editors import Graded, Painter, Plain, read
 from .conftest import CHEAP, Command, patched
@@ -326,6 +328,14 @@ def test_an_unknown_setting_gets_the_nearest_names(editcritic: Command, desk: De
     result = editcritic(*desk.asks(pipeline=folder, setting="num_inference_step=4"))
     assert result.exit_code == 2
     assert "did you mean num_inference_steps" in result.stderr
+
+
+def test_settings_of_a_pipeline_that_is_called_twice_for_a_picture_are_known(desk: Desk) -> None:
+    folder = pipeline_of(desk.path / "pipeline", "LEditsPPPipelineStableDiffusion")
+    sample = unedited("remove the hat", desk.path / "source.png")
+    Named(str(folder), {"num_inversion_steps": 4, "edit_guidance_scale": 5.0}).check(sample)
+    with pytest.raises(InputError, match="did you mean num_inversion_steps"):
+        Named(str(folder), {"num_inversion_step": 4}).check(sample)
 
 
 def test_without_diffusers_the_extra_is_named(editcritic: Command, desk: Desk, monkeypatch) -> None:
