@@ -19,8 +19,7 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.integrations.diffusers.callbacks import VerifierCallback
 from editcritic.reward import Reward
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.verifiers import unedited
-from editcritic.verifiers.verifier import Verifier, at_least
+from editcritic.verifiers import Verifier, at_least, unedited
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--pipeline", help="name or folder of an editor (default: the tiny one of this package)")

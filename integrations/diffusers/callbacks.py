@@ -19,8 +19,7 @@ from typing import Any
 import torch
 
 from ...reward import EditSample, Image, Reward, Score
-from ...verifiers import Look
-from ...verifiers.verifier import Decides, Decision
+from ...verifiers import Decides, Decision, Look
 from .decoding import Steps, decoded, decoding_of
 
 Log = Callable[[int, dict[str, float]], None]

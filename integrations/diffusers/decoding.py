@@ -7,6 +7,7 @@ compares what is decoded here with what the pipeline returns, and fails where an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from ...reward import Image
-from .stepping import _stand_in
+from .stepping import standing_in
 
 _SAY_IT = (
     "DDIMScheduler",
@@ -48,19 +49,16 @@ class Steps:
             raise TypeError(f"what {name} expects is not known: use one of {', '.join(SCHEDULERS)}")
         self._scheduler = scheduler
         self._last: tuple[torch.Tensor, torch.Tensor, Any] | None = None
-        self._before: Any = None
+        self._watching = ExitStack()
 
     def __enter__(self) -> Steps:
-        self._before = vars(self._scheduler).get("step")  # somebody else's, perhaps
-        _stand_in(self._scheduler, "step", self._step)
+        self._watching.enter_context(standing_in(self._scheduler, "step", self._step))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        del self._scheduler.step
-        if self._before is not None:
-            self._scheduler.step = self._before
+        self._watching.close()
         self._last = None
 
     def _step(

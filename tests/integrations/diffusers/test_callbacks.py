@@ -7,9 +7,7 @@ from editcritic.benchmarks.sceneedit.learned.pipeline import load
 from editcritic.integrations.diffusers.callbacks import VerifierCallback
 from editcritic.integrations.diffusers.stepping import Piece, started
 from editcritic.reward import Failure, Image, Measured, Reward, Score
-from editcritic.verifiers import Noise, unedited
-from editcritic.verifiers.logic import AllOf
-from editcritic.verifiers.verifier import Verifier, at_least
+from editcritic.verifiers import AllOf, Noise, Verifier, at_least, unedited
 from tests.reward.fakes import Fake, Rated, Says, picture
 
 from .test_decoding import HEIGHT, ROWS, SOURCE, STEPS, WIDTH, made  # noqa: F401  (`made` is a fixture)

@@ -13,8 +13,7 @@ from diffusers.modular_pipelines.qwenimage import encoders
 from editcritic.integrations.diffusers.callbacks import Previews, VerifierCallback
 from editcritic.integrations.diffusers.modular import with_previews
 from editcritic.reward import Image, Reward
-from editcritic.verifiers import unedited
-from editcritic.verifiers.verifier import Verifier, at_least
+from editcritic.verifiers import Verifier, at_least, unedited
 from tests import pipelines
 from tests.reward.fakes import Fake, Rated, picture
 
