@@ -131,7 +131,7 @@ class Named:
     def _check_class(self, kind: Any, sources: int) -> None:
         from ..integrations.diffusers.families import FAMILIES
 
-        known = dict(inspect.signature(kind.__call__).parameters)
+        known = inspect.signature(kind.__call__).parameters
         bases = {base.__name__ for base in kind.__mro__}
         family = next((one for one in FAMILIES if bases.intersection(one.pipelines)), None)
         if family is None:
@@ -146,8 +146,6 @@ class Named:
             )
         if sources > 1 and not family.several:
             raise InputError(f"{self.name} is of {kind.__name__}, which edits one picture, got {sources} sources")
-        if hasattr(kind, "invert"):  # some are called twice for a picture
-            known |= inspect.signature(kind.invert).parameters
         for name in self.settings:
             if name not in known and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
                 near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
