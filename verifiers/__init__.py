@@ -14,10 +14,11 @@ from .editor import Draft, Editor, EditorFailed, Noise, StepwiseEditor
 from .halving import Halving
 from .journal import Journal, JournalError
 from .logic import AllOf, AnyOf, Cascade, Not
+from .making import Staged, Want
 from .noise_search import Paths, ZeroOrder
 from .particles import Particles
 from .retry import RetryUntil
-from .run import Run, RunStopped, Selector, Staged, Want, select, unedited
+from .run import Run, RunStopped, Selector, select, unedited
 from .sequential import Chain, Sequential
 from .tournament import KnockOut, RoundRobin
 from .verifier import AtLeast, Between, Decides, Decision, Decisions, Verifier, at_least

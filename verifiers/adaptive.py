@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ..reward import EditSample
 from .candidate import Candidate, Selection
 from .editor import StepwiseEditor
-from .run import Run, Staged
+from .making import Staged
+from .run import Run
 
 _SHARED = 2.0  # values by which a sample's own mean is drawn to that of all samples
 _NARROWEST = 0.01  # of the reward's spread: how far values can be off what was expected of them, at the least

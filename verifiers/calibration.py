@@ -17,8 +17,9 @@ from ..reward import EditSample, Reward, SpecError, TooManyFailures
 from .editor import EditorFailed, StepwiseEditor
 from .halving import Halving, Rows, check_checkpoints, in_turn, stages
 from .journal import Journal
+from .making import Staged
 from .planning import Plan, Values, best_plan, order
-from .run import Run, RunStopped, Staged
+from .run import Run, RunStopped
 
 SCHEMA = 1
 """Version of the JSON form of calibrations."""

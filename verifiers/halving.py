@@ -10,7 +10,8 @@ from itertools import pairwise
 from ..reward import EditSample
 from .budget import Cost
 from .candidate import Selection
-from .run import Run, Staged
+from .making import Staged
+from .run import Run
 
 Rows = Sequence[Sequence[Staged]]
 """Candidates on their way, a row a sample."""

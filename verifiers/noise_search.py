@@ -13,7 +13,8 @@ from ..reward import EditSample
 from .candidate import Candidate, Selection
 from .editor import StepwiseEditor
 from .halving import check_checkpoints, fit, in_turn, ranked, stages
-from .run import Run, Staged, Want
+from .making import Staged, Want
+from .run import Run
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ..reward import EditSample
 from .candidate import Selection
 from .halving import check_checkpoints, fit, in_turn, stages
+from .making import Staged
 from .noise_search import branched
-from .run import Run, Staged
+from .run import Run
 
 Potential = Literal["difference", "max"]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from ..reward import EditSample, Reward, Score
 from .candidate import Candidate, Selection
-from .run import Run, Want
+from .making import Want
+from .run import Run
 from .verifier import Decides, Decision, Verifier, at_least
 
 Feedback = Callable[[EditSample, Decision], str]

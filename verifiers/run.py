@@ -6,31 +6,24 @@ asks twice is known the second time, which is all there is to resuming.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from ..reward import Asks, Card, EditSample, Engine, Image, Metric, Reward, Score, SpecError, TooManyFailures, spec_of
-from ..reward.asking import Ask, Gather
-from ..reward.files import sample_to_json
+from ..reward import Card, EditSample, Image, Reward, Score, TooManyFailures
 from ..reward.pairwise import Comparison, OfPair, as_one, compared
 from .budget import Budget, Cost, total
 from .candidate import Candidate, Look, Match, Selection, Selections
-from .editor import Draft, Editor, EditorFailed, Noise, StepwiseEditor
+from .editor import Editor, EditorFailed, Noise
 from .journal import Journal
-
-T = TypeVar("T")
+from .making import Made, Maker, Staged, Want
+from .scoring import Scorer
 
 APART = 1_000_000
 """How far the seeds of two steps are apart: candidates of different steps never share their noise."""
-
-_HOPELESS = 3  # pictures in a row, each asked for alone, after which an editor that has made none is given up
 
 
 class RunStopped(RuntimeError):
@@ -45,52 +38,6 @@ class Selector(Protocol):
     """Makes candidates for each sample and chooses among them."""
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> Sequence[Selection]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """A candidate that is to be made.
-
-    asked: what the editor is told (instruction, sources, earlier turns). judged: what the reward is told; the picture
-    is put into it. Both are samples whose `edited` is of no account, as `unedited` makes them.
-    """
-
-    id: str
-    asked: EditSample
-    judged: EditSample
-    noise: Noise
-    step: int = 1
-    parent: str = ""
-
-    def with_picture(self, picture: Image) -> EditSample:
-        """The sample as the reward sees it."""
-        return replace(self.judged, id=f"{self.judged.id}/{self.id}", group=self.judged.group, edited=picture)
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """A candidate on its way: `step` evaluations are done (counted from the start of the denoising), and paid by
-    `cost`. problem: why the editor failed, where it did.
-    """
-
-    want: Want
-    step: int = 0
-    cost: Cost = field(default_factory=Cost)
-    looks: tuple[Look, ...] = ()
-    problem: str = ""
-
-    @property
-    def value(self) -> float | None:
-        """What its last preview was worth; None without one, or where it has no value."""
-        return self.looks[-1].score.value if self.looks and not self.problem else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    picture: Image | None
-    cost: Cost
-    problem: str = ""
-    known: bool = False
 
 
 def unedited(instruction: str, *sources: object, id: str = "edit", **fields: Any) -> EditSample:  # noqa: A002  (the field's name)
@@ -129,15 +76,14 @@ class Run:
         self.spent = Cost()
         self.known = Cost()
         self.ended = ""
-        self._scorer = _Scorer(reward, self.journal)
-        self._ties = None if ties is None else _Scorer(ties, self.journal)
-        self._referee: tuple[Comparison, _Scorer] | None = None
-        self._others: dict[Reward, _Scorer] = {}
+        self._scorer = Scorer(reward, self.journal)
+        self._ties = None if ties is None else Scorer(ties, self.journal)
+        self._referee: tuple[Comparison, Scorer] | None = None
+        self._others: dict[Reward, Scorer] = {}
         self._counting = threading.Lock()  # a batch is scored while the next one is made
         self._dearest = Cost()
         self._dearest_match = Cost()
-        self._has_made = False
-        self._in_vain = 0
+        self._maker = Maker(editor, self.journal, self._pay)
 
     # -- what a selector asks for -------------------------------------------------------------------------------------
 
@@ -182,7 +128,7 @@ class Run:
                     break
                 part = wants[start : start + min(self.editor.batch, room)]
                 start += len(part)
-                made = self._make(part)
+                made = self._maker.whole(part)
                 found += [] if waiting is None else waiting.result()
                 waiting = scoring.submit(self._scored, part, made, also)
             return found + ([] if waiting is None else waiting.result())
@@ -201,7 +147,7 @@ class Run:
         Those without budget, and those that have failed, come back as they are. Raises TypeError for an editor that
         cannot stop half-way.
         """
-        self._needs_steps()
+        self._maker.needs_steps()
         found = list(staged)
         going = [number for number, one in enumerate(found) if not one.problem and one.step < until]
         while going:
@@ -211,7 +157,7 @@ class Run:
                 break
             part = [number for number in going if found[number].step == here][: min(self.editor.batch, room)]
             going = [number for number in going if number not in part]
-            made = self._advance([found[number] for number in part], until)
+            made = self._maker.advanced([found[number] for number in part], until)
             wants = [found[number].want for number in part]
             looked = self._scores(wants, made) if look else [None] * len(made)
             for number, one, scored in zip(part, made, looked, strict=True):
@@ -289,7 +235,7 @@ class Run:
                 found.append(Match(a.id, b.id, score, cost))
         return found
 
-    def _comparing(self, comparison: Comparison) -> _Scorer:
+    def _comparing(self, comparison: Comparison) -> Scorer:
         if self._referee is None or self._referee[0] != comparison:
             ours = self._scorer.reward
             reward = Reward(
@@ -300,7 +246,7 @@ class Run:
                 on_failures=ours.on_failures,
                 patience_s=ours.patience_s,
             )
-            self._referee = comparison, _Scorer(reward, self.journal)
+            self._referee = comparison, Scorer(reward, self.journal)
         return self._referee[1]
 
     def second_look(self, reward: Reward, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Score]]:
@@ -309,7 +255,7 @@ class Run:
         The run's own reward has spoken already; where there is no picture, the candidate's score is all there is.
         """
         if reward not in self._others:
-            self._others[reward] = _Scorer(reward, self.journal)
+            self._others[reward] = Scorer(reward, self.journal)
         scorer = self._others[reward]
         own = scorer.name == self._scorer.name
         scored = iter(scorer([] if own else [one.sample for one in candidates if one.sample is not None]))
@@ -360,7 +306,7 @@ class Run:
                 f"samples takes {needed}"
             )
 
-    # -- making -------------------------------------------------------------------------------------------------------
+    # -- paying -------------------------------------------------------------------------------------------------------
 
     def _room(self, evaluations: int) -> int:
         """How many things that take so many evaluations there is budget for; notes why it ends there."""
@@ -371,120 +317,12 @@ class Run:
         unknown = self._dearest == Cost() and self.budget.limits.keys() - {"evaluations"}
         return int(min(room, 1 if unknown else 1_000_000))
 
-    def _make(self, wants: Sequence[Want]) -> list[_Made]:
-        keys = [self._key(want, self.steps) for want in wants]
-        plain = [number for number, want in enumerate(wants) if want.noise.parent is None]
-        found = self._all(keys, plain, lambda numbers: self._edit([wants[n] for n in numbers]), self.steps)
-        other = [number for number in range(len(wants)) if number not in found]
-        if other:
-            self._needs_steps()
-        for start in sorted({wants[number].noise.start for number in other}):
-            part = [number for number in other if wants[number].noise.start == start]
-            staged = [Staged(wants[number], start) for number in part]
-            found |= dict(zip(part, self._advance(staged, self.steps), strict=True))
-        return [found[number] for number in range(len(wants))]
-
-    def _needs_steps(self) -> None:
-        if not isinstance(self.editor, StepwiseEditor):
-            raise TypeError(f"{self.editor.id} cannot stop half-way: use a selector that makes whole pictures")
-
-    def _edit(self, wants: Sequence[Want]) -> list[tuple[Image, Any]]:
-        pictures = self.editor.edit(
-            [want.asked.sources for want in wants],
-            [want.asked.instruction for want in wants],
-            [want.noise.seed for want in wants],
-            history=[want.asked.earlier for want in wants],
-        )
-        return [(picture, None) for picture in _as_many(pictures, wants, self.editor)]
-
-    def _advance(self, staged: Sequence[Staged], until: int) -> list[_Made]:
-        keys = [self._key(one.want, until) for one in staged]
-        found = self._all(
-            keys, range(len(staged)), lambda numbers: self._drafts([staged[n] for n in numbers], until),
-            until - staged[0].step,
-        )  # fmt: skip
-        return [found[number] for number in range(len(staged))]
-
-    def _drafts(self, staged: Sequence[Staged], until: int) -> list[tuple[Image, Any]]:
-        assert isinstance(self.editor, StepwiseEditor)
-        drafts = [self._draft(one.want, one.step) for one in staged]
-        advanced = _as_many(self.editor.advance(drafts, until), staged, self.editor)
-        return [(picture, draft.arrays if until < self.steps else None) for draft, picture in advanced]
-
-    def _draft(self, want: Want, step: int) -> Draft:
-        """The draft at a step it has been at. What a journal has lost is made again, and not charged again."""
-        assert isinstance(self.editor, StepwiseEditor)
-        asked, noise = want.asked, want.noise
-        arrays = self.journal.draft(self._key(want, step))
-        if arrays is not None:
-            return Draft(asked.sources, asked.instruction, noise, step, arrays, asked.earlier)
-        if noise.parent is not None and not noise.radius:
-            parent = self._draft(replace(want, noise=noise.parent), noise.seen)
-            draft = self.editor.back([parent], noise.back, [noise.seed])[0]
-        else:
-            draft = self.editor.begin([asked.sources], [asked.instruction], [noise], history=[asked.earlier])[0]
-        if draft.step < step:
-            draft = self.editor.advance([draft], step)[0][0]
-        return draft
-
-    def _all(
-        self,
-        keys: Sequence[str],
-        numbers: Sequence[int],
-        make: Callable[[Sequence[int]], list[tuple[Image, Any]]],
-        evaluations: int,
-    ) -> dict[int, _Made]:
-        """Those of `numbers`, by number: known, or made and kept, or failed."""
-        found: dict[int, _Made] = {}
-        for number in numbers:
-            known = self.journal.made(keys[number])
-            if known is not None:  # perhaps made in other pieces, by another selector: charged as it would be here
-                cost = Cost(evaluations, 0, known[1].seconds)
-                found[number] = _Made(known[0], cost, known=True)
-                self._pay(cost, known=True)
-                self._has_made = True
-        waiting = [[number for number in numbers if number not in found]]
-        while waiting:
-            part = waiting.pop()
-            if not part:
-                continue
-            began = time.perf_counter()
-            try:
-                made = make(part)
-            except Exception as error:  # the editor is somebody else's: whatever it raises is a failed candidate
-                if len(part) > 1:  # one picture may have spoilt the batch, or it was too large
-                    half = len(part) // 2
-                    waiting += [part[half:], part[:half]]
-                    continue
-                problem = f"the editor failed: {type(error).__name__}: {error}"
-                found[part[0]] = _Made(None, Cost(evaluations, 0, time.perf_counter() - began), problem)
-                self._pay(found[part[0]].cost, known=False)
-                self._in_vain += 1
-                if not self._has_made and self._in_vain >= _HOPELESS:
-                    raise EditorFailed(problem) from error
-                continue
-            self._has_made = True
-            each = Cost(evaluations, 0, (time.perf_counter() - began) / len(part))
-            for number, (picture, arrays) in zip(part, made, strict=True):
-                self.journal.keep_made(keys[number], picture, each, arrays)
-                found[number] = _Made(picture, each)
-                self._pay(each, known=False)
-        return found
-
-    def _key(self, want: Want, step: int) -> str:
-        asked = want.asked
-        earlier = [
-            [turn.instruction, turn.edited.digest, [one.digest for one in turn.sources]] for turn in asked.earlier
-        ]
-        sources = [image.digest for image in asked.sources]
-        return _digest(["made", self.editor.id, sources, asked.instruction, earlier, want.noise.describe(), step])
-
     # -- scoring ------------------------------------------------------------------------------------------------------
 
     def _scored(
         self,
         wants: Sequence[Want],
-        made: Sequence[_Made],
+        made: Sequence[Made],
         also: Callable[[list[Candidate]], list[Candidate]] | None,
     ) -> list[Candidate]:
         found = []
@@ -497,7 +335,7 @@ class Run:
             )
         return found if also is None else also(found)
 
-    def _scores(self, wants: Sequence[Want], made: Sequence[_Made]) -> list[tuple[Score, Cost]]:
+    def _scores(self, wants: Sequence[Want], made: Sequence[Made]) -> list[tuple[Score, Cost]]:
         there = [want.with_picture(one.picture) for want, one in zip(wants, made, strict=True) if one.picture]
         scored = iter(self._scorer(there))
         found = []
@@ -541,88 +379,12 @@ def select(
     return Selections(tuple(found), run.known)
 
 
-class _Scorer:
-    """A reward that remembers what it has said, and counts what a judge was asked."""
-
-    def __init__(self, reward: Reward, journal: Journal) -> None:
-        self._counted = _Counted(reward.metric)
-        engine = reward.engine
-        if engine.log is None and journal.log is not None:
-            engine = Engine(window=engine.window, log=journal.log)  # answers that were paid for outlive the process
-        self.reward = Reward(
-            self._counted,
-            reward.experts,
-            engine=engine,
-            max_failed=reward.max_failed,
-            on_failures=reward.on_failures,
-            patience_s=reward.patience_s,
-        )
-        self._journal = journal
-        try:
-            metric: Any = spec_of(reward.metric)
-        except SpecError:  # one that only its author can build
-            metric = reward.card.signature
-        self.name = _digest([metric, sorted((role, expert.id) for role, expert in reward.experts.items())])
-
-    def __call__(self, samples: Sequence[EditSample]) -> list[tuple[Score, Cost, bool]]:
-        """Score, cost, and whether it was known, a sample each."""
-        keys = [self._key(sample) for sample in samples]
-        known = {key: found for key in dict.fromkeys(keys) if (found := self._journal.scored(key)) is not None}
-        new = {key: sample for key, sample in zip(keys, samples, strict=True) if key not in known}
-        fresh = dict(zip(new, self._stream(new), strict=True))
-        return [(*(known.get(key) or fresh[key]), key in known) for key in keys]
-
-    def _stream(self, new: dict[str, EditSample]) -> Iterator[tuple[Score, Cost]]:
-        began = time.perf_counter()
-        for (key, sample), score in zip(new.items(), self.reward.stream(new.values()), strict=True):
-            now = time.perf_counter()
-            cost = Cost(0, self._counted.calls.pop(sample.id, 0), now - began)
-            began = now
-            self._journal.keep_scored(key, score, cost)
-            yield score, cost
-
-    def _key(self, sample: EditSample) -> str:
-        said = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
-        return _digest(["scored", self.name, said])
-
-
-class _Counted:
-    """A metric, and by sample id how many questions it put to a judge: what it costs where nothing is shared."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-        self.calls: dict[str, int] = {}
-
-    @property
-    def card(self) -> Card:
-        return self._metric.card
-
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        return self._count(self._metric(sample), sample.id)
-
-    def _count(self, program: Asks[Score], name: str) -> Asks[Score]:
-        answer = None
-        while True:
-            try:
-                asked = program.send(answer)
-            except StopIteration as done:
-                found: Score = done.value
-                return found
-            if isinstance(asked, Gather):
-                asked = Gather(tuple(self._count(inner, name) for inner in asked.programs))
-            else:
-                assert isinstance(asked, Ask)
-                roles = (asked.role or query.role for query in asked.queries)
-                self.calls[name] = self.calls.get(name, 0) + sum(role.partition(".")[0] == "judge" for role in roles)
-            answer = yield asked
-
-
 def _dearer(one: Cost, other: Cost) -> Cost:
     """What to expect of the next one; evaluations are known beforehand."""
     return Cost(0, max(one.judge_calls, other.judge_calls), max(one.seconds, other.seconds))
 
 
-def _further(staged: Staged, until: int, made: _Made, scored: tuple[Score, Cost] | None) -> Staged:
+def _further(staged: Staged, until: int, made: Made, scored: tuple[Score, Cost] | None) -> Staged:
     if made.picture is None:
         return replace(staged, cost=staged.cost + made.cost, problem=made.problem)
     looks = staged.looks
@@ -639,13 +401,3 @@ def _why_none(candidates: Sequence[Candidate]) -> str:
     reasons = [one.score.reason for one in candidates if one.score.reason and one.fate != "stopped"]
     first = max(dict.fromkeys(reasons), key=reasons.count) if reasons else ""
     return f"none of {len(candidates)} candidates has a score: {first}"
-
-
-def _as_many(made: Sequence[T], asked: Sequence[Any], editor: Editor) -> Sequence[T]:
-    if len(made) != len(asked):
-        raise ValueError(f"{editor.id} was asked for {len(asked)} pictures and made {len(made)}")
-    return made
-
-
-def _digest(said: Any) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

@@ -15,7 +15,8 @@ from ..reward import EditSample, Image, Operation
 from ..reward.compound import unfolded
 from ..reward.edival.pools import pools_of
 from .candidate import Candidate, Selection
-from .run import Run, Want
+from .making import Want
+from .run import Run
 
 Path = tuple[Candidate, ...]
 """What was chosen so far, a candidate a step."""

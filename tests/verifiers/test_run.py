@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.reward import EditSample, Failure, Measured
-from editcritic.verifiers import BestOf, Budget, Journal, Noise, Run, RunStopped, Staged, select
-from editcritic.verifiers import run as running
+from editcritic.verifiers import BestOf, Budget, Journal, Noise, Run, RunStopped, Staged, making, scoring, select
 
 from .editors import Painter, Plain, graded, judge, read, scenes
 from .test_best_of import without_time
@@ -100,7 +99,8 @@ def test_judge_calls_stop_at_their_budget() -> None:
 
 def test_seconds_stop_at_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(running, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    for module in (making, scoring):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock.now))
 
     def slow(query: Any) -> Measured:
         clock.now += 1.0

@@ -1,0 +1,96 @@
+"""How a run scores: a reward that remembers what it has said, and what it costs where nothing is shared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..reward import Asks, Card, EditSample, Engine, Metric, Reward, Score, SpecError, spec_of
+from ..reward.asking import Ask, Gather
+from ..reward.files import sample_to_json
+from .budget import Cost
+from .journal import Journal
+
+
+class Scorer:
+    """A reward that remembers what it has said, and counts what a judge was asked."""
+
+    def __init__(self, reward: Reward, journal: Journal) -> None:
+        self._counted = _Counted(reward.metric)
+        engine = reward.engine
+        if engine.log is None and journal.log is not None:
+            engine = Engine(window=engine.window, log=journal.log)  # answers that were paid for outlive the process
+        self.reward = Reward(
+            self._counted,
+            reward.experts,
+            engine=engine,
+            max_failed=reward.max_failed,
+            on_failures=reward.on_failures,
+            patience_s=reward.patience_s,
+        )
+        self._journal = journal
+        try:
+            metric: Any = spec_of(reward.metric)
+        except SpecError:  # one that only its author can build
+            metric = reward.card.signature
+        self.name = digest([metric, sorted((role, expert.id) for role, expert in reward.experts.items())])
+
+    def __call__(self, samples: Sequence[EditSample]) -> list[tuple[Score, Cost, bool]]:
+        """Score, cost, and whether it was known, a sample each."""
+        keys = [self._key(sample) for sample in samples]
+        known = {key: found for key in dict.fromkeys(keys) if (found := self._journal.scored(key)) is not None}
+        new = {key: sample for key, sample in zip(keys, samples, strict=True) if key not in known}
+        fresh = dict(zip(new, self._stream(new), strict=True))
+        return [(*(known.get(key) or fresh[key]), key in known) for key in keys]
+
+    def _stream(self, new: dict[str, EditSample]) -> Iterator[tuple[Score, Cost]]:
+        began = time.perf_counter()
+        for (key, sample), score in zip(new.items(), self.reward.stream(new.values()), strict=True):
+            now = time.perf_counter()
+            cost = Cost(0, self._counted.calls.pop(sample.id, 0), now - began)
+            began = now
+            self._journal.keep_scored(key, score, cost)
+            yield score, cost
+
+    def _key(self, sample: EditSample) -> str:
+        said = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
+        return digest(["scored", self.name, said])
+
+
+class _Counted:
+    """A metric, and by sample id how many questions it put to a judge: what it costs where nothing is shared."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self.calls: dict[str, int] = {}
+
+    @property
+    def card(self) -> Card:
+        return self._metric.card
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        return self._count(self._metric(sample), sample.id)
+
+    def _count(self, program: Asks[Score], name: str) -> Asks[Score]:
+        answer = None
+        while True:
+            try:
+                asked = program.send(answer)
+            except StopIteration as done:
+                found: Score = done.value
+                return found
+            if isinstance(asked, Gather):
+                asked = Gather(tuple(self._count(inner, name) for inner in asked.programs))
+            else:
+                assert isinstance(asked, Ask)
+                roles = (asked.role or query.role for query in asked.queries)
+                self.calls[name] = self.calls.get(name, 0) + sum(role.partition(".")[0] == "judge" for role in roles)
+            answer = yield asked
+
+
+def digest(said: Any) -> str:
+    """What a journal knows something by: sha256 over its JSON, hex."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
