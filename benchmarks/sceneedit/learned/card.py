@@ -21,13 +21,13 @@ from ....reward import Image
 from ....reward.sample import TASK_TYPES
 from ... import extras
 from ...inputs import InputError
+from ...options import at_least_one, new_file, new_picture
 from ..cases import asked, chance_of
 from ..contact_sheet import Group, Tile, laid_out
 from ..render import render
 from ..requests import Request
 from ..scene import Scene
 from .lessons import WORLD
-from .options import at_least_one, new_file, new_picture
 from .verdict import TOLERANCE, verdict
 
 if TYPE_CHECKING:

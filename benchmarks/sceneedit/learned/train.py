@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ... import extras
 from ...inputs import InputError
-from .options import at_least_one
+from ...options import at_least_one
 
 _THREADS = 2  # as many as the editor that is committed was taught with: sums come out the same
 

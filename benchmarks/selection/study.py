@@ -1,28 +1,20 @@
-"""What selection gains on the tiny editor: `python -m editcritic.benchmarks.sceneedit.learned.selection`.
+"""What selectors gain on the tiny editor: the same reward for all of them, and the truth to judge by.
 
-Held-out prompts, several seeds (a process each), one reward for every selector and the truth to judge by. All selectors
-choose among the same candidates where they can: they share a journal, so that each is charged what it asks for and
+All choose among the same candidates where they can: they share a journal, so that each is charged what it asks for and
 nothing is made twice.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from ....integrations.diffusers.editor import editor_of
-from ....reward import Engine, Reward
-from ....verifiers import (
+from ...reward import Engine, Reward
+from ...verifiers import (
     Adaptive,
     Beam,
     BestOf,
@@ -36,9 +28,7 @@ from ....verifiers import (
     ZeroOrder,
     select,
 )
-from ...extras import bench as bench_extra
-from ..critics import experts
-from .pipeline import load
+from ..sceneedit.critics import experts
 from .trials import Trial, compound, single
 
 N = 16
@@ -145,6 +135,11 @@ class Work:
 
     def done(self) -> tuple[Study, dict[str, list[Outcome]]]:
         """Every selector of `SINGLE` on the prompts and of `COMPOUND` on the compounds."""
+        import torch
+
+        from ...integrations.diffusers.editor import editor_of
+        from ..sceneedit.learned.pipeline import load
+
         torch.set_num_threads(1)  # processes share the cores
         with Journal(None if self.journal is None else self.journal / f"seed-{self.seed}") as journal:
             editor = editor_of(load(), batch=N)
@@ -202,120 +197,3 @@ def together(parts: Sequence[Study]) -> Study:
         np.concatenate([part.best for part in parts]),
         np.concatenate([part.saturated for part in parts]),
     )
-
-
-def table(study: Study) -> Iterator[str]:
-    """Lines of Markdown."""
-    yield (
-        "| selector | evaluations | truly followed | above one sample (95 %) | gain in reward kept (95 %) "
-        "| the same, saturated |"
-    )
-    yield "|---|---|---|---|---|---|"
-    for name in study.outcomes:
-        lift, low, high = (100 * part for part in study.lift(name))
-        kept, least, most = (100 * part for part in study.kept(name))
-        yield (
-            f"| {name} | {100 * study.share(name):.1f} % | {100 * study.truths(name).mean():.1f} % "
-            f"| {lift:+.1f} ({low:+.1f} to {high:+.1f}) | {kept:.1f} % ({least:.1f} to {most:.1f}) "
-            f"| {100 * study.kept(name, saturated=True)[0]:.1f} % |"
-        )
-    yield ""
-    yield (
-        f"One sample: {100 * study.one_truth.mean():.1f} % truly followed. {int(study.saturated.sum())} of "
-        f"{len(study.saturated)} trials saturate: {MANY} candidates or more within {NEAR} of the best reward. They are "
-        "in the last column, the others in the one before it."
-    )
-
-
-def steps_table(found: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:
-    """Lines of Markdown about compounds: the share of steps followed, and compounds with every step followed."""
-    if not found:
-        return
-    yield ""
-    yield f"| selector, C{LEVEL} | evaluations (one chain: 1) | steps truly followed | all | above the first (95 %) |"
-    yield "|---|---|---|---|---|"
-    truths = {name: np.array([one.truth for one in rows]) for name, rows in found.items()}
-    first = next(iter(truths.values()))
-    for name, truth in truths.items():
-        share = np.mean([one.share for one in found[name]])
-        lift, low, high = (100 * part for part in interval(truth - first))
-        yield (
-            f"| {name} | {share:.1f} | {100 * truth.mean():.1f} % | {100 * (truth == 1).mean():.1f} % "
-            f"| {lift:+.1f} ({low:+.1f} to {high:+.1f}) |"
-        )
-
-
-def figures(study: Study, steps: Mapping[str, Sequence[Outcome]]) -> dict[str, object]:
-    """All that the tables say, and the outcome of every trial, as JSON."""
-    return {
-        "one_sample": {"truth": study.one_truth.tolist(), "value": study.one_value.tolist()},
-        "best_of_n": study.best.tolist(),
-        "saturated": study.saturated.tolist(),
-        "selectors": {
-            name: {
-                "evaluations": study.share(name),
-                "truth": float(study.truths(name).mean()),
-                "lift": study.lift(name),
-                "kept": study.kept(name),
-                "trials": [asdict(one) for one in rows],
-            }
-            for name, rows in study.outcomes.items()
-        },
-        "compounds": {name: [asdict(one) for one in rows] for name, rows in steps.items()},
-    }
-
-
-def plot(study: Study, path: Path) -> None:
-    """Quality against denoiser evaluations: truth on the left, reward on the right, a line a family of selectors."""
-    families: dict[str, list[str]] = {}
-    for name in study.outcomes:
-        families.setdefault(_family(name), []).append(name)
-    pyplot = bench_extra("matplotlib.pyplot")
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-    for number, (family, names) in enumerate(families.items()):
-        names.sort(key=study.share)
-        shares = [100 * study.share(name) for name in names]
-        style = {"marker": "os^Dv<>P"[number % 8], "label": family, "linestyle": "-" if len(names) > 1 else "none"}
-        axes[0].plot(shares, [100 * study.truths(name).mean() for name in names], **style)
-        axes[1].plot(shares, [100 * study.kept(name)[0] for name in names], **style)
-    axes[0].axhline(100 * study.one_truth.mean(), color="grey", linewidth=0.8)
-    axes[0].set(ylabel="truly followed (%)")
-    axes[1].set(ylabel=f"gain in reward of best-of-{N} kept (%)")
-    for one in axes:
-        one.set(xlabel=f"denoiser evaluations (% of best-of-{N})", xlim=(0, None))
-        one.grid(visible=True, alpha=0.3)
-    axes[1].legend(fontsize=8)
-    figure.savefig(path, dpi=110)
-
-
-def _family(name: str) -> str:
-    if name.startswith("best-of-"):
-        return "best of n"
-    head, _, rest = name.partition(" ")
-    return f"{head}, no previews" if rest.endswith("no previews") else head
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.sceneedit.learned.selection", description=__doc__)
-    parser.add_argument("--prompts", type=int, default=63, help="of each seed, task types in turn (default: 63)")
-    parser.add_argument("--compounds", type=int, default=40, help="of each seed (default: 40)")
-    parser.add_argument("--seeds", type=int, default=3, help="how many (default: 3)")
-    parser.add_argument("--journal", type=Path, help="a folder, to go on from after an interruption")
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    parser.add_argument("--plot", type=Path, help="draw quality against evaluations there (PNG)")
-    given = parser.parse_args(arguments)
-    works = [Work(seed, given.prompts, given.compounds, given.journal) for seed in range(given.seeds)]
-    with ProcessPoolExecutor(min(len(works), os.cpu_count() or 1), get_context("spawn")) as processes:
-        found = list(processes.map(Work.done, works))
-    study = together([part for part, _ in found])
-    steps = {name: [one for _, part in found for one in part[name]] for name in found[0][1]}
-    print("\n".join([*table(study), *steps_table(steps)]), flush=True)
-    if given.json is not None:
-        given.json.write_text(json.dumps(figures(study, steps), indent=1) + "\n", encoding="utf-8")
-    if given.plot is not None:
-        plot(study, given.plot)
-
-
-if __name__ == "__main__":
-    main()

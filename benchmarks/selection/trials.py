@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....reward import EditSample, Image, Pools
-from ....reward.edival.pools import apply
-from .. import annotation
-from ..cases import chance_of
-from ..compounds import random_compound
-from ..reidentify import reidentify
-from ..render import render
-from ..requests import Request
-from ..scene import Scene
-from ..truth import followed
-from .card import prompts
-from .lessons import WORLD
-from .verdict import verdict
+from ...reward import EditSample, Image, Pools
+from ...reward.edival.pools import apply
+from ..sceneedit import annotation
+from ..sceneedit.cases import chance_of
+from ..sceneedit.compounds import random_compound
+from ..sceneedit.learned.card import prompts
+from ..sceneedit.learned.lessons import WORLD
+from ..sceneedit.learned.verdict import verdict
+from ..sceneedit.reidentify import reidentify
+from ..sceneedit.render import render
+from ..sceneedit.requests import Request
+from ..sceneedit.scene import Scene
+from ..sceneedit.truth import followed
 
 Truth = Callable[[Image], float]
 """How much of what was asked for a picture shows, in [0, 1]."""
@@ -58,11 +58,10 @@ def compound(count: int, seed: int, level: int) -> list[Trial]:
 def _compound(number: int, seed: int, level: int) -> Trial:
     made = random_compound(chance_of("test", seed, "learned-compound", number), level, WORLD)
     source = render(made.scene)
-    scenes = [made.scene]
+    scenes = made.scenes
     pools = Pools(made.scene.names, made.scene.names, made.scene.names)
-    for step in made.steps:
-        pools = apply(pools, step.task, foreground=scenes[-1].names)
-        scenes.append(step.carry_out(scenes[-1]))
+    for step, before in zip(made.steps, scenes[:-1], strict=True):
+        pools = apply(pools, step.task, foreground=before.names)
     sample = EditSample(
         f"{seed}-{number}",
         made.instruction,

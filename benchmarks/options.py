@@ -1,11 +1,11 @@
-"""What the commands about the tiny editor are given: types for argparse, so that it is refused before any work."""
+"""What commands of modules are given: types for argparse, so that it is refused before any work."""
 
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-from ...inputs import PICTURES
+from .inputs import PICTURES
 
 
 def at_least_one(text: str) -> int:

@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.learned import selection
 from editcritic.benchmarks.sceneedit.learned.card import prompts
-from editcritic.benchmarks.sceneedit.learned.selection import Outcome, Study, Work, figures, plot, steps_table, table
-from editcritic.benchmarks.sceneedit.learned.trials import compound, single
 from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.selection import study as studying
+from editcritic.benchmarks.selection.report import figures, plot, steps_table, table
+from editcritic.benchmarks.selection.study import Outcome, Study, Work
+from editcritic.benchmarks.selection.trials import compound, single
 from editcritic.verifiers import BestOf, Sequential
 
 
@@ -79,10 +80,10 @@ def test_of_a_compound_every_step_counts_alike():
 
 
 def test_a_seed_of_the_study_runs_and_goes_on_from_its_journal(monkeypatch, tmp_path):
-    monkeypatch.setattr(selection, "N", 2)
-    monkeypatch.setattr(selection, "LEVEL", 2)
-    monkeypatch.setattr(selection, "SINGLE", {"best-of-1": BestOf(1), "best-of-2": BestOf(2)})
-    monkeypatch.setattr(selection, "COMPOUND", {"sequential": Sequential(1)})
+    monkeypatch.setattr(studying, "N", 2)
+    monkeypatch.setattr(studying, "LEVEL", 2)
+    monkeypatch.setattr(studying, "SINGLE", {"best-of-1": BestOf(1), "best-of-2": BestOf(2)})
+    monkeypatch.setattr(studying, "COMPOUND", {"sequential": Sequential(1)})
     work = Work(7, 2, 1, tmp_path)
     study, steps = work.done()
     assert study.share("best-of-1") == 0.5

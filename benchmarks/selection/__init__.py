@@ -1,0 +1,1 @@
+"""What selectors gain where the truth is known: `python -m editcritic.benchmarks.selection`."""
