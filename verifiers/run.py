@@ -7,13 +7,13 @@ asks twice is known the second time, which is all there is to resuming.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
-from ..reward import Card, EditSample, Image, Reward, Score, TooManyFailures
+from ..reward import Box, Card, EditSample, Image, Reward, Score, TooManyFailures
 from ..reward.pairwise import Comparison, OfPair, as_one, compared
 from .budget import Budget, Cost, total
 from .candidate import Candidate, Look, Match, Selection, Selections
@@ -40,15 +40,27 @@ class Selector(Protocol):
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> Sequence[Selection]: ...
 
 
-def unedited(instruction: str, *sources: object, id: str = "edit", **fields: Any) -> EditSample:  # noqa: A002  (the field's name)
+def unedited(
+    instruction: str,
+    *sources: object,
+    id: str = "edit",  # noqa: A002  (the field's name)
+    boxes: Mapping[str, Sequence[Box | tuple[float, float, float, float]]] | None = None,
+    **fields: Any,
+) -> EditSample:
     """What is to be edited, as a sample whose edited picture is still the source.
 
-    sources: anything `Image.of` takes. fields: any other field of `EditSample`. Raises ImageError or ValueError.
+    sources: anything `Image.of` takes. boxes: objects of the first source, name -> boxes, or pixel corners
+    (x0, y0, x1, y1). fields: any other field of `EditSample`. Raises ImageError or ValueError.
     """
     pictures = tuple(Image.of(source) for source in sources)
     if not pictures:
         raise ValueError("there is no picture to edit: give at least one source")
-    return EditSample(id=id, instruction=instruction, sources=pictures, edited=pictures[0], **fields)
+    size = pictures[0].size
+    drawn = {
+        name: tuple(box if isinstance(box, Box) else Box.from_corners(*box, size=size) for box in found)
+        for name, found in (boxes or {}).items()
+    }
+    return EditSample(id=id, instruction=instruction, sources=pictures, edited=pictures[0], boxes=drawn, **fields)
 
 
 class Run:

@@ -12,8 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import EditSample, Failure, Measured
-from editcritic.verifiers import BestOf, Budget, Journal, Noise, Run, RunStopped, Staged, making, scoring, select
+from editcritic.reward import Box, EditSample, Failure, Measured
+from editcritic.verifiers import (
+    BestOf,
+    Budget,
+    Journal,
+    Noise,
+    Run,
+    RunStopped,
+    Staged,
+    making,
+    scoring,
+    select,
+    unedited,
+)
 
 from .editors import Painter, Plain, graded, judge, read, scenes
 from .test_best_of import without_time
@@ -358,3 +370,11 @@ def test_a_budget_that_ends_between_stages_leaves_candidates_stopped() -> None:
     assert [one.fate for one in found] == ["made", "made", "stopped"]
     assert found[2].value is None
     assert "stopped after 4 of 8" in found[2].score.reason
+
+
+def test_boxes_of_what_is_to_be_edited_may_be_pixel_corners() -> None:
+    source = scenes(1)[0].source
+    sample = unedited("make it blue", source, boxes={"cup": [(0, 0, 4, 2)], "plate": [Box(0.5, 0.5, 1.0, 1.0)]})
+    assert sample.boxes["cup"] == (Box(0.25, 0.125, 0.5, 0.25, label="cup"),)
+    assert sample.boxes["plate"] == (Box(0.5, 0.5, 1.0, 1.0, label="plate"),)
+    assert not unedited("make it blue", source).boxes
