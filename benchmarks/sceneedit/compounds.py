@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ...reward import EditSample, Pools
 from ...reward.edival.pools import apply
 from ...reward.sample import TASK_TYPES
+from ...verifiers.sequential import joined as in_one_sentence
 from . import annotation
 from .cases import Case, Split, chance_of
 from .editors import Edit, honest
@@ -52,11 +53,7 @@ class Compound:
 
 def joined(instructions: Sequence[str]) -> str:
     """Several instructions as one sentence; what a background change lists to be kept is left out."""
-    said = [instruction.partition(", remain ")[0] for instruction in instructions]
-    said = [said[0], *(one[0].lower() + one[1:] for one in said[1:])]
-    if len(said) <= 2:
-        return " and ".join(said)
-    return ", ".join(said[:-1]) + f", and {said[-1]}"
+    return in_one_sentence([instruction.partition(", remain ")[0] for instruction in instructions])
 
 
 def random_compound(chance: random.Random, level: int, world: World) -> Compound:
