@@ -191,13 +191,19 @@ class Run:
     def best(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], Candidate | None, str]:
         """Which one is chosen, and why; and the candidates again, those that tied with what their second look cost.
 
-        The highest value; among equals that of `ties`; then the lowest seed. None where no candidate has a value.
+        The highest value; among equals that of `ties`; then the lowest seed. None where no candidate has a value, or
+        where none has more than the lowest there is, as what a guard rejects, while others could not be judged: what is
+        known to be bad is no choice beside what is not known.
         """
         found = list(candidates)
         valued = [one for one in found if one.value is not None]
         if not valued:
             return found, None, _why_none(found)
         top = max(one.value for one in valued if one.value is not None)
+        unknown = [one for one in found if one.fate == "made" and one.value is None]
+        if unknown and top == self.card.range[0]:
+            why = f"{len(valued)} of {len(found)} candidates were rejected, and the others could not be judged"
+            return found, None, f"{why}: {unknown[0].score.reason}"
         equal = [one for one in valued if one.value == top]
         others = sorted((one.value for one in valued if one.value is not None and one.value < top), reverse=True)
         why = f"the highest of {len(valued)}, {top:.4g}" + (f"; the next has {others[0]:.4g}" if others else "")

@@ -21,7 +21,7 @@ from ..options import at_least_one, new_file, new_picture
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="editcritic.benchmarks.selection", description=__doc__)
-    parser.add_argument("--prompts", type=at_least_one, default=63, help="of each seed (default: 63)")
+    parser.add_argument("--prompts", type=at_least_one, default=81, help="of each seed (default: 81)")
     parser.add_argument("--compounds", type=at_least_one, default=40, help="of each seed (default: 40)")
     parser.add_argument("--seeds", type=at_least_one, default=3, help="how many (default: 3)")
     parser.add_argument("--journal", type=Path, help="a folder, to go on from after an interruption")
@@ -35,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except InputError as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
     from .report import figures, plot, steps_table, table
-    from .study import Work, together
+    from .study import FIRST, Work, together
 
-    works = [Work(seed, given.prompts, given.compounds, given.journal) for seed in range(given.seeds)]
+    works = [Work(seed, given.prompts, given.compounds, given.journal) for seed in range(FIRST, FIRST + given.seeds)]
     with ProcessPoolExecutor(min(len(works), os.cpu_count() or 1), get_context("spawn")) as processes:
         found = list(processes.map(Work.done, works))
     study = together([part for part, _ in found])

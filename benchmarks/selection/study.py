@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import Engine, Reward
+from ...reward.spec import Spec
 from ...verifiers import (
     Adaptive,
     Beam,
@@ -25,18 +26,23 @@ from ...verifiers import (
     Selections,
     Selector,
     Sequential,
+    StepwiseEditor,
     ZeroOrder,
     select,
 )
 from ..sceneedit.critics import experts
+from .own_noise import OwnNoise
 from .trials import Trial, compound, single
 
+FIRST = 10
+"""The first seed that is reported: on those before it the reward and the selectors were tried."""
 N = 16
 LEVEL = 4
 _DRAWS = 2_000  # of the bootstrap
 NEAR = 0.02
 MANY = 4
-REWARD = "edit-balanced?reader=false"
+REWARD: Spec = {"use": "gate", "guard": {"use": "guards", "reader": False}, "reward": {"use": "judge-yes-no"}}
+"""A judge's probability that the instruction was followed, behind the guards. Chosen on seeds 0 to 2."""
 COMPOUND_REWARD = "compound?reader=false"
 
 SINGLE: Mapping[str, Selector] = {
@@ -44,8 +50,8 @@ SINGLE: Mapping[str, Selector] = {
     **{f"adaptive {share:.0%}": Adaptive(N, share) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
     **{f"adaptive {share:.0%}, no previews": Adaptive(N, share, preview=0) for share in (0.4, 0.5)},
     "halving (1: 4)": Halving(N, (1,), (4,)),
+    "halving (1: 6)": Halving(N, (1,), (6,)),
     "halving (1: 8, 2: 4)": Halving(N, (1, 2), (8, 4)),
-    "halving (1: 8, 3: 4)": Halving(N, (1, 3), (8, 4)),
     "halving (2: 4)": Halving(N, (2,), (4,)),
     "zero-order": ZeroOrder(neighbours=4, rounds=3, starts=4),
     "paths": Paths(paths=4, branches=2),
@@ -130,8 +136,6 @@ class Work:
     prompts: int
     compounds: int
     journal: Path | None
-    reward: str = REWARD
-    compound_reward: str = COMPOUND_REWARD
 
     def done(self) -> tuple[Study, dict[str, list[Outcome]]]:
         """Every selector of `SINGLE` on the prompts and of `COMPOUND` on the compounds."""
@@ -143,17 +147,19 @@ class Work:
         torch.set_num_threads(1)  # processes share the cores
         with Journal(None if self.journal is None else self.journal / f"seed-{self.seed}") as journal:
             editor = editor_of(load(), batch=N)
+            assert isinstance(editor, StepwiseEditor)
+            editor = OwnNoise(editor)
             engine = Engine(log=journal.log)
 
-            def run(selector: Selector, trials: Sequence[Trial], reward: str) -> Selections:
+            def run(selector: Selector, trials: Sequence[Trial], reward: Spec) -> Selections:
                 scorer = Reward.of(reward, experts(), engine=engine, on_failures="none")
                 return select(selector, [one.sample for one in trials], editor=editor, reward=scorer, journal=journal)
 
             trials = single(self.prompts, self.seed)
-            study = _studied(trials, lambda selector: run(selector, trials, self.reward), editor.evaluations)
+            study = _studied(trials, lambda selector: run(selector, trials, REWARD), editor.evaluations)
             chains = compound(self.compounds, self.seed, LEVEL)
             steps = {
-                name: _outcomes(chains, run(selector, chains, self.compound_reward), LEVEL * editor.evaluations)
+                name: _outcomes(chains, run(selector, chains, COMPOUND_REWARD), LEVEL * editor.evaluations)
                 for name, selector in COMPOUND.items()
                 if chains
             }

@@ -123,3 +123,24 @@ def test_without_any_value_there_is_no_winner() -> None:
 def test_one_candidate_or_more() -> None:
     with pytest.raises(ValueError, match="got 0"):
         BestOf(0)
+
+
+def test_what_was_rejected_is_no_choice_beside_what_could_not_be_judged() -> None:
+    def rule(query: Any) -> Any:
+        value = read(query.image, query.prompt)
+        return Abstention("too dark to tell") if value > 0.5 else Measured(0.0)
+
+    (found,) = select(BestOf(8), scenes(1), editor=Painter(), reward=graded(judge(rule=rule), on_failures="none"))
+    rejected = sum(one.value == 0.0 for one in found.candidates)
+    assert 0 < rejected < 8
+    assert found.winner is None
+    assert (
+        found.why == f"{rejected} of 8 candidates were rejected, and the others could not be judged: too dark to tell"
+    )
+
+
+def test_where_all_can_be_judged_and_all_are_rejected_the_lowest_seed_is_chosen() -> None:
+    reward = graded(judge(rule=lambda query: Measured(0.0)))
+    (found,) = select(BestOf(4), scenes(1), editor=Painter(), reward=reward)
+    assert found.winner is not None
+    assert found.winner.noise.seed == 0

@@ -1,0 +1,49 @@
+"""Noise of its own for every prompt: another for another prompt, the same in pieces, and as much of it."""
+
+from editcritic.benchmarks.selection.own_noise import OwnNoise
+from editcritic.verifiers import BestOf, Halving, Journal, Noise, StepwiseEditor, ZeroOrder, select
+
+from ...verifiers.editors import Painter, graded, scenes
+
+
+def test_prompts_draw_other_noise_and_each_the_same_every_time():
+    painter = Painter()
+    one, other = scenes(2)
+    editor = OwnNoise(painter)
+    assert isinstance(editor, StepwiseEditor)
+    editor.edit([one.sources, other.sources, one.sources], ["a", "a", "b"], [0, 0, 0])
+    editor.edit([one.sources], ["a"], [3])
+    seeds = [seed for _, seed in painter.asked]
+    assert len(set(seeds)) == 4
+    assert seeds[3] == seeds[0] + 3
+
+
+def test_whole_pictures_and_pieces_are_the_same():
+    asked = scenes(3)
+    whole = select(BestOf(6), asked, editor=OwnNoise(Painter()), reward=graded())
+    pieces = select(Halving(6, (2, 5), (5, 4)), asked, editor=OwnNoise(Painter()), reward=graded())
+    for all_of_them, some in zip(whole, pieces, strict=True):
+        pictures = {one.id: one.picture for one in all_of_them.candidates}
+        assert sum(one.fate == "made" for one in some.candidates) == 4
+        assert all(one.picture == pictures[one.id] for one in some.candidates if one.fate == "made")
+
+
+def test_neighbours_are_neighbours_of_the_moved_noise():
+    sample = scenes(1)[0]
+    editor, plain = OwnNoise(Painter()), Painter()
+    noise = Noise(5)
+    near = noise.near(9, 0.4)
+    (draft,) = editor.begin([sample.sources], [sample.instruction], [near])
+    by = draft.noise.seed - 9
+    assert draft.noise == Noise(5 + by).near(9 + by, 0.4)
+    (same,) = plain.begin([sample.sources], [sample.instruction], [draft.noise])
+    assert (draft.arrays["latents"] == same.arrays["latents"]).all()
+
+
+def test_a_journal_goes_on_with_what_was_moved():
+    with Journal() as journal:
+        first = select(ZeroOrder(2, 2), scenes(2), editor=OwnNoise(Painter()), reward=graded(), journal=journal)
+        again = select(
+            ZeroOrder(2, 2), scenes(2), editor=OwnNoise(Painter(broken=True)), reward=graded(), journal=journal
+        )
+    assert [one.to_json() for one in first] == [one.to_json() for one in again]
