@@ -17,7 +17,7 @@ History = Sequence[tuple[EditSample, ...]] | None
 
 
 class OwnNoise:
-    """The editor, each seed moved by a number that sources and instruction decide. Stepwise as the editor is."""
+    """The editor, each seed moved by a number that sources and instruction decide. Drafts say the unmoved ones."""
 
     def __init__(self, editor: StepwiseEditor) -> None:
         self._editor = editor
@@ -34,7 +34,8 @@ class OwnNoise:
         history: History = None,
     ) -> Sequence[Image]:
         """See `Editor`."""
-        moved = [seed + _by(*asked) for seed, asked in zip(seeds, zip(images, instructions, strict=True), strict=True)]
+        asked = zip(images, instructions, seeds, strict=True)
+        moved = [seed + _by(sources, words) for sources, words, seed in asked]
         return self._editor.edit(images, instructions, moved, history=history)
 
     def begin(
@@ -46,18 +47,30 @@ class OwnNoise:
         history: History = None,
     ) -> Sequence[Draft]:
         """See `StepwiseEditor`."""
-        every = zip(noises, zip(images, instructions, strict=True), strict=True)
-        moved = [_moved(noise, _by(*asked)) for noise, asked in every]
-        return self._editor.begin(images, instructions, moved, history=history)
+        asked = zip(images, instructions, noises, strict=True)
+        moved = [_moved(noise, _by(sources, words)) for sources, words, noise in asked]
+        begun = self._editor.begin(images, instructions, moved, history=history)
+        return [replace(draft, noise=noise) for draft, noise in zip(begun, noises, strict=True)]
 
     def advance(self, drafts: Sequence[Draft], until: int) -> Sequence[tuple[Draft, Image]]:
         """See `StepwiseEditor`."""
-        return self._editor.advance(drafts, until)
+        made = self._editor.advance([_own(draft) for draft in drafts], until)
+        return [
+            (replace(moved, noise=draft.noise), picture) for draft, (moved, picture) in zip(drafts, made, strict=True)
+        ]
 
     def back(self, drafts: Sequence[Draft], to: int, seeds: Sequence[int]) -> Sequence[Draft]:
         """See `StepwiseEditor`."""
         moved = [seed + _by(draft.images, draft.instruction) for draft, seed in zip(drafts, seeds, strict=True)]
-        return self._editor.back(drafts, to, moved)
+        gone = self._editor.back([_own(draft) for draft in drafts], to, moved)
+        return [
+            replace(one, noise=draft.noise.again(seed, seen=draft.step, back=to))
+            for one, draft, seed in zip(gone, drafts, seeds, strict=True)
+        ]
+
+
+def _own(draft: Draft) -> Draft:
+    return replace(draft, noise=_moved(draft.noise, _by(draft.images, draft.instruction)))
 
 
 def _by(images: tuple[Image, ...], instruction: str) -> int:

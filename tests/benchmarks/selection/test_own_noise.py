@@ -30,13 +30,15 @@ def test_whole_pictures_and_pieces_are_the_same():
 
 def test_neighbours_are_neighbours_of_the_moved_noise():
     sample = scenes(1)[0]
-    editor, plain = OwnNoise(Painter()), Painter()
+    painter = Painter()
+    editor = OwnNoise(painter)
     noise = Noise(5)
     near = noise.near(9, 0.4)
     (draft,) = editor.begin([sample.sources], [sample.instruction], [near])
-    by = draft.noise.seed - 9
-    assert draft.noise == Noise(5 + by).near(9 + by, 0.4)
-    (same,) = plain.begin([sample.sources], [sample.instruction], [draft.noise])
+    assert draft.noise == near
+    editor.edit([sample.sources], [sample.instruction], [0])
+    by = painter.asked[-1][1]
+    (same,) = Painter().begin([sample.sources], [sample.instruction], [Noise(5 + by).near(9 + by, 0.4)])
     assert (draft.arrays["latents"] == same.arrays["latents"]).all()
 
 
