@@ -1,0 +1,371 @@
+"""Rewards as TRL calls them: for `GRPOTrainer(reward_funcs=[...])` and whatever else asks for rewards in its way.
+
+    reward = RewardFunction("edit-balanced", experts, editor=editor)
+    trainer = GRPOTrainer(model, reward_funcs=[reward], train_dataset=rows, args=config)
+
+The calling convention is that of TRL 1.16: `GRPOTrainer._calculate_rewards`. TRL itself is not imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from ..reward import EditSample, Expert, Image, Operation, Pools, Reward, Score, build
+from ..reward.spec import Spec
+from ..verifiers import Editor, Journal, Noise, Want, unedited
+from ..verifiers.making import Maker
+
+Row = Mapping[str, Any]
+"""One completion: `prompt`, `completion`, `completion_ids`, and the item of every column of the dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A completion, as it was judged. written: the instructions it gave to the editor; empty without an editor.
+
+    sample: without a picture of its own (`edited` is the source) where none was made; the score says why.
+    """
+
+    sample: EditSample
+    score: Score
+    written: tuple[str, ...] = ()
+
+
+def text_of(completion: Any) -> str:
+    """What the policy said: a text, or the texts of the last message of a conversation."""
+    if isinstance(completion, str):
+        return completion
+    content = completion[-1]["content"] if completion else ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content or () if part.get("type") == "text")
+
+
+def lines_of(text: str) -> list[str]:
+    """An instruction a line, without the marks of lists; lines that say nothing are none."""
+    lines = (re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line).strip() for line in text.splitlines())
+    return [line for line in lines if re.search(r"\w", line)]
+
+
+def sample_of(row: Row) -> EditSample:
+    """The edit that a row asks for, of its columns; those that are None count as absent.
+
+    `instruction`: what was asked for, by which the edit is judged, whatever the policy made of it. `source`, `sources`,
+    `image` or `images`: the pictures to edit, the first of these columns that is there. TRL shows `image` and `images`
+    to the policy, which has to be a vision-language model then; for any other call the column `source`. `edited`: what
+    was made, where a completion is neither a picture nor an instruction. `id`, `group`, `text`, `hint`, `mask`,
+    `reference`; `boxes`: name -> boxes in pixel corners; `pools`: as the fields of `Pools`; `operations`: a list of
+    instructions. Pictures are anything `Image.of` takes, and datasets' undecoded ones.
+
+    Raises ValueError naming the columns that are missing, ImageError for a picture that is none.
+    """
+    there = {name: value for name, value in row.items() if value is not None}
+    column = next((name for name in ("source", "sources", "image", "images") if name in there), "")
+    if not column or not there.get("instruction"):
+        raise ValueError(
+            f"rows have the columns {', '.join(sorted(there))}, and an edit needs `instruction` and a picture in "
+            "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
+        )
+    sources = there[column]
+    fields: dict[str, Any] = {name: there[name] for name in ("id", "group", "text", "hint") if name in there}
+    fields |= {name: _picture(there[name]) for name in ("mask", "reference") if name in there}
+    if "boxes" in there:  # Arrow gives every row the names of all rows
+        fields["boxes"] = {name: [tuple(box) for box in found] for name, found in there["boxes"].items() if found}
+    if "pools" in there:
+        pools = {name: value for name, value in there["pools"].items() if value is not None}
+        background = bool(pools.pop("background", True))
+        fields["pools"] = Pools(**{name: tuple(names) for name, names in pools.items()}, background=background)
+    fields["operations"] = tuple(Operation(one) for one in there.get("operations", ()))
+    pictures = sources if isinstance(sources, list | tuple) else [sources]
+    sample = unedited(there["instruction"], *map(_picture, pictures), **fields)
+    return replace(sample, edited=_picture(there["edited"])) if "edited" in there else sample
+
+
+class RewardFunction:
+    """A reward function for TRL: a number a completion, None where the reward has no value.
+
+    Hand over ONE of these, made of a composition, and not one for each part of it. TRL adds up what several functions
+    say and takes a None among them for 0, where a composition becomes None; a completion that has None alone leaves the
+    policy as it is.
+
+    reward: a `Reward`, or a spec, with `experts` as `Reward.of` takes them. to_sample: makes of a row the edit that it
+    asks for; see `sample_of`. name: in TRL's logs; the reward's own by default. The edited picture is made in one of
+    three ways:
+
+    - `editor`, for a policy that writes instructions: the editor (or a spec of one) edits the row's source by what the
+      completion says, several instructions one after the other, and the result is judged by what the *row* asks for.
+      split: makes instructions of a text. most: how many are carried out; what goes beyond is not. None at all leaves
+      the source as it is, and is judged like that. In one call all pictures are made from one seed, `seed` plus the
+      trainer's step, so that within a group only the words make a difference, and the same words share a picture.
+    - `decode(completion, completion_ids, row)`, for a policy whose completions are pictures: anything `Image.of` takes,
+      or None where the tokens are no picture, which is then unscored.
+    - else `to_sample` gives the sample with its picture, as `sample_of` does with a column `edited`.
+
+    A call leaves the random numbers of Python, numpy and torch as they were, and no gradient flows. It pickles if what
+    it is given does: functions of modules, and rewards and editors that are specs or know theirs.
+
+    Logged with `log_metric`: `<name>/<part>` and `<name>/credit/<credit>`, and one level further in, each the mean of
+    those that have a value;
+    `<name>/unscored`, the share without one; `<name>/degenerate`, of the groups with several completions in this call,
+    the share in which fewer than two values differ (a process sees its own slice of a group only). With `log_extra`,
+    columns of texts: `<name>/reason`, `<name>/evidence` (JSON) and, with an editor, `<name>/written`.
+    """
+
+    def __init__(
+        self,
+        reward: Reward | Spec,
+        experts: Mapping[str, Expert | Spec] | None = None,
+        *,
+        to_sample: Callable[[Row], EditSample] = sample_of,
+        editor: Editor | Spec | None = None,
+        decode: Callable[[Any, Sequence[int], Row], Any] | None = None,
+        split: Callable[[str], Sequence[str]] = lines_of,
+        most: int = 4,
+        seed: int = 0,
+        name: str = "",
+    ) -> None:
+        if editor is not None and decode is not None:
+            raise ValueError("a completion is an instruction (editor=) or a picture (decode=), not both: pass one")
+        if isinstance(reward, Reward) and experts is not None:
+            raise ValueError("this reward has its experts already: pass experts= with a spec only")
+        if most < 1:
+            raise ValueError(f"at least one instruction is carried out, got most={most}")
+        self.reward = reward if isinstance(reward, Reward) else Reward.of(reward, experts)
+        self.to_sample = to_sample
+        self.decode = decode
+        self.split = split
+        self.most = most
+        self.seed = seed
+        self.__name__ = name or self.reward.__name__
+        self._editor = editor
+        self._built: Editor | None = None
+        if editor is not None and not isinstance(editor, str | Mapping | Editor):
+            raise ValueError(f"an editor is an `editcritic.verifiers.Editor` or a spec, got {type(editor).__name__}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_built": None}
+
+    @property
+    def editor(self) -> Editor | None:
+        """Of a spec, built where it is first used."""
+        if self._built is None and self._editor is not None:
+            self._built = build(self._editor) if isinstance(self._editor, str | Mapping) else self._editor
+            if not isinstance(self._built, Editor):
+                raise ValueError(f"{self._editor!r} is no editor, but {type(self._built).__name__}")
+        return self._built
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        completion_ids: Sequence[Sequence[int]] | None = None,
+        *,
+        trainer_state: Any = None,
+        log_extra: Callable[[str, list[Any]], None] | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """What TRL calls. Raises ValueError where rows lack what an edit or the reward needs, `EditorFailed` where no
+        picture can be made, and `TooManyFailures` as the reward's `on_failures` says.
+        """
+        found = self.rollouts(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
+        if log_metric is not None:
+            for name, value in metrics(found).items():
+                log_metric(f"{self.__name__}/{name}", value)
+        if log_extra is not None:
+            log_extra(f"{self.__name__}/reason", [one.score.reason for one in found])
+            log_extra(f"{self.__name__}/evidence", [json.dumps(list(_evidence(one.score))) for one in found])
+            if self._editor is not None:
+                log_extra(f"{self.__name__}/written", ["\n".join(one.written) for one in found])
+        return [one.score.value for one in found]
+
+    def rollouts(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        completion_ids: Sequence[Sequence[int]] | None = None,
+        *,
+        trainer_state: Any = None,
+        **columns: Any,
+    ) -> list[Rollout]:
+        """The same, with all that is known of each completion: what `preferences.pairs` takes."""
+        count = len(completions)
+        given = {"prompt": prompts, "completion": completions, "completion_ids": completion_ids or [()] * count}
+        given |= {name: column for name, column in columns.items() if isinstance(column, list | tuple)}
+        if wrong := {name: len(column) for name, column in given.items() if len(column) != count}:
+            raise ValueError(f"{count} completions need as many items in each column, got {wrong}")
+        rows = [{name: column[number] for name, column in given.items()} for number in range(count)]
+        with untouched():
+            samples = [self.to_sample(row) for row in rows]
+            samples = [replace(sample, id=f"{sample.id}/{number}") for number, sample in enumerate(samples)]
+            made, written = self._pictures(rows, samples, int(getattr(trainer_state, "global_step", 0) or 0))
+            wanted = [
+                replace(sample, edited=picture)
+                for sample, picture in zip(samples, made, strict=True)
+                if isinstance(picture, Image)
+            ]
+            scores = iter(self.reward(wanted) if wanted else ())
+        edited = iter(wanted)
+        return [
+            Rollout(next(edited), next(scores), words)
+            if isinstance(picture, Image)
+            else Rollout(sample, Score.failed(picture), words)
+            for sample, picture, words in zip(samples, made, written, strict=True)
+        ]
+
+    def _pictures(
+        self, rows: Sequence[Row], samples: Sequence[EditSample], step: int
+    ) -> tuple[list[Image | str], list[tuple[str, ...]]]:
+        """A picture each, or why there is none; and what the editor was told."""
+        if self.decode is not None:
+            decoded = [self.decode(row["completion"], row["completion_ids"], row) for row in rows]
+            made = ["the completion is no picture" if one is None else _picture(one) for one in decoded]
+            return made, [()] * len(rows)
+        if self.editor is None:
+            return [sample.edited for sample in samples], [()] * len(rows)
+        written = [tuple(self.split(text_of(row["completion"])))[: self.most] for row in rows]
+        return _carried_out(self.editor, samples, written, self.seed + step), written
+
+
+class AsyncRewardFunction:
+    """The same for a trainer's event loop: beside other `async def` rewards, `GRPOTrainer` waits for all at once.
+
+    The work is done in a thread; the event loop goes on.
+    """
+
+    def __init__(self, function: RewardFunction) -> None:
+        self.function = function
+        self.__name__ = function.__name__
+
+    async def __call__(self, *given: Any, **columns: Any) -> list[float | None]:
+        """See `RewardFunction.__call__`."""
+        return await asyncio.to_thread(self.function, *given, **columns)
+
+
+def metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """What is logged of a batch; see `RewardFunction`."""
+    named: dict[str, list[float]] = {}
+    groups: dict[str, list[float | None]] = {}
+    for one in rollouts:
+        groups.setdefault(one.sample.group, []).append(one.score.value)
+        for name, value in _inner(one.score):
+            named.setdefault(name, []).append(value)
+    found = {name: fmean(values) for name, values in named.items()}
+    if rollouts:
+        found["unscored"] = fmean(one.score.value is None for one in rollouts)
+    several = [values for values in groups.values() if len(values) > 1]
+    if several:
+        found["degenerate"] = fmean(len(set(values) - {None}) < 2 for values in several)
+    return found
+
+
+_guard = threading.Lock()
+_inside: list[Callable[[], None]] = []
+_count = 0
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Afterwards the random numbers of Python, numpy and torch (of CUDA, where it is in use) are what they were before.
+    In between torch makes no graph.
+
+    Where calls overlap, as in the threads of asynchronous rewards, the last one to end puts back what the first found.
+    """
+    global _count  # noqa: PLW0603  (the states are global, too)
+    torch = sys.modules.get("torch")
+    with _guard:
+        _count += 1
+        if _count == 1:
+            _inside[:] = _states(torch)
+    try:
+        with ExitStack() as stack:
+            if torch is not None:
+                stack.enter_context(torch.no_grad())
+            yield
+    finally:
+        with _guard:
+            _count -= 1
+            if _count == 0:
+                for put_back in _inside:
+                    put_back()
+                _inside.clear()
+
+
+def _states(torch: Any) -> list[Callable[[], None]]:
+    """Functions that put back the states as they are now."""
+    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002  (that very state)
+    found: list[Callable[[], None]] = [
+        lambda: random.setstate(python),
+        lambda: np.random.set_state(arrays),  # noqa: NPY002
+    ]
+    if torch is not None:
+        cpu = torch.random.get_rng_state()
+        found.append(lambda: torch.random.set_rng_state(cpu))
+        if torch.cuda.is_initialized():
+            devices = torch.cuda.get_rng_state_all()
+            found.append(lambda: torch.cuda.set_rng_state_all(devices))
+    return found
+
+
+def _carried_out(
+    editor: Editor, samples: Sequence[EditSample], written: Sequence[Sequence[str]], seed: int
+) -> list[Image | str]:
+    """The source of each after its instructions, one after the other; each different edit is made once."""
+    found: list[Image | str] = [sample.source for sample in samples]
+    with Journal() as journal:
+        maker = Maker(editor, journal, lambda cost, known: None)
+        for turn in range(max(map(len, written), default=0)):
+            wants: dict[object, Want] = {}
+            keys: dict[int, object] = {}
+            for number, (sample, words, picture) in enumerate(zip(samples, written, found, strict=True)):
+                if turn >= len(words) or isinstance(picture, str):
+                    continue
+                sources = (picture, *sample.sources[1:])
+                earlier = tuple(one.edited.digest for one in sample.earlier)
+                keys[number] = (tuple(image.digest for image in sources), words[turn], earlier)
+                asked = replace(sample, instruction=words[turn], sources=sources)
+                wants.setdefault(keys[number], Want(str(number), asked, asked, Noise(seed)))
+            made: dict[object, Image | str] = {}
+            for start in range(0, len(wants), editor.batch):
+                part = dict(list(wants.items())[start : start + editor.batch])
+                for key, one in zip(part, maker.whole(list(part.values())), strict=True):
+                    made[key] = one.problem if one.picture is None else one.picture
+            for number, key in keys.items():
+                found[number] = made[key]
+    return found
+
+
+def _picture(value: Any) -> Image:
+    """Whatever `Image.of` takes, or a picture as datasets keeps it undecoded."""
+    if isinstance(value, Mapping):
+        value = value["bytes"] if value.get("bytes") is not None else value.get("path")
+    return Image.of(value)
+
+
+def _inner(score: Score, path: str = "", deep: int = 2) -> Iterator[tuple[str, float]]:
+    """The values of parts and credits, and of those within them: what is further in is named for objects of one row."""
+    for name, inner in [*score.parts.items(), *((f"credit/{name}", one) for name, one in score.credits.items())]:
+        where = f"{path}/{name}" if path else name
+        if inner.value is not None:
+            yield where, inner.value
+        if deep > 1:
+            yield from _inner(inner, where, deep - 1)
+
+
+def _evidence(score: Score, path: str = "") -> Iterator[dict[str, Any]]:
+    for item in score.evidence:
+        yield ({"part": path} if path else {}) | item.to_json()
+    for name, inner in score.parts.items():
+        yield from _evidence(inner, f"{path}/{name}" if path else name)
