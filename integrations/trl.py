@@ -35,12 +35,14 @@ Row = Mapping[str, Any]
 class Rollout:
     """A completion, as it was judged. written: the instructions it gave to the editor; empty without an editor.
 
-    sample: without a picture of its own (`edited` is the source) where none was made; the score says why.
+    sample: without a picture of its own (`edited` is the source) where none was made; the score says why. prompt: what
+    the policy was told, a text or messages.
     """
 
     sample: EditSample
     score: Score
     written: tuple[str, ...] = ()
+    prompt: Any = ""
 
 
 def text_of(completion: Any) -> str:
@@ -219,10 +221,10 @@ class RewardFunction:
             scores = iter(self.reward(wanted) if wanted else ())
         edited = iter(wanted)
         return [
-            Rollout(next(edited), next(scores), words)
+            Rollout(next(edited), next(scores), words, prompt)
             if isinstance(picture, Image)
-            else Rollout(sample, Score.failed(picture), words)
-            for sample, picture, words in zip(samples, made, written, strict=True)
+            else Rollout(sample, Score.failed(picture), words, prompt)
+            for sample, picture, words, prompt in zip(samples, made, written, prompts, strict=True)
         ]
 
     def _pictures(
