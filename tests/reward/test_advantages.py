@@ -1,0 +1,304 @@
+"""Advantages: compared within a group, never made of a missing score, and never made of a judge's noise."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from editcritic.reward import Operation, Reward, Score, Scores, all_guards
+from editcritic.reward.advantages import Advantages, advantages, credit_advantages
+from editcritic.reward.compose import Gate
+from editcritic.reward.compound import PerOperation
+
+from .fakes import Fake, Rated, Says, picture, sample
+
+# Sixteenths are exact in binary: shifting and doubling them is, too.
+SIXTEENTHS = st.integers(-64, 64).map(lambda number: number / 16)
+ROWS = st.lists(st.tuples(st.none() | SIXTEENTHS, st.sampled_from("abcd")), max_size=40)
+OPTIONS = st.fixed_dictionaries(
+    {
+        "noise": st.sampled_from([0.0, 0.1, 0.5, 2.0]),
+        "scale": st.sampled_from(["group", "batch", "none"]),
+        "noisy": st.sampled_from(["shrink", "floor"]),
+    }
+)
+
+
+def of(rows: Sequence[tuple[float | None, str]], **options: Any) -> Advantages:
+    return advantages([value for value, _ in rows], [group for _, group in rows], **options)
+
+
+def same(one: Advantages, other: Advantages) -> None:
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(one.telling, other.telling)
+
+
+# -- what an advantage is ---------------------------------------------------------------------------------------------
+
+
+def test_an_edit_is_compared_with_its_group_in_standard_deviations():
+    found = advantages([1.0, 10.0, 3.0, 30.0, 2.0], ["a", "b", "a", "b", "a"])
+    np.testing.assert_allclose(found.values, [-1.0, -math.sqrt(0.5), 1.0, math.sqrt(0.5), 0.0])
+    assert found.std == pytest.approx((1.0 + math.sqrt(200)) / 2)
+
+
+def test_undivided_a_group_that_differs_more_weighs_more():
+    found = advantages([1.0, 3.0, 10.0, 30.0], ["a", "a", "b", "b"], scale="none")
+    np.testing.assert_array_equal(found.values, [-1.0, 1.0, -10.0, 10.0])
+
+
+def test_one_standard_deviation_for_the_batch_is_that_about_the_means_of_groups():
+    # Sums of squares 2 and 8, over one degree of freedom each: the variance is 5, wherever the groups lie.
+    for far in (0.0, 100.0):
+        found = advantages([1.0, 3.0, far + 1.0, far + 5.0], ["a", "a", "b", "b"], scale="batch")
+        np.testing.assert_allclose(found.values, np.array([-1.0, 1.0, -2.0, 2.0]) / math.sqrt(5))
+
+
+def test_scores_of_a_reward_go_in_as_they_are():
+    scores = Scores((Score.of(0.0), Score.failed("down"), Score.of(1.0)), ("x", "y", "z"))
+    found = advantages(scores, ["a"] * 3)
+    np.testing.assert_allclose(found.values, [-math.sqrt(0.5), 0.0, math.sqrt(0.5)])
+    assert found.scored.tolist() == [True, False, True]
+    assert found.unscored == pytest.approx(1 / 3)
+
+
+def test_the_same_words_about_another_picture_are_another_group():
+    samples = [sample("one", sources=(picture(0),)), sample("two", sources=(picture(5),))]
+    assert samples[0].instruction == samples[1].instruction
+    found = advantages([0.0, 1.0], [one.group for one in samples])
+    assert found.values.tolist() == [0.0, 0.0]
+    assert found.degenerate == 1.0
+
+
+def test_clipping_bounds_what_one_row_can_do():
+    found = advantages([0.0] * 9 + [1.0], ["a"] * 10, clip=0.5)
+    assert found.values.max() == 0.5
+    assert found.values.min() == pytest.approx(-0.316, abs=1e-3)
+
+
+# -- what holds for all -----------------------------------------------------------------------------------------------
+
+
+@given(ROWS, OPTIONS)
+def test_the_mean_over_the_scored_rows_of_a_group_is_zero(rows, options):
+    found = of(rows, **options)
+    for name in "abcd":
+        mine = [place for place, (value, group) in enumerate(rows) if group == name and value is not None]
+        assert abs(found.values[mine].sum()) < 1e-9 * (1 + np.abs(found.values[mine]).sum())
+
+
+@given(ROWS, OPTIONS, st.dictionaries(st.sampled_from("abcd"), st.integers(-9, 9), min_size=4))
+def test_what_is_added_to_all_of_a_group_changes_nothing(rows, options, shifts):
+    same(of(rows, **options), of([(None if v is None else v + shifts[g], g) for v, g in rows], **options))
+
+
+@given(ROWS, OPTIONS, st.sampled_from([2.0**-20, 0.25, 3.0, 1024.0]))
+def test_the_unit_of_scores_does_not_matter_once_it_is_divided_by(rows, options, unit):
+    scaled = {**options, "noise": options["noise"] * unit}
+    one, other = of(rows, **options), of([(None if v is None else v * unit, g) for v, g in rows], **scaled)
+    np.testing.assert_allclose(one.values * (unit if options["scale"] == "none" else 1), other.values, atol=1e-9 * unit)
+    assert one.noise_share == pytest.approx(other.noise_share)
+
+
+@given(ROWS, OPTIONS, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(rows, options, chance):
+    order = list(range(len(rows)))
+    chance.shuffle(order)
+    one, other = of(rows, **options), of([rows[place] for place in order], **options)
+    np.testing.assert_allclose(one.values[order], other.values, atol=1e-12)
+    for name, number in one.numbers.items():
+        assert number == pytest.approx(other.numbers[name])
+
+
+@given(ROWS, OPTIONS)
+def test_an_unscored_row_is_zero_and_nobody_else_sees_it(rows, options):
+    found = of(rows, **options)
+    missing = np.array([value is None for value, _ in rows], bool)
+    assert (found.values[missing] == 0).all()
+    assert (found.scored == ~missing).all()
+    assert not found.telling[missing].any()
+    kept = of([row for row in rows if row[0] is not None], **options)
+    np.testing.assert_allclose(found.values[~missing], kept.values, atol=1e-12)
+
+
+@given(ROWS, OPTIONS)
+def test_degenerate_groups_are_exactly_zero_and_counted(rows, options):
+    found = of(rows, **options)
+    spread = {name: {v for v, g in rows if g == name and v is not None} for _, name in rows}
+    for place, (_, group) in enumerate(rows):
+        if len(spread[group]) < 2:
+            assert found.values[place] == 0.0
+    expected = sum(len(values) < 2 for values in spread.values()) / len(spread) if spread else 0.0
+    assert found.degenerate == pytest.approx(expected)
+
+
+@given(ROWS, OPTIONS)
+def test_noise_never_enlarges_an_advantage(rows, options):
+    noisy, quiet = of(rows, **options), of(rows, **{**options, "noise": 0.0})
+    assert (np.abs(noisy.values) <= np.abs(quiet.values) + 1e-12).all()
+    assert (noisy.values * quiet.values >= 0).all()
+
+
+@given(ROWS, st.sampled_from([0.1, 0.5, 2.0]), st.sampled_from(["group", "batch"]))
+def test_shrinking_divides_by_twice_the_noise_at_least(rows, noise, scale):
+    found, apart = of(rows, noise=noise, scale=scale), of(rows, scale="none")
+    assert (np.abs(found.values) <= np.abs(apart.values) / (2 * noise) + 1e-12).all()
+
+
+@given(ROWS, st.sampled_from(["group", "batch", "none"]))
+def test_no_row_is_ever_a_nan(rows, scale):
+    assume(rows)
+    found = of(rows, scale=scale)
+    assert np.isfinite(found.values).all()
+    assert all(number >= 0 and math.isfinite(number) for number in found.numbers.values())
+
+
+def test_a_batch_of_nothing_has_no_advantages():
+    found = advantages([], [])
+    assert found.values.shape == (0,)
+    assert set(found.numbers.values()) == {0.0}
+
+
+def test_sums_in_another_order_are_no_spread():
+    found = advantages([0.1 + 0.2, 0.3, 0.15 + 0.15], ["a"] * 3)
+    assert found.values.tolist() == [0.0, 0.0, 0.0]
+    assert found.degenerate == 1.0
+
+
+# -- a judge's noise --------------------------------------------------------------------------------------------------
+
+
+def judged(
+    signal: float, noise: float, groups: int = 400, of_each: int = 8
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    random = np.random.default_rng(0)
+    truth = signal * random.standard_normal((groups, of_each))
+    said = truth + noise * random.standard_normal(truth.shape)
+    return truth.ravel(), said.ravel(), [f"{number // of_each}" for number in range(truth.size)]
+
+
+def rms(values: np.ndarray) -> float:
+    return float(np.sqrt((values**2).mean()))
+
+
+def test_groups_in_which_only_the_judge_wavers_lose_their_weight():
+    _, said, groups = judged(0.0, 0.1)
+    sizes = {
+        name: rms(advantages(said.tolist(), groups, noise=noise, noisy=name).values)
+        for name, noise in (("shrink", 0.1), ("floor", 0.1))
+    }
+    plain = advantages(said.tolist(), groups)
+    assert rms(plain.values) == pytest.approx(math.sqrt(7 / 8))
+    assert sizes["floor"] > 0.8
+    assert sizes["shrink"] < 0.35
+    assert advantages(said.tolist(), groups, noise=0.1).lost > 0.5
+    assert advantages(said.tolist(), groups, noise=0.1).noise_share > 0.95
+
+
+@pytest.mark.parametrize("signal", [0.05, 0.1, 0.3])
+def test_shrinking_comes_nearer_to_what_a_judge_without_noise_would_say(signal):
+    truth, said, groups = judged(signal, 0.1)
+    wanted = truth - np.repeat(truth.reshape(-1, 8).mean(1), 8)
+    errors = {
+        name: rms(found.values - wanted / signal)
+        for name, found in {
+            "plain": advantages(said.tolist(), groups),
+            "floor": advantages(said.tolist(), groups, noise=0.1, noisy="floor"),
+            "shrink": advantages(said.tolist(), groups, noise=0.1),
+        }.items()
+    }
+    assert errors["shrink"] < errors["plain"]
+    assert errors["shrink"] < errors["floor"]
+
+
+def test_undivided_the_edits_own_share_of_the_variance_is_what_is_left():
+    found = advantages([0.0, 2.0], ["a", "a"], noise=1.0, scale="none")  # a variance of 2, half of it noise
+    np.testing.assert_allclose(found.values, [-0.5, 0.5])
+    assert found.noise_share == pytest.approx(0.5)
+
+
+# -- credits ----------------------------------------------------------------------------------------------------------
+
+
+def credited(*values: float | None) -> Score:
+    credits = {
+        f"operation {number}": Score.failed("down") if value is None else Score.of(value)
+        for number, value in enumerate(values, start=1)
+    }
+    known = [value for value in values if value is not None]
+    whole = sum(known) / len(known)
+    return Score.of(whole, credits=credits) if len(known) == len(values) else Score(None, "failed", "x", {}, credits)
+
+
+def test_each_operation_has_an_advantage_of_its_own():
+    scores = [credited(1.0, 0.0), credited(0.0, 1.0), credited(1.0, 1.0), credited(0.0, 0.0)]
+    found = credit_advantages(scores, ["a"] * 4, scale="none")
+    assert list(found) == ["operation 1", "operation 2"]
+    assert found["operation 1"].values.tolist() == [0.5, -0.5, 0.5, -0.5]
+    assert found["operation 2"].values.tolist() == [-0.5, 0.5, 0.5, -0.5]
+
+
+def test_a_credit_counts_in_groups_that_have_it():
+    scores = [credited(1.0, 0.0), credited(0.0, 1.0), credited(1.0), credited(0.0)]
+    found = credit_advantages(scores, ["two", "two", "one", "one"], scale="none")["operation 2"]
+    assert found.values.tolist() == [-0.5, 0.5, 0.0, 0.0]
+    assert found.scored.tolist() == [True, True, False, False]
+    assert (found.unscored, found.degenerate) == (0.0, 0.0)
+
+
+def test_a_credit_without_a_value_is_unscored_for_itself_alone():
+    scores = [credited(1.0, None), credited(0.0, 1.0), credited(0.0, 0.0)]
+    found = credit_advantages(scores, ["a"] * 3, scale="none")
+    np.testing.assert_allclose(found["operation 1"].values, [2 / 3, -1 / 3, -1 / 3])
+    assert found["operation 2"].values.tolist() == [0.0, 0.5, -0.5]
+
+
+def test_a_cheat_that_a_guard_rejects_is_worse_off_than_an_honest_failure():
+    operations = tuple(Operation(f"step {number}") for number in (1, 2))
+    # The copy is rejected by a guard that stands before the reward, which so never credits its operations.
+    samples = [
+        sample(name, operations=operations, edited=picture(edited))
+        for name, edited in (("copy", 0), ("one", 1), ("two", 2))
+    ]
+    guarded = Gate(all_guards(), PerOperation(Rated()))
+    experts = {**Reward(Says(Score.of(1.0))).experts, "preference": Fake()}
+    scores = Reward(guarded, experts)(samples)
+    assert (scores[0].value, dict(scores[0].credits)) == (0.0, {})
+    assert len(scores[1].credits) == 2
+    for found in credit_advantages(scores, [one.group for one in samples]).values():
+        assert found.values[0] < 0
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"noise": -0.1}, "noise is a standard deviation"),
+        ({"noise": math.nan}, "noise is a standard deviation"),
+        ({"scale": "std"}, "scale is one of group, batch, none, got 'std'"),
+        ({"noisy": "ignore"}, "noisy is one of shrink, floor"),
+        ({"clip": 0.0}, "clip is a positive number"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        advantages([0.0, 1.0], ["a", "a"], **options)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_nan_is_no_missing_score(value):
+    with pytest.raises(ValueError, match="None for a row without one"):
+        advantages([0.0, value], ["a", "a"])
+
+
+def test_rows_and_groups_have_to_match():
+    with pytest.raises(ValueError, match="2 scores and 1 groups"):
+        advantages([0.0, 1.0], ["a"])
+    with pytest.raises(ValueError, match="1 scores and 2 groups"):
+        credit_advantages([credited(1.0)], ["a", "b"])
