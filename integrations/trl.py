@@ -10,25 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import re
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from ..reward import EditSample, Expert, Image, Operation, Pools, Reward, Score, build
+from ..reward import EditSample, Expert, Image, Reward, Score, build
 from ..reward.spec import Spec
-from ..verifiers import Editor, Journal, Noise, Want, unedited
+from ..verifiers import Editor, Journal, Noise, Want
 from ..verifiers.making import Maker
-
-Row = Mapping[str, Any]
-"""One completion: `prompt`, `completion`, `completion_ids`, and the item of every column of the dataset."""
+from .columns import Row, lines_of, picture_of, sample_of, text_of
+from .untouched import untouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,56 +35,6 @@ class Rollout:
     score: Score
     written: tuple[str, ...] = ()
     prompt: Any = ""
-
-
-def text_of(completion: Any) -> str:
-    """What the policy said: a text, or the texts of the last message of a conversation."""
-    if isinstance(completion, str):
-        return completion
-    content = completion[-1]["content"] if completion else ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content or () if part.get("type") == "text")
-
-
-def lines_of(text: str) -> list[str]:
-    """An instruction a line, without the marks of lists; lines that say nothing are none."""
-    lines = (re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line).strip() for line in text.splitlines())
-    return [line for line in lines if re.search(r"\w", line)]
-
-
-def sample_of(row: Row) -> EditSample:
-    """The edit that a row asks for, of its columns; those that are None count as absent.
-
-    `instruction`: what was asked for, by which the edit is judged, whatever the policy made of it. `source`, `sources`,
-    `image` or `images`: the pictures to edit, the first of these columns that is there. TRL shows `image` and `images`
-    to the policy, which has to be a vision-language model then; for any other call the column `source`. `edited`: what
-    was made, where a completion is neither a picture nor an instruction. `id`, `group`, `text`, `hint`, `mask`,
-    `reference`; `boxes`: name -> boxes in pixel corners; `pools`: as the fields of `Pools`; `operations`: a list of
-    instructions. Pictures are anything `Image.of` takes, and datasets' undecoded ones.
-
-    Raises ValueError naming the columns that are missing, ImageError for a picture that is none.
-    """
-    there = {name: value for name, value in row.items() if value is not None}
-    column = next((name for name in ("source", "sources", "image", "images") if name in there), "")
-    if not column or not there.get("instruction"):
-        raise ValueError(
-            f"rows have the columns {', '.join(sorted(there))}, and an edit needs `instruction` and a picture in "
-            "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
-        )
-    sources = there[column]
-    fields: dict[str, Any] = {name: there[name] for name in ("id", "group", "text", "hint") if name in there}
-    fields |= {name: _picture(there[name]) for name in ("mask", "reference") if name in there}
-    if "boxes" in there:  # Arrow gives every row the names of all rows
-        fields["boxes"] = {name: [tuple(box) for box in found] for name, found in there["boxes"].items() if found}
-    if "pools" in there:
-        pools = {name: value for name, value in there["pools"].items() if value is not None}
-        background = bool(pools.pop("background", True))
-        fields["pools"] = Pools(**{name: tuple(names) for name, names in pools.items()}, background=background)
-    fields["operations"] = tuple(Operation(one) for one in there.get("operations", ()))
-    pictures = sources if isinstance(sources, list | tuple) else [sources]
-    sample = unedited(there["instruction"], *map(_picture, pictures), **fields)
-    return replace(sample, edited=_picture(there["edited"])) if "edited" in there else sample
 
 
 class RewardFunction:
@@ -115,14 +57,14 @@ class RewardFunction:
       or None where the tokens are no picture, which is then unscored.
     - else `to_sample` gives the sample with its picture, as `sample_of` does with a column `edited`.
 
-    A call leaves the random numbers of Python, numpy and torch as they were, and no gradient flows. It pickles if what
+    A call leaves the trainer's random numbers as they were (see `untouched`), and no gradient flows. It pickles if what
     it is given does: functions of modules, and rewards and editors that are specs or know theirs.
 
     Logged with `log_metric`: `<name>/<part>` and `<name>/credit/<credit>`, and one level further in, each the mean of
-    those that have a value;
-    `<name>/unscored`, the share without one; `<name>/degenerate`, of the groups with several completions in this call,
-    the share in which fewer than two values differ (a process sees its own slice of a group only). With `log_extra`,
-    columns of texts: `<name>/reason`, `<name>/evidence` (JSON) and, with an editor, `<name>/written`.
+    those that have a value; `<name>/unscored`, the share without one; `<name>/degenerate`, of the groups (the same
+    sources and instruction) with several completions in this call, the share in which no two values differ: a process
+    sees its own slice of a group only. With `log_extra`, columns of texts: `<name>/reason`, `<name>/evidence` (JSON)
+    and, with an editor, `<name>/written`.
     """
 
     def __init__(
@@ -233,7 +175,7 @@ class RewardFunction:
         """A picture each, or why there is none; and what the editor was told."""
         if self.decode is not None:
             decoded = [self.decode(row["completion"], row["completion_ids"], row) for row in rows]
-            made = ["the completion is no picture" if one is None else _picture(one) for one in decoded]
+            made = ["the completion is no picture" if one is None else picture_of(one) for one in decoded]
             return made, [()] * len(rows)
         if self.editor is None:
             return [sample.edited for sample in samples], [()] * len(rows)
@@ -273,54 +215,6 @@ def metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return found
 
 
-_guard = threading.Lock()
-_inside: list[Callable[[], None]] = []
-_count = 0
-
-
-@contextmanager
-def untouched() -> Iterator[None]:
-    """Afterwards the random numbers of Python, numpy and torch (of CUDA, where it is in use) are what they were before.
-    In between torch makes no graph.
-
-    Where calls overlap, as in the threads of asynchronous rewards, the last one to end puts back what the first found.
-    """
-    global _count  # noqa: PLW0603  (the states are global, too)
-    torch = sys.modules.get("torch")
-    with _guard:
-        _count += 1
-        if _count == 1:
-            _inside[:] = _states(torch)
-    try:
-        with ExitStack() as stack:
-            if torch is not None:
-                stack.enter_context(torch.no_grad())
-            yield
-    finally:
-        with _guard:
-            _count -= 1
-            if _count == 0:
-                for put_back in _inside:
-                    put_back()
-                _inside.clear()
-
-
-def _states(torch: Any) -> list[Callable[[], None]]:
-    """Functions that put back the states as they are now."""
-    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002  (that very state)
-    found: list[Callable[[], None]] = [
-        lambda: random.setstate(python),
-        lambda: np.random.set_state(arrays),  # noqa: NPY002
-    ]
-    if torch is not None:
-        cpu = torch.random.get_rng_state()
-        found.append(lambda: torch.random.set_rng_state(cpu))
-        if torch.cuda.is_initialized():
-            devices = torch.cuda.get_rng_state_all()
-            found.append(lambda: torch.cuda.set_rng_state_all(devices))
-    return found
-
-
 def _carried_out(
     editor: Editor, samples: Sequence[EditSample], written: Sequence[Sequence[str]], seed: int
 ) -> list[Image | str]:
@@ -347,13 +241,6 @@ def _carried_out(
             for number, key in keys.items():
                 found[number] = made[key]
     return found
-
-
-def _picture(value: Any) -> Image:
-    """Whatever `Image.of` takes, or a picture as datasets keeps it undecoded."""
-    if isinstance(value, Mapping):
-        value = value["bytes"] if value.get("bytes") is not None else value.get("path")
-    return Image.of(value)
 
 
 def _inner(score: Score, path: str = "", deep: int = 2) -> Iterator[tuple[str, float]]:

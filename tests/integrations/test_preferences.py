@@ -1,12 +1,7 @@
 """Preference pairs, and the trainers that take them."""
 
-import json
-import os
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +11,7 @@ from hypothesis import strategies as st
 from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer
 
 from editcritic.integrations.preferences import Pairs, pairs
-from editcritic.integrations.trl import Rollout
-from editcritic.reward import Abstention, Image, Judge, Measured, Operation, Score
+from editcritic.reward import Image, Judge, Operation
 from editcritic.reward.asking import Ask
 from editcritic.reward.pairwise import PairwiseJudge
 from editcritic.verifiers import BestOf, Chain, select
@@ -25,23 +19,7 @@ from editcritic.verifiers import BestOf, Chain, select
 from ..language import tiny_language_model
 from ..reward.experts.tiny_vlms import tiny_llava
 from ..verifiers.editors import Painter, graded, judge, read, scenes
-from .ranks import in_two_processes
-
-SOURCE, *_ = scenes(1)
-
-
-def shade(number: int) -> Image:
-    return Image.of(np.full((8, 8, 3), number % 256, np.uint8))
-
-
-def rollouts(*values: float | None, group: str = "g", texts: tuple[str, ...] = ()) -> list[Rollout]:
-    """Candidates of one edit, each with a picture of its own."""
-    found = []
-    for number, value in enumerate(values):
-        sample = replace(SOURCE, id=f"{group}/{number}", group=group, edited=shade(number))
-        score = Score.abstained("unknown") if value is None else Score.of(value)
-        found.append(Rollout(sample, score, (texts[number],) if texts else (), prompt="Say it: "))
-    return found
+from .trainers import dpo, half_known, losses, rollouts, settings, written
 
 
 def values_of(found: Pairs) -> list[tuple[float, float]]:
@@ -132,11 +110,6 @@ def test_wrong_settings_are_refused(wrong):
         pairs([], **wrong)
 
 
-def half_known(query):
-    value = read(query.image)
-    return Measured(value) if value < 0.7 else Abstention("too bright")
-
-
 def test_selections_give_pairs_of_what_was_made_and_scored():
     painter = Painter(bad_seeds=(2,))
     made = select(BestOf(6), scenes(3), editor=painter, reward=graded(judge(rule=half_known)))
@@ -203,36 +176,6 @@ def test_texts_follow_the_form_of_their_prompts():
 # -- real trainers ----------------------------------------------------------------------------------------------------
 
 
-def written(count: int = 8) -> Any:
-    """Text pairs in which every other chosen one is longer."""
-    found = []
-    for number in range(count):
-        texts = ("make it blue", "make it a little bluer")[:: 1 if number % 2 else -1]
-        found += rollouts(*((0.9, 0.2) if number % 4 < 2 else (0.2, 0.9)), group=f"{number}", texts=texts)
-    rows = pairs(found).texts()
-    assert len(rows) == count
-    return Dataset.from_list(rows)
-
-
-def settings(folder: Path) -> dict[str, Any]:
-    return {
-        "output_dir": str(folder / "out"), "use_cpu": True, "bf16": False, "max_steps": 2, "logging_steps": 1,
-        "per_device_train_batch_size": 2, "save_strategy": "no", "report_to": [], "disable_tqdm": True,
-    }  # fmt: skip
-
-
-def dpo(folder: Path) -> Any:
-    rows = written()
-    model = tiny_language_model(folder / f"model-{os.environ.get('RANK', '0')}", rows["chosen"])
-    trainer = DPOTrainer(str(model), args=DPOConfig(**settings(folder)), train_dataset=rows)
-    trainer.train()
-    return trainer
-
-
-def losses(trainer: Any) -> list[float]:
-    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-
-
 def test_dpo_takes_texts(tmp_path):
     first, second = losses(dpo(tmp_path))
     assert first == pytest.approx(np.log(2), abs=1e-3)  # the policy is its own reference at first
@@ -260,17 +203,3 @@ def test_dpo_teaches_a_judge_with_pictures(tmp_path):
     first, second = losses(trainer)
     assert first == pytest.approx(np.log(2), abs=1e-3)
     assert np.isfinite(second)
-
-
-def test_dpo_runs_in_two_processes(tmp_path):
-    first, second = in_two_processes(__name__, tmp_path)
-    assert first["processes"] == second["processes"] == 2
-    assert first["weights"] == second["weights"]
-    assert all(np.isfinite(loss) for loss in first["losses"])
-
-
-if __name__ == "__main__":
-    done = dpo(Path(sys.argv[1]))
-    weights = [float(one.detach().double().sum()) for one in done.model.parameters()]
-    said = {"processes": done.accelerator.num_processes, "weights": weights, "losses": losses(done)}
-    (Path(sys.argv[1]) / f"{os.environ['RANK']}.json").write_text(json.dumps(said))

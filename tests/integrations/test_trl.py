@@ -3,43 +3,26 @@
 import asyncio
 import inspect
 import json
-import os
 import pickle
-import random
-import sys
-from collections import Counter
-from dataclasses import dataclass, field
-from io import BytesIO
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import get_callable_name, is_async_callable
 
 from editcritic.benchmarks.sceneedit.critics import experts
 from editcritic.benchmarks.sceneedit.learned.pipeline import load
 from editcritic.benchmarks.selection.trials import single
 from editcritic.integrations.diffusers.editor import editor_of
-from editcritic.integrations.trl import AsyncRewardFunction, RewardFunction, lines_of, metrics, sample_of, text_of
-from editcritic.reward import Abstention, Box, EditSample, Image, Measured, Reward, Score
+from editcritic.integrations.trl import AsyncRewardFunction, RewardFunction, metrics
+from editcritic.reward import Abstention, Image, Reward, Score
 from editcritic.verifiers import EditorFailed
 
-from ..language import tiny_language_model
+from ..reward.experts.tiny_vlms import tiny_llava
 from ..verifiers.editors import Painter, graded, judge, read, scenes
-from .ranks import in_two_processes
-
-
-def asking(*completions, **columns):
-    """A call as a trainer makes it: one scene, one request, so many completions."""
-    count = len(completions)
-    (scene,) = scenes(1)
-    columns = {"instruction": ["make it blue"] * count, "source": [scene.source.pil()] * count} | columns
-    return {"prompts": ["say it better"] * count, "completions": list(completions), **columns}
+from .trainers import asking, grpo, half_known, rows_of
 
 
 def step(number):
@@ -86,29 +69,6 @@ def test_who_writes_nothing_leaves_the_source_as_it_is():
     assert painter.calls == []
 
 
-@pytest.mark.parametrize(
-    "completion",
-    [
-        "make it red",
-        [{"role": "assistant", "content": "make it red"}],
-        [
-            {"role": "tool", "content": "no"},
-            {"role": "assistant", "content": [{"type": "text", "text": "make it red"}]},
-        ],
-    ],
-)
-def test_the_last_message_of_a_conversation_counts(completion):
-    assert text_of(completion) == "make it red"
-
-
-def test_marks_of_lists_are_no_part_of_an_instruction_and_numbers_are():
-    assert lines_of("1. Add a dog\n2) 3 cats in, please\n* 2.5 times larger\n...") == [
-        "Add a dog",
-        "3 cats in, please",
-        "2.5 times larger",
-    ]
-
-
 def shade_of(completion, completion_ids, row):
     """A policy whose tokens are grey values."""
     return np.full((8, 8, 3), completion_ids[0], np.uint8) if len(completion_ids) else None
@@ -127,40 +87,6 @@ def test_pictures_can_be_a_column():
     edited = scenes(2)[1].source
     (found,) = RewardFunction(graded()).rollouts(**asking("", edited=[edited.pil()]))
     assert found.sample.edited == edited
-
-
-@pytest.mark.parametrize("column", ["source", "sources", "image", "images"])
-def test_pictures_come_as_datasets_keeps_them(column):
-    picture = scenes(1)[0].source
-    buffer = BytesIO()
-    picture.pil().save(buffer, "PNG")
-    raw = {"bytes": buffer.getvalue(), "path": None}
-    held = [[raw, picture.pil()]] if column.endswith("s") else [raw]
-    sample = sample_of({"instruction": "x", column: held[0]})
-    assert set(sample.sources) == {picture}
-    assert len(sample.sources) == (2 if column.endswith("s") else 1)
-
-
-def test_columns_say_what_is_known_of_an_edit():
-    picture = scenes(1)[0].source
-    row = {
-        "id": "a", "instruction": "x and y", "source": picture.pil(), "operations": ["x", "y"], "hint": None,
-        "boxes": {"cup": [[0, 0, 4, 4]], "dog": None}, "mask": picture.pil(),
-        "pools": {"all": ["cup"], "available": None, "unchanged": ["cup"], "background": False},
-    }  # fmt: skip
-    (row,) = Dataset.from_list([row])
-    sample = sample_of(row)
-    assert dict(sample.boxes) == {"cup": (Box.from_corners(0, 0, 4, 4, (8, 8)).labelled("cup"),)}
-    assert sample.pools is not None
-    assert (sample.pools.all, sample.pools.available, sample.pools.background) == (("cup",), (), False)
-    assert [one.instruction for one in sample.operations] == ["x", "y"]
-    assert (sample.id, sample.hint, sample.mask) == ("a", "", picture)
-
-
-def half_known(query):
-    """Knows only pictures of which the first pixel is dark."""
-    value = read(query.image)
-    return Measured(value) if value < 0.5 else Abstention("too bright")
 
 
 def test_a_score_without_a_value_is_none_and_never_a_number():
@@ -270,74 +196,7 @@ def test_trl_sees_a_name_and_whether_it_is_asynchronous():
     assert inspect.iscoroutinefunction(type(waiting).__call__)
 
 
-@dataclass
-class Drawing:
-    """An editor that draws from every global generator there is, with weights that want gradients."""
-
-    id: str = "drawing"
-    evaluations: int = 1
-    batch: int = 8
-    graphs: Counter[bool] = field(default_factory=Counter)
-
-    def edit(self, images, instructions, seeds, *, history=None):
-        weights = torch.nn.Parameter(torch.rand(8, 8, 3))
-        shown = weights * random.random() * np.random.rand()  # noqa: NPY002
-        self.graphs[shown.requires_grad] += 1
-        torch.manual_seed(5)
-        return [Image.of(shown.detach())] * len(images)
-
-
-@pytest.mark.parametrize("way", ["sync", "async", "overlapping"])
-def test_random_numbers_go_on_as_if_no_reward_had_been_asked(way):
-    def drawn():
-        return random.random(), float(np.random.rand()), float(torch.rand(()))  # noqa: NPY002
-
-    def seeded():
-        random.seed(3)
-        np.random.seed(3)  # noqa: NPY002
-        torch.manual_seed(3)
-
-    editor = Drawing()
-    reward = RewardFunction(graded(), editor=editor)
-    seeded()
-    expected = drawn(), drawn()
-    seeded()
-    first = drawn()
-    if way == "sync":
-        reward(**asking("a", "b"))
-    else:
-        many = [AsyncRewardFunction(reward)(**asking(f"{n}")) for n in range(1 if way == "async" else 6)]
-
-        async def together():
-            return await asyncio.gather(*many)
-
-        asyncio.run(together())
-    assert (first, drawn()) == expected
-    assert set(editor.graphs) == {False}
-    assert torch.is_grad_enabled()
-
-
 # -- real trainers ----------------------------------------------------------------------------------------------------
-
-
-def rows_of(samples: list[EditSample]) -> Any:
-    return Dataset.from_list(
-        [{"prompt": f"Say it better: {one.instruction}\n", "instruction": one.instruction, "source": one.source.pil()}
-         for one in samples]
-    )  # fmt: skip
-
-
-def trained(folder: Path, reward: Any, rows: Any, **settings: Any) -> Any:
-    """A `GRPOTrainer` after two steps with groups of four."""
-    model = tiny_language_model(folder / f"model-{os.environ.get('RANK', '0')}", rows["prompt"])
-    config = GRPOConfig(
-        output_dir=str(folder / "out"), use_cpu=True, bf16=False, max_steps=2, num_generations=4,
-        max_completion_length=6, logging_steps=1, save_strategy="no", report_to=[], disable_tqdm=True,
-        **{"per_device_train_batch_size": 4, "learning_rate": 1e-2, **settings},
-    )  # fmt: skip
-    trainer = GRPOTrainer(str(model), reward_funcs=[reward], args=config, train_dataset=rows)
-    trainer.train()
-    return trainer
 
 
 @pytest.mark.parametrize("kind", [lambda reward: reward, AsyncRewardFunction], ids=["sync", "async"])
@@ -351,7 +210,7 @@ def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(kind, tmp_path):
     function = RewardFunction(
         Reward.of("edit-balanced", experts()), to_sample=known, editor=editor_of(load()), name="edits"
     )
-    trainer = trained(tmp_path, kind(function), rows_of(samples))
+    trainer = grpo(tmp_path, kind(function), rows_of(samples))
     steps = [entry for entry in trainer.state.log_history if "reward" in entry]
     assert len(steps) == 2
     for entry in steps:
@@ -360,44 +219,24 @@ def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(kind, tmp_path):
     assert {"edits/reason", "edits/evidence", "edits/written"} == set(trainer._logs["extra"])
 
 
+def test_a_policy_may_see_the_picture_it_writes_instructions_for(tmp_path):
+    tiny_llava(tmp_path / "policy")
+    prompt = [{"role": "user", "content": "Say it better"}]
+    (scene,) = scenes(1)
+    rows = Dataset.from_list([{"prompt": prompt, "instruction": scene.instruction, "images": [scene.source.pil()]}] * 2)
+    trainer = grpo(tmp_path, RewardFunction(graded(), editor=Painter()), rows, model=tmp_path / "policy")
+    assert all(0 <= reward <= 1 for reward in trainer._logs["rewards"]["graded"])
+
+
 def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
     never = judge(rule=lambda query: Abstention("unknown"))
-    trainer = trained(tmp_path, RewardFunction(graded(never), editor=Painter()), rows_of(scenes(2)))
+    trainer = grpo(tmp_path, RewardFunction(graded(never), editor=Painter()), rows_of(scenes(2)))
     assert set(trainer._logs["advantages"]) == {0.0}
     assert [entry["graded/unscored"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
 
     some = judge(rule=half_known)
-    trainer = trained(tmp_path, RewardFunction(graded(some), editor=Painter()), rows_of(scenes(2)))
+    trainer = grpo(tmp_path, RewardFunction(graded(some), editor=Painter()), rows_of(scenes(2)))
     rewards = trainer._logs["rewards"]["graded"]
     pairs = list(zip(rewards, trainer._logs["advantages"], strict=True))
     assert any(np.isnan(reward) for reward, _ in pairs)
     assert all(advantage == 0 for reward, advantage in pairs if np.isnan(reward))
-
-
-def as_a_rank(folder: Path) -> None:
-    """What each of two processes does: groups of four, of which it has two."""
-    reward = RewardFunction(graded(judge(rule=half_known)), editor=Painter())
-    trainer = trained(folder, reward, rows_of(scenes(2)), per_device_train_batch_size=2)
-    logged = [entry for entry in trainer.state.log_history if "reward" in entry]
-    weights = [float(one.detach().double().sum()) for one in trainer.model.parameters()]
-    found = {
-        "processes": trainer.accelerator.num_processes,
-        "logged": logged,
-        "weights": weights,
-        "reasons": list(trainer._logs["extra"]["graded/reason"]),
-    }
-    (folder / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
-
-
-def test_grpo_runs_in_two_processes(tmp_path):
-    first, second = in_two_processes(__name__, tmp_path)
-    assert first["processes"] == second["processes"] == 2
-    assert first["weights"] == second["weights"]
-    for one, other in zip(first["logged"], second["logged"], strict=True):
-        assert one["graded/unscored"] == other["graded/unscored"]
-        assert one["rewards/graded/mean"] == other["rewards/graded/mean"] < 0.5
-    assert len(first["reasons"]) == 4  # of the last step, of both processes
-
-
-if __name__ == "__main__":
-    as_a_rank(Path(sys.argv[1]))

@@ -1,0 +1,62 @@
+"""Columns of a dataset as edits."""
+
+from io import BytesIO
+
+import pytest
+from datasets import Dataset
+
+from editcritic.integrations.columns import lines_of, sample_of, text_of
+from editcritic.reward import Box
+
+from ..verifiers.editors import scenes
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "make it red",
+        [{"role": "assistant", "content": "make it red"}],
+        [
+            {"role": "tool", "content": "no"},
+            {"role": "assistant", "content": [{"type": "text", "text": "make it red"}]},
+        ],
+    ],
+)
+def test_the_last_message_of_a_conversation_counts(completion):
+    assert text_of(completion) == "make it red"
+
+
+def test_marks_of_lists_are_no_part_of_an_instruction_and_numbers_are():
+    assert lines_of("1. Add a dog\n2) 3 cats in, please\n* 2.5 times larger\n...") == [
+        "Add a dog",
+        "3 cats in, please",
+        "2.5 times larger",
+    ]
+
+
+@pytest.mark.parametrize("column", ["source", "sources", "image", "images"])
+def test_pictures_come_as_datasets_keeps_them(column):
+    picture = scenes(1)[0].source
+    buffer = BytesIO()
+    picture.pil().save(buffer, "PNG")
+    raw = {"bytes": buffer.getvalue(), "path": None}
+    held = [[raw, picture.pil()]] if column.endswith("s") else [raw]
+    sample = sample_of({"instruction": "x", column: held[0]})
+    assert set(sample.sources) == {picture}
+    assert len(sample.sources) == (2 if column.endswith("s") else 1)
+
+
+def test_columns_say_what_is_known_of_an_edit():
+    picture = scenes(1)[0].source
+    row = {
+        "id": "a", "instruction": "x and y", "source": picture.pil(), "operations": ["x", "y"], "hint": None,
+        "boxes": {"cup": [[0, 0, 4, 4]], "dog": None}, "mask": picture.pil(),
+        "pools": {"all": ["cup"], "available": None, "unchanged": ["cup"], "background": False},
+    }  # fmt: skip
+    (row,) = Dataset.from_list([row])
+    sample = sample_of(row)
+    assert dict(sample.boxes) == {"cup": (Box.from_corners(0, 0, 4, 4, (8, 8)).labelled("cup"),)}
+    assert sample.pools is not None
+    assert (sample.pools.all, sample.pools.available, sample.pools.background) == (("cup",), (), False)
+    assert [one.instruction for one in sample.operations] == ["x", "y"]
+    assert (sample.id, sample.hint, sample.mask) == ("a", "", picture)

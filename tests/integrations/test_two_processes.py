@@ -1,0 +1,89 @@
+"""TRL's trainers in two processes of one group. This file is also what each of the processes runs."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editcritic.integrations.trl import RewardFunction
+
+from ..language import tiny_language_model
+from ..verifiers.editors import Painter, graded, judge, scenes
+from .trainers import dpo, grpo, half_known, losses, rows_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def as_a_rank(folder: Path) -> dict[str, Any]:
+    """Two steps of each trainer; a process has two of each group of four."""
+    reward = RewardFunction(graded(judge(rule=half_known)), editor=Painter())
+    rewarded = grpo(folder, reward, rows_of(scenes(2)), folder / "model", per_device_train_batch_size=2)
+    preferred = dpo(folder, folder / "model")
+    trained = [*rewarded.model.parameters(), *preferred.model.parameters()]
+    return {
+        "processes": rewarded.accelerator.num_processes,
+        "logged": [entry for entry in rewarded.state.log_history if "reward" in entry],
+        "reasons": list(rewarded._logs["extra"]["graded/reason"]),
+        "losses": losses(preferred),
+        "weights": [float(one.detach().double().sum()) for one in trained],
+    }
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What both processes found."""
+    folder = tmp_path_factory.mktemp("ranks")
+    tiny_language_model(folder / "model", [one.instruction for one in scenes(2)])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+    started = []
+    try:
+        for rank in ("0", "1"):
+            with (folder / f"{rank}.log").open("w") as log:
+                started.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", __name__, str(folder)],
+                        cwd=ROOT,
+                        env={**os.environ, **group, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
+                        stdout=log,
+                        stderr=log,
+                    )
+                )
+        ended = [process.wait(timeout=240) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert ended == [0, 0], "\n".join((folder / f"{rank}.log").read_text() for rank in range(2))
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_both_processes_end_with_the_same_weights(ranks):
+    first, second = ranks
+    assert first["processes"] == second["processes"] == 2
+    assert first["weights"] == second["weights"]
+
+
+def test_rewards_and_metrics_are_those_of_both(ranks):
+    first, second = ranks
+    for one, other in zip(first["logged"], second["logged"], strict=True):
+        assert one["graded/unscored"] == other["graded/unscored"]
+        assert one["rewards/graded/mean"] == other["rewards/graded/mean"] < 0.5
+    assert len(first["reasons"]) == 4  # of the last step
+
+
+def test_dpo_goes_on(ranks):
+    assert all(np.isfinite(loss) for found in ranks for loss in found["losses"])
+
+
+if __name__ == "__main__":
+    found = as_a_rank(Path(sys.argv[1]))
+    (Path(sys.argv[1]) / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
