@@ -15,6 +15,7 @@ from .making import Staged
 from .run import Run
 
 _SHARED = 2.0  # values by which a sample's own mean is drawn to that of all samples
+_ROUNDS = 8  # in which every sample could be served once: what one brings is known when the next begins
 _NARROWEST = 0.01  # of the reward's spread: how far values can be off what was expected of them, at the least
 
 
@@ -22,10 +23,11 @@ _NARROWEST = 0.01  # of the reward's spread: how far values can be off what was 
 class Adaptive:
     """Up to `n` candidates a sample for `share` of what best-of-n takes, spent across the samples.
 
-    All candidates are looked at after `preview` evaluations (0: none, as for an editor that cannot stop half-way).
-    The most promising one of each sample is finished. From then on that one is finished next, of whichever sample,
-    from which the largest gain over its sample's best is expected per evaluation, until the share is spent or a whole
-    picture promises less than `worth` (in the reward's units).
+    One candidate of each sample is made. From then on the next one is made of whichever sample it promises the largest
+    gain per evaluation over the sample's best, until the share is spent or a picture promises less than `worth` (in the
+    reward's units). With a `preview`, all candidates are looked at after so many evaluations, and the most promising
+    ones are finished: better where a share is small or previews are good, worse where a good picture can look bad at
+    first, for then it is never finished. Of an editor that cannot stop half-way there are no previews.
 
     What is expected of a candidate is its preview's value, or the mean of its sample's values where there is none;
     how far off that can be is taken from all candidates finished so far, whose expectation was like it, blurred so
@@ -37,7 +39,7 @@ class Adaptive:
 
     n: int = 16
     share: float = 0.4
-    preview: int = 1
+    preview: int = 0
     worth: float = 0.0
     at_once: int = 1
 
@@ -63,7 +65,7 @@ class Adaptive:
             if not chosen:
                 break
             room = left // (run.steps - first)
-            self._finish(run, chosen[: min(room, max(run.editor.batch, 1))], first)
+            self._finish(run, chosen[: min(room, self.at_once * -(-len(worked) // _ROUNDS))], first)
         return [run.selection(one.sample, one.candidates(run), self.n) for one in worked]
 
     def _look(self, run: Run, worked: Sequence[_Worked], allowed: int) -> int:

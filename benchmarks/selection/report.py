@@ -100,4 +100,4 @@ def _family(name: str) -> str:
     if name.startswith("best-of-"):
         return "best of n"
     head, _, rest = name.partition(" ")
-    return f"{head}, no previews" if rest.endswith("no previews") else head
+    return f"{head}, previews" if rest.endswith("previews") else head

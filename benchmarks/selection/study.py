@@ -48,7 +48,7 @@ COMPOUND_REWARD = "compound?reader=false"
 SINGLE: Mapping[str, Selector] = {
     **{f"best-of-{n}": BestOf(n) for n in (1, 2, 4, 8, N)},
     **{f"adaptive {share:.0%}": Adaptive(N, share) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
-    **{f"adaptive {share:.0%}, no previews": Adaptive(N, share, preview=0) for share in (0.4, 0.5)},
+    **{f"adaptive {share:.0%}, previews": Adaptive(N, share, preview=1) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
     "halving (1: 4)": Halving(N, (1,), (4,)),
     "halving (1: 6)": Halving(N, (1,), (6,)),
     "halving (1: 8, 2: 4)": Halving(N, (1, 2), (8, 4)),

@@ -43,7 +43,7 @@ def test_with_everything_allowed_it_is_best_of_n():
 
 def test_previews_that_say_everything_leave_nothing_to_be_lost():
     every = run(BestOf(16), editor=Clear())
-    found = run(Adaptive(16, 0.3), editor=Clear())
+    found = run(Adaptive(16, 0.3, 1), editor=Clear())
     assert [one.value for one in found] == [one.value for one in every]
 
 
