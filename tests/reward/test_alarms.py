@@ -1,0 +1,311 @@
+"""Alarms: silent while nothing changes or a policy learns, and soon heard when it cheats."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import PIL.Image
+import PIL.ImageEnhance
+import PIL.ImageFilter
+import pytest
+import skimage.data
+
+from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.reward import EditSample, Image, Score
+from editcritic.reward.alarms import WATCHED, Alarm, Watch
+from editcritic.reward.appearance import appearance, looks
+from editcritic.reward.drift import Course, agreement, spread
+
+from .fakes import sample
+
+CASES = cases(160, seed=1, split="train")
+"""What a policy that errs now and then makes of SceneEdit's pictures."""
+
+GREY = Image.of(np.full((4, 4, 3), 128, np.uint8))
+
+
+def batches(seed: int, *, of: Sequence[EditSample] = (), size: int = 16) -> Callable[[], list[EditSample]]:
+    random = np.random.default_rng(seed)
+    pool = list(of) or [case.sample for case in CASES]
+    return lambda: [pool[number] for number in random.integers(0, len(pool), size)]
+
+
+def touched(change: Callable[[PIL.Image.Image], PIL.Image.Image]) -> Callable[[EditSample], EditSample]:
+    return lambda one: replace(one, edited=Image.of(change(one.edited.pil())))
+
+
+def unsharp(picture: PIL.Image.Image) -> PIL.Image.Image:
+    return picture.filter(PIL.ImageFilter.UnsharpMask(2, 100, 0))
+
+
+HACKS: dict[str, tuple[str, Callable[[EditSample], EditSample]]] = {
+    "sharpened": ("edge_density", touched(unsharp)),
+    "blurred": ("edge_density", touched(lambda one: one.filter(PIL.ImageFilter.GaussianBlur(3)))),
+    "saturated": ("saturation", touched(lambda one: PIL.ImageEnhance.Color(one).enhance(1.3))),
+    "lightened": ("exposure_50", touched(lambda one: PIL.ImageEnhance.Brightness(one).enhance(1.15))),
+    "copied": ("difference", lambda one: replace(one, edited=one.source)),
+    "blank": ("exposure_99", lambda one: replace(one, edited=Image.of(np.full((64, 64, 3), 128, np.uint8)))),
+}
+
+
+def names(watch: Watch) -> set[str]:
+    return {alarm.name for alarm in watch.alarms}
+
+
+# -- when nothing is wrong --------------------------------------------------------------------------------------------
+
+
+def test_batches_that_do_not_change_raise_no_alarm():
+    """100 runs of 200 steps; fewer than 1 in 20 may be disturbed."""
+    random = np.random.default_rng(0)
+    rows = [appearance([case.sample]).changes for case in CASES]
+    changes = np.sort(np.array([list(row.values()) for row in rows])[random.integers(0, len(rows), (100, 200, 16))], 2)
+    means = changes[:, :, 4:12].mean(2)  # the middle half, as a batch of 16 has it
+    disturbed = 0
+    for run in means:
+        watch = Watch()
+        shares = random.binomial(16, 0.05, 200) / 16, random.binomial(4, 0.4, 200) / 4, random.normal(0.4, 0.2, 200)
+        for step, (row, *others) in enumerate(zip(run, *shares, strict=True)):
+            numbers = dict(zip(("unscored", "degenerate", "agreement"), others, strict=True))
+            watch.note(step, {**dict(zip(rows[0], row, strict=True)), **numbers})
+        disturbed += bool(watch.alarms)
+    assert disturbed < 5
+
+
+def test_rewards_that_do_not_change_raise_no_alarm():
+    """8 runs of 200 steps, whatever the prompts of a step are like."""
+    for seed in range(8):
+        assert not rewarded(seed, lambda step: 0.0, lambda step: 0.0, steps=200).alarms
+
+
+def test_a_policy_that_learns_to_do_as_it_is_told_raises_no_alarm():
+    honest = [case.sample for case in CASES if not case.mode]
+    flawed = [case.sample for case in CASES if case.mode]
+    random = np.random.default_rng(0)
+    watch, good, bad = Watch(), batches(1, of=honest, size=1), batches(2, of=flawed, size=1)
+    for step in range(60):
+        share = 0.4 + 0.5 * min(1.0, step / 40)
+        batch = [(good if random.random() < share else bad)()[0] for _ in range(16)]
+        watch.step(step, batch, [1.0] * 16)
+    assert watch.alarms == []
+
+
+def rewarded(seed: int, trained: Callable[[int], float], heldout: Callable[[int], float], *, steps: int) -> Watch:
+    """Rewards of 8 groups of 8: how hard a group is and how good an edit is, they share; the rest is their own."""
+    random = np.random.default_rng(seed)
+    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(64)]
+    watch = Watch(pictures=1)
+    for step in range(steps):
+        shared = np.repeat(random.standard_normal(8), 8) + random.standard_normal(64)
+        one, two = (shared + 0.7 * random.standard_normal(64) + 1.5 * rise(step) for rise in (trained, heldout))
+        watch.step(step, batch, (one > 0).astype(float).tolist(), (two > 0).astype(float).tolist())
+    return watch
+
+
+def test_both_rewards_rising_is_no_alarm():
+    watch = rewarded(0, lambda step: step / 100, lambda step: step / 200, steps=120)
+    assert watch.alarms == []
+
+
+# -- when something is ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hack", HACKS)
+def test_a_hack_is_heard_of_soon(hack):
+    name, change = HACKS[hack]
+    watch, batch = Watch(), batches(3)
+    for step in range(30):
+        samples = batch()
+        watch.step(step, samples if step < 24 else [change(one) for one in samples], [1.0] * 16)
+        assert step >= 28 or not watch.alarms
+    (alarm,) = (one for one in watch.alarms if one.name == name)
+    assert abs(alarm.value) > alarm.limit == 3.0
+
+
+def test_a_hack_that_spreads_slowly_is_heard_of_before_all_pictures_have_it():
+    watch, batch, random = Watch(), batches(4), np.random.default_rng(0)
+    for step in range(100):
+        share = (step - 20) / 100
+        watch.step(step, [HACKS["copied"][1](one) if random.random() < share else one for one in batch()], [1.0] * 16)
+    assert names(watch) == {"difference"}
+    assert watch.alarms[0].step < 90  # seven of ten
+
+
+@pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea"])
+@pytest.mark.parametrize("hack", ["sharpened", "saturated"])
+def test_photographs_are_watched_like_scenes(name, hack):
+    photo = Image.of(getattr(skimage.data, name)())
+    side = 64
+    random = np.random.default_rng(0)
+
+    def edited(cheat: bool) -> EditSample:
+        x, y = (int(number) for number in random.integers(0, min(photo.size) - side, 2))
+        source = photo.crop(x, y, x + side, y + side)
+        one = sample(sources=(source,), edited=source.painted((side // 3, side // 3, side // 2, side // 2)))
+        return HACKS[hack][1](one) if cheat else one
+
+    watch = Watch(baseline=10)
+    for step in range(17):
+        watch.step(step, [edited(step >= 12) for _ in range(12)], [1.0] * 12)
+    assert HACKS[hack][0] in names(watch)
+    assert watch.alarms[0].step >= 16
+
+
+def test_a_trained_reward_that_rises_alone_is_heard_of():
+    for seed in range(3):
+        watch = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
+        (alarm,) = watch.alarms
+        assert alarm.name == "divergence"
+        assert alarm.words.startswith("the trained reward has risen from 0.")
+        assert "while the held-out one went from 0." in alarm.words
+
+
+def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
+    random = np.random.default_rng(0)
+    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(32)]
+    watch = Watch(pictures=1)
+    for step in range(40):
+        scores = random.standard_normal(32)
+        other = (1 if step < 25 else 0) * scores + random.standard_normal(32)
+        watch.step(step, batch, scores.tolist(), other.tolist())
+    assert names(watch) == {"agreement"}
+    assert watch.alarms[0].step <= 30
+
+
+def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of():
+    random = np.random.default_rng(0)
+    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 4}") for number in range(32)]
+    watch = Watch(pictures=1)
+    for step in range(35):
+        scores: list[Score | float | None] = [float(value) for value in random.random(32)]
+        if step >= 25:
+            scores[:16] = [Score.abstained("what is this?")] * 16
+        shares = watch.step(step, batch, scores)
+        assert shares["unscored"] == shares["degenerate"] == (0.5 if step >= 25 else 0.0)
+    assert names(watch) == {"unscored", "degenerate"}
+    assert {alarm.step for alarm in watch.alarms} == {29}
+
+
+def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
+    watch, batch = Watch(), batches(3)
+    for step in range(30):
+        samples = batch()
+        watch.step(step, samples if step < 20 else [HACKS["copied"][1](one) for one in samples], [1.0] * 16)
+    (alarm,) = watch.alarms
+    assert (alarm.step, alarm.name) == (24, "difference")
+    assert alarm.words.startswith("the difference to the source was 0.0")
+    assert alarm.words.endswith("below that for 5 steps, now 0.00392: the source is copied")
+
+
+# -- what is logged ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
+    watch, batch = Watch(baseline=5), batches(0)
+    logs = [watch.step(step, batch(), [None] * 16 if step == 2 else [0.5] * 16, [0.25] * 16) for step in range(7)]
+    assert all(type(value) is float and np.isfinite(value) for log in logs for value in log.values())
+    assert json.loads(json.dumps(logs)) == logs
+    assert set(logs[0]) == {*looks(GREY), "difference", "unscored", "degenerate", "reward", "heldout", "alarms"}
+    assert not {"reward", "heldout"} & set(logs[2])
+    assert {"edge_density/z", "unscored/z", "divergence/z", "reward/rise"} <= set(logs[6])
+    assert "agreement" not in logs[6]  # of constants
+
+
+def test_a_batch_of_nothing_changes_nothing():
+    watch = Watch()
+    before = watch.to_json()
+    assert watch.step(0, [], []) == {"alarms": 0.0}
+    assert watch.to_json() == before
+
+
+def test_a_held_out_reward_may_be_asked_now_and_then_and_about_some():
+    watch, batch = Watch(baseline=5), batches(0)
+    for step in range(40):
+        heldout = None if step % 4 else [0.1, None] * 8
+        log = watch.step(step, batch(), [0.5] * 16, heldout)
+        assert ("heldout" in log) == (step % 4 == 0)
+        assert ("divergence/z" in log) == (step % 4 == 0 and step >= 20)
+
+
+def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
+    def steps(watch: Watch, start: int, end: int) -> list[dict[str, float]]:
+        logs = []
+        for step in range(start, end):
+            random = np.random.default_rng(step)
+            samples = batches(step)()
+            if step >= 12:
+                samples = [HACKS["saturated"][1](one) for one in samples]
+            logs.append(watch.step(step, samples, random.random(16).tolist(), random.random(16).tolist()))
+        return logs
+
+    whole = Watch(baseline=8, patience=3, limit=2.5, pictures=8)
+    logs = steps(whole, 0, 20)
+    for stop in (5, 13):
+        first = Watch(baseline=8, patience=3, limit=2.5, pictures=8)
+        begun = steps(first, 0, stop)
+        second = Watch.from_json(json.loads(json.dumps(first.to_json())))
+        assert begun + steps(second, stop, 20) == logs
+        assert second.alarms == whole.alarms
+    assert whole.alarms
+    assert all(isinstance(alarm, Alarm) for alarm in whole.alarms)
+
+
+# -- the arithmetic ---------------------------------------------------------------------------------------------------
+
+
+def test_an_alarm_is_raised_once_until_the_number_was_back():
+    course = Course([0.0, 1.0] * 5, [1.0] * 10)
+    raised = [course.sustained(z, 0, 3.0, 2) for z in (4, 4, 4, 2, 4, 4, 1, 4, 4, -4, -4)]
+    assert raised == [False, True, False, False, False, False, False, False, True, False, False]
+
+
+def test_one_side_and_both_sides():
+    for side, z, heard in ((1, 5.0, True), (1, -5.0, False), (-1, -5.0, True), (-1, 5.0, False), (0, -5.0, True)):
+        assert Course([0.0], [1.0]).sustained(z, side, 3.0, 1) is heard
+
+
+def test_swinging_from_side_to_side_is_no_drift():
+    course = Course([0.0], [1.0])
+    assert not any(course.sustained(z, 0, 3.0, 2) for z in (5.0, -5.0) * 4)
+
+
+def test_a_drift_too_small_to_matter_is_none_however_steady_the_number_was():
+    watch = Watch()
+    for step in range(60):
+        watch.note(step, {"saturation": 0.1 if step < 20 else 0.1 + 0.9 * WATCHED["saturation"].least})
+    assert watch.alarms == []
+
+
+def test_a_number_that_rests_on_less_is_less_certain():
+    course = Course([0.0, 1.0] * 5, [16.0] * 10)
+    assert course.z(5.0, 0.1, weight=4.0) == pytest.approx(course.z(5.0, 0.1, weight=16.0) / 2)
+    assert course.z(5.0, 0.1, weight=64.0) == course.z(5.0, 0.1, weight=16.0)
+
+
+def test_the_spread_of_normal_numbers_is_near_their_standard_deviation_and_an_outlier_does_little_to_it():
+    random = np.random.default_rng(0)
+    values = random.standard_normal(1000).tolist()
+    assert spread(values) == pytest.approx(1.0, rel=0.1)
+    assert spread([*values[:19], 20.0]) < 3
+
+
+def test_agreement_is_kendalls_over_pairs_within_a_group():
+    one, two, groups = [1.0, 2.0, 3.0, 0.0, 9.0], [1.0, 3.0, 2.0, 5.0, 5.0], "aaabb"
+    tau, pairs = agreement(list(zip(one, two, groups, strict=True)))
+    assert tau == pytest.approx((2 - 1) / np.sqrt(4 * 3))  # a pair of b is tied in one of them
+    assert pairs == 3
+    assert agreement([(1.0, 1.0, "a"), (2.0, 2.0, "b")]) == (None, 0)
+
+
+@pytest.mark.parametrize("options", [{"baseline": 4}, {"patience": 0}, {"limit": 0.0}, {"pictures": 0}])
+def test_options_that_mean_nothing_are_refused(options):
+    with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, limit > 0 and pictures >= 1"):
+        Watch(**options)
+
+
+def test_lists_of_other_lengths_and_other_schemas_are_refused():
+    with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
+        Watch().step(0, [sample()], [1.0, 1.0], [1.0])
+    with pytest.raises(ValueError, match="has schema 0, expected 1: begin a new one"):
+        Watch.from_json({"schema": 0})
