@@ -50,7 +50,7 @@ def sample_of(row: Row) -> EditSample:
             "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
         )
     sources = there[column]
-    fields: dict[str, Any] = {name: there[name] for name in ("id", "group", "text", "hint") if name in there}
+    fields: dict[str, Any] = {name: str(there[name]) for name in ("id", "group", "text", "hint") if name in there}
     fields |= {name: picture_of(there[name]) for name in ("mask", "reference") if name in there}
     if "boxes" in there:  # Arrow gives every row the names of all rows
         fields["boxes"] = {name: [tuple(box) for box in found] for name, found in there["boxes"].items() if found}

@@ -27,8 +27,9 @@ def test_the_last_message_of_a_conversation_counts(completion):
 
 
 def test_marks_of_lists_are_no_part_of_an_instruction_and_numbers_are():
-    assert lines_of("1. Add a dog\n2) 3 cats in, please\n* 2.5 times larger\n...") == [
+    assert lines_of("1. Add a dog\n2) Add 2. to it\n3 cats in, please\n* 2.5 times larger\n...") == [
         "Add a dog",
+        "Add 2. to it",
         "3 cats in, please",
         "2.5 times larger",
     ]
@@ -49,7 +50,7 @@ def test_pictures_come_as_datasets_keeps_them(column):
 def test_columns_say_what_is_known_of_an_edit():
     picture = scenes(1)[0].source
     row = {
-        "id": "a", "instruction": "x and y", "source": picture.pil(), "operations": ["x", "y"], "hint": None,
+        "id": 7, "instruction": "x and y", "source": picture.pil(), "operations": ["x", "y"], "hint": None,
         "boxes": {"cup": [[0, 0, 4, 4]], "dog": None}, "mask": picture.pil(),
         "pools": {"all": ["cup"], "available": None, "unchanged": ["cup"], "background": False},
     }  # fmt: skip
@@ -59,4 +60,4 @@ def test_columns_say_what_is_known_of_an_edit():
     assert sample.pools is not None
     assert (sample.pools.all, sample.pools.available, sample.pools.background) == (("cup",), (), False)
     assert [one.instruction for one in sample.operations] == ["x", "y"]
-    assert (sample.id, sample.hint, sample.mask) == ("a", "", picture)
+    assert (sample.id, sample.hint, sample.mask) == ("7", "", picture)

@@ -36,10 +36,13 @@ def test_candidates_without_a_score_are_in_no_pair():
     found = pairs(rollouts(0.1, None, 0.5), balanced=False)
     assert values_of(found) == [(0.5, 0.1)]
     assert found.dropped["unscored"] == 1
+    assert (found.pairs[0].chosen.position, found.pairs[0].rejected.position) == (2, 0)
 
 
 def test_an_edit_is_compared_with_edits_of_the_same_picture_by_the_same_words_only():
-    other = [replace(one, sample=replace(one.sample, instruction="make it red")) for one in rollouts(0.2)]
+    other = [
+        replace(one, sample=replace(one.sample, instruction="make it red")) for one in rollouts(0.5, 0.2, group="a")[1:]
+    ]
     assert len(pairs([*rollouts(0.1, group="a"), *rollouts(0.9, group="b"), *other], balanced=False)) == 0
 
 
@@ -104,6 +107,13 @@ def test_a_group_gives_so_many_pairs_and_another_seed_gives_others():
     assert len({tuple(pair.chosen.sample.id for pair in found.pairs) for found in few}) > 1
 
 
+def test_every_group_has_its_first_turn_before_one_has_its_second():
+    many = [one for number in range(10) for one in rollouts(0.1, 0.5, 0.9, group=f"{number}")]
+    found = pairs(many, balanced=False)
+    assert len(found) == 30
+    assert len({pair.chosen.sample.group for pair in found.pairs[:10]}) == 10
+
+
 @pytest.mark.parametrize("wrong", [{"margin": -1}, {"noise": -0.1}, {"per_group": 0}])
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="got"):
@@ -138,6 +148,7 @@ def test_verdicts_ask_as_the_judge_does_and_show_the_chosen_one_first_half_of_th
     rows = found.verdicts()
     firsts = [row["chosen"][0]["content"] == "first" for row in rows]
     assert sum(firsts) * 2 == len(firsts) > 0
+    assert {pair.chosen.position < pair.rejected.position for pair in found.pairs[::2]} == {True, False}
     for pair, row, first in zip(found.pairs, rows, firsts, strict=True):
         source, one, other = map(Image.of, row["images"])
         assert source == pair.chosen.sample.source

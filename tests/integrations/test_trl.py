@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import json
 import pickle
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ def test_instructions_follow_each_other_up_to_a_number():
     assert two.written == many.written == ("wash", "dry")
     assert two.sample.edited == many.sample.edited != one.sample.edited
     assert two.sample.source == scenes(1)[0].source
+    assert [two.sample.edited] == painter.edit([(one.sample.edited,)], ["dry"], [0])
 
 
 def test_the_same_words_share_a_picture_and_the_noise_moves_on_with_the_trainer():
@@ -129,7 +130,12 @@ def scored(value, group="g", **parts):
 def test_metrics_are_means_of_parts_and_shares():
     rollouts = [
         scored(1.0, "a", following=Score.of(1.0, credits={"1": Score.of(0.25)}), consistency=Score.of(0.5)),
-        scored(0.0, "a", following=Score.of(0.0, credits={"1": Score.of(0.75)}), consistency=Score.abstained("?")),
+        scored(
+            0.0,
+            "a",
+            following=Score.of(0.0, credits={"1": Score.of(0.75, parts={"dog": Score.of(1)})}),
+            consistency=Score.abstained("?"),
+        ),
         scored(0.5, "b"),
         scored(0.5, "b"),
         scored(None, "b"),
@@ -176,8 +182,10 @@ def test_mistakes_are_said_before_anything_is_made():
 
 
 def painter():
-    """For specs: an editor that is built where it is needed."""
-    return Painter()
+    """For specs: an editor that is built where it is needed, and does not pickle."""
+    made = Painter()
+    made.heeds = MappingProxyType({})
+    return made
 
 
 def test_it_pickles_and_says_the_same():
