@@ -15,6 +15,7 @@ from .forms import FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall
 from .guards import all_guards
 from .image import Image, ImageError
 from .outcomes import Abstention, Failure
+from .pairwise import Comparison, PairwiseJudge
 from .query import (
     Detect,
     Detections,
@@ -48,6 +49,7 @@ __all__ = [
     "AsyncExpert",
     "Box",
     "Card",
+    "Comparison",
     "Detect",
     "Detections",
     "Differ",
@@ -79,6 +81,7 @@ __all__ = [
     "Metric",
     "Minimum",
     "Operation",
+    "PairwiseJudge",
     "Pools",
     "Product",
     "Rate",
