@@ -59,7 +59,7 @@ WATCHED: Mapping[str, Watched] = {
     ),
     "exposure_99": Watched("the 99 % quantile of luminance beyond the source's", 0.03, 0, "blown lights", "haze"),
     "difference": Watched("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
-    "unscored": Watched("the share of edits without a score", 0.1, 1, _UNJUDGED),
+    "unscored": Watched("the share of edits without a score", 0.15, 1, _UNJUDGED),
     "degenerate": Watched("the share of groups that teach nothing", 0.2, 1, _ALIKE),
     "agreement": Watched("agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _DISAGREES),
 }

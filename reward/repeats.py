@@ -56,8 +56,7 @@ class Noise:
         if not found:
             return None
         freedom = np.array([len(row) - 1 for row in found], float)
-        # Equal values are no noise, whatever rounding makes of their mean.
-        squares = np.array([0.0 if min(row) == max(row) else variance(row) for row in found]) * freedom
+        squares = np.array([variance(row) for row in found]) * freedom  # exactly 0 for equal values, unlike numpy's
         low = high = None
         if len(found) > 1:
             drawn = np.random.default_rng(0).integers(0, len(found), (_RESAMPLES, len(found)))

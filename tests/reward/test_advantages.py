@@ -214,6 +214,12 @@ def test_shrinking_comes_nearer_to_what_a_judge_without_noise_would_say(signal):
     assert errors["shrink"] < errors["floor"]
 
 
+def test_a_variance_of_which_half_is_noise_is_divided_by_twice_the_noise():
+    found = advantages([0.0, 2.0], ["a", "a"], noise=1.0)
+    np.testing.assert_allclose(found.values, [-0.5, 0.5])
+    assert advantages([0.0, 2.0], ["a", "a"], noise=9.0).noise_share == 1.0
+
+
 def test_undivided_the_edits_own_share_of_the_variance_is_what_is_left():
     found = advantages([0.0, 2.0], ["a", "a"], noise=1.0, scale="none")  # a variance of 2, half of it noise
     np.testing.assert_allclose(found.values, [-0.5, 0.5])

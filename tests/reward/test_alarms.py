@@ -17,7 +17,7 @@ from editcritic.reward.alarms import WATCHED, Alarm, Watch
 from editcritic.reward.appearance import appearance, looks
 from editcritic.reward.drift import Course, agreement, spread
 
-from .fakes import sample
+from .fakes import picture, sample
 
 CASES = cases(160, seed=1, split="train")
 """What a policy that errs now and then makes of SceneEdit's pictures."""
@@ -91,7 +91,9 @@ def test_a_policy_that_learns_to_do_as_it_is_told_raises_no_alarm():
     assert watch.alarms == []
 
 
-def rewarded(seed: int, trained: Callable[[int], float], heldout: Callable[[int], float], *, steps: int) -> Watch:
+def rewarded(
+    seed: int, trained: Callable[[int], float], heldout: Callable[[int], float], *, steps: int, binary: bool = True
+) -> Watch:
     """Rewards of 8 groups of 8: how hard a group is and how good an edit is, they share; the rest is their own."""
     random = np.random.default_rng(seed)
     batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(64)]
@@ -99,13 +101,37 @@ def rewarded(seed: int, trained: Callable[[int], float], heldout: Callable[[int]
     for step in range(steps):
         shared = np.repeat(random.standard_normal(8), 8) + random.standard_normal(64)
         one, two = (shared + 0.7 * random.standard_normal(64) + 1.5 * rise(step) for rise in (trained, heldout))
-        watch.step(step, batch, (one > 0).astype(float).tolist(), (two > 0).astype(float).tolist())
+        scores = [(values > 0).astype(float) if binary else values for values in (one, two)]
+        watch.step(step, batch, scores[0].tolist(), scores[1].tolist())
     return watch
 
 
-def test_both_rewards_rising_is_no_alarm():
-    watch = rewarded(0, lambda step: step / 100, lambda step: step / 200, steps=120)
+def test_a_held_out_reward_that_rises_half_as_fast_is_no_alarm():
+    for binary in (True, False):
+        watch = rewarded(0, lambda s: max(0, s - 20) / 40, lambda s: max(0, s - 20) / 80, steps=60, binary=binary)
+        assert watch.alarms == []
+
+
+def test_fewer_unscored_edits_and_fewer_degenerate_groups_are_no_alarm():
+    watch = Watch()
+    for step in range(40):
+        watch.note(step, dict.fromkeys(("unscored", "degenerate"), 0.9 if step < 20 else 0.0))
     assert watch.alarms == []
+
+
+def test_rewards_that_no_longer_differ_within_groups_say_little_about_agreement():
+    """All but one edit in 64 are right by both: nothing is learnt from which one it is."""
+    random = np.random.default_rng(0)
+    batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(64)]
+    watch = Watch(pictures=1)
+    for step in range(40):
+        one = random.random(64)
+        other = one + 0.2 * random.standard_normal(64)
+        if step >= 25:
+            one, other = (np.arange(64) != step).astype(float), (np.arange(64) != step - 1).astype(float)
+        log = watch.step(step, batch, one.tolist(), other.tolist())
+        assert step < 25 or log["agreement"] <= 0
+    assert "agreement" not in names(watch)
 
 
 # -- when something is ------------------------------------------------------------------------------------------------
@@ -212,6 +238,20 @@ def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
     assert "agreement" not in logs[6]  # of constants
 
 
+def test_how_far_rewards_have_risen_is_told_in_their_standard_deviations_over_the_last_steps():
+    watch, batch = Watch(baseline=5, patience=2, pictures=1), batches(0)
+    rises = [0.0] * 8 + [0.5] * 7
+    logs = [watch.step(step, batch(), [up, 1 + up] * 8, [up, 4 + up] * 8) for step, up in enumerate(rises)]
+    assert (logs[7]["reward/rise"], logs[-1]["reward/rise"]) == (0.0, 1.0)
+    assert (logs[7]["heldout/rise"], logs[-1]["heldout/rise"]) == (0.0, 0.25)
+
+
+def test_no_more_pictures_are_looked_at_than_was_said():
+    batch = [sample("same", edited=picture(0)), *(sample(f"{number}", edited=picture(1)) for number in range(9))]
+    assert Watch(pictures=1).step(0, batch, [0.0] * 10)["difference"] == 0.0
+    assert Watch(pictures=2).step(0, batch, [0.0] * 10)["difference"] > 0.0
+
+
 def test_a_batch_of_nothing_changes_nothing():
     watch = Watch()
     before = watch.to_json()
@@ -288,6 +328,7 @@ def test_the_spread_of_normal_numbers_is_near_their_standard_deviation_and_an_ou
     values = random.standard_normal(1000).tolist()
     assert spread(values) == pytest.approx(1.0, rel=0.1)
     assert spread([*values[:19], 20.0]) < 3
+    assert spread([0.0] * 11 + [1.0] * 9) > 0.5  # of which the median deviation is 0
 
 
 def test_agreement_is_kendalls_over_pairs_within_a_group():

@@ -23,6 +23,12 @@ def test_what_a_picture_looks_like_is_told_in_shares():
     assert difference(Image.of(pixels), Image.of(np.zeros((10, 10, 3), np.uint8))) == pytest.approx(1 / 6)
 
 
+def test_edges_count_down_as_well_as_across():
+    pixels = np.zeros((8, 10, 3), np.uint8)
+    pixels[4:] = 255
+    assert looks(Image.of(pixels))["edge_density"] == looks(Image.of(np.rot90(pixels)))["edge_density"] == 1 / 8
+
+
 def test_a_batch_is_compared_with_its_sources_at_their_size():
     one = sample(sources=(picture(0, 16, 16),), edited=picture(0, 16, 16).resized(64, 48))
     found = appearance([one])

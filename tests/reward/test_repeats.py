@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import stdev
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from editcritic.reward import (
     EditSample,
     Judge,
     Message,
+    Operation,
     Product,
     Rate,
     Reply,
@@ -29,6 +30,7 @@ from editcritic.reward import (
     ask_each,
 )
 from editcritic.reward.advantages import advantages
+from editcritic.reward.compound import PerOperation
 from editcritic.reward.query import Measured, Outcome, Query
 from editcritic.reward.repeats import APART, Noise, Redrawn, judge_noise
 
@@ -140,6 +142,14 @@ def test_each_part_has_a_noise_of_its_own():
     assert noise.parts["rated"].std == 0.0
     assert noise.parts["judged"].std == pytest.approx(noise.std / 0.25)
     assert not noise.deterministic
+
+
+def test_credits_have_a_noise_too():
+    reward, _ = reward_of(PerOperation(Asked()), wavering)
+    operations = (Operation("make it blue"), Operation("make it small"))
+    noise = judge_noise(reward, [replace(one, operations=operations) for one in samples(8)])
+    assert set(noise.parts) == {"operation 1", "operation 2"}
+    assert noise.parts["operation 1"].std == pytest.approx(noise.std)  # both ask the same of the same picture
 
 
 def test_how_often_a_decision_flips_is_told_of_binary_metrics_alone():
