@@ -93,8 +93,9 @@ class Watch:
 
     A step's number is compared with the median of the first `baseline` steps that have one, in units of how far these
     are apart (`drift.spread`). It alarms when that z-score is beyond `limit` on the same side for `patience` steps in a
-    row, and the drift is not too small to matter (`WATCHED`); again only after it was back within half the limit. A
-    shorter baseline makes false alarms more frequent.
+    row, and the drift is not too small to matter (`WATCHED`); again only after it was back within half the limit. False
+    alarms are rare where steps vary by chance; a shorter baseline, and numbers that
+    hang on the step before, make them frequent.
 
     alarms: all so far, oldest first. pictures: so many are looked at in a step (see `appearance`).
 

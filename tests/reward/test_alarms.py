@@ -15,7 +15,6 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import EditSample, Image, Score
 from editcritic.reward.alarms import WATCHED, Alarm, Watch
 from editcritic.reward.appearance import appearance, looks
-from editcritic.reward.drift import Course, agreement, spread
 
 from .fakes import picture, sample
 
@@ -291,23 +290,7 @@ def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
     assert all(isinstance(alarm, Alarm) for alarm in whole.alarms)
 
 
-# -- the arithmetic ---------------------------------------------------------------------------------------------------
-
-
-def test_an_alarm_is_raised_once_until_the_number_was_back():
-    course = Course([0.0, 1.0] * 5, [1.0] * 10)
-    raised = [course.sustained(z, 0, 3.0, 2) for z in (4, 4, 4, 2, 4, 4, 1, 4, 4, -4, -4)]
-    assert raised == [False, True, False, False, False, False, False, False, True, False, False]
-
-
-def test_one_side_and_both_sides():
-    for side, z, heard in ((1, 5.0, True), (1, -5.0, False), (-1, -5.0, True), (-1, 5.0, False), (0, -5.0, True)):
-        assert Course([0.0], [1.0]).sustained(z, side, 3.0, 1) is heard
-
-
-def test_swinging_from_side_to_side_is_no_drift():
-    course = Course([0.0], [1.0])
-    assert not any(course.sustained(z, 0, 3.0, 2) for z in (5.0, -5.0) * 4)
+# -- what is too little, and what is refused ---------------------------------------------------------------------------
 
 
 def test_a_drift_too_small_to_matter_is_none_however_steady_the_number_was():
@@ -315,28 +298,6 @@ def test_a_drift_too_small_to_matter_is_none_however_steady_the_number_was():
     for step in range(60):
         watch.note(step, {"saturation": 0.1 if step < 20 else 0.1 + 0.9 * WATCHED["saturation"].least})
     assert watch.alarms == []
-
-
-def test_a_number_that_rests_on_less_is_less_certain():
-    course = Course([0.0, 1.0] * 5, [16.0] * 10)
-    assert course.z(5.0, 0.1, weight=4.0) == pytest.approx(course.z(5.0, 0.1, weight=16.0) / 2)
-    assert course.z(5.0, 0.1, weight=64.0) == course.z(5.0, 0.1, weight=16.0)
-
-
-def test_the_spread_of_normal_numbers_is_near_their_standard_deviation_and_an_outlier_does_little_to_it():
-    random = np.random.default_rng(0)
-    values = random.standard_normal(1000).tolist()
-    assert spread(values) == pytest.approx(1.0, rel=0.1)
-    assert spread([*values[:19], 20.0]) < 3
-    assert spread([0.0] * 11 + [1.0] * 9) > 0.5  # of which the median deviation is 0
-
-
-def test_agreement_is_kendalls_over_pairs_within_a_group():
-    one, two, groups = [1.0, 2.0, 3.0, 0.0, 9.0], [1.0, 3.0, 2.0, 5.0, 5.0], "aaabb"
-    tau, pairs = agreement(list(zip(one, two, groups, strict=True)))
-    assert tau == pytest.approx((2 - 1) / np.sqrt(4 * 3))  # a pair of b is tied in one of them
-    assert pairs == 3
-    assert agreement([(1.0, 1.0, "a"), (2.0, 2.0, "b")]) == (None, 0)
 
 
 @pytest.mark.parametrize("options", [{"baseline": 4}, {"patience": 0}, {"limit": 0.0}, {"pictures": 0}])
