@@ -34,7 +34,9 @@ class Adaptive:
     that nothing is thought impossible. A value at the upper end of the reward's range cannot be beaten. With several
     samples the share moves from those that are done to those that are not: hand over as many at once as there are.
 
-    at_once: candidates of one sample that are finished in a round; more of them are faster and save less.
+    One candidate of each sample is made whatever the share. Of an editor that counts no evaluations, as a function,
+    the share is one of pictures. at_once: candidates of one sample that are finished in a round; more of them are
+    faster and save less.
     """
 
     n: int = 16
@@ -52,19 +54,20 @@ class Adaptive:
             raise ValueError(f"preview is a number of evaluations, or 0 for none, got {self.preview}")
 
     def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        if self.preview >= run.steps:
+        if self.preview >= max(run.steps, 1):
             raise ValueError(f"preview must lie before the last of {run.steps} evaluations, got {self.preview}")
-        allowed = int(self.share * self.n * run.steps * len(samples))
+        whole = max(run.steps, 1)  # where nobody counts evaluations, a picture counts as one
+        allowed = int(self.share * self.n * whole * len(samples))
         if run.budget.evaluations is not None:
             allowed = min(allowed, run.budget.evaluations)
         worked = [_Worked(sample) for sample in samples]
         first = self._look(run, worked, allowed) if self.preview else 0
         self._finish(run, [(one, number) for one in worked for number in one.best_looking(1)], first)
-        while (left := allowed - sum(one.evaluations for one in worked)) >= run.steps - first and not run.ended:
+        while (left := allowed - sum(one.spent(run) for one in worked)) >= whole - first and not run.ended:
             chosen = self._most_promising(run, worked, first)
             if not chosen:
                 break
-            room = left // (run.steps - first)
+            room = left // (whole - first)
             self._finish(run, chosen[: min(room, self.at_once * -(-len(worked) // _ROUNDS))], first)
         return [run.selection(one.sample, one.candidates(run), self.n) for one in worked]
 
@@ -125,8 +128,10 @@ class _Worked:
     def best(self) -> float | None:
         return max(self.values, default=None)
 
-    @property
-    def evaluations(self) -> int:
+    def spent(self, run: Run) -> int:
+        """Evaluations; pictures, where the editor counts none."""
+        if not run.steps:
+            return len(self.done)
         going = [one.cost for number, one in self.staged.items() if number not in self.done]
         return sum(cost.evaluations for cost in (*going, *(one.cost for one in self.done.values())))
 

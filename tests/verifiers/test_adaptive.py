@@ -98,6 +98,20 @@ def test_an_editor_that_cannot_stop_is_asked_for_whole_pictures():
     assert found.spent.evaluations == 6 * 8 * 4
 
 
+def test_of_an_editor_that_counts_no_evaluations_the_share_is_one_of_pictures():
+    painter = Painter()
+    uncounted = Plain(painter)
+    uncounted.evaluations = 0
+    found = run(Adaptive(8, 0.5), editor=uncounted)
+    assert sum(painter.calls) == sum(len(one.candidates) for one in found) == 6 * 4
+    assert found.spent.evaluations == 0
+
+
+def test_one_candidate_of_each_is_made_whatever_the_share():
+    found = run(Adaptive(2, 0.1))
+    assert [len(one.candidates) for one in found] == [1] * 6
+
+
 def test_a_budget_below_the_share_ends_it():
     found = run(Adaptive(16, 1.0, 1), budget=Budget(evaluations=100))
     assert found.spent.evaluations <= 100
