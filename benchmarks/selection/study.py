@@ -80,9 +80,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Study:
-    """outcomes: selector -> a row a trial, seeds one after the other. one: of each trial, the mean truth and reward of
-    all candidates, which is what one sample gives. best: the highest reward of all. saturated: which trials' best
-    reward cannot be beaten, or have the same reward for every candidate.
+    """outcomes: selector -> a row a trial, seeds one after the other. one_truth, one_value: of each trial, the mean of
+    all candidates' truths and rewards, which is what one sample gives. best: the highest reward of all.
+
+    saturated: of which trials so many candidates share the best reward, `MANY` of them within `NEAR` of it, that
+    whoever finds any of them has it.
     """
 
     outcomes: Mapping[str, Sequence[Outcome]]
