@@ -67,13 +67,8 @@ class Named:
         diffusers()
         from ..integrations.diffusers.editor import editor_of
 
-        settings: dict[str, Any] = dict(self.settings)
-        if self.name == TINY:
-            from .sceneedit.learned.pipeline import STEPS
-
-            settings.setdefault("num_inference_steps", STEPS)
         try:
-            return editor_of(found, batch=self.batch, **settings)
+            return editor_of(found, batch=self.batch, **self.settings)
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.name} cannot be used as an editor: {error}") from None
 
