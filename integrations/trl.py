@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ..reward import EditSample, Expert, Image, Reward, Score, build
+from ..reward import EditSample, Expert, Image, Reward, Score
 from ..reward.spec import Spec
-from ..verifiers import Editor, Journal, Noise, Want
-from ..verifiers.making import Maker
+from ..verifiers import Editor
 from .columns import Row, lines_of, picture_of, sample_of, text_of
+from .edits import Edits, asking, editor_from
 from .untouched import untouched
 
 
@@ -57,6 +57,10 @@ class RewardFunction:
       or None where the tokens are no picture, which is then unscored.
     - else `to_sample` gives the sample with its picture, as `sample_of` does with a column `edited`.
 
+    offload: after each call the experts give the accelerator's memory back (`Reward.offload`), for the policy that is
+    trained next; the next call brings them back, which takes the time of a copy. Without it they stay where they are,
+    and `RewardFunction.reward.offload()` does it whenever a trainer likes, as in a callback of its own.
+
     A call leaves the trainer's random numbers as they were (see `untouched`), and no gradient flows. It pickles if what
     it is given does: functions of modules, and rewards and editors that are specs or know theirs.
 
@@ -78,20 +82,20 @@ class RewardFunction:
         split: Callable[[str], Sequence[str]] = lines_of,
         most: int = 4,
         seed: int = 0,
+        offload: bool = False,
         name: str = "",
     ) -> None:
         if editor is not None and decode is not None:
             raise ValueError("a completion is an instruction (editor=) or a picture (decode=), not both: pass one")
-        if isinstance(reward, Reward) and experts is not None:
-            raise ValueError("this reward has its experts already: pass experts= with a spec only")
         if most < 1:
             raise ValueError(f"at least one instruction is carried out, got most={most}")
-        self.reward = reward if isinstance(reward, Reward) else Reward.of(reward, experts)
+        self.reward = reward_from(reward, experts)
         self.to_sample = to_sample
         self.decode = decode
         self.split = split
         self.most = most
         self.seed = seed
+        self.offload = offload
         self.__name__ = name or self.reward.__name__
         self._editor = editor
         self._built: Editor | None = None
@@ -105,9 +109,7 @@ class RewardFunction:
     def editor(self) -> Editor | None:
         """Of a spec, built where it is first used."""
         if self._built is None and self._editor is not None:
-            self._built = build(self._editor) if isinstance(self._editor, str | Mapping) else self._editor
-            if not isinstance(self._built, Editor):
-                raise ValueError(f"{self._editor!r} is no editor, but {type(self._built).__name__}")
+            self._built = editor_from(self._editor)
         return self._built
 
     def __call__(
@@ -129,10 +131,8 @@ class RewardFunction:
             for name, value in metrics(found).items():
                 log_metric(f"{self.__name__}/{name}", value)
         if log_extra is not None:
-            log_extra(f"{self.__name__}/reason", [one.score.reason for one in found])
-            log_extra(f"{self.__name__}/evidence", [json.dumps(list(_evidence(one.score))) for one in found])
-            if self._editor is not None:
-                log_extra(f"{self.__name__}/written", ["\n".join(one.written) for one in found])
+            for name, texts in columns_of(found, written=self._editor is not None).items():
+                log_extra(f"{self.__name__}/{name}", texts)
         return [one.score.value for one in found]
 
     def rollouts(
@@ -155,19 +155,7 @@ class RewardFunction:
             samples = [self.to_sample(row) for row in rows]
             samples = [replace(sample, id=f"{sample.id}/{number}") for number, sample in enumerate(samples)]
             made, written = self._pictures(rows, samples, int(getattr(trainer_state, "global_step", 0) or 0))
-            wanted = [
-                replace(sample, edited=picture)
-                for sample, picture in zip(samples, made, strict=True)
-                if isinstance(picture, Image)
-            ]
-            scores = iter(self.reward(wanted) if wanted else ())
-        edited = iter(wanted)
-        return [
-            Rollout(next(edited), next(scores), words, prompt)
-            if isinstance(picture, Image)
-            else Rollout(sample, Score.failed(picture), words, prompt)
-            for sample, picture, words, prompt in zip(samples, made, written, prompts, strict=True)
-        ]
+            return judged(self.reward, samples, made, written, prompts, offload=self.offload)
 
     def _pictures(
         self, rows: Sequence[Row], samples: Sequence[EditSample], step: int
@@ -198,6 +186,51 @@ class AsyncRewardFunction:
         return await asyncio.to_thread(self.function, *given, **columns)
 
 
+def reward_from(reward: Reward | Spec, experts: Mapping[str, Expert | Spec] | None) -> Reward:
+    """The reward, or the one that spec and experts make."""
+    if isinstance(reward, Reward) and experts is not None:
+        raise ValueError("this reward has its experts already: pass experts= with a spec only")
+    return reward if isinstance(reward, Reward) else Reward.of(reward, experts)
+
+
+def judged(
+    reward: Reward,
+    samples: Sequence[EditSample],
+    made: Sequence[Image | str],
+    written: Sequence[tuple[str, ...]],
+    prompts: Sequence[Any],
+    *,
+    offload: bool,
+) -> list[Rollout]:
+    """All of them in one call of the reward. made: their pictures, or why there is none. See `RewardFunction`."""
+    wanted = [
+        replace(sample, edited=picture)
+        for sample, picture in zip(samples, made, strict=True)
+        if isinstance(picture, Image)
+    ]
+    try:
+        scores = iter(reward(wanted) if wanted else ())
+    finally:
+        if offload:
+            reward.offload()
+    edited = iter(wanted)
+    return [
+        Rollout(next(edited), next(scores), words, prompt)
+        if isinstance(picture, Image)
+        else Rollout(sample, Score.failed(picture), words, prompt)
+        for sample, picture, words, prompt in zip(samples, made, written, prompts, strict=True)
+    ]
+
+
+def columns_of(rollouts: Sequence[Rollout], *, written: bool) -> dict[str, list[str]]:
+    """The columns of texts that are logged of a batch; see `RewardFunction`."""
+    found = {
+        "reason": [one.score.reason for one in rollouts],
+        "evidence": [json.dumps(list(_evidence(one.score))) for one in rollouts],
+    }
+    return found | {"written": ["\n".join(one.written) for one in rollouts]} if written else found
+
+
 def metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """What is logged of a batch; see `RewardFunction`."""
     named: dict[str, list[float]] = {}
@@ -220,26 +253,15 @@ def _carried_out(
 ) -> list[Image | str]:
     """The source of each after its instructions, one after the other; each different edit is made once."""
     found: list[Image | str] = [sample.source for sample in samples]
-    with Journal() as journal:
-        maker = Maker(editor, journal, lambda cost, known: None)
+    with Edits(editor, seed) as edits:
         for turn in range(max(map(len, written), default=0)):
-            wants: dict[object, Want] = {}
-            keys: dict[int, object] = {}
-            for number, (sample, words, picture) in enumerate(zip(samples, written, found, strict=True)):
-                if turn >= len(words) or isinstance(picture, str):
-                    continue
-                sources = (picture, *sample.sources[1:])
-                earlier = tuple(one.edited.digest for one in sample.earlier)
-                keys[number] = (tuple(image.digest for image in sources), words[turn], earlier)
-                asked = replace(sample, instruction=words[turn], sources=sources)
-                wants.setdefault(keys[number], Want(str(number), asked, asked, Noise(seed)))
-            made: dict[object, Image | str] = {}
-            for start in range(0, len(wants), editor.batch):
-                part = dict(list(wants.items())[start : start + editor.batch])
-                for key, one in zip(part, maker.whole(list(part.values())), strict=True):
-                    made[key] = one.problem if one.picture is None else one.picture
-            for number, key in keys.items():
-                found[number] = made[key]
+            asked = {
+                number: asking(sample, picture, words[turn])
+                for number, (sample, words, picture) in enumerate(zip(samples, written, found, strict=True))
+                if turn < len(words) and isinstance(picture, Image)
+            }
+            for number, made in zip(asked, edits.of(list(asked.values())), strict=True):
+                found[number] = made
     return found
 
 

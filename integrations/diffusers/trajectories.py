@@ -1,0 +1,166 @@
+"""What a policy gradient needs of a pipeline's call: the states it went through, and the denoiser once more at them.
+
+The pipeline runs as it is. A hook on its denoiser keeps what goes in, and the scheduler's `step` is stood in for: it
+draws the next state from a `transitions.Moves`. Afterwards the denoiser alone is called again with what it was given,
+for some rows and with gradients; encoders and decoders have no part in that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .stepping import standing_in
+from .transitions import Move, Moves, drawn, log_likelihood
+
+_SHARED = ("img_ids", "txt_ids")  # of two dimensions: places in the picture, the same for all rows
+_NEAR = 1e-2  # of the largest number: further from what the pipeline made of it, a prediction is another one
+
+
+@dataclass(slots=True)
+class Step:
+    """A transition of all rows of a call. number, move: which step of the sampler it is. given: to the denoiser. state,
+    following: (N, …). likelihood: (N,), of `following`, by the weights that drew it; as `log_likelihood` gives it.
+    """
+
+    number: int
+    move: Move
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+    state: Tensor
+    following: Tensor
+    likelihood: Tensor
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """Of one call of the pipeline, with as many rows as pictures. steps: those that were left to chance."""
+
+    pipeline: Any
+    rows: int
+    steps: list[Step] = field(default_factory=list)
+
+    def mean(self, step: Step, rows: Sequence[int]) -> tuple[Tensor, float]:
+        """Where the denoiser, as it is now, would move these rows; and the standard deviation around that."""
+        args, named = step.given
+        chosen = torch.tensor(list(rows), device=step.state.device)
+        args = tuple(_of(chosen, one, self.rows) for one in args)
+        named = {name: _of(chosen, one, self.rows, name) for name, one in named.items()}
+        prediction = predicted(self.pipeline, denoiser(self.pipeline)(*args, **named), step.state[chosen])
+        return step.move(prediction, step.state[chosen])
+
+
+class Recorded:
+    """A context in which the pipeline is called once, with randomness from `moves` at the `chance` steps.
+
+    with Recorded(pipeline, moves, generators, chance) as trajectory:
+        pictures = pipeline(…, generator=generators).images
+
+    generators: one a row, which also the noise of the steps is drawn from. chance: numbers of steps, all without it;
+    the others are the solver's own, without noise.
+    """
+
+    def __init__(
+        self, pipeline: Any, moves: Moves, generators: Sequence[torch.Generator], chance: Collection[int] | None = None
+    ) -> None:
+        self._trajectory = Trajectory(pipeline, len(generators))
+        self._moves = moves
+        self._generators = generators
+        self._chance = chance
+        self._calm = replace(moves, level=0.0)
+        self._calls: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
+        self._number = 0
+
+    def __enter__(self) -> Trajectory:
+        pipeline = self._trajectory.pipeline
+        with ExitStack() as stack:
+            stack.enter_context(standing_in(pipeline.scheduler, "step", self._step))
+            handle = denoiser(pipeline).register_forward_hook(self._called, with_kwargs=True)
+            stack.callback(handle.remove)
+            self._stack = stack.pop_all()
+        return self._trajectory
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _called(self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+        self._calls.append((args, named, output))
+
+    def _step(
+        self, original: Callable[..., Any], output: Tensor, timestep: Any, state: Tensor, *given: Any, **named: Any
+    ) -> Any:
+        found, number, calls = self._trajectory, self._number, self._calls
+        self._calls, self._number = [], number + 1
+        move = (self._moves if self._chance is None or number in self._chance else self._calm).at(number)
+        mean, std = move(output, state)
+        following = drawn(mean, std, self._generators).to(state.dtype)
+        if std:
+            if len(calls) != 1:
+                raise ValueError(
+                    f"{type(found.pipeline).__name__} called its denoiser {len(calls)} times for one step: train it "
+                    "without the guidance that does so (true_cfg_scale=1)"
+                )
+            ((args, kept, raw),) = calls
+            if not found.steps:
+                _check(found.pipeline, raw, output, state)
+            likelihood = log_likelihood(following, mean, std)
+            found.steps.append(Step(number, move, (args, kept), state, following, likelihood))
+        return _Moved(following) if named.get("return_dict", True) else (following,)
+
+
+@dataclass
+class _Moved:
+    prev_sample: Tensor
+
+
+def denoiser(pipeline: Any) -> nn.Module:
+    """The part of a pipeline that is trained: its transformer or its UNet."""
+    for name in ("transformer", "unet"):
+        if isinstance(found := getattr(pipeline, name, None), nn.Module):
+            return found
+    raise ValueError(f"{type(pipeline).__name__} has neither a transformer nor a unet to train")
+
+
+def predicted(pipeline: Any, output: Any, state: Tensor) -> Tensor:
+    """What the pipeline hands to its solver, from what its denoiser gives back.
+
+    The patches of the picture come before those of the sources, as in Kontext, Qwen-Image-Edit and FLUX.2. Three times
+    as many rows are InstructPix2Pix with both of its guidances.
+    """
+    found = output[0] if isinstance(output, tuple) else output.sample
+    if found.shape[0] == 3 * state.shape[0]:
+        words, source, neither = found.chunk(3)
+        return neither + pipeline.guidance_scale * (words - source) + pipeline.image_guidance_scale * (source - neither)
+    return found[:, : state.shape[1]]
+
+
+def _of(rows: Tensor, value: Any, count: int, name: str = "") -> Any:
+    """The part of a denoiser's argument that belongs to some rows; of one that holds all rows several times over
+    (guidance), of each time.
+    """
+    if isinstance(value, Mapping):
+        return {key: _of(rows, one, count, key) for key, one in value.items()}
+    if isinstance(value, list) and len(value) == count:
+        return [value[row] for row in rows.tolist()]
+    if not isinstance(value, Tensor) or not value.ndim or (name in _SHARED and value.ndim == 2):
+        return value
+    times, rest = divmod(value.shape[0], count)
+    if rest or not times:
+        return value
+    return value[torch.cat([rows + count * again for again in range(times)])]
+
+
+def _check(pipeline: Any, raw: Any, output: Tensor, state: Tensor) -> None:
+    apart = (predicted(pipeline, raw, state).float() - output.float()).abs().max()
+    if not apart <= _NEAR * output.float().abs().max():
+        raise ValueError(
+            f"{type(pipeline).__name__} makes something else of what its denoiser predicts than is known here (by "
+            "guidance with rescaling, perhaps): train it without"
+        )

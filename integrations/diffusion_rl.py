@@ -1,0 +1,491 @@
+"""Policy gradients for diffusion editors: GRPO on flow-matching pipelines, DDPO on epsilon ones, on any reward.
+
+    trainer = DiffusionTrainer(pipeline, Reward.of("edit-balanced", experts), samples, DiffusionConfig("run"))
+    trainer.train()
+    pipeline.load_lora_weights("run")  # another day, another process
+
+A compact trainer in the manner of TRL's, on diffusers, accelerate and peft: LoRA on the denoiser, groups of pictures of
+the same sources by the same instruction, each compared with its own group, and the clipped ratio of PPO over the steps
+of the sampler (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470; DDPO with importance sampling: Black et al. 2023, arXiv
+2305.13301, section 4.3). The pipeline's solver decides which of the two it is; see `diffusers.transitions`. It is the
+reference: readable, exact, tested. The weights must fit on each device.
+
+Several processes: `accelerate launch train.py`. Each makes and judges whole groups; gradients are added up over all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from peft import LoraConfig, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ..reward import EditSample, Score
+from ..reward.advantages import Noisy, Scale, advantages
+from ..reward.alarms import Watch
+from ..verifiers import Noise
+from .diffusers.calls import Calls
+from .diffusers.families import family_of
+from .diffusers.stepping import started
+from .diffusers.trajectories import Recorded, Step, Trajectory, denoiser
+from .diffusers.transitions import Sampling, log_likelihood, moves_of
+from .trl import Rollout, metrics
+from .untouched import untouched
+
+Judge = Callable[[Sequence[EditSample]], Sequence[Score]]
+"""A `Reward`, or anything that is called like one."""
+
+Callback = Callable[["DiffusionTrainer", int, dict[str, float]], Mapping[str, float] | None]
+"""(trainer, step, numbers of that step) after each step, on every process; what it gives back is logged, too."""
+
+_ADAPTER = "default"
+_CHECKPOINT = "checkpoint-"
+
+
+@dataclass
+class DiffusionConfig:
+    """output_dir: for the log (`log.jsonl`), checkpoints, and the LoRA in the end.
+
+    steps: of training; each makes `groups` times `group_size` pictures in every process and goes through them once, in
+    `updates` steps of the optimizer. rollout_batch: pictures in a call of the pipeline, where its family can; a source
+    and its instruction are encoded once a call. train_batch: rows in a backward pass.
+
+    noise: how much the sampler's steps leave to chance, in (0, 1]: Flow-GRPO's level a, or DDIM's eta. sampling: see
+    `transitions.Sampling`. chance: the numbers of these steps; the other ones are the solver's own, and are not trained
+    (mixed sampling: Li et al. 2025, arXiv 2507.21802). None: all; a flow's last step has none in any case.
+
+    clip_range: of the ratio of likelihoods. The logarithm is a mean over the numbers of a latent, so that it is far
+    smaller than in language models. beta: weight of the KL divergence to the editor without its LoRA, per number of a
+    latent, as in Flow-GRPO; 0 spares the pass it takes.
+
+    scale, judge_noise, noisy: see `advantages`. advantage_clip: advantages end there.
+
+    lora_targets: names of modules, as peft takes them; None for every linear layer in the denoiser's blocks.
+    overlap: judge pictures in a thread while the next are made. Those are then made with weights one step older than
+    those that learn from them, which the ratio accounts for. Not across a checkpoint, so that a run that was resumed
+    equals one that was not to the bit, on one device. save_every: a checkpoint each so many steps; 0 for none.
+    save_total: so many are kept.
+    report_to: trackers of accelerate, such as "tensorboard" or "wandb".
+    """
+
+    output_dir: str | Path
+    steps: int = 100
+    groups: int = 4
+    group_size: int = 8
+    updates: int = 1
+    rollout_batch: int = 8
+    train_batch: int = 8
+    noise: float = 0.7
+    sampling: Sampling = "sde"
+    chance: Sequence[int] | None = None
+    learning_rate: float = 3e-4
+    warmup: int = 0
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    clip_range: float = 1e-4
+    beta: float = 0.0
+    scale: Scale = "group"
+    judge_noise: float = 0.0
+    noisy: Noisy = "shrink"
+    advantage_clip: float = 5.0
+    lora_rank: int = 32
+    lora_alpha: int = 64
+    lora_targets: Sequence[str] | None = None
+    overlap: bool = True
+    seed: int = 0
+    save_every: int = 0
+    save_total: int = 2
+    mixed_precision: str = "no"
+    report_to: str | None = None
+    call: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of every call of the pipeline, such as `num_inference_steps` and `guidance_scale`."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "groups", "updates", "rollout_batch", "train_batch", "lora_rank"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is a whole number of at least 1, got {getattr(self, name)}")
+        if self.group_size < 2:
+            raise ValueError(f"pictures of a group are compared: group_size is 2 or more, got {self.group_size}")
+        if self.mixed_precision == "fp16":
+            raise ValueError("likelihoods are too close for fp16: mixed_precision is no or bf16")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one process has made in a step. rows: of each trajectory, which numbers of `samples` it holds."""
+
+    step: int
+    samples: list[EditSample]
+    calls: list[tuple[Trajectory, list[int]]]
+    seconds: float
+
+
+@dataclass(slots=True)
+class Judged:
+    """Of a batch: what the rewards say of it."""
+
+    scores: Sequence[Score]
+    heldout: Sequence[Score] | None
+    seconds: float
+
+
+class DiffusionTrainer:
+    """Teaches a diffusers pipeline by what a reward says of its pictures.
+
+    pipeline: any that `editor_of` knows and whose solver is `FlowMatchEulerDiscreteScheduler` or `DDIMScheduler`, on
+    the device where it is to stay. Its weights are frozen but for a LoRA on its transformer or UNet, which it has from
+    now on. dataset: samples to be edited (`unedited`); they are gone through in an order of their own each time round,
+    drawn from `seed`. reward: called once a step with all pictures of a process. Rows without a value teach nothing and
+    do not count; a policy's own log says how many they are.
+
+    heldout: a reward that nothing is trained on, for `watch`; asked about the same pictures. watch: alarms, fed by the
+    main process with what it has made itself. Found afterwards in `trainer.watch.alarms`.
+
+    log_history: the numbers of each step, means over processes: `reward`, `unscored`, `degenerate` and the other shares
+    of `Advantages`, `ratio/clipped`, `ratio/off` (mean distance from 1), `kl`, `grad_norm`, `seconds/*`, one number for
+    each part of a score (as in `integrations.trl`), and what `watch` and the callbacks say.
+    """
+
+    def __init__(
+        self,
+        pipeline: Any,
+        reward: Judge,
+        dataset: Sequence[EditSample],
+        config: DiffusionConfig,
+        *,
+        heldout: Judge | None = None,
+        watch: Watch | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        if not len(dataset):
+            raise ValueError("there is nothing to train on: the dataset holds no sample")
+        if heldout is not None and watch is None:
+            raise ValueError("a held-out reward is for the alarms: pass watch=Watch() with it")
+        family = family_of(pipeline)
+        if family is None or family.whole:
+            why = family.whole if family else "it is not among editcritic.integrations.diffusers.FAMILIES"
+            raise ValueError(f"{type(pipeline).__name__} cannot be trained here: {why}")
+        self.moves = moves_of(pipeline, config.noise, config.sampling)
+        self.config, self.pipeline, self.reward, self.dataset = config, pipeline, reward, dataset
+        self.heldout, self.watch, self.callbacks = heldout, watch, callbacks
+        self.accelerator = Accelerator(
+            mixed_precision=config.mixed_precision, log_with=config.report_to, project_dir=str(config.output_dir)
+        )
+        self.calls = Calls(pipeline, family, config.rollout_batch, config.call)
+        self.module: Any = denoiser(pipeline)  # peft gives it methods
+        self._with_lora()
+        self.weights = [one for one in self.module.parameters() if one.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.weights, lr=config.learning_rate, weight_decay=config.weight_decay)
+        self.log_history: list[dict[str, float]] = []
+        self.step = 0
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def train(self, *, resume: bool = False) -> list[dict[str, float]]:
+        """Go through all steps, and save the LoRA; gives back `log_history`.
+
+        resume: from the newest checkpoint in `output_dir`, or from the beginning where there is none.
+        """
+        config, folder = self.config, Path(self.config.output_dir)
+        if resume:
+            self._resume()
+        if self.accelerator.is_main_process:
+            folder.mkdir(parents=True, exist_ok=True)
+            lines = "".join(json.dumps(row) + "\n" for row in self.log_history)
+            (folder / "log.jsonl").write_text(lines, encoding="utf-8")
+        if config.report_to:
+            self.accelerator.init_trackers("editcritic")
+        with ThreadPoolExecutor(1, "judge") as thread:
+            ahead: tuple[Batch, Future[Judged]] | None = None
+            while self.step < config.steps:
+                batch, judging = ahead or self._started(self.step, thread)
+                more = self.step + 1 < config.steps and not self._saves(self.step + 1)
+                ahead = self._started(self.step + 1, thread) if config.overlap and more else None
+                began = time.perf_counter()
+                judged = judging.result()
+                waited = time.perf_counter() - began
+                log = {"seconds/rollout": batch.seconds, "seconds/judge": judged.seconds, "seconds/wait": waited}
+                self._log(log | self.learn(batch, judged.scores), batch, judged)
+                self.step += 1
+                if self._saves(self.step):
+                    self._save()
+        self.save(folder)
+        if config.report_to:
+            self.accelerator.end_training()
+        return self.log_history
+
+    def rollout(self, step: int) -> Batch:
+        """The pictures of a step, made by the weights as they are, with what is needed to learn from them."""
+        began = time.perf_counter()
+        config, here = self.config, self.accelerator.process_index
+        asked = [
+            (sample, group * config.group_size + number)
+            for group, sample in enumerate(self._samples(step, here))
+            for number in range(config.group_size)
+        ]
+        drafts = [
+            started(sample.sources, sample.instruction, Noise(_seed(config.seed, step, here, row)), sample.earlier)
+            for sample, row in asked
+        ]
+        calls: list[tuple[Trajectory, list[int]]] = []
+        numbers = {id(draft): row for row, draft in enumerate(drafts)}
+
+        def make(part: Sequence[Any]) -> Sequence[Any]:
+            generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in part]
+            with Recorded(self.pipeline, self.moves, generators, config.chance) as trajectory:
+                pictures = self.calls.pictures(part, generators)
+            if not trajectory.steps:
+                taken = len(self.pipeline.scheduler.timesteps)
+                raise ValueError(f"none of {taken} steps is left to chance (the last has none): chance={config.chance}")
+            calls.append((trajectory, [numbers[id(draft)] for draft in part]))
+            return pictures
+
+        pictures = self.calls.each(drafts, make)
+        samples = [
+            replace(sample, id=f"{sample.id}/{step}/{row}", edited=picture)
+            for (sample, row), picture in zip(asked, pictures, strict=True)
+        ]
+        return Batch(step, samples, calls, time.perf_counter() - began)
+
+    def learn(self, batch: Batch, scores: Sequence[Score]) -> dict[str, float]:
+        """Steps of the optimizer, from the scores of a batch; gives back what is worth logging."""
+        began, config = time.perf_counter(), self.config
+        found = advantages(
+            scores,
+            [f"{sample.group}/{row // config.group_size}" for row, sample in enumerate(batch.samples)],
+            noise=config.judge_noise,
+            scale=config.scale,
+            noisy=config.noisy,
+            clip=config.advantage_clip,
+        )
+        log: dict[str, list[float]] = {"ratio/clipped": [], "ratio/off": [], "kl": [], "grad_norm": []}
+        for part in range(config.updates):
+            mine = [
+                (call, [(at, row) for at, row in enumerate(rows) if self._part(row) == part and found.telling[row]])
+                for call, rows in batch.calls
+            ]
+            count = sum(len(rows) * len(trajectory.steps) for trajectory, rows in mine)
+            total = int(self.accelerator.reduce(torch.tensor(count, device=self.accelerator.device), "sum"))
+            if not total:
+                continue
+            for trajectory, rows in mine:
+                for at in range(0, len(rows), config.train_batch):
+                    places, numbers = zip(*rows[at : at + config.train_batch], strict=True)
+                    wanted = torch.tensor(found.values[list(numbers)], dtype=torch.float32)
+                    for step in trajectory.steps:
+                        self._backward(trajectory, step, places, wanted, total, log)
+            self._add_up()
+            log["grad_norm"].append(float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm)))
+            for group in self.optimizer.param_groups:
+                group["lr"] = config.learning_rate * min(1.0, (self.step + 1) / (config.warmup + 1))
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        means = {name: fmean(values) for name, values in log.items() if values}
+        return found.numbers | means | {"seconds/learn": time.perf_counter() - began}
+
+    def _backward(
+        self,
+        trajectory: Trajectory,
+        step: Step,
+        places: Sequence[int],
+        wanted: Tensor,
+        total: int,
+        log: dict[str, list[float]],
+    ) -> None:
+        """The gradient of the loss of some rows at one step (Flow-GRPO, equations 4 and 5)."""
+        config = self.config
+        chosen = list(places)
+        reference = None
+        if config.beta:  # first, since switching a LoRA off and on is not for the middle of a graph
+            with torch.no_grad(), self._without_lora(), self.accelerator.autocast():
+                reference, _ = trajectory.mean(step, chosen)
+        with self.accelerator.autocast():
+            mean, std = trajectory.mean(step, chosen)
+        ratio = torch.exp(log_likelihood(step.following[chosen], mean, std) - step.likelihood[chosen])
+        clipped = ratio.clamp(1 - config.clip_range, 1 + config.clip_range)
+        wanted = wanted.to(ratio)
+        loss = -torch.minimum(ratio * wanted, clipped * wanted)
+        if reference is not None:
+            kl = -log_likelihood(reference, mean, std)
+            loss = loss + config.beta * kl
+            log["kl"].append(float(kl.detach().mean()))
+        (loss.sum() / total).backward()
+        log["ratio/off"].append(float((ratio.detach() - 1).abs().mean()))
+        log["ratio/clipped"].append(float((ratio.detach() != clipped.detach()).float().mean()))
+
+    # -- what it is made of --------------------------------------------------------------------------------------------
+
+    def _with_lora(self) -> None:
+        config, module = self.config, self.module
+        if getattr(module, "peft_config", None):
+            raise ValueError(
+                f"{type(module).__name__} has adapters already ({', '.join(module.peft_config)}): make them part of "
+                "its weights first, with pipeline.fuse_lora() and pipeline.unload_lora_weights()"
+            )
+        targets = config.lora_targets or [
+            name for name, part in module.named_modules() if isinstance(part, torch.nn.Linear) and _in_a_block(name)
+        ]
+        module.requires_grad_(False)
+        with torch.random.fork_rng():
+            torch.manual_seed(config.seed)  # the same on every process
+            module.add_adapter(
+                LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=list(targets)), _ADAPTER
+            )
+        for weight in module.parameters():
+            if weight.requires_grad:
+                weight.data = weight.data.float()
+
+    @contextmanager
+    def _without_lora(self) -> Iterator[None]:
+        self.module.disable_adapters()
+        try:
+            yield
+        finally:
+            self.module.enable_adapters()
+
+    def _add_up(self) -> None:
+        """Gradients over all processes, which learn from different numbers of rows, some perhaps from none."""
+        grads = [torch.zeros_like(one) if one.grad is None else one.grad for one in self.weights]
+        flat = self.accelerator.reduce(torch.cat([grad.flatten() for grad in grads]), "sum")
+        parts = flat.split([grad.numel() for grad in grads])
+        for weight, part in zip(self.weights, parts, strict=True):
+            weight.grad = part.view_as(weight)
+
+    def _samples(self, step: int, here: int) -> list[EditSample]:
+        """What is asked for in a step of this process."""
+        groups, count = self.config.groups, len(self.dataset)
+        first = (step * self.accelerator.num_processes + here) * groups
+        found = []
+        for place in range(first, first + groups):
+            around, at = divmod(place, count)
+            order = np.random.default_rng([self.config.seed, around]).permutation(count)
+            found.append(self.dataset[int(order[at])])
+        return found
+
+    def _part(self, row: int) -> int:
+        return row // self.config.group_size % self.config.updates
+
+    def _started(self, step: int, thread: ThreadPoolExecutor) -> tuple[Batch, Future[Judged]]:
+        batch = self.rollout(step)
+        return batch, thread.submit(self._judged, batch.samples)
+
+    def _judged(self, samples: Sequence[EditSample]) -> Judged:
+        began = time.perf_counter()
+        with untouched():
+            scores = self.reward(samples)
+            asked = self.heldout is not None and self.accelerator.is_main_process
+            heldout = self.heldout(samples) if asked and self.heldout else None
+        return Judged(scores, heldout, time.perf_counter() - began)
+
+    def _log(self, numbers: dict[str, float], batch: Batch, judged: Judged) -> None:
+        known = [score.value for score in judged.scores if score.value is not None]
+        found = [Rollout(sample, score) for sample, score in zip(batch.samples, judged.scores, strict=True)]
+        log = metrics(found) | numbers | ({"reward": fmean(known)} if known else {})
+        if self.watch is not None and self.accelerator.is_main_process:
+            log |= self.watch.step(batch.step, batch.samples, judged.scores, judged.heldout)
+        for callback in self.callbacks:
+            log |= callback(self, batch.step, log) or {}
+        everywhere = gather_object([log])
+        names = dict.fromkeys(name for one in everywhere for name in one)
+        means = {name: fmean(one[name] for one in everywhere if name in one) for name in names}
+        self.log_history.append({"step": batch.step, **means})
+        if self.accelerator.is_main_process:
+            with (Path(self.config.output_dir) / "log.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(self.log_history[-1]) + "\n")
+        if self.config.report_to:
+            self.accelerator.log(means, step=batch.step)
+
+    # -- to go on another day ------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """The LoRA as `pipeline.load_lora_weights` reads it. By the main process; all have the same."""
+        if not self.accelerator.is_main_process:
+            return
+        part = "unet" if self.module is getattr(self.pipeline, "unet", None) else "transformer"
+        said = {
+            f"{part}_lora_layers": get_peft_model_state_dict(self.module, adapter_name=_ADAPTER),
+            f"{part}_lora_adapter_metadata": self.module.peft_config[_ADAPTER].to_dict(),
+        }
+        self.pipeline.save_lora_weights(folder, **said)
+
+    def _saves(self, step: int) -> bool:
+        return bool(self.config.save_every) and step % self.config.save_every == 0
+
+    def _save(self) -> None:
+        """A checkpoint; seen under its name only once it is complete."""
+        folder = Path(self.config.output_dir)
+        if self.accelerator.is_main_process:
+            made = folder / f".{_CHECKPOINT}{self.step}"
+            shutil.rmtree(made, ignore_errors=True)
+            self.save(made)
+            torch.save(self.optimizer.state_dict(), made / "optimizer.pt")
+            state = {
+                "step": self.step,
+                "log": self.log_history,
+                "watch": self.watch and self.watch.to_json(),
+                "config": self._same(),
+            }
+            (made / "state.json").write_text(json.dumps(state), encoding="utf-8")
+            named = folder / f"{_CHECKPOINT}{self.step}"
+            shutil.rmtree(named, ignore_errors=True)
+            made.rename(named)
+            for old in _checkpoints(folder)[: -self.config.save_total]:
+                shutil.rmtree(old)
+        self.accelerator.wait_for_everyone()
+
+    def _resume(self) -> None:
+        found = _checkpoints(Path(self.config.output_dir))
+        if not found:
+            return
+        state = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
+        now = self._same()
+        if changed := [name for name in now if state["config"].get(name) != now[name]]:
+            raise ValueError(
+                f"{found[-1]} was made with other settings: "
+                + ", ".join(f"{name} was {state['config'].get(name)} and is {now[name]}" for name in changed)
+            )
+        kept = load_file(found[-1] / "pytorch_lora_weights.safetensors")
+        weights = {name.partition(".")[2]: weight for name, weight in kept.items()}
+        set_peft_model_state_dict(self.module, weights, _ADAPTER)
+        device = self.accelerator.device
+        self.optimizer.load_state_dict(torch.load(found[-1] / "optimizer.pt", map_location=device, weights_only=True))
+        self.step, self.log_history = state["step"], state["log"]
+        if state["watch"] is not None:
+            self.watch = Watch.from_json(state["watch"])
+
+    def _same(self) -> dict[str, Any]:
+        """What must not change between the parts of a run, as JSON gives it back."""
+        free = ("output_dir", "steps", "save_every", "save_total", "report_to")
+        kept = {name: value for name, value in asdict(self.config).items() if name not in free}
+        found: dict[str, Any] = json.loads(json.dumps(kept, default=str))
+        return found | {"processes": self.accelerator.num_processes}
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Oldest first."""
+    return sorted(folder.glob(f"{_CHECKPOINT}*"), key=lambda path: int(path.name.removeprefix(_CHECKPOINT)))
+
+
+def _in_a_block(name: str) -> bool:
+    """Whether a module is part of one of several alike, which a list of modules numbers."""
+    return any(part.isdigit() for part in name.split("."))
+
+
+def _seed(*numbers: int) -> int:
+    """A seed for a row's noise; the same for the same numbers, in any process."""
+    return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=6).digest(), "big")
