@@ -182,6 +182,17 @@ class Reward:
                     self._recent[-1] = False
             yield score
 
+    def offload(self) -> None:
+        """Let the experts give back the accelerator's memory: weights go to the CPU's, and each is brought back by the
+        next question to it. Waits for batches under way. What was answered stays known.
+
+        Experts that hold none (served ones, algorithms on pixels) are left alone: those without a method `offload`.
+        """
+        for expert in {id(expert): expert for expert in self.experts.values()}.values():
+            give_back = getattr(expert, "offload", None)
+            if callable(give_back):
+                give_back()
+
     def check(self, samples: Iterable[EditSample]) -> None:
         """Raise ValueError if a sample lacks what the metric's card requires."""
         for sample in samples:

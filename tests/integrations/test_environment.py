@@ -1,0 +1,501 @@
+"""Pictures that a policy edits with tools: by hand, and in real trainers whose policy says what a script has it say."""
+
+import inspect
+import json
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
+from trl.chat_template_utils import qwen3_chat_template, qwen3_vl_chat_template
+
+from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.sceneedit.learned.pipeline import load
+from editcritic.benchmarks.selection.trials import single
+from editcritic.integrations.diffusers.editor import editor_of
+from editcritic.integrations.environment import EditingEnvironment, EditingEnvironments, described
+from editcritic.reward import Abstention, EditSample, Image, Reward
+from editcritic.verifiers import EditorFailed
+
+from ..language import tiny_language_model
+from ..reward.experts.tiny_vlms import tiny_qwen3_vl
+from ..verifiers.editors import Painter, graded, judge, read, scenes
+from .trainers import half_known
+
+
+def row(**columns):
+    (scene,) = scenes(1)
+    return {"instruction": "make it blue", "source": scene.source.pil()} | columns
+
+
+def begun(world: EditingEnvironments, **columns: Any) -> EditingEnvironment:
+    environment = world()
+    environment.reset(**row(**columns))
+    return environment
+
+
+def asked(world, *environments, **given):
+    count = len(environments)
+    return world.reward([""] * count, [""] * count, environments=list(environments), **given)
+
+
+class Choosy(Painter):
+    """Paints everything but what is forbidden."""
+
+    def edit(self, images, instructions, seeds, *, history=None):
+        if any("forbidden" in words for words in instructions):
+            raise RuntimeError("out of paint")
+        return super().edit(images, instructions, seeds, history=history)
+
+
+def test_edits_follow_each_other_and_are_taken_back():
+    painter = Painter()
+    world = EditingEnvironments(graded(), editor=painter)
+    environment = begun(world)
+    environment.edit(" wash ")
+    washed = environment.sample.edited
+    environment.edit("dry")
+    assert painter.asked == [("wash", 0), ("dry", 0)]
+    assert [environment.sample.edited] == Painter().edit([(washed,)], ["dry"], [0])
+    assert environment.written == ("wash", "dry")
+    assert '"dry"' in environment.undo()
+    assert environment.sample.edited == washed
+    assert list(environment.written) == ["wash"]
+    environment.undo()
+    assert environment.sample.edited == environment.sample.source
+    assert "Nothing was undone" in environment.undo()
+    assert environment.counts == {"edits": 2, "edits/undone": 2, "edits/failed": 0}
+
+
+def test_the_row_says_by_what_the_picture_is_judged():
+    world = EditingEnvironments(graded(), editor=Painter())
+    one, other = begun(world), begun(world)
+    one.edit("paint it blue")
+    values = asked(world, one, other)
+    assert values == [read(one.sample.edited), read(other.sample.source)]
+    found = world.reward.rollouts(["p", "q"], [one, other])
+    assert {each.sample.instruction for each in found} == {"make it blue"}
+    assert [(each.written, each.prompt) for each in found] == [(("paint it blue",), "p"), ((), "q")]
+    assert len({each.sample.id for each in found}) == 2
+    assert len({each.sample.group for each in found}) == 1
+
+
+def test_all_rollouts_are_judged_in_one_call():
+    calls = []
+
+    class Counting(Reward):
+        def __call__(self, samples):
+            batch = list(samples)
+            calls.append(len(batch))
+            return super().__call__(batch)
+
+    plain = graded()
+    world = EditingEnvironments(Counting(plain.metric, plain.experts), editor=Painter())
+    asked(world, *(begun(world) for _ in range(5)))
+    assert calls == [5]
+
+
+def test_the_same_words_on_the_same_picture_are_one_edit_a_round():
+    painter = Painter()
+    world = EditingEnvironments(graded(), editor=painter, seed=100)
+    group = [begun(world) for _ in range(4)]
+    for environment in group:
+        environment.edit("wash")
+    group[0].edit("dry")
+    group[1].edit("dry")
+    group[1].undo()
+    group[1].edit("dry")
+    assert painter.asked == [("wash", 100), ("dry", 100)]
+    assert group[0].sample.edited == group[1].sample.edited != group[2].sample.edited == group[3].sample.edited
+
+    asked(world, *group)
+    again = begun(world)
+    again.edit("wash")
+    assert painter.asked[2:] == [("wash", 101)]
+    asked(world, again, trainer_state=transformers.TrainerState(global_step=7))
+    begun(world).edit("wash")
+    assert painter.asked[3:] == [("wash", 108)]
+
+
+def test_edits_run_out_and_the_policy_knows():
+    painter = Painter()
+    world = EditingEnvironments(graded(), editor=painter, most=2)
+    environment = world()
+    assert "You can ask for 2 edits." in environment.reset(**row())
+    assert "1 more edit." in environment.edit("wash")
+    environment.undo()
+    assert "no more edits" in environment.edit("dry")
+    assert "Nothing was edited" in environment.edit("fold")
+    assert painter.asked == [("wash", 0), ("dry", 0)]
+    assert environment.written == ("dry",)
+    with pytest.raises(ValueError, match="most=0"):
+        EditingEnvironments(graded(), editor=painter, most=0)
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", 5, None, ["wash"]])
+def test_an_instruction_that_is_none_costs_nothing(nothing):
+    painter = Painter()
+    environment = begun(EditingEnvironments(graded(), editor=painter))
+    assert "Nothing was edited" in environment.edit(nothing)
+    assert (painter.calls, environment.counts["edits"]) == ([], 0)
+
+
+def test_what_the_editor_cannot_make_is_said_and_leaves_the_picture():
+    world = EditingEnvironments(graded(), editor=Choosy())
+    environment, other = begun(world), begun(world)
+    environment.edit("wash")
+    washed = environment.sample.edited
+    said = environment.edit("something forbidden")
+    assert "The picture stays as it was" in said
+    assert "out of paint" in said
+    assert environment.sample.edited == washed
+    texts: dict[str, list[str]] = {}
+    assert asked(world, environment, other, log_extra=texts.__setitem__) == [None, read(other.sample.source)]
+    assert "out of paint" in texts["graded/reason"][0]
+
+    environment.edit("dry")  # it got over it
+    assert asked(world, environment) == [read(environment.sample.edited)]
+
+
+def test_an_editor_that_makes_nothing_ends_the_training():
+    world = EditingEnvironments(graded(), editor=Painter(broken=True))
+    environments = [begun(world) for _ in range(3)]
+    for environment in environments[:2] * 2:
+        assert "no paint" in environment.edit("wash")  # one failure, however many ask for it
+    assert asked(world, *environments) == [None, None, read(environments[2].sample.source)]
+    for number, environment in enumerate(environments):
+        assert "no paint" in environment.edit(f"wash {number}")
+    with pytest.raises(EditorFailed, match="no paint"):
+        asked(world, *environments)
+
+
+def test_a_score_without_a_value_is_no_number():
+    world = EditingEnvironments(graded(judge(rule=half_known)), editor=Painter())
+    environments = [begun(world) for _ in range(8)]
+    for number, environment in enumerate(environments):
+        environment.edit(f"try {number}")
+    values = asked(world, *environments)
+    assert {value is None for value in values} == {True, False}
+    for value, environment in zip(values, environments, strict=True):
+        assert (value is None) == (read(environment.sample.edited) >= 0.5)
+
+
+def test_looking_says_what_was_done_and_what_is_to_be_seen():
+    environment = begun(EditingEnvironments(graded(), editor=Painter()))
+    assert environment.look() == "This is the original picture. It is 8 x 8 pixels and looks like the original."
+    environment.edit("wash")
+    environment.edit("dry")
+    assert str(environment.look()).startswith("This is the picture after 1. wash; 2. dry. It is 8 x 8 pixels, and ")
+
+
+def test_words_about_a_picture_say_where_it_differs():
+    before = np.zeros((20, 40, 3), np.uint8)
+    after = before + np.uint8(10)  # hardly visible
+    after[10:20, 30:40] = 200
+    sample = EditSample("s", "edit", (Image.of(before),), Image.of(after))
+    assert described(sample) == (
+        "It is 40 x 20 pixels, and 12% of them differ from the original, most of these at 76-99 % of the width from "
+        "the left and 52-98 % of the height from the top."
+    )
+    smaller = EditSample("s", "edit", (Image.of(before),), Image.of(after[:10]))
+    assert described(smaller) == "It is 40 x 10 pixels, the original 40 x 20."
+
+
+def test_what_the_reward_goes_by_is_not_shown():
+    shown: list[EditSample] = []
+
+    def describe(sample):
+        shown.append(sample)
+        return "it"
+
+    known = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "secret", "hint": "secret", "operations": ["secret"]}
+    reference = {"reference": scenes(3)[2].source.pil(), "mask": scenes(2)[1].source.pil(), "id": "secret"}
+    world = EditingEnvironments(graded(), editor=Painter(), describe=describe)
+    environment = begun(world, **known, **reference)
+    environment.edit("wash")
+    assert environment.look() == "This is the picture after 1. wash. it"
+    (sample,) = shown
+    assert sample == EditSample("picture", "make it blue", environment.sample.sources, environment.sample.edited)
+    assert environment.sample.text == "secret"
+
+
+def test_a_vision_policy_is_shown_the_picture():
+    environment = begun(EditingEnvironments(graded(), editor=Painter(), shows_pictures=True))
+    environment.edit("wash")
+    shown = environment.look()
+    assert isinstance(shown, list)
+    picture, words = shown
+    assert Image.of(picture["image"]) == environment.sample.edited
+    assert words["text"].startswith("This is the picture after 1. wash.")
+
+
+def test_a_row_without_a_prompt_is_asked_by_its_instruction():
+    world = EditingEnvironments(graded(), editor=Painter())
+    assert world().reset(**row()).startswith("Edit the picture: make it blue\n\nYou can")
+    assert world().reset(**row(prompt=[{"role": "user", "content": "Go on."}])).startswith("\n\nYou can")
+    with pytest.raises(ValueError, match="lists of messages"):
+        world().reset(**row(prompt="Go on."))
+    with pytest.raises(ValueError, match="an edit needs `instruction`"):
+        world().reset(**row(instruction=None))
+    with pytest.raises(RuntimeError, match="call reset"):
+        world().look()
+
+
+def test_resetting_forgets_the_rollout_before():
+    environment = begun(EditingEnvironments(graded(), editor=Choosy()))
+    environment.edit("wash")
+    environment.edit("forbidden")
+    environment.reset(**row(instruction="make it red"))
+    assert environment.sample.edited == environment.sample.source
+    assert environment.sample.instruction == "make it red"
+    assert (environment.written, environment.problem, sum(environment.counts.values())) == ((), "", 0)
+
+
+def test_environments_of_another_factory_are_somebody_elses():
+    one, other = (EditingEnvironments(graded(), editor=Painter(), name=name) for name in ("one", "other"))
+    mine, theirs = begun(one), begun(other)
+    numbers: dict[str, float] = {}
+    texts: dict[str, list[str]] = {}
+    logs: Any = {"log_metric": numbers.__setitem__, "log_extra": texts.__setitem__}
+    mine.edit("wash")
+    assert asked(one, theirs, mine, object(), **logs) == [None, read(mine.sample.edited), None]
+    assert texts["one/written"] == ["", "wash", ""]
+    assert numbers["one/edits"] == 1
+    numbers.clear()
+    assert asked(one, theirs, **logs) == [None]
+    assert numbers == {}
+
+
+def test_a_call_logs_metrics_and_columns_of_texts():
+    numbers: dict[str, float] = {}
+    texts: dict[str, list[str]] = {}
+    world = EditingEnvironments("guards", editor=Choosy(), name="safe")
+    one, other = begun(world), begun(world)
+    one.edit("wash")
+    one.edit("dry")
+    one.undo()
+    other.edit("forbidden")
+    asked(world, one, other, log_metric=numbers.__setitem__, log_extra=texts.__setitem__)
+    assert numbers["safe/unscored"] == 0.5
+    assert {name: numbers[f"safe/{name}"] for name in ("edits", "edits/undone", "edits/failed")} == {
+        "edits": 1.5,
+        "edits/undone": 0.5,
+        "edits/failed": 0.5,
+    }
+    assert set(texts) == {"safe/reason", "safe/evidence", "safe/written"}
+    assert texts["safe/written"] == ["wash", ""]
+    assert json.loads(texts["safe/evidence"][0])[0]["what"]
+
+
+def painter():
+    return Painter()
+
+
+def test_the_factory_pickles_and_makes_the_same():
+    world = EditingEnvironments("guards", editor=f"{__name__}:painter", name="safe")
+    begun(world).edit("wash")  # what is under way stays behind
+    copy = pickle.loads(pickle.dumps(world))
+    assert copy.reward.__name__ == "safe"
+    one, other = begun(world), begun(copy)
+    assert one.edit("wash") == other.edit("wash")
+    assert one.sample.edited == other.sample.edited
+    assert asked(copy, other, one) == [*asked(world, one), None]
+    with pytest.raises(ValueError, match="is no editor, but builtin_function"):
+        begun(EditingEnvironments("guards", editor=print)).edit("wash")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="has its experts already"):
+        EditingEnvironments(graded(), {}, editor=Painter())
+
+
+def test_tools_are_what_trl_takes_for_tools():
+    methods = [name for name, _ in inspect.getmembers(EditingEnvironment, inspect.isfunction) if name[0] != "_"]
+    assert sorted(methods) == ["edit", "look", "reset", "undo"]
+    environment = EditingEnvironments(graded(), editor=Painter())()
+    for tool in (environment.edit, environment.undo, environment.look):
+        schema = transformers.utils.get_json_schema(tool)["function"]
+        assert schema["description"]
+        assert schema["parameters"]["properties"].keys() == inspect.signature(tool).parameters.keys()
+
+
+# -- real trainers ----------------------------------------------------------------------------------------------------
+
+
+def call(tool: str, **arguments: Any) -> str:
+    return f"<tool_call>\n{json.dumps({'name': tool, 'arguments': arguments})}\n</tool_call>"
+
+
+Script = Sequence[str]
+"""What a policy says in one rollout, turn by turn; after that it has nothing more to say."""
+
+
+def scripted(trainer: Any, scripts: Sequence[Script]) -> None:
+    """Have the policy say what the scripts say, rollout by rollout in every batch, in its own tokens.
+
+    A rollout goes on with the first script that begins with what it has said so far.
+    """
+    tokenizer = trainer._tokenizer
+
+    def generate(input_ids: Any, **_: Any) -> Any:
+        spoken = []
+        for number, text in enumerate(tokenizer.batch_decode(input_ids)):
+            turns = text.split("<|im_start|>assistant\n")[1:-1]
+            said = [turn.partition("<|im_end|>")[0] for turn in turns]
+            script = next(one for one in scripts if list(one[: len(said)]) == said) if said else scripts[number]
+            says = script[len(said)] if len(said) < len(script) else "done"
+            spoken.append(torch.tensor([*tokenizer(says)["input_ids"], tokenizer.eos_token_id]))
+        padded = torch.nn.utils.rnn.pad_sequence(spoken, batch_first=True, padding_value=tokenizer.pad_token_id)
+        return torch.cat([input_ids, padded], dim=1)
+
+    trainer.model.generate = generate
+
+
+def policy(folder: Path) -> Path:
+    """A tiny Qwen3 with the chat template of the real ones, and room for what the template says about tools."""
+    tools = [call(tool, instruction="make it blue") for tool in ("edit", "undo", "look", "paint")]
+    tiny_language_model(folder, [qwen3_chat_template, *tools])
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.max_position_embeddings = 8192
+    config.save_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = qwen3_chat_template
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def rows_of(samples, **columns):
+    prompt = [{"role": "user", "content": "Make this edit with the tools."}]
+    return Dataset.from_list(
+        [{"prompt": prompt, "instruction": one.instruction, "source": one.source.pil(), **columns} for one in samples]
+    )
+
+
+class Listener:
+    """A reward function without an opinion, that keeps what the tools told each rollout of the last batch."""
+
+    __name__ = "listener"
+
+    def __call__(self, completions, **_):
+        self.heard = [
+            [message["content"] for message in messages if message["role"] == "tool"] for messages in completions
+        ]
+        return [None] * len(completions)
+
+
+def trained(folder, world, rows, scripts, model: Path | None = None, **settings) -> tuple[Any, Listener]:
+    """A trainer after two steps with a group of as many rollouts as there are scripts."""
+    config = GRPOConfig(
+        output_dir=str(folder / "out"), use_cpu=True, bf16=False, max_steps=2, num_generations=len(scripts),
+        per_device_train_batch_size=len(scripts), max_completion_length=1500, logging_steps=1, save_strategy="no",
+        report_to=[], disable_tqdm=True, learning_rate=1e-2, **settings,
+    )  # fmt: skip
+    listener = Listener()
+    trainer = GRPOTrainer(
+        str(model or policy(folder / "model")), reward_funcs=[world.reward, listener], args=config,
+        train_dataset=rows, environment_factory=world,
+    )  # fmt: skip
+    scripted(trainer, scripts)
+    trainer.train()
+    return trainer, listener
+
+
+def steps(trainer):
+    return [entry for entry in trainer.state.log_history if "reward" in entry]
+
+
+def test_grpo_edits_scenes_with_tools(tmp_path):
+    samples = [trial.sample for trial in single(2, seed=1)]
+    by_words = {one.instruction: one for one in samples}
+    asked_for = []
+
+    def known(row):
+        asked_for.append((sorted(row), row["instruction"], row["level"]))
+        return by_words[row["instruction"]]
+
+    world = EditingEnvironments(
+        Reward.of("edit-balanced", experts()), editor=editor_of(load()), to_sample=known, name="edits"
+    )
+    words = samples[0].instruction
+    scripts = [
+        [call("edit", instruction=words), call("look")],
+        [call("edit", instruction="remove everything"), call("undo")],
+        ["I leave it as it is."],
+        [call("look") + call("edit", instruction=words)],
+    ]
+    trainer, listener = trained(tmp_path, world, rows_of(samples, level="hard"), scripts)
+    assert len(asked_for) == 8
+    assert asked_for[0][0] == ["instruction", "level", "prompt", "source"]
+    assert {(one, level) for _, one, level in asked_for} <= {(words, "hard"), (samples[1].instruction, "hard")}
+    for entry in steps(trainer):
+        assert 0 <= entry["rewards/edits/mean"] <= 1
+        assert entry["edits/edits"] == 0.75
+        assert entry["edits/edits/undone"] == 0.25
+        assert entry["tools/call_frequency"] == 1.5
+        assert entry["tools/failure_frequency"] == 0
+        assert {"edits/guard", "edits/unscored", "edits/degenerate"} <= set(entry)
+    assert {"edits/reason", "edits/evidence", "edits/written"} == set(trainer._logs["extra"])
+    assert list(trainer._logs["extra"]["edits/written"])[-4:] == [words, "", "", words]
+    rewards = list(trainer._logs["rewards"]["edits"])[-4:]
+    assert rewards[0] == rewards[3]
+    assert rewards[1] == rewards[2]
+    assert [len(one) for one in listener.heard] == [2, 2, 0, 2]
+    assert listener.heard[0][1].startswith(f"This is the picture after 1. {words}.")
+    assert listener.heard[3][0].startswith("This is the original picture.")
+
+
+def test_grpo_says_what_went_wrong_and_goes_on(tmp_path):
+    editor = Choosy()
+    world = EditingEnvironments(graded(), editor=editor, most=1)
+    scripts = [
+        [call("paint"), call("edit", words="blue"), call("edit", instruction="make it blue")],
+        [call("edit", instruction="make it bluer"), call("edit", instruction="make it blue again")],
+        [call("edit", instruction="forbidden")],
+        ["<tool_call>\n{nothing}\n</tool_call>"],
+    ]
+    trainer, listener = trained(tmp_path, world, rows_of(scenes(1)), scripts)
+    (unknown, wrong, fine), (_, late), (failed,), nothing = listener.heard
+    assert "paint not found" in unknown
+    assert "unexpected keyword argument 'words'" in wrong
+    assert fine == "The picture was edited. You can ask for no more edits."
+    assert "Nothing was edited" in late
+    assert "out of paint" in failed
+    assert nothing == []
+    assert [words for words, _ in editor.asked] == ["make it bluer", "make it blue"] * 2
+    assert [entry["graded/edits"] for entry in steps(trainer)] == [0.75, 0.75]
+    rewards = list(trainer._logs["rewards"]["graded"])[-4:]
+    assert [np.isnan(one) for one in rewards] == [False, False, True, False]
+    assert list(trainer._logs["advantages"])[-2] == 0
+
+
+def test_unscored_rollouts_leave_grpo_as_it_is(tmp_path):
+    world = EditingEnvironments(graded(judge(rule=lambda query: Abstention("unknown"))), editor=Painter())
+    scripts = [[call("edit", instruction=words)] for words in ("wash", "dry")]
+    trainer, _ = trained(tmp_path, world, rows_of(scenes(1)), scripts)
+    assert set(trainer._logs["advantages"]) == {0.0}
+    assert [entry["graded/unscored"] for entry in steps(trainer)] == [1.0, 1.0]
+
+
+def test_grpo_shows_a_vision_policy_what_it_has_made(tmp_path):
+    """In the picture the row shows, and in those that `look` shows."""
+    tiny_qwen3_vl(tmp_path / "policy")
+    for kind in (transformers.AutoProcessor, transformers.AutoTokenizer):
+        processor = kind.from_pretrained(tmp_path / "policy")
+        processor.chat_template = qwen3_vl_chat_template
+        processor.save_pretrained(tmp_path / "policy")
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "policy")
+    config.text_config.max_position_embeddings = 8192
+    config.save_pretrained(tmp_path / "policy")
+    world = EditingEnvironments(graded(), editor=Painter(), shows_pictures=True)
+    scene = scenes(1)[0]
+    rows = rows_of([scene], images=[scene.source.pil()]).remove_columns("source")
+    scripts = [[call("look"), call("edit", instruction="wash"), call("look")], [call("edit", instruction="dry")]]
+    trainer, listener = trained(tmp_path, world, rows, scripts, model=tmp_path / "policy")
+    (first, _, second), _ = listener.heard
+    assert Image.of(first[0]["image"]) == scene.source
+    assert Image.of(second[0]["image"]) not in (scene.source, None)
+    assert second[1]["text"].startswith("This is the picture after 1. wash.")
+    assert all(np.isfinite(entry["loss"]) for entry in steps(trainer))
