@@ -247,7 +247,8 @@ class DiffusionTrainer:
 
         def make(part: Sequence[Any]) -> Sequence[Any]:
             generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in part]
-            with Recorded(self.pipeline, self.moves, generators, config.chance) as trajectory:
+            recorded = Recorded(self.pipeline, self.moves, generators, config.chance)
+            with self.accelerator.autocast(), recorded as trajectory:  # as in the passes that learn from it
                 pictures = self.calls.pictures(part, generators)
             if not trajectory.steps:
                 taken = len(self.pipeline.scheduler.timesteps)
