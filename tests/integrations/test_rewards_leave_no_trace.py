@@ -1,0 +1,323 @@
+"""A trainer whose rewards come from models trains as if they had come from nowhere; and it gets its memory back."""
+
+import gc
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch.nn.modules.module import register_module_forward_hook
+
+from editcritic.integrations.environment import EditingEnvironments
+from editcritic.integrations.trl import RewardFunction
+from editcritic.reward import (
+    Asks,
+    Card,
+    Detect,
+    EditSample,
+    Embed,
+    Image,
+    Judge,
+    Message,
+    Region,
+    Reward,
+    Score,
+    TooManyFailures,
+    YesNo,
+)
+from editcritic.reward.asking import ask
+from editcritic.reward.experts.dino import Dino
+from editcritic.reward.experts.grounding_dino import GroundingDino
+from editcritic.reward.experts.vlm import Vlm
+
+from ..reward.experts.tiny_detectors import grounding_dino
+from ..reward.experts.tiny_vlms import tiny_llava
+from ..verifiers.editors import scenes
+from .trainers import asking, grpo, rows_of
+
+HERE = "cpu:0"
+"""Where experts compute in these tests. It stands for an accelerator: weights that are given back go to `cpu`."""
+
+
+@dataclass(frozen=True)
+class Everybody:
+    """What a detector, a self-supervised encoder and a vision-language model say of the edited picture, added up."""
+
+    card: ClassVar[Card] = Card("everybody", 1, "all are asked", roles=("detector", "features", "judge"))
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        boxes = yield from ask(Detect(sample.edited, ("cat",)))
+        features = yield from ask(Embed(sample.edited, (Region("cls"),)))
+        verdict = yield from ask(Judge((Message(("is it good?", sample.edited)),), YesNo()))
+        return Score.of(boxes.strongest() + float(np.abs(features.values).mean()) + max(verdict.probabilities.values()))
+
+
+@dataclass(frozen=True)
+class Stubborn(Everybody):
+    """Asks everybody, and fails all the same."""
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        yield from super().__call__(sample)
+        return Score.failed("no answer is good enough")
+
+
+@dataclass
+class Painted:
+    """An editor with weights that want gradients, which draws from every global generator there is.
+
+    Its pictures depend on what they are asked for alone, as an editor's have to.
+    """
+
+    id: str = "painted"
+    evaluations: int = 1
+    batch: int = 8
+
+    def __post_init__(self) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self.model = torch.nn.Linear(3, 3)
+
+    def edit(self, images, instructions, seeds, *, history=None):
+        made = []
+        for words, seed in zip(instructions, seeds, strict=True):
+            random.random()
+            np.random.rand()  # noqa: NPY002
+            torch.manual_seed(sum(words.encode()) + seed)
+            made.append(Image.of(self.model(torch.rand(32, 32, 3)).sigmoid().detach()))
+        return made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("experts")
+    with torch.random.fork_rng(devices=[]):
+        grounding_dino(place / "detector")
+        torch.manual_seed(0)
+        tiny: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+        encoder = transformers.Dinov2Model(transformers.Dinov2Config(**tiny, image_size=28, patch_size=14))
+    encoder.save_pretrained(place / "features")
+    pictures = transformers.BitImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+    pictures.save_pretrained(place / "features")
+    tiny_llava(place / "judge", spread=3.0)
+    return place
+
+
+@pytest.fixture
+def reward(folder) -> Reward:
+    return Reward(
+        Everybody(),
+        {
+            "detector": GroundingDino(str(folder / "detector"), device=HERE, floor=0.0),
+            "features": Dino(str(folder / "features"), device=HERE),
+            "judge": Vlm(str(folder / "judge"), device=HERE, least_mass=0.0),
+        },
+    )
+
+
+def rewarded(reward: Reward) -> list[float | None]:
+    return RewardFunction(reward, editor=Painted())(**asking("wash", "dry", "wash\nfold"))
+
+
+def rolled_out(reward: Reward) -> list[float | None]:
+    (scene,) = scenes(1)
+    world = EditingEnvironments(reward, editor=Painted())
+    environments = [world() for _ in range(2)]
+    for environment in environments:
+        environment.reset(instruction="make it blue", source=scene.source.pil())
+        environment.look()
+    environments[0].edit("wash")
+    environments[1].edit("dry")
+    environments[1].undo()
+    environments[1].edit("fold")
+    return world.reward([""] * 2, [""] * 2, environments=environments)
+
+
+WAYS = pytest.mark.parametrize("way", [rewarded, rolled_out])
+
+
+@pytest.fixture
+def outputs() -> Iterator[Counter[bool]]:
+    """How many tensors modules have put out since, by whether there is a graph behind them."""
+    found: Counter[bool] = Counter()
+
+    def hook(module: Any, given: Any, output: Any) -> None:
+        values = output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else [output]
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                found[value.requires_grad or value.grad_fn is not None] += 1
+
+    handle = register_module_forward_hook(hook)
+    yield found
+    handle.remove()
+
+
+def state() -> list[Any]:
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002
+    return [random.getstate(), kind, np.asarray(keys).tobytes(), rest, torch.get_rng_state().numpy().tobytes()]
+
+
+@WAYS
+def test_no_gradient_flows(way, reward, outputs):
+    with torch.enable_grad():
+        values = way(reward)
+        assert torch.is_grad_enabled()
+    assert all(type(value) is float for value in values)
+    assert outputs[True] == 0
+    assert outputs[False] > 100
+    for expert in reward.experts.values():
+        with expert.checkpoint.use() as loaded:
+            assert not any(weight.requires_grad or weight.grad is not None for weight in loaded.model.parameters())
+
+
+@WAYS
+def test_random_numbers_are_the_same_to_the_bit(way, reward):
+    before = state()
+    way(reward)  # loads the models, too
+    assert state() == before
+
+
+def learned(between: Any) -> list[bytes]:
+    """Gradients of a module with dropout, after something is done between its forward and its backward pass."""
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(), torch.nn.GELU(), torch.nn.Linear(16, 1))
+    first = module(torch.rand(4, 8))
+    between()
+    second = module(torch.rand(4, 8))
+    (first * second).sum().backward()
+    return [np.asarray(weight.grad).tobytes() for weight in module.parameters()]
+
+
+@WAYS
+def test_gradients_of_a_trainer_are_the_same_to_the_bit(way, reward):
+    assert learned(lambda: way(reward)) == learned(lambda: None)
+
+
+def test_a_training_is_the_same_as_one_whose_rewards_are_read_from_a_list(reward, tmp_path):
+    said = []
+
+    def asks(**given: Any) -> list[float | None]:
+        said.append(function(**given))
+        return said[-1]
+
+    def replays(**given: Any) -> list[float | None]:
+        return next(known)
+
+    function = RewardFunction(reward, editor=Painted())
+    rows = rows_of(scenes(2))
+    asked = grpo(tmp_path / "asked", asks, rows)
+    known = iter(said)
+    replayed = grpo(tmp_path / "replayed", replays, rows)
+    assert len({value for values in said for value in values}) > 1
+    for (name, one), (_, other) in zip(asked.model.named_parameters(), replayed.model.named_parameters(), strict=True):
+        assert torch.equal(one, other), name
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+class Ledger:
+    """Where models were moved, in order, and what each place holds by that."""
+
+    def __init__(self) -> None:
+        self.moves: list[str] = []
+        self._at: dict[int, tuple[str, int]] = {}
+
+    def moved(self, model: torch.nn.Module, place: Any) -> None:
+        self.moves.append(str(place))
+        tensors = [*model.parameters(), *model.buffers()]
+        self._at[id(model)] = (str(place), sum(tensor.nbytes for tensor in tensors))
+
+    def held(self, place: str) -> int:
+        return sum(size for where, size in self._at.values() if where == place)
+
+
+@pytest.fixture
+def ledger(monkeypatch) -> Iterator[Ledger]:
+    gc.freeze()  # what libraries keep would be gone through at every move
+    book = Ledger()
+    real = transformers.PreTrainedModel.to
+
+    def to(model: Any, place: Any) -> Any:
+        book.moved(model, place)
+        return real(model, place)
+
+    monkeypatch.setattr(transformers.PreTrainedModel, "to", to)
+    yield book
+    gc.unfreeze()
+
+
+def sizes(reward: Reward, what: str) -> list[int]:
+    return [expert.bytes.get(what, 0) for expert in reward.experts.values()]  # type: ignore[attr-defined]
+
+
+def test_offloading_gives_back_what_the_experts_took(reward, ledger):
+    (scene,) = scenes(1)
+    first = reward([scene]).values
+    assert ledger.moves == [HERE] * 3
+    assert ledger.held(HERE) == sum(sizes(reward, "cpu")) > 0
+    assert all(sizes(reward, "remembered"))
+
+    reward.offload()
+    assert ledger.moves == [HERE] * 3 + ["cpu"] * 3
+    assert ledger.held(HERE) == sum(sizes(reward, "remembered")) == 0
+    assert reward([scene]).values == first  # which was known
+    assert ledger.held(HERE) == 0
+
+    reward(scenes(2))
+    assert ledger.moves == [HERE] * 3 + ["cpu"] * 3 + [HERE] * 3
+    assert ledger.held(HERE) == sum(sizes(reward, "cpu"))
+
+
+def test_answers_after_offloading_are_the_same(reward):
+    first = reward(scenes(2)).values
+    assert None not in first
+    reward.offload()
+    assert Reward(Everybody(), reward.experts)(scenes(2)).values == first  # which knows no answers yet
+
+
+def test_who_serves_several_roles_is_offloaded_once_and_who_cannot_be_is_left_alone():
+    class Movable:
+        offloaded = 0
+
+        def offload(self) -> None:
+            self.offloaded += 1
+
+    several, other, plain = Movable(), Movable(), object()
+    experts: Any = {"detector": several, "features": other, "judge": several, "pixels": plain}
+    Reward(Everybody(), experts).offload()
+    assert (several.offloaded, other.offloaded) == (1, 1)
+
+
+@pytest.mark.parametrize("offload", [True, False])
+def test_a_reward_function_may_give_memory_back_after_each_call(offload, reward, ledger):
+    function = RewardFunction(reward, editor=Painted(), offload=offload)
+    for words in ("wash", "dry"):
+        function(**asking(words, f"{words} it"))
+    away = Counter(ledger.moves)
+    assert away == ({HERE: 6, "cpu": 6} if offload else {HERE: 3})
+    assert (ledger.held(HERE) == 0) is offload
+
+
+def test_memory_is_given_back_between_rollouts(reward, ledger):
+    (scene,) = scenes(1)
+    world = EditingEnvironments(reward, editor=Painted(), offload=True)
+    environment = world()
+    for words in ("wash", "dry"):
+        environment.reset(instruction="make it blue", source=scene.source.pil())
+        environment.edit(words)
+        world.reward([""], [""], environments=[environment])
+    assert Counter(ledger.moves) == {HERE: 6, "cpu": 6}
+    assert ledger.held(HERE) == 0
+
+
+def test_memory_is_given_back_when_the_reward_raises(reward, ledger):
+    function = RewardFunction(Reward(Stubborn(), reward.experts), editor=Painted(), offload=True)
+    with pytest.raises(TooManyFailures):
+        function(**asking(*(f"try {number}" for number in range(20))))
+    assert ledger.held(HERE) == 0
+    assert ledger.moves[-1] == "cpu"
