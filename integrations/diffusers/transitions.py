@@ -6,6 +6,7 @@ mean hangs on what the denoiser predicted and nothing else does.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,8 @@ class Flow:
 
 def _stochastic(velocity: Tensor, state: Tensor, *, now: float, then: float, level: float) -> tuple[Tensor, float]:
     velocity, state = velocity.float(), state.float()
-    # At sigma 1 the equation has no end: there the rate of the next step is taken, as Flow-GRPO does.
-    rate = level**2 * (now / (1 - now) if now < 1 else then / (1 - then))
+    # At sigma 1 the rate would have no end: there it is divided by what the next step has, as Flow-GRPO does.
+    rate = level**2 * now / (1 - (now if now < 1 else then))
     drift = velocity + rate / (2 * now) * (state + (1 - now) * velocity)
     return state + (then - now) * drift, math.sqrt(rate * (now - then))
 
@@ -70,12 +71,12 @@ class Ddim:
 
     def at(self, number: int) -> Move:
         """The step of that number, of the schedule as it is now."""
-        scheduler = self.scheduler
+        scheduler = copy.copy(self.scheduler)  # a later call may want another number of steps
         timestep = int(scheduler.timesteps[number])
         before = timestep - scheduler.config.num_train_timesteps // scheduler.num_inference_steps
-        last = before < 0
         kept = float(scheduler.alphas_cumprod[timestep])
-        then = float(scheduler.final_alpha_cumprod if last else scheduler.alphas_cumprod[before])
+        then = float(scheduler.final_alpha_cumprod if before < 0 else scheduler.alphas_cumprod[before])
+        last = before < 0 or number + 1 == len(scheduler.timesteps)
         level = 0.0 if last else self.level
         std = level * math.sqrt(max(0.0, (1 - then) / (1 - kept) * (1 - kept / then)))
 
