@@ -247,7 +247,7 @@ class DiffusionTrainer:
 
         def make(part: Sequence[Any]) -> Sequence[Any]:
             generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in part]
-            recorded = Recorded(self.pipeline, self.moves, generators, config.chance)
+            recorded = Recorded(self.pipeline, self.moves, generators, config.chance, config.call)
             with self.accelerator.autocast(), recorded as trajectory:  # as in the passes that learn from it
                 pictures = self.calls.pictures(part, generators)
             if not trajectory.steps:

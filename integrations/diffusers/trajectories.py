@@ -7,10 +7,11 @@ for some rows and with gradients; encoders and decoders have no part in that.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import torch
@@ -39,10 +40,13 @@ class Step:
 
 @dataclass(slots=True)
 class Trajectory:
-    """Of one call of the pipeline, with as many rows as pictures. steps: those that were left to chance."""
+    """Of one call of the pipeline, with as many rows as pictures. guidance: InstructPix2Pix's, by the words and by the
+    source. steps: those that were left to chance.
+    """
 
     pipeline: Any
     rows: int
+    guidance: tuple[float, float]
     steps: list[Step] = field(default_factory=list)
 
     def mean(self, step: Step, rows: Sequence[int]) -> tuple[Tensor, float]:
@@ -51,24 +55,31 @@ class Trajectory:
         chosen = torch.tensor(list(rows), device=step.state.device)
         args = tuple(_of(chosen, one, self.rows) for one in args)
         named = {name: _of(chosen, one, self.rows, name) for name, one in named.items()}
-        prediction = predicted(self.pipeline, denoiser(self.pipeline)(*args, **named), step.state[chosen])
+        prediction = predicted(denoiser(self.pipeline)(*args, **named), step.state[chosen], self.guidance)
         return step.move(prediction, step.state[chosen])
 
 
 class Recorded:
     """A context in which the pipeline is called once, with randomness from `moves` at the `chance` steps.
 
-    with Recorded(pipeline, moves, generators, chance) as trajectory:
-        pictures = pipeline(…, generator=generators).images
+    with Recorded(pipeline, moves, generators, chance, settings) as trajectory:
+        pictures = pipeline(…, generator=generators, **settings).images
 
     generators: one a row, which also the noise of the steps is drawn from. chance: numbers of steps, all without it;
-    the others are the solver's own, without noise.
+    the others are the solver's own, without noise. settings: of that call, where guidance is among them.
+
+    Raises ValueError for a call of other rows, with guidance that calls the denoiser twice, or that is not known here.
     """
 
     def __init__(
-        self, pipeline: Any, moves: Moves, generators: Sequence[torch.Generator], chance: Collection[int] | None = None
+        self,
+        pipeline: Any,
+        moves: Moves,
+        generators: Sequence[torch.Generator],
+        chance: Collection[int] | None = None,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self._trajectory = Trajectory(pipeline, len(generators))
+        self._trajectory = Trajectory(pipeline, len(generators), _guidance(pipeline, settings))
         self._moves = moves
         self._generators = generators
         self._chance = chance
@@ -98,6 +109,8 @@ class Recorded:
     ) -> Any:
         found, number, calls = self._trajectory, self._number, self._calls
         self._calls, self._number = [], number + 1
+        if state.shape[0] != found.rows:
+            raise ValueError(f"a call of {state.shape[0]} rows takes so many generators, got {found.rows}")
         move = (self._moves if self._chance is None or number in self._chance else self._calm).at(number)
         mean, std = move(output, state)
         following = drawn(mean, std, self._generators).to(state.dtype)
@@ -105,11 +118,11 @@ class Recorded:
             if len(calls) != 1:
                 raise ValueError(
                     f"{type(found.pipeline).__name__} called its denoiser {len(calls)} times for one step: train it "
-                    "without the guidance that does so (true_cfg_scale=1)"
+                    "without the guidance that does so (true_cfg_scale=1, or guidance_scale=1 for FLUX.2 Klein)"
                 )
             ((args, kept, raw),) = calls
             if not found.steps:
-                _check(found.pipeline, raw, output, state)
+                _check(found, raw, output, state)
             likelihood = log_likelihood(following, mean, std)
             found.steps.append(Step(number, move, (args, kept), state, following, likelihood))
         return _Moved(following) if named.get("return_dict", True) else (following,)
@@ -128,16 +141,16 @@ def denoiser(pipeline: Any) -> nn.Module:
     raise ValueError(f"{type(pipeline).__name__} has neither a transformer nor a unet to train")
 
 
-def predicted(pipeline: Any, output: Any, state: Tensor) -> Tensor:
-    """What the pipeline hands to its solver, from what its denoiser gives back.
+def predicted(output: Any, state: Tensor, guidance: tuple[float, float]) -> Tensor:
+    """What a pipeline hands to its solver, from what its denoiser gives back.
 
     The patches of the picture come before those of the sources, as in Kontext, Qwen-Image-Edit and FLUX.2. Three times
-    as many rows are InstructPix2Pix with both of its guidances.
+    as many rows are InstructPix2Pix with both of its guidances: by the words, and by the source.
     """
     found = output[0] if isinstance(output, tuple) else output.sample
     if found.shape[0] == 3 * state.shape[0]:
         words, source, neither = found.chunk(3)
-        return neither + pipeline.guidance_scale * (words - source) + pipeline.image_guidance_scale * (source - neither)
+        return neither + guidance[0] * (words - source) + guidance[1] * (source - neither)
     return found[:, : state.shape[1]]
 
 
@@ -157,10 +170,20 @@ def _of(rows: Tensor, value: Any, count: int, name: str = "") -> Any:
     return value[torch.cat([rows + count * again for again in range(times)])]
 
 
-def _check(pipeline: Any, raw: Any, output: Tensor, state: Tensor) -> None:
-    apart = (predicted(pipeline, raw, state).float() - output.float()).abs().max()
+def _guidance(pipeline: Any, settings: Mapping[str, Any]) -> tuple[float, float]:
+    """Of a call with these settings. From these, since not every pipeline says, and none after its next call."""
+    known = inspect.signature(type(pipeline).__call__).parameters
+    words, source = (
+        settings.get(name, known[name].default if name in known else 1.0)
+        for name in ("guidance_scale", "image_guidance_scale")
+    )
+    return words, source
+
+
+def _check(found: Trajectory, raw: Any, output: Tensor, state: Tensor) -> None:
+    apart = (predicted(raw, state, found.guidance).float() - output.float()).abs().max()
     if not apart <= _NEAR * output.float().abs().max():
         raise ValueError(
-            f"{type(pipeline).__name__} makes something else of what its denoiser predicts than is known here (by "
-            "guidance with rescaling, perhaps): train it without"
+            f"{type(found.pipeline).__name__} makes something else of what its denoiser predicts than is known here "
+            "(by guidance with rescaling, perhaps): train it without"
         )

@@ -1,0 +1,362 @@
+"""What is recorded of a pipeline's call, and replayed: each pipeline of diffusers' own class, with random weights."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from diffusers import DDIMScheduler
+from peft import LoraConfig
+
+from editcritic.integrations.diffusers.calls import Calls
+from editcritic.integrations.diffusers.families import family_of
+from editcritic.integrations.diffusers.stepping import started
+from editcritic.integrations.diffusers.trajectories import Recorded, Trajectory, denoiser
+from editcritic.integrations.diffusers.transitions import log_likelihood, moves_of
+from editcritic.reward import Image
+from editcritic.verifiers.editor import Noise
+
+from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
+from ...pipelines_epsilon import instruct, instruct_xl
+from .editing import WISHES, picture
+
+STEPS = 3
+KONTEXT = {"height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False, "max_sequence_length": 24}
+FLUX2 = {"text_encoder_out_layers": (1,)}
+CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "kontext": (kontext, KONTEXT),
+    "qwen_edit": (qwen_edit, {"true_cfg_scale": 1.0}),
+    "qwen_edit_plus": (qwen_edit_plus, {"true_cfg_scale": 1.0}),
+    "flux2": (flux2, FLUX2 | {"guidance_scale": 2.5}),
+    "flux2_klein": (flux2_klein, FLUX2 | {"guidance_scale": 1.0}),
+    "instruct": (instruct, {"guidance_scale": 7.5, "image_guidance_scale": 1.5}),
+    "instruct, unguided": (instruct, {"guidance_scale": 1.0}),
+    "instruct_xl": (instruct_xl, {"guidance_scale": 5.0, "image_guidance_scale": 1.5}),
+    "instruct_xl, unguided": (instruct_xl, {"guidance_scale": 1.0}),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pipeline that can be trained, with a LoRA that says something, and the settings of its calls."""
+
+    pipeline: Any
+    settings: dict[str, Any]
+
+    def calls(self, batch: int = 4, steps: int = STEPS, **more: Any) -> Calls:
+        family = family_of(self.pipeline)
+        assert family is not None
+        return Calls(self.pipeline, family, batch, {"num_inference_steps": steps, **self.settings, **more})
+
+    def side(self) -> int:
+        return 64 if "Flux2" in type(self.pipeline).__name__ else 32
+
+    def draft(self, seed: int, number: int = 0, words: str = WISHES[0]) -> Any:
+        return started((picture(number, self.side()),), words, Noise(seed))
+
+    def record(
+        self, *drafts: Any, chance: Any = None, level: float = 0.7, sampling: Any = "sde", **more: Any
+    ) -> tuple[Trajectory, list[Image]]:
+        """Of one call that holds them all."""
+        generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in drafts]
+        moves = moves_of(self.pipeline, level, sampling)
+        with Recorded(self.pipeline, moves, generators, chance, self.settings | more) as trajectory:
+            return trajectory, self.calls(len(drafts), **more).pictures(drafts, generators)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The case of a name, loaded once."""
+    found: dict[str, Case] = {}
+
+    def case(name: str) -> Case:
+        if name not in found:
+            make, settings = CASES[name]
+            pipeline = make(tmp_path_factory.mktemp("pipeline"))
+            pipeline.set_progress_bar_config(disable=True)
+            if "instruct" in name:
+                pipeline.scheduler = DDIMScheduler.from_config(pipeline.scheduler.config, clip_sample=False)
+            for part in pipeline.components.values():
+                if isinstance(part, torch.nn.Module):
+                    part.requires_grad_(False)
+            module = denoiser(pipeline)
+            torch.manual_seed(0)
+            targets = ["to_q", "to_k", "to_v", "to_out.0", "to_qkv_mlp_proj"]
+            module.add_adapter(LoraConfig(r=2, target_modules=targets, init_lora_weights=False), "default")
+            found[name] = Case(pipeline, settings)
+        return found[name]
+
+    return case
+
+
+@pytest.fixture(params=CASES)
+def case(request, made):
+    with small_qwen() if "qwen" in request.param else nullcontext():
+        yield made(request.param)
+
+
+@pytest.fixture
+def small(made):
+    """One case, for what does not differ between pipelines."""
+    return made("kontext")
+
+
+def replayed(trajectory: Trajectory, rows: list[int]) -> list[torch.Tensor]:
+    """Likelihoods of these rows at each step, by the weights as they are."""
+    found = []
+    for step in trajectory.steps:
+        mean, std = trajectory.mean(step, rows)
+        found.append(log_likelihood(step.following[rows], mean, std))
+    return found
+
+
+def recorded(trajectory: Trajectory, rows: list[int]) -> list[torch.Tensor]:
+    return [step.likelihood[rows] for step in trajectory.steps]
+
+
+def assert_the_same(some: list[torch.Tensor], others: list[torch.Tensor]) -> None:
+    """As near as a ratio of likelihoods that is clipped at 1e-4 needs it."""
+    assert len(some) == len(others) > 0
+    for one, other in zip(some, others, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
+
+
+# -- each pipeline -----------------------------------------------------------------------------------------------------
+
+
+def test_likelihoods_replayed_are_those_recorded_for_any_rows_in_any_order(case):
+    trajectory, pictures = case.record(*(case.draft(seed) for seed in (3, 4, 5)))
+    assert len({one.digest for one in pictures}) == 3
+    ends = 1  # the last step of a flow, and DDIM's last, have no chance in them
+    assert [step.number for step in trajectory.steps] == list(range(STEPS - ends))
+    with torch.no_grad():
+        for rows in ([0, 1, 2], [2, 0], [1]):
+            assert_the_same(replayed(trajectory, rows), recorded(trajectory, rows))
+    likelihoods = torch.stack(recorded(trajectory, [0, 1, 2]))
+    assert len({round(float(one), 6) for one in likelihoods.flatten()}) == likelihoods.numel()
+
+
+def test_gradients_reach_the_lora_and_nothing_else(case):
+    trajectory, _ = case.record(case.draft(3), case.draft(4))
+    for likelihood in replayed(trajectory, [1]):
+        likelihood.sum().backward()
+    module = denoiser(case.pipeline)
+    having = {name for name, weight in module.named_parameters() if weight.grad is not None}
+    trained = {name for name, weight in module.named_parameters() if weight.requires_grad}
+    assert trained
+    # the last block of a flow model throws away what it makes of the words
+    assert {name for name in trained if "add" not in name} == having
+    assert all("lora" in name for name in having)
+    for name, part in case.pipeline.components.items():
+        if isinstance(part, torch.nn.Module) and part is not module:
+            assert all(weight.grad is None for weight in part.parameters()), name
+    module.zero_grad()
+
+
+def test_without_chance_the_picture_is_the_pipelines_own(case):
+    drafts = [case.draft(3), case.draft(4)]
+    trajectory, pictures = case.record(*drafts, chance=())
+    generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
+    assert trajectory.steps == []
+    assert pictures == case.calls(2).pictures(drafts, generators)
+    _, moved = case.record(*drafts)
+    assert all(one != other for one, other in zip(pictures, moved, strict=True))
+
+
+def test_a_trajectory_is_replayed_as_it_was_after_calls_that_ask_for_something_else(case):
+    trajectory, _ = case.record(case.draft(3), case.draft(4))
+    more: dict[str, Any] = {"height": 64, "width": 64, "max_area": 64**2} if "height" in case.settings else {}
+    more |= {"guidance_scale": 3.3} if "guidance_scale" in case.settings and "Klein" not in str(case.pipeline) else {}
+    case.record(case.draft(5), steps=STEPS + 3, **more)
+    with torch.no_grad():
+        assert_the_same(replayed(trajectory, [0, 1]), recorded(trajectory, [0, 1]))
+
+
+def test_the_same_seeds_make_the_same_pictures_whoever_is_beside_them(case):
+    before = torch.get_rng_state()
+    first, pictures = case.record(case.draft(3), case.draft(4))
+    again, (alone,) = case.record(case.draft(4))
+    assert torch.equal(before, torch.get_rng_state())
+    for step, other in zip(first.steps, again.steps, strict=True):
+        torch.testing.assert_close(step.following[1:], other.following, rtol=0, atol=1e-4)
+    assert abs(pictures[1].pixels.astype(int) - alone.pixels.astype(int)).max() <= 1
+
+
+# -- what a call holds -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [3, 4, 24])
+def test_rows_are_not_taken_for_words_or_patches(small, rows):
+    """A call has 24 words, 4 patches of the picture and as many of the source, and ids have 3 numbers."""
+    trajectory, _ = small.record(*(small.draft(seed) for seed in range(rows)), steps=2)
+    (step,) = trajectory.steps
+    named = step.given[1]
+    assert {len(named["txt_ids"]), rows, step.state.shape[1]} & {rows}
+    chosen = [rows - 1, 1]
+    with torch.no_grad():
+        assert_the_same(replayed(trajectory, chosen), recorded(trajectory, chosen))
+
+
+@pytest.mark.parametrize("name", ["kontext", "instruct", "instruct_xl"])
+def test_rows_of_a_call_may_have_sources_and_words_of_their_own(made, name):
+    case = made(name)
+    drafts = [case.draft(3, number, words) for number, words in enumerate(WISHES)]
+    trajectory, _ = case.record(*drafts)
+    with torch.no_grad():
+        for rows in ([2, 0], [1]):
+            assert_the_same(replayed(trajectory, rows), recorded(trajectory, rows))
+
+
+def test_a_picture_of_several_sources_is_replayed_too(made):
+    case = made("qwen_edit_plus")
+    with small_qwen():
+        draft = started((picture(1), picture(2)), WISHES[0], Noise(3))
+        other = started((picture(1), picture(2)), WISHES[0], Noise(4))
+        trajectory, _ = case.record(draft, other)
+        with torch.no_grad():
+            assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
+
+
+def test_pictures_of_another_size_have_another_schedule_each_replayed_by_its_own(made):
+    case = made("flux2")
+    wide = started((picture(1, 64),), WISHES[0], Noise(3))
+    long = started((picture(1, 128),), WISHES[0], Noise(3))
+    first, _ = case.record(wide)
+    sigmas = case.pipeline.scheduler.sigmas.clone()
+    second, _ = case.record(long)
+    assert not torch.equal(sigmas, case.pipeline.scheduler.sigmas)
+    with torch.no_grad():
+        assert_the_same(replayed(first, [0]), recorded(first, [0]))
+        assert_the_same(replayed(second, [0]), recorded(second, [0]))
+
+
+@pytest.mark.parametrize(("chance", "numbers"), [((1,), [1]), ((0, 2), [0, 2]), ((3, 9), []), (None, [0, 1, 2])])
+def test_only_the_chosen_steps_are_left_to_chance(small, chance, numbers):
+    trajectory, _ = small.record(small.draft(3), small.draft(4), chance=chance, steps=4)
+    assert [step.number for step in trajectory.steps] == numbers
+    with torch.no_grad():
+        if numbers:
+            assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
+
+
+def test_states_follow_one_another(small):
+    trajectory, _ = small.record(small.draft(3), small.draft(4), steps=4)
+    for step, then in zip(trajectory.steps, trajectory.steps[1:], strict=False):
+        assert torch.equal(step.following, then.state)
+        assert step.following.shape[0] == trajectory.rows == 2
+
+
+def test_sampling_that_keeps_coefficients_is_replayed_too(small):
+    trajectory, _ = small.record(small.draft(3), small.draft(4), sampling="cps")
+    with torch.no_grad():
+        assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
+
+
+def test_other_weights_give_another_likelihood(small):
+    trajectory, _ = small.record(small.draft(3))
+    module = denoiser(small.pipeline)
+    with torch.no_grad():
+        module.disable_adapters()
+        (without, *_) = replayed(trajectory, [0])
+        module.enable_adapters()
+        (back, *_) = replayed(trajectory, [0])
+    assert abs(float(without - recorded(trajectory, [0])[0])) > 1e-5
+    assert_the_same([back], recorded(trajectory, [0])[:1])
+
+
+# -- what is not recorded ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "cure"),
+    [
+        ("qwen_edit", {"true_cfg_scale": 3.0, "negative_prompt": " "}, "true_cfg_scale=1"),
+        ("qwen_edit_plus", {"true_cfg_scale": 3.0, "negative_prompt": " "}, "true_cfg_scale=1"),
+        ("kontext", {"true_cfg_scale": 3.0, "negative_prompt": "red"}, "true_cfg_scale=1"),
+        ("flux2_klein", {"guidance_scale": 4.0}, "guidance_scale=1"),
+    ],
+)
+def test_guidance_that_calls_the_denoiser_twice_is_refused(made, name, settings, cure):
+    case = made(name)
+    with small_qwen(), pytest.raises(ValueError, match=f"called its denoiser 2 times for one step.*{cure}"):
+        case.record(case.draft(3), **settings)
+    assert_untouched(case.pipeline)
+
+
+def test_guidance_with_rescaling_is_refused(made):
+    case = made("instruct_xl")
+    with pytest.raises(ValueError, match="guidance with rescaling, perhaps"):
+        case.record(case.draft(3), guidance_rescale=0.7)
+
+
+@pytest.mark.parametrize("name", ["instruct", "instruct_xl"])
+def test_guidance_that_nothing_was_said_of_is_the_default_of_the_call(made, name):
+    case = made(name)
+    said = {"prompt": WISHES[0], "image": picture(1).pil(), "num_inference_steps": STEPS}
+    said |= {"height": 32, "width": 32} if "xl" in name else {}
+    generators = [torch.Generator().manual_seed(3)]
+    with Recorded(case.pipeline, moves_of(case.pipeline, 0.7), generators) as trajectory:
+        case.pipeline(**said, generator=generators)
+    with torch.no_grad():
+        assert_the_same(replayed(trajectory, [0]), recorded(trajectory, [0]))
+    other = pytest.raises(ValueError, match="makes something else of what its denoiser predicts")
+    with other, Recorded(case.pipeline, moves_of(case.pipeline, 0.7), generators):
+        case.pipeline(**said, generator=generators, guidance_scale=2.0)
+
+
+def test_a_call_with_other_rows_than_generators_is_refused(small):
+    drafts = [small.draft(3), small.draft(4)]
+    generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
+    moves = moves_of(small.pipeline, 0.7)
+    with (
+        pytest.raises(ValueError, match="a call of 2 rows takes so many generators, got 1"),
+        Recorded(small.pipeline, moves, generators[:1]),
+    ):
+        small.calls(2).pictures(drafts, generators)
+
+
+def test_a_pipeline_without_a_denoiser_is_refused():
+    with pytest.raises(ValueError, match="neither a transformer nor a unet"):
+        denoiser(object())
+
+
+def assert_untouched(pipeline: Any) -> None:
+    assert "step" not in vars(pipeline.scheduler)
+    assert not denoiser(pipeline)._forward_hooks
+
+
+def test_nothing_is_left_behind(case):
+    case.record(case.draft(3))
+    assert_untouched(case.pipeline)
+
+
+def test_nothing_is_left_behind_by_a_call_that_fails(small):
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("out of paint")
+
+    moves = moves_of(small.pipeline, 0.7)
+    with (
+        pytest.raises(RuntimeError, match="out of paint"),
+        Recorded(small.pipeline, moves, [torch.Generator()]),
+    ):
+        small.pipeline(callback_on_step_end=fails, image=picture(1).pil(), prompt="x", **small.settings)
+    assert_untouched(small.pipeline)
+
+
+def test_a_replay_calls_the_denoiser_once_and_no_other_part(case, monkeypatch):
+    trajectory, _ = case.record(case.draft(3), case.draft(4))
+    seen: Counter[str] = Counter()
+    handles = [
+        part.register_forward_hook(lambda *_, name=name: seen.update([name]))
+        for name, part in case.pipeline.components.items()
+        if isinstance(part, torch.nn.Module)
+    ]
+    with torch.no_grad():
+        replayed(trajectory, [0, 1])
+    for handle in handles:
+        handle.remove()
+    assert sum(seen.values()) == len(trajectory.steps)
+    assert set(seen) <= {"transformer", "unet"}
