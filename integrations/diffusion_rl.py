@@ -116,9 +116,12 @@ class DiffusionConfig:
     """Settings of every call of the pipeline, such as `num_inference_steps` and `guidance_scale`."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "groups", "updates", "rollout_batch", "train_batch", "lora_rank"):
+        for name in ("steps", "groups", "updates", "rollout_batch", "train_batch", "lora_rank", "save_total"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is a whole number of at least 1, got {getattr(self, name)}")
+        for name in ("clip_range", "beta", "judge_noise", "weight_decay", "warmup", "save_every"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is 0 or more, got {getattr(self, name)}")
         if self.group_size < 2:
             raise ValueError(f"pictures of a group are compared: group_size is 2 or more, got {self.group_size}")
         if self.mixed_precision == "fp16":
@@ -199,11 +202,14 @@ class DiffusionTrainer:
     def train(self, *, resume: bool = False) -> list[dict[str, float]]:
         """Go through all steps, and save the LoRA; gives back `log_history`.
 
-        resume: from the newest checkpoint in `output_dir`, or from the beginning where there is none.
+        resume: from the newest checkpoint in `output_dir`, or from the beginning where there is none. Raises ValueError
+        where it was made with other settings, and without `resume` where there is one.
         """
         config, folder = self.config, Path(self.config.output_dir)
         if resume:
             self._resume()
+        elif not self.step and (found := _checkpoints(folder)):
+            raise ValueError(f"{found[-1]} is of an earlier run: train(resume=True) goes on with it, or take it away")
         if self.accelerator.is_main_process:
             folder.mkdir(parents=True, exist_ok=True)
             lines = "".join(json.dumps(row) + "\n" for row in self.log_history)
@@ -479,7 +485,8 @@ class DiffusionTrainer:
 
 def _checkpoints(folder: Path) -> list[Path]:
     """Oldest first."""
-    return sorted(folder.glob(f"{_CHECKPOINT}*"), key=lambda path: int(path.name.removeprefix(_CHECKPOINT)))
+    found = {path: path.name.removeprefix(_CHECKPOINT) for path in folder.glob(f"{_CHECKPOINT}*")}
+    return sorted((path for path, step in found.items() if step.isdecimal()), key=lambda path: int(found[path]))
 
 
 def _in_a_block(name: str) -> bool:

@@ -1,0 +1,157 @@
+"""The trainer of diffusion editors in two processes of one group. This file is also what each of them runs."""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers import FluxKontextPipeline
+
+from editcritic.integrations import diffusion_rl
+from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
+from editcritic.reward import EditSample, Score
+
+from ..pipelines import kontext
+from .test_diffusion_rl import SAMPLES, SMALL, assert_close, bright, learnt, lora, quiet, silent, untimed
+
+ROOT = Path(__file__).parents[2]
+GROUPS = 2
+"""Of each process."""
+
+
+def trainer_of(folder: Path, name: str, reward: Any, **settings: Any) -> DiffusionTrainer:
+    pipeline = quiet(FluxKontextPipeline.from_pretrained(folder / "kontext"))
+    config = DiffusionConfig(folder / name, **SMALL | {"groups": GROUPS, "save_every": 2, **settings})
+    return DiffusionTrainer(pipeline, reward, SAMPLES, config)
+
+
+def as_a_rank(folder: Path, rank: int) -> dict[str, Any]:
+    """A gradient of rows of both; then three steps, in the second of which the second process learns nothing and in the
+    third neither; then one more, resumed.
+    """
+    one = trainer_of(folder, "gradient", bright, max_grad_norm=1e9)
+    batch = one.rollout(0)
+    (gradient,), _ = learnt(one, batch, bright(batch.samples))
+    torch.save(gradient, folder / f"{rank}.gradient")
+    asked: list[list[str]] = []
+
+    def judge(samples: Sequence[EditSample]) -> list[Score]:
+        asked.append([sample.id for sample in samples])
+        alike = [Score.of(0.5)] * len(samples)
+        return [bright(samples), alike if rank else bright(samples), silent(samples)][len(asked) - 1]
+
+    whole = trainer_of(folder, "run", judge, steps=3, overlap=True)
+    weights = []
+    whole.callbacks = [lambda it, *_: weights.append(digest(it)) or {"rank": float(rank)}]
+    whole.train()
+    resumed = trainer_of(folder, "run", bright, steps=4)
+    resumed.train(resume=True)
+    return {
+        "processes": whole.accelerator.num_processes,
+        "asked": asked,
+        "weights": [*weights, digest(resumed)],
+        "log": untimed(whole.log_history),
+        "resumed": untimed(resumed.log_history),
+        "had": {row["step"]: row["ratio/off"] for row in whole.log_history if "ratio/off" in row},
+    }
+
+
+def digest(trainer: DiffusionTrainer) -> str:
+    """Of the trained weights, to the bit."""
+    return hashlib.sha256(b"".join(one.numpy().tobytes() for one in lora(trainer).values())).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where both processes have left what they found."""
+    folder = tmp_path_factory.mktemp("ranks")
+    kontext(folder / "kontext")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+    started = []
+    try:
+        for rank in ("0", "1"):
+            with (folder / f"{rank}.log").open("w") as log:
+                started.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", __name__, str(folder)],
+                        cwd=ROOT,
+                        env={**os.environ, **group, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
+                        stdout=log,
+                        stderr=log,
+                    )
+                )
+        ended = [process.wait(timeout=600) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert ended == [0, 0], "\n".join((folder / f"{rank}.log").read_text() for rank in range(2))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ranks(folder):
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_both_processes_have_the_same_weights_to_the_bit_after_each_step(ranks):
+    first, second = ranks
+    assert first["processes"] == second["processes"] == 2
+    assert first["weights"] == second["weights"]
+    after_one, after_two, after_three, resumed = first["weights"]
+    assert len({after_one, after_two, resumed}) == 3  # a process without a telling row stops nobody
+    assert after_two == after_three  # and where none has one, nothing moves
+
+
+def test_each_process_makes_pictures_of_its_own(ranks):
+    for mine, theirs in zip(ranks[0]["asked"], ranks[1]["asked"], strict=True):
+        assert len(mine) == len(theirs) == 3 * GROUPS
+        assert not {one.split("/")[0] for one in mine} & {one.split("/")[0] for one in theirs}
+
+
+def test_both_log_the_same_means(ranks):
+    first, second = ranks
+    assert first["log"] == second["log"]
+    assert [row["rank"] for row in first["log"]] == [0.5] * 3
+    assert [row["degenerate"] for row in first["log"]] == [0.0, 0.5, 1.0]
+    assert [row["unscored"] for row in first["log"]] == [0.0, 0.0, 1.0]
+    assert first["resumed"] == second["resumed"]
+    assert [row["step"] for row in first["resumed"]] == [0, 1, 2, 3]
+    assert first["resumed"][:2] == first["log"][:2]
+
+
+def test_one_process_writes(folder):
+    lines = (folder / "run" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [0, 1, 2, 3]
+    assert sorted(path.name for path in (folder / "run").glob("*checkpoint*")) == ["checkpoint-2", "checkpoint-4"]
+
+
+def test_the_gradient_is_that_of_one_process_with_all_groups(folder, monkeypatch):
+    gradients = [torch.load(folder / f"{rank}.gradient") for rank in range(2)]
+    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
+    half, seed = GROUPS * SMALL["group_size"], diffusion_rl._seed
+
+    def of_both(run: int, step: int, here: int, row: int) -> int:
+        return seed(run, step, row // half, row % half)
+
+    monkeypatch.setattr(diffusion_rl, "_seed", of_both)
+    alone = trainer_of(folder, "alone", bright, groups=2 * GROUPS, max_grad_norm=1e9, rollout_batch=half)
+    batch = alone.rollout(0)
+    (right,), _ = learnt(alone, batch, bright(batch.samples))
+    assert_close(gradients[0], right)
+
+
+if __name__ == "__main__":
+    rank = int(os.environ["RANK"])
+    found = as_a_rank(Path(sys.argv[1]), rank)
+    (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(found))
