@@ -202,8 +202,8 @@ class DiffusionTrainer:
     def train(self, *, resume: bool = False) -> list[dict[str, float]]:
         """Go through all steps, and save the LoRA; gives back `log_history`.
 
-        resume: from the newest checkpoint in `output_dir`, or from the beginning where there is none. Raises ValueError
-        where it was made with other settings, and without `resume` where there is one.
+        resume: from the newest checkpoint in `output_dir`, if there is one. Raises ValueError where that was made with
+        other settings, and where there is one without `resume`.
         """
         config, folder = self.config, Path(self.config.output_dir)
         if resume:
@@ -231,6 +231,7 @@ class DiffusionTrainer:
                 if self._saves(self.step):
                     self._save()
         self.save(folder)
+        self.accelerator.wait_for_everyone()
         if config.report_to:
             self.accelerator.end_training()
         return self.log_history
@@ -456,8 +457,7 @@ class DiffusionTrainer:
         self.accelerator.wait_for_everyone()
 
     def _resume(self) -> None:
-        found = _checkpoints(Path(self.config.output_dir))
-        if not found:
+        if not (found := _checkpoints(Path(self.config.output_dir))):
             return
         state = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
         now = self._same()
@@ -469,8 +469,7 @@ class DiffusionTrainer:
         kept = load_file(found[-1] / "pytorch_lora_weights.safetensors")
         weights = {name.partition(".")[2]: weight for name, weight in kept.items()}
         set_peft_model_state_dict(self.module, weights, _ADAPTER)
-        device = self.accelerator.device
-        self.optimizer.load_state_dict(torch.load(found[-1] / "optimizer.pt", map_location=device, weights_only=True))
+        self.optimizer.load_state_dict(torch.load(found[-1] / "optimizer.pt", map_location="cpu", weights_only=True))
         self.step, self.log_history = state["step"], state["log"]
         if state["watch"] is not None:
             self.watch = Watch.from_json(state["watch"])
@@ -480,7 +479,7 @@ class DiffusionTrainer:
         free = ("output_dir", "steps", "save_every", "save_total", "report_to")
         kept = {name: value for name, value in asdict(self.config).items() if name not in free}
         found: dict[str, Any] = json.loads(json.dumps(kept, default=str))
-        return found | {"processes": self.accelerator.num_processes}
+        return found | {"processes": self.accelerator.num_processes, "samples": len(self.dataset)}
 
 
 def _checkpoints(folder: Path) -> list[Path]:

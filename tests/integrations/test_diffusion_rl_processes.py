@@ -90,7 +90,7 @@ def folder(tmp_path_factory):
                         stderr=log,
                     )
                 )
-        ended = [process.wait(timeout=600) for process in started]
+        ended = [process.wait(timeout=240) for process in started]
     finally:
         for process in started:
             process.kill()
