@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="editcritic.benchmarks.learning.writer", description=__doc__)
     parser.add_argument("--seeds", type=at_least_one, default=3, help="how many (default: 3)")
-    parser.add_argument("--steps", type=at_least_one, default=60, help="of each training loop (default: 60)")
+    parser.add_argument("--steps", type=at_least_one, default=80, help="of each training loop (default: 80)")
     parser.add_argument("--processes", type=at_least_one, default=1, help="seeds side by side (default: 1)")
     parser.add_argument("--json", type=new_file, help="write the figures and curves there")
     parser.add_argument("--plot", type=new_picture, help="draw the curves there")

@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM,
 from ..sceneedit.words import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
 from .writer_world import SECOND, lessons
 
-LONGEST = 56
-"""Words that the writer may write; three steps take fewer."""
+LONGEST = 40
+"""Words that the writer may write; two steps take fewer."""
 
 _PAD, _END, _UNKNOWN = "<pad>", "<end>", "<unknown>"
 _SPOKEN = "Add Change Remove Replace add change remove replace and the to of on with left right above below background"
@@ -51,7 +51,7 @@ def untaught(words: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
 
 
 def warm_start(
-    model: Qwen3ForCausalLM, words: PreTrainedTokenizerFast, *, seed: int, steps: int = 600, batch: int = 32
+    model: Qwen3ForCausalLM, words: PreTrainedTokenizerFast, *, seed: int, steps: int = 700, batch: int = 32
 ) -> list[float]:
     """Show it what the teacher writes (see `writer_world.lessons`). Returns the loss of every step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.98), weight_decay=0.01)

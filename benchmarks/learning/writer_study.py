@@ -7,10 +7,12 @@ is highest for as many words as the right answer has, and `format` for lines tha
 from __future__ import annotations
 
 import copy
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -65,9 +67,9 @@ class Work:
     """
 
     seed: int
-    held_out: int = 96
-    lessons: int = 600
-    steps: int = 60
+    held_out: int = 80
+    lessons: int = 700
+    steps: int = 80
     prompts: int = 8
     generations: int = 8
     every: int = 20
@@ -85,6 +87,7 @@ class Work:
         judge = Judge.of(errands(self.held_out, seed=self.seed, split="test"), shown)
         rows = Dataset.from_list([errand.row for errand in shown])
         first = judge.look(warm, words, step=0, seed=self.seed)
+        self.say("warm start", first)
         looks = {}
         rewards: tuple[Callable[..., Any], ...] = (judge.reward, length, well_formed)
         for name, reward in zip(LOOPS, rewards, strict=True):
@@ -93,9 +96,18 @@ class Work:
             seconds[name] = time.process_time() - began
         return Outcome(self.seed, looks, seconds)
 
+    def say(self, when: str, look: Look) -> None:
+        """How it is going, on stderr."""
+        values = [value for value in look.rewards if value is not None]
+        reward = f"{fmean(values):.3f}" if values else "none"
+        sys.stderr.write(
+            f"seed {self.seed}, {when}: held-out reward {reward}, truly followed {fmean(look.truths):.3f}\n"
+        )
+        sys.stderr.flush()
+
     def _trained(self, model: Any, words: Any, rows: Any, reward: Callable[..., Any], judge: Judge) -> list[Look]:
         set_seed(self.seed)
-        looking = _Looking(judge, words, self.every, self.seed)
+        looking = _Looking(judge, words, self, reward.__name__)
         with TemporaryDirectory() as folder:
             trainer = GRPOTrainer(
                 model, reward_funcs=[reward], train_dataset=rows, processing_class=words, callbacks=[looking],
@@ -109,8 +121,8 @@ class Work:
         return GRPOConfig(
             output_dir=str(folder), seed=self.seed, use_cpu=True, bf16=False, gradient_checkpointing=False,
             max_steps=self.steps, per_device_train_batch_size=self.prompts * self.generations,
-            num_generations=self.generations, max_completion_length=LONGEST, learning_rate=1e-3,
-            lr_scheduler_type="constant", beta=0.0, logging_steps=1, save_strategy="no", report_to=[],
+            num_generations=self.generations, max_completion_length=LONGEST, learning_rate=6e-4,
+            lr_scheduler_type="linear", beta=0.0, logging_steps=1, save_strategy="no", report_to=[],
             disable_tqdm=True,
         )  # fmt: skip
 
@@ -163,13 +175,15 @@ def well_formed(prompts: Sequence[str], completions: Sequence[str], **_: Any) ->
 class _Looking(TrainerCallback):
     """Looks at the writer every so many steps."""
 
-    def __init__(self, judge: Judge, words: Any, every: int, seed: int) -> None:
-        self.judge, self.words, self.every, self.seed = judge, words, every, seed
+    def __init__(self, judge: Judge, words: Any, work: Work, name: str) -> None:
+        self.judge, self.words, self.work, self.name = judge, words, work, name
         self.looks: list[Look] = []
 
     def on_step_end(self, args: Any, state: Any, control: Any, *, model: Any, **_: Any) -> None:
-        if state.global_step % self.every and state.global_step < state.max_steps:
+        if state.global_step % self.work.every and state.global_step < state.max_steps:
             return
         model.eval()
-        self.looks.append(self.judge.look(model, self.words, step=state.global_step, seed=self.seed))
+        look = self.judge.look(model, self.words, step=state.global_step, seed=self.work.seed)
         model.train()
+        self.looks.append(look)
+        self.work.say(f"trained on {self.name}, step {look.step}", look)
