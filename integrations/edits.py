@@ -65,5 +65,5 @@ def editor_from(given: Editor | Spec) -> Editor:
 
 
 def _key(asked: EditSample) -> object:
-    earlier = tuple(one.edited.digest for one in asked.earlier)
+    earlier = tuple((one.instruction, one.edited.digest) for one in asked.earlier)
     return tuple(image.digest for image in asked.sources), asked.instruction, earlier

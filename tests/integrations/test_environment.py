@@ -4,6 +4,7 @@ import inspect
 import json
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from trl.chat_template_utils import qwen3_chat_template, qwen3_vl_chat_template
 from editcritic.benchmarks.sceneedit.critics import experts
 from editcritic.benchmarks.sceneedit.learned.pipeline import load
 from editcritic.benchmarks.selection.trials import single
+from editcritic.integrations.columns import sample_of
 from editcritic.integrations.diffusers.editor import editor_of
 from editcritic.integrations.environment import EditingEnvironment, EditingEnvironments, described
 from editcritic.reward import Abstention, EditSample, Image, Reward
@@ -84,6 +86,23 @@ def test_the_row_says_by_what_the_picture_is_judged():
     assert [(each.written, each.prompt) for each in found] == [(("paint it blue",), "p"), ((), "q")]
     assert len({each.sample.id for each in found}) == 2
     assert len({each.sample.group for each in found}) == 1
+
+
+def test_the_editor_is_told_of_other_sources_and_of_earlier_turns():
+    def chained(row):
+        sample = sample_of(row)
+        return replace(sample, earlier=(replace(sample, instruction=row["before"]),))
+
+    world = EditingEnvironments(graded(), editor=Painter(), to_sample=chained)
+    pictures = [scene.source for scene in scenes(3)]
+    found = []
+    for before, other in (("red", 1), ("green", 1), ("green", 2)):
+        environment = begun(world, before=before, source=None, sources=[pictures[0], pictures[other]])
+        environment.edit("wash")
+        sample = environment.sample
+        found += Painter().edit([(pictures[0], pictures[other])], ["wash"], [0], history=[sample.earlier])
+        assert sample.edited == found[-1]
+    assert len(set(found)) == 3
 
 
 def test_all_rollouts_are_judged_in_one_call():

@@ -3,7 +3,7 @@
 import gc
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +14,8 @@ import torch
 import transformers
 from torch.nn.modules.module import register_module_forward_hook
 
-from editcritic.integrations.environment import EditingEnvironments
+from editcritic.integrations.columns import sample_of
+from editcritic.integrations.environment import EditingEnvironments, described
 from editcritic.integrations.trl import RewardFunction
 from editcritic.reward import (
     Asks,
@@ -67,9 +68,24 @@ class Stubborn(Everybody):
         return Score.failed("no answer is good enough")
 
 
+def draw() -> None:
+    """What libraries do: take numbers from every global generator there is."""
+    random.random()
+    np.random.rand()  # noqa: NPY002
+    torch.rand(3)
+
+
+class DrawingDino(Dino):
+    """One whose model draws, as those with dropout or sampling do."""
+
+    def answers(self, queries: Any) -> Any:
+        draw()
+        return super().answers(queries)
+
+
 @dataclass
 class Painted:
-    """An editor with weights that want gradients, which draws from every global generator there is.
+    """An editor with weights that want gradients, which draws.
 
     Its pictures depend on what they are asked for alone, as an editor's have to.
     """
@@ -85,8 +101,7 @@ class Painted:
     def edit(self, images, instructions, seeds, *, history=None):
         made = []
         for words, seed in zip(instructions, seeds, strict=True):
-            random.random()
-            np.random.rand()  # noqa: NPY002
+            draw()
             torch.manual_seed(sum(words.encode()) + seed)
             made.append(Image.of(self.model(torch.rand(32, 32, 3)).sigmoid().detach()))
         return made
@@ -113,10 +128,18 @@ def reward(folder) -> Reward:
         Everybody(),
         {
             "detector": GroundingDino(str(folder / "detector"), device=HERE, floor=0.0),
-            "features": Dino(str(folder / "features"), device=HERE),
+            "features": DrawingDino(str(folder / "features"), device=HERE),
             "judge": Vlm(str(folder / "judge"), device=HERE, least_mass=0.0),
         },
     )
+
+
+def drawing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def draws(given: Any) -> Any:
+        draw()
+        return function(given)
+
+    return draws
 
 
 def rewarded(reward: Reward) -> list[float | None]:
@@ -125,7 +148,7 @@ def rewarded(reward: Reward) -> list[float | None]:
 
 def rolled_out(reward: Reward) -> list[float | None]:
     (scene,) = scenes(1)
-    world = EditingEnvironments(reward, editor=Painted())
+    world = EditingEnvironments(reward, editor=Painted(), to_sample=drawing(sample_of), describe=drawing(described))
     environments = [world() for _ in range(2)]
     for environment in environments:
         environment.reset(instruction="make it blue", source=scene.source.pil())
