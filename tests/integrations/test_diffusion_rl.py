@@ -1,11 +1,11 @@
 """The trainer of diffusion editors, a few steps each on tiny pipelines of diffusers' own classes."""
 
+import copy
 import json
 import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from editcritic.reward import EditSample, Image, Score
 from editcritic.reward.alarms import Watch
 from editcritic.verifiers import unedited
 
-from ..pipelines import kontext, qwen_edit_plus, small_qwen
+from ..pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from ..pipelines_epsilon import instruct, instruct_xl, ledits
 from .diffusers.editing import picture
 
@@ -48,21 +48,19 @@ def silent(samples: Sequence[EditSample]) -> list[Score]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """Where a tiny Kontext is saved."""
-    found: Path = tmp_path_factory.mktemp("kontext")
-    kontext(found)
-    return found
+def loaded(tmp_path_factory) -> Any:
+    return quiet(kontext(tmp_path_factory.mktemp("kontext")))
 
 
 @pytest.fixture
-def fresh(folder) -> Callable[[], Any]:
-    """The editor as it was before any training."""
+def fresh(loaded) -> Callable[[], Any]:
+    """The editor as it was before any training. What is not trained is shared."""
 
-    def loaded() -> Any:
-        return quiet(FluxKontextPipeline.from_pretrained(folder))
+    def made() -> Any:
+        own = {name: copy.deepcopy(getattr(loaded, name)) for name in ("transformer", "scheduler")}
+        return quiet(FluxKontextPipeline(**{**loaded.components, **own}))
 
-    return loaded
+    return made
 
 
 @pytest.fixture
@@ -296,7 +294,8 @@ def test_base_weights_and_encoders_stay_and_the_editor_without_lora_is_the_one_f
 def edited(pipeline: Any, **more: Any) -> Image:
     said = CALL | more if "Kontext" in type(pipeline).__name__ else {"num_inference_steps": 3, **more}
     said |= {"height": 32, "width": 32} if "XL" in type(pipeline).__name__ else {}
-    found = pipeline(image=SAMPLES[0].source.pil(), prompt=WORDS[0], generator=torch.Generator().manual_seed(7), **said)
+    shown = picture(0, 64 if "Flux2" in type(pipeline).__name__ else 32)
+    found = pipeline(image=shown.pil(), prompt=WORDS[0], generator=torch.Generator().manual_seed(7), **said)
     return Image.of(found.images[0])
 
 
@@ -315,6 +314,15 @@ def test_pictures_hang_on_the_seed_the_step_and_the_row_alone(trainer):
     assert max(int(abs(a.edited.pixels.astype(int) - b.edited.pixels.astype(int)).max()) for a, b in pairs) <= 1
     assert len({sample.edited.digest for sample in (*some, *one.rollout(0).samples)}) == 12
     assert trainer(seed=1).rollout(1).samples[0].edited != some[0].edited
+
+
+def test_other_data_is_no_way_to_go_on(trainer):
+    one = trainer(steps=1, save_every=1)
+    one.train()
+    longer = trainer(steps=2, save_every=1)
+    longer.dataset = SAMPLES[:3]
+    with pytest.raises(ValueError, match="samples was 4 and is 3"):
+        longer.train(resume=True)
 
 
 # -- a whole run -------------------------------------------------------------------------------------------------------
@@ -529,15 +537,28 @@ def test_ddpo_teaches_an_epsilon_editor(make, settings, tmp_path):
     assert edited(fresh, **settings) == edited(pipeline, **settings) != untrained
 
 
-def test_pictures_of_several_sources_teach_too(tmp_path):
-    pipeline = quiet(qwen_edit_plus(tmp_path / "made"))
-    samples = [unedited("Add cat", picture(1), picture(2), id="two"), unedited("Add dog", picture(3), id="one")]
-    config = DiffusionConfig(tmp_path / "run", **SMALL | {"call": {"num_inference_steps": 2, "true_cfg_scale": 1.0}})
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (qwen_edit, {"true_cfg_scale": 1.0}),
+        (qwen_edit_plus, {"true_cfg_scale": 1.0}),
+        (flux2, {"text_encoder_out_layers": (1,)}),
+        (flux2_klein, {"text_encoder_out_layers": (1,), "guidance_scale": 1.0}),
+    ],
+)
+def test_each_editor_learns_and_what_it_has_learnt_is_loaded_as_any_other_lora(make, settings, tmp_path):
+    pipeline, call = quiet(make(tmp_path)), {"num_inference_steps": 2, **settings}
+    several = (picture(2, 64),) if make is not qwen_edit else ()
+    samples = [unedited("Add cat", picture(1, 64), *several)]
+    config = DiffusionConfig(tmp_path / "run", **SMALL | {"steps": 1, "groups": 1, "learning_rate": 0.1, "call": call})
     with small_qwen():
         trainer = DiffusionTrainer(pipeline, bright, samples, config)
-        before = lora(trainer)
         trainer.train()
-    assert not same(before, lora(trainer))
+        where = tmp_path / "pipeline" if make in (qwen_edit, qwen_edit_plus) else tmp_path
+        fresh = quiet(type(pipeline).from_pretrained(where))
+        untrained = edited(fresh, **call)
+        fresh.load_lora_weights(tmp_path / "run")
+        assert edited(fresh, **call) == edited(pipeline, **call) != untrained
 
 
 def test_mixed_precision_starts_from_a_ratio_of_one(fresh, tmp_path):
