@@ -48,8 +48,13 @@ def as_a_rank(folder: Path, rank: int) -> dict[str, Any]:
         return [bright(samples), alike if rank else bright(samples), silent(samples)][len(asked) - 1]
 
     whole = trainer_of(folder, "run", judge, steps=3, overlap=True)
-    weights = []
-    whole.callbacks = [lambda it, *_: weights.append(digest(it)) or {"rank": float(rank)}]
+    weights: list[str] = []
+
+    def note(it: DiffusionTrainer, *_: Any) -> dict[str, float]:
+        weights.append(digest(it))
+        return {"rank": float(rank)}
+
+    whole.callbacks = [note]
     whole.train()
     resumed = trainer_of(folder, "run", bright, steps=4)
     resumed.train(resume=True)
