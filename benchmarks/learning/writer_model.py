@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM,
 from ..sceneedit.words import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
 from .writer_world import SECOND, lessons
 
-LONGEST = 40
-"""Words that the writer may write; two steps take fewer."""
+LONGEST = 56
+"""Words that the writer may write; two steps take about thirty at most."""
 
 _PAD, _END, _UNKNOWN = "<pad>", "<end>", "<unknown>"
 _SPOKEN = "Add Change Remove Replace add change remove replace and the to of on with left right above below background"
