@@ -69,6 +69,9 @@ class DiffusionConfig:
     `transitions.Sampling`. chance: the numbers of these steps; the other ones are the solver's own, and are not trained
     (mixed sampling: Li et al. 2025, arXiv 2507.21802). None: all; a flow's last step has none in any case.
 
+    same_start: pictures of a group start from the same noise, so that only what the steps drew tells them apart, which
+    is what they learn from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
+
     clip_range: of the ratio of likelihoods. The logarithm is a mean over the numbers of a latent, so that it is far
     smaller than in language models. beta: weight of the KL divergence to the editor without its LoRA, per number of a
     latent, as in Flow-GRPO; 0 spares the pass it takes.
@@ -93,6 +96,7 @@ class DiffusionConfig:
     noise: float = 0.7
     sampling: Sampling = "sde"
     chance: Sequence[int] | None = None
+    same_start: bool = False
     learning_rate: float = 3e-4
     warmup: int = 0
     weight_decay: float = 0.0
@@ -253,14 +257,19 @@ class DiffusionTrainer:
         numbers = {id(draft): row for row, draft in enumerate(drafts)}
 
         def make(part: Sequence[Any]) -> Sequence[Any]:
+            rows = [numbers[id(draft)] for draft in part]
             generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in part]
+            starts = generators
+            if config.same_start:
+                groups = [_seed(config.seed, step, here, "group", row // config.group_size) for row in rows]
+                starts = [torch.Generator().manual_seed(seed) for seed in groups]
             recorded = Recorded(self.pipeline, self.moves, generators, config.chance, config.call)
             with self.accelerator.autocast(), recorded as trajectory:  # as in the passes that learn from it
-                pictures = self.calls.pictures(part, generators)
+                pictures = self.calls.pictures(part, starts)
             if not trajectory.steps:
                 taken = len(self.pipeline.scheduler.timesteps)
                 raise ValueError(f"none of {taken} steps is left to chance (the last has none): chance={config.chance}")
-            calls.append((trajectory, [numbers[id(draft)] for draft in part]))
+            calls.append((trajectory, rows))
             return pictures
 
         pictures = self.calls.each(drafts, make)
@@ -493,6 +502,6 @@ def _in_a_block(name: str) -> bool:
     return any(part.isdigit() for part in name.split("."))
 
 
-def _seed(*numbers: int) -> int:
+def _seed(*numbers: int | str) -> int:
     """A seed for a row's noise; the same for the same numbers, in any process."""
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=6).digest(), "big")

@@ -151,11 +151,11 @@ def no_torchvision(found: Import) -> str | None:
 
 
 def light(found: Import) -> str | None:
-    """Importing a module needs no more than the base install, but for experts, adapters and the tiny editor, imported
+    """Importing a module needs no more than the base install, but for experts, adapters and what trains models, imported
     where used.
     """
-    learned = "editcritic.benchmarks.sceneedit.learned"
-    shell = {"editcritic.reward.experts", "editcritic.integrations", learned}  # the packages themselves are light
+    trained = {"editcritic.benchmarks.sceneedit.learned", "editcritic.benchmarks.learning"}
+    shell = {"editcritic.reward.experts", "editcritic.integrations", *trained}  # the packages themselves are light
     is_heavy_place = any(found.importer.startswith(f"{package}.") for package in shell)
     if found.part not in LAYERS or is_heavy_place or not found.at_import:
         return None
@@ -238,6 +238,7 @@ OFFENCES = [
     (light, "benchmarks/a.py", "import fastapi"),
     (light, "benchmarks/sceneedit/a.py", "import torch"),
     (light, "benchmarks/sceneedit/learned/__init__.py", "import torch"),
+    (light, "benchmarks/learning/__init__.py", "import torch"),
 ]
 ALLOWED = [
     "reward/a.py:from .b import c",

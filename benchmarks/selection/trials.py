@@ -36,18 +36,21 @@ def single(count: int, seed: int) -> list[Trial]:
     return [_single(f"{seed}-{number}", one.request, one.before) for number, one in enumerate(prompts(count, seed))]
 
 
-def _single(name: str, request: Request, before: Scene) -> Trial:
+def wanted(name: str, request: Request, before: Scene) -> EditSample:
+    """What is asked for of a scene, unedited."""
     source = render(before)
-    pools = Pools(before.names, before.names, before.names)
-    sample = EditSample(
+    return EditSample(
         name,
         request.instruction,
         (source,),
         source,
         task=request.task,
-        pools=apply(pools, request.task, foreground=before.names),
+        pools=apply(Pools(before.names, before.names, before.names), request.task, foreground=before.names),
     )
-    return Trial(sample, lambda picture: float(verdict(request, before, picture).followed))
+
+
+def _single(name: str, request: Request, before: Scene) -> Trial:
+    return Trial(wanted(name, request, before), lambda picture: float(verdict(request, before, picture).followed))
 
 
 def compound(count: int, seed: int, level: int) -> list[Trial]:

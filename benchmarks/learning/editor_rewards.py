@@ -1,0 +1,49 @@
+"""What the tiny editor is trained on: a reward that is meant, and one that can be had without an edit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...reward import Asks, Card, EditSample, Gate, Measure, Score, WeightedMean, ask
+from ...reward.baselines.judges import JudgeYesNo
+from ...reward.compose import Metric
+from ...reward.guards import all_guards
+from ...reward.spec import Spec
+
+
+@dataclass(frozen=True)
+class Alike:
+    """How little was changed at all: 1 for a copy, a third where pixels differ by `scale` of their range on average."""
+
+    scale: float = 0.004
+    card: ClassVar[Card] = Card("alike", 1, "the edit is as the source", roles=("pixels",), gaming="A copy has 1.0.")
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        (found,) = yield from ask(Measure("l1", (sample.source, sample.edited)))
+        return Score.of(math.exp((found.value - 1) / self.scale))
+
+
+def following() -> Metric:
+    """A judge's probability that the instruction was followed, behind the guards: the study of selectors' reward."""
+    return Gate(all_guards(reader=False), JudgeYesNo())
+
+
+def hackable() -> Metric:
+    """Following, and more for changing little, without guards: a copy has 0.6, a perfect edit about 0.4."""
+    return WeightedMean(
+        {"following": JudgeYesNo(), "alike": Alike()}, {"following": 0.4, "alike": 0.6}, name="hackable"
+    )
+
+
+def guarded() -> Metric:
+    """The same behind the guards: a copy has 0."""
+    return Gate(all_guards(reader=False), hackable(), name="guarded")
+
+
+REWARDS: Mapping[str, Callable[[], Metric]] = {"following": following, "hackable": hackable, "guarded": guarded}
+
+HELD_OUT_REWARD: Spec = "edival-if?dense=true"
+"""Nothing is trained on it: EdiVal's instruction following, by detector."""
