@@ -41,9 +41,10 @@ from ..reward.alarms import Watch
 from ..verifiers import Noise
 from .diffusers.calls import Calls
 from .diffusers.families import family_of
+from .diffusers.objectives import Found, Objective, grpo, nft
 from .diffusers.stepping import started
 from .diffusers.trajectories import Recorded, Step, Trajectory, denoiser
-from .diffusers.transitions import Sampling, log_likelihood, moves_of
+from .diffusers.transitions import Sampling, moves_of
 from .trl import Rollout, metrics
 from .untouched import untouched
 
@@ -72,6 +73,12 @@ class DiffusionConfig:
     same_start: pictures of a group start from the same noise, so that only what the steps drew tells them apart, which
     is what they learn from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
 
+    objective: see `diffusers.objectives`. `nft` takes less than a tenth of the pictures of `grpo` where the latents are
+    many and what is drawn in a single step decides little. For `grpo` are noise, sampling, chance, same_start,
+    clip_range and beta; for `nft` levels, how many noise levels pictures are noised to, reach, and hold_below: at
+    levels with less noise, from 0 to 1, the denoiser learns nothing and is held where it was. What a picture is to show
+    has been decided there, and how it is drawn is best left alone.
+
     clip_range: of the ratio of likelihoods. The logarithm is a mean over the numbers of a latent, so that it is far
     smaller than in language models. beta: weight of the KL divergence to the editor without its LoRA, per number of a
     latent, as in Flow-GRPO; 0 spares the pass it takes.
@@ -93,6 +100,7 @@ class DiffusionConfig:
     updates: int = 1
     rollout_batch: int = 8
     train_batch: int = 8
+    objective: Objective = "grpo"
     noise: float = 0.7
     sampling: Sampling = "sde"
     chance: Sequence[int] | None = None
@@ -103,6 +111,9 @@ class DiffusionConfig:
     max_grad_norm: float = 1.0
     clip_range: float = 1e-4
     beta: float = 0.0
+    levels: int = 3
+    reach: float = 4.0
+    hold_below: float = 0.0
     scale: Scale = "group"
     judge_noise: float = 0.0
     noisy: Noisy = "shrink"
@@ -253,6 +264,11 @@ class DiffusionTrainer:
             started(sample.sources, sample.instruction, Noise(_seed(config.seed, step, here, row)), sample.earlier)
             for sample, row in asked
         ]
+        chance, keep = config.chance, ()
+        if config.objective == "nft":  # pictures as the editor makes them anyway; what they are noised to is drawn here
+            draw = np.random.default_rng([config.seed, step])
+            count = self.calls.evaluations
+            chance, keep = (), draw.choice(count, min(config.levels, count), replace=False).tolist()
         calls: list[tuple[Trajectory, list[int]]] = []
         numbers = {id(draft): row for row, draft in enumerate(drafts)}
 
@@ -263,7 +279,7 @@ class DiffusionTrainer:
             if config.same_start:
                 groups = [_seed(config.seed, step, here, "group", row // config.group_size) for row in rows]
                 starts = [torch.Generator().manual_seed(seed) for seed in groups]
-            recorded = Recorded(self.pipeline, self.moves, generators, config.chance, config.call)
+            recorded = Recorded(self.pipeline, self.moves, generators, chance, config.call, keep=keep)
             with self.accelerator.autocast(), recorded as trajectory:  # as in the passes that learn from it
                 pictures = self.calls.pictures(part, starts)
             if not trajectory.steps:
@@ -290,7 +306,7 @@ class DiffusionTrainer:
             noisy=config.noisy,
             clip=config.advantage_clip,
         )
-        log: dict[str, list[float]] = {"ratio/clipped": [], "ratio/off": [], "kl": [], "grad_norm": []}
+        log: dict[str, list[float]] = {}
         for part in range(config.updates):
             mine = [
                 (call, [(at, row) for at, row in enumerate(rows) if self._part(row) == part and found.telling[row]])
@@ -302,12 +318,16 @@ class DiffusionTrainer:
                 continue
             for trajectory, rows in mine:
                 for at in range(0, len(rows), config.train_batch):
-                    places, numbers = zip(*rows[at : at + config.train_batch], strict=True)
-                    wanted = torch.tensor(found.values[list(numbers)], dtype=torch.float32)
+                    places, known = zip(*rows[at : at + config.train_batch], strict=True)
+                    values = torch.tensor(found.values[list(known)], dtype=torch.float32)
                     for step in trajectory.steps:
-                        self._backward(trajectory, step, places, wanted, total, log)
+                        loss, numbers = self._loss(trajectory, step, places, values)
+                        (loss.sum() / total).backward()
+                        for name, value in numbers.items():
+                            log.setdefault(name, []).append(value)
             self._add_up()
-            log["grad_norm"].append(float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm)))
+            norm = float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm))
+            log.setdefault("grad_norm", []).append(norm)
             for group in self.optimizer.param_groups:
                 group["lr"] = config.learning_rate * min(1.0, (self.step + 1) / (config.warmup + 1))
             self.optimizer.step()
@@ -315,35 +335,18 @@ class DiffusionTrainer:
         means = {name: fmean(values) for name, values in log.items() if values}
         return found.numbers | means | {"seconds/learn": time.perf_counter() - began}
 
-    def _backward(
-        self,
-        trajectory: Trajectory,
-        step: Step,
-        places: Sequence[int],
-        wanted: Tensor,
-        total: int,
-        log: dict[str, list[float]],
-    ) -> None:
-        """The gradient of the loss of some rows at one step (Flow-GRPO, equations 4 and 5)."""
+    def _loss(self, trajectory: Trajectory, step: Step, places: Sequence[int], values: Tensor) -> Found:
         config = self.config
-        chosen = list(places)
-        reference = None
-        if config.beta:  # first, since switching a LoRA off and on is not for the middle of a graph
-            with torch.no_grad(), self._without_lora(), self.accelerator.autocast():
-                reference, _ = trajectory.mean(step, chosen)
         with self.accelerator.autocast():
-            mean, std = trajectory.mean(step, chosen)
-        ratio = torch.exp(log_likelihood(step.following[chosen], mean, std) - step.likelihood[chosen])
-        clipped = ratio.clamp(1 - config.clip_range, 1 + config.clip_range)
-        wanted = wanted.to(ratio)
-        loss = -torch.minimum(ratio * wanted, clipped * wanted)
-        if reference is not None:
-            kl = -log_likelihood(reference, mean, std)
-            loss = loss + config.beta * kl
-            log["kl"].append(float(kl.detach().mean()))
-        (loss.sum() / total).backward()
-        log["ratio/off"].append(float((ratio.detach() - 1).abs().mean()))
-        log["ratio/clipped"].append(float((ratio.detach() != clipped.detach()).float().mean()))
+            if config.objective == "grpo":
+                return grpo(
+                    trajectory, step, places, values,
+                    clip_range=config.clip_range, beta=config.beta, without=self._without_lora,
+                )  # fmt: skip
+            held = step.noising.noise < config.hold_below
+            wanted = 0.5 + (0.0 if held else 1.0) * values / (2 * config.advantage_clip)
+            seed = _seed(config.seed, self.step, self.accelerator.process_index, step.number, *places[:1])
+            return nft(trajectory, step, places, wanted, reach=config.reach, seed=seed, without=self._without_lora)
 
     # -- what it is made of --------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...reward import Asks, Card, EditSample, Gate, Measure, Score, WeightedMean, ask
+from ...reward import Asks, Card, EditSample, Gate, Measure, Score, Threshold, WeightedMean, ask
 from ...reward.baselines.judges import JudgeYesNo
 from ...reward.compose import Metric
 from ...reward.guards import all_guards
@@ -27,8 +27,8 @@ class Alike:
 
 
 def following() -> Metric:
-    """A judge's probability that the instruction was followed, behind the guards: the study of selectors' reward."""
-    return Gate(all_guards(reader=False), JudgeYesNo())
+    """Whether a judge says that the instruction was followed, behind the guards."""
+    return Gate(all_guards(reader=False), Threshold(JudgeYesNo(), 0.5))
 
 
 def hackable() -> Metric:

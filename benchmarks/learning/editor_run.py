@@ -88,13 +88,21 @@ def run(
 
 
 SETTINGS: Mapping[str, Any] = {
-    "groups": 4,
+    "groups": 8,
     "group_size": 8,
-    "rollout_batch": 32,
-    "train_batch": 32,
-    "chance": (0, 1, 2),
-    "learning_rate": 2e-3,
+    "rollout_batch": 64,
+    "train_batch": 64,
+    "objective": "nft",
+    "levels": 4,
+    "hold_below": 0.9,
+    "scale": "batch",
+    "advantage_clip": 2.0,
+    "learning_rate": 3e-4,
+    "warmup": 10,
+    "lora_rank": 16,
+    "lora_alpha": 32,
     "mixed_precision": "bf16",
+    "overlap": False,
 }
 """Chosen on another seed of lessons and prompts than those that are reported."""
 

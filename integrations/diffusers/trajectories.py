@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .stepping import standing_in
-from .transitions import Move, Moves, drawn, log_likelihood
+from .transitions import Move, Moves, Noising, drawn, log_likelihood
 
 _SHARED = ("img_ids", "txt_ids")  # of two dimensions: places in the picture, the same for all rows
 _NEAR = 1e-2  # of the largest number: further from what the pipeline made of it, a prediction is another one
@@ -32,6 +32,7 @@ class Step:
 
     number: int
     move: Move
+    noising: Noising
     given: tuple[tuple[Any, ...], dict[str, Any]]
     state: Tensor
     following: Tensor
@@ -41,22 +42,31 @@ class Step:
 @dataclass(slots=True)
 class Trajectory:
     """Of one call of the pipeline, with as many rows as pictures. guidance: InstructPix2Pix's, by the words and by the
-    source. steps: those that were left to chance.
+    source. steps: those that were left to chance, or were to be kept. final: (N, …), the state after the last step.
     """
 
     pipeline: Any
     rows: int
     guidance: tuple[float, float]
     steps: list[Step] = field(default_factory=list)
+    final: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def mean(self, step: Step, rows: Sequence[int]) -> tuple[Tensor, float]:
         """Where the denoiser, as it is now, would move these rows; and the standard deviation around that."""
-        args, named = step.given
+        return step.move(self.prediction(step, rows), step.state[list(rows)])
+
+    def prediction(self, step: Step, rows: Sequence[int], state: Tensor | None = None) -> Tensor:
+        """What the denoiser, as it is now, predicts of these rows. state: theirs, in the place of the one they had."""
         chosen = torch.tensor(list(rows), device=step.state.device)
-        args = tuple(_of(chosen, one, self.rows) for one in args)
-        named = {name: _of(chosen, one, self.rows, name) for name, one in named.items()}
-        prediction = predicted(denoiser(self.pipeline)(*args, **named), step.state[chosen], self.guidance)
-        return step.move(prediction, step.state[chosen])
+        was = step.state[chosen]
+
+        def given(value: Any, name: str = "") -> Any:
+            found = _of(chosen, value, self.rows, name)
+            return found if state is None else _with_state(found, was, state)
+
+        args, named = step.given
+        args, named = tuple(given(one) for one in args), {name: given(one, name) for name, one in named.items()}
+        return predicted(denoiser(self.pipeline)(*args, **named), was, self.guidance)
 
 
 class Recorded:
@@ -66,7 +76,8 @@ class Recorded:
         pictures = pipeline(…, generator=generators, **settings).images
 
     generators: one a row, which also the noise of the steps is drawn from. chance: numbers of steps, all without it;
-    the others are the solver's own, without noise. settings: of that call, where guidance is among them.
+    the others are the solver's own, without noise. keep: numbers of steps that are kept in any case. settings: of that
+    call, where guidance is among them.
 
     Raises ValueError for a call of other rows, with guidance that calls the denoiser twice, or that is not known here.
     """
@@ -78,11 +89,14 @@ class Recorded:
         generators: Sequence[torch.Generator],
         chance: Collection[int] | None = None,
         settings: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        keep: Collection[int] = (),
     ) -> None:
         self._trajectory = Trajectory(pipeline, len(generators), _guidance(pipeline, settings))
         self._moves = moves
         self._generators = generators
         self._chance = chance
+        self._keep = keep
         self._calm = replace(moves, level=0.0)
         self._calls: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
         self._number = 0
@@ -114,7 +128,8 @@ class Recorded:
         move = (self._moves if self._chance is None or number in self._chance else self._calm).at(number)
         mean, std = move(output, state)
         following = drawn(mean, std, self._generators).to(state.dtype)
-        if std:
+        found.final = following
+        if std or number in self._keep:
             if len(calls) != 1:
                 raise ValueError(
                     f"{type(found.pipeline).__name__} called its denoiser {len(calls)} times for one step: train it "
@@ -123,8 +138,9 @@ class Recorded:
             ((args, kept, raw),) = calls
             if not found.steps:
                 _check(found, raw, output, state)
-            likelihood = log_likelihood(following, mean, std)
-            found.steps.append(Step(number, move, (args, kept), state, following, likelihood))
+            likelihood = log_likelihood(following, mean, std) if std else torch.zeros(found.rows)
+            noising = self._moves.noising(number)
+            found.steps.append(Step(number, move, noising, (args, kept), state, following, likelihood))
         return _Moved(following) if named.get("return_dict", True) else (following,)
 
 
@@ -168,6 +184,17 @@ def _of(rows: Tensor, value: Any, count: int, name: str = "") -> Any:
     if rest or not times:
         return value
     return value[torch.cat([rows + count * again for again in range(times)])]
+
+
+def _with_state(value: Any, was: Tensor, state: Tensor) -> Any:
+    """What was made of a state (once, or several times over), made of another."""
+    if not isinstance(value, Tensor) or value.ndim != was.ndim or value.shape[2:] != was.shape[2:]:
+        return value
+    rows, across = was.shape[:2]
+    if value.shape[1] < across or value.shape[0] % rows or not torch.equal(value[:rows, :across], was.to(value.dtype)):
+        return value
+    times = value.shape[0] // rows
+    return torch.cat([state.to(value.dtype).repeat(times, *[1] * (was.ndim - 1)), value[:, across:]], dim=1)
 
 
 def _guidance(pipeline: Any, settings: Mapping[str, Any]) -> tuple[float, float]:

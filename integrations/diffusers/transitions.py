@@ -32,6 +32,26 @@ leaves nothing to chance."""
 
 
 @dataclass(frozen=True)
+class Noising:
+    """How pictures are noised before a step, and what a denoiser is to predict of them.
+
+    signal, noise: how much there is of either. kind: `flow`, or the `prediction_type` of the solver.
+    """
+
+    signal: float
+    noise: float
+    kind: str = "flow"
+
+    def target(self, clean: Tensor, noise: Tensor) -> Tensor:
+        """What is right to predict."""
+        if self.kind == "flow":
+            return noise - clean
+        if self.kind == "v_prediction":
+            return self.signal * noise - self.noise * clean
+        return noise if self.kind == "epsilon" else clean
+
+
+@dataclass(frozen=True)
 class Flow:
     """Of `FlowMatchEulerDiscreteScheduler`. level: how much noise, from 0, the solver's own step, to 1."""
 
@@ -45,6 +65,11 @@ class Flow:
         if not self.level or not then:  # noise that nothing takes away again would be seen
             return lambda velocity, state: (state.float() + (then - now) * velocity.float(), 0.0)
         return partial(_preserving if self.sampling == "cps" else _stochastic, now=now, then=then, level=self.level)
+
+    def noising(self, number: int) -> Noising:
+        """Of states before the step of that number."""
+        sigma = float(self.scheduler.sigmas[number])
+        return Noising(1 - sigma, sigma)
 
 
 def _stochastic(velocity: Tensor, state: Tensor, *, now: float, then: float, level: float) -> tuple[Tensor, float]:
@@ -90,6 +115,11 @@ class Ddim:
             return moved.prev_sample, std
 
         return move
+
+    def noising(self, number: int) -> Noising:
+        """Of states before the step of that number."""
+        kept = float(self.scheduler.alphas_cumprod[int(self.scheduler.timesteps[number])])
+        return Noising(math.sqrt(kept), math.sqrt(1 - kept), self.scheduler.config.prediction_type)
 
 
 Moves = Flow | Ddim
