@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -131,10 +131,14 @@ class DiffusionConfig:
     """Settings of every call of the pipeline, such as `num_inference_steps` and `guidance_scale`."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "groups", "updates", "rollout_batch", "train_batch", "lora_rank", "save_total"):
+        for name in ("steps", "groups", "updates", "rollout_batch", "train_batch", "levels", "lora_rank", "save_total"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is a whole number of at least 1, got {getattr(self, name)}")
-        for name in ("clip_range", "beta", "judge_noise", "weight_decay", "warmup", "save_every"):
+        if self.objective not in get_args(Objective):
+            raise ValueError(f"objective is one of {', '.join(get_args(Objective))}, got {self.objective!r}")
+        if not self.reach > 0:
+            raise ValueError(f"reach is a positive number, got {self.reach}")
+        for name in ("clip_range", "beta", "hold_below", "judge_noise", "weight_decay", "warmup", "save_every"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is 0 or more, got {getattr(self, name)}")
         if self.group_size < 2:

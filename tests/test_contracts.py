@@ -151,8 +151,8 @@ def no_torchvision(found: Import) -> str | None:
 
 
 def light(found: Import) -> str | None:
-    """Importing a module needs no more than the base install, but for experts, adapters and what trains models, imported
-    where used.
+    """Importing a module needs no more than the base install, but for experts, adapters and what trains models, which
+    are imported where they are used.
     """
     trained = {"editcritic.benchmarks.sceneedit.learned", "editcritic.benchmarks.learning"}
     shell = {"editcritic.reward.experts", "editcritic.integrations", *trained}  # the packages themselves are light

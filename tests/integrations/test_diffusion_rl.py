@@ -13,9 +13,11 @@ import pytest
 import torch
 from diffusers import DDIMScheduler, DiffusionPipeline, FluxKontextPipeline
 
+from editcritic.integrations.diffusers.editor import editor_of
 from editcritic.integrations.diffusers.transitions import log_likelihood
-from editcritic.integrations.diffusion_rl import Batch, DiffusionConfig, DiffusionTrainer
+from editcritic.integrations.diffusion_rl import Batch, DiffusionConfig, DiffusionTrainer, _seed
 from editcritic.reward import EditSample, Image, Score
+from editcritic.reward.advantages import advantages
 from editcritic.reward.alarms import Watch
 from editcritic.verifiers import unedited
 
@@ -375,9 +377,10 @@ def killed_after(calls: int) -> Callable[[Sequence[EditSample]], list[Score]]:
     return judge
 
 
+@pytest.mark.parametrize("objective", ["grpo", "nft"])
 @pytest.mark.parametrize("overlap", [True, False])
-def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(trainer, tmp_path, overlap):
-    settings: dict[str, Any] = {"steps": 6, "overlap": overlap, "beta": 0.01, "warmup": 3}
+def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(trainer, tmp_path, overlap, objective):
+    settings: dict[str, Any] = {"steps": 6, "overlap": overlap, "objective": objective, "beta": 0.01, "warmup": 3}
     whole = trainer(save_every=2, **settings)
     whole.train()
     (tmp_path / "run").rename(tmp_path / "whole")
@@ -622,3 +625,59 @@ def test_what_cannot_be_trained_is_refused(fresh, tmp_path):
         DiffusionTrainer(instruct(tmp_path / "instruct"), bright, SAMPLES, config)
     with pytest.raises(ValueError, match="DiffusionPipeline cannot be trained here: it is not among"):
         DiffusionTrainer(DiffusionPipeline(), bright, SAMPLES, config)
+
+
+# -- the other objective -----------------------------------------------------------------------------------------------
+
+
+def test_pictures_noised_anew_are_the_pipelines_own(trainer):
+    made = trainer(objective="nft", levels=2)
+    editor = editor_of(made.pipeline, **CALL)
+    batch = made.rollout(0)
+    asked = [(sample.sources, sample.instruction) for sample in batch.samples]
+    seeds = [_seed(made.config.seed, 0, 0, row) for row in range(len(asked))]
+    assert editor.edit(*zip(*asked, strict=True), seeds) == [sample.edited for sample in batch.samples]
+    assert [len(trajectory.steps) for trajectory, _ in batch.calls] == [2] * len(batch.calls)
+
+
+def test_each_step_has_levels_of_its_own(trainer):
+    made = trainer(objective="nft", levels=1)
+    levels = {made.rollout(step).calls[0][0].steps[0].number for step in range(8)}
+    assert len(levels) > 1
+    assert levels <= {0, 1, 2}
+
+
+def test_good_pictures_come_nearer_and_others_go_away(trainer):
+    made = trainer(objective="nft", levels=3, updates=1, learning_rate=1e-3)
+    batch = made.rollout(0)
+    scores = bright(batch.samples)
+    values = advantages([score.value for score in scores], [str(row // 3) for row in range(len(scores))]).values
+
+    def errors() -> np.ndarray:
+        found = np.zeros(len(values))
+        with torch.no_grad():
+            for trajectory, rows in batch.calls:
+                for step in trajectory.steps:
+                    noise = torch.randn(trajectory.final.shape, generator=torch.Generator().manual_seed(5))
+                    state = step.noising.signal * trajectory.final + step.noising.noise * noise
+                    said = trajectory.prediction(step, range(len(rows)), state)
+                    right = step.noising.target(trajectory.final, noise)
+                    found[rows] += ((said - right) ** 2).flatten(1).mean(dim=1).numpy()
+        return found
+
+    before = errors()
+    for _ in range(4):
+        made.learn(batch, scores)
+    assert float(((errors() - before) * values).sum()) < 0
+
+
+def test_where_it_is_only_held_nothing_moves(trainer):
+    made = trainer(objective="nft", hold_below=1.1)
+    before = lora(made)
+    made.train()
+    assert same(lora(made), before)
+
+
+def test_an_objective_that_is_none(trainer):
+    with pytest.raises(ValueError, match="objective is one of grpo, nft, got 'ppo'"):
+        trainer(objective="ppo")

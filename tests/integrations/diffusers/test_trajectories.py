@@ -364,3 +364,29 @@ def test_a_replay_calls_the_denoiser_once_and_no_other_part(case, monkeypatch):
         handle.remove()
     assert sum(seen.values()) == len(trajectory.steps)
     assert set(seen) <= {"transformer", "unet"}
+
+
+def test_a_step_that_is_kept_predicts_for_other_states_what_the_pipeline_would(case):
+    """Two calls differ in their noise alone: with the other's state, each predicts what the other did."""
+    generators = [[torch.Generator().manual_seed(seed + row) for row in range(2)] for seed in (0, 10)]
+    found = []
+    for drawn in generators:
+        drafts = [case.draft(0), case.draft(1)]
+        moves = moves_of(case.pipeline, 0.7)
+        with Recorded(case.pipeline, moves, drawn, (), case.settings, keep=(0, 1)) as trajectory:
+            case.calls(2).pictures(drafts, drawn)
+        found.append(trajectory)
+    first, second = found
+    assert [step.number for step in first.steps] == [0, 1]
+    with torch.no_grad():
+        for mine, theirs in zip(first.steps, second.steps, strict=True):
+            expected = second.prediction(theirs, [1])
+            assert torch.allclose(first.prediction(mine, [1], theirs.state[[1]]), expected, atol=1e-4)
+            assert not torch.allclose(first.prediction(mine, [1]), expected, atol=1e-3)
+
+
+def test_the_final_state_is_what_the_last_step_came_to(small):
+    trajectory, _ = small.record(small.draft(0), small.draft(1))
+    last = trajectory.steps[-1]
+    assert trajectory.final.shape == last.state.shape
+    assert not torch.equal(trajectory.final, last.following)  # the last step has no noise and is not among them

@@ -1,0 +1,112 @@
+"""Objectives: losses of rows, by formulas written out."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import torch
+from diffusers import DDIMScheduler, FlowMatchEulerDiscreteScheduler
+
+from editcritic.integrations.diffusers.objectives import nft
+from editcritic.integrations.diffusers.transitions import Ddim, Flow, Noising
+
+CLEAN = torch.linspace(-1, 1, 24).view(3, 2, 4)
+STEP = SimpleNamespace(state=torch.zeros(3, 2, 4), noising=Noising(0.25, 0.75))
+
+
+class Denoiser:
+    """Predicts its weight, everywhere; `was` without training."""
+
+    def __init__(self, was: float = 0.3, now: float = 0.3) -> None:
+        self.final = CLEAN
+        self.was, self.now = torch.tensor(was), torch.tensor(now, requires_grad=True)
+        self.states: list[torch.Tensor] = []
+        self.trained = True
+
+    def prediction(self, step, rows, state):
+        self.states.append(state)
+        return (self.now if self.trained else self.was).expand(len(rows), 2, 4)
+
+    @contextmanager
+    def without(self):
+        self.trained = False
+        yield
+        self.trained = True
+
+
+def loss(denoiser, wanted, rows=(0, 1, 2), reach=4.0, seed=0):
+    return nft(denoiser, STEP, rows, torch.tensor(wanted), reach=reach, seed=seed, without=denoiser.without)
+
+
+def right(rows=(0, 1, 2), seed=0):
+    noise = torch.randn(len(rows), 2, 4, generator=torch.Generator().manual_seed(seed))
+    return noise - CLEAN[list(rows)], 0.25 * CLEAN[list(rows)] + 0.75 * noise
+
+
+def test_nft_is_the_formula_of_its_paper():
+    denoiser = Denoiser(was=0.3, now=0.5)
+    values, numbers = loss(denoiser, [1.0, 0.5, 0.0])
+    target, state = right()
+    ahead, behind = 0.3 + 0.2 / 4, 0.3 - 0.2 / 4
+    good, bad = ((ahead - target) ** 2).mean(dim=(1, 2)), ((behind - target) ** 2).mean(dim=(1, 2))
+    assert torch.allclose(values, torch.stack([good[0], (good[1] + bad[1]) / 2, bad[2]]))
+    assert all(torch.equal(seen, state) for seen in denoiser.states)
+    assert numbers["moved"] == pytest.approx(0.2)
+
+
+def test_a_row_that_is_neither_wanted_nor_not_holds_the_denoiser_where_it_was():
+    moved, still = Denoiser(was=0.3, now=0.5), Denoiser()
+    for denoiser in (moved, still):
+        loss(denoiser, [0.5, 0.5, 0.5])[0].sum().backward()
+    assert moved.now.grad > 0  # back towards 0.3
+    assert still.now.grad == pytest.approx(0, abs=1e-6)
+
+
+def test_wanted_and_unwanted_rows_pull_to_opposite_sides():
+    pulls = []
+    for wanted in (1.0, 0.0):
+        denoiser = Denoiser()
+        loss(denoiser, [wanted], rows=(1,))[0].sum().backward()
+        pulls.append(float(denoiser.now.grad))
+    assert pulls[0] == pytest.approx(-pulls[1])
+    assert pulls[0] != 0
+
+
+def test_training_ends_where_it_is_said_to():
+    """The prediction moves by `reach` times the mean of (2 wanted - 1) times what was wrong about it."""
+    denoiser = Denoiser()
+    wanted = [1.0, 0.2, 0.4]
+    optimizer = torch.optim.LBFGS([denoiser.now], max_iter=50)
+
+    def closure():
+        optimizer.zero_grad()
+        total = loss(denoiser, wanted)[0].sum()
+        total.backward()
+        return total
+
+    optimizer.step(closure)
+    target, _ = right()
+    wrong = (2 * torch.tensor(wanted)[:, None, None] - 1) * (target - 0.3)
+    assert float(denoiser.now) - 0.3 == pytest.approx(4 * float(wrong.mean()), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "v_prediction", "sample"])
+def test_noising_is_the_solvers_own(kind):
+    scheduler = DDIMScheduler(prediction_type=kind)
+    scheduler.set_timesteps(5)
+    noising = Ddim(scheduler, 1.0).noising(2)
+    noise, timestep = torch.randn(3, 2, 4), scheduler.timesteps[2]
+    state = noising.signal * CLEAN + noising.noise * noise
+    assert torch.allclose(state, scheduler.add_noise(CLEAN, noise, timestep), atol=1e-6)
+    found = scheduler.step(noising.target(CLEAN, noise), int(timestep), state, eta=0.0).pred_original_sample
+    assert torch.allclose(found, CLEAN.clamp(-1, 1), atol=1e-5)
+
+
+def test_noising_of_a_flow():
+    scheduler = FlowMatchEulerDiscreteScheduler(shift=3.0)
+    scheduler.set_timesteps(4)
+    noising = Flow(scheduler, 0.7).noising(1)
+    noise = torch.randn(3, 2, 4)
+    state = noising.signal * CLEAN + noising.noise * noise
+    assert torch.allclose(state, scheduler.scale_noise(CLEAN, scheduler.timesteps[1:2], noise), atol=1e-6)
+    assert torch.allclose(state - noising.noise * noising.target(CLEAN, noise), CLEAN, atol=1e-6)
