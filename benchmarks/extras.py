@@ -20,6 +20,13 @@ def diffusers() -> Any:
     return _brought("diffusers", "diffusers")
 
 
+def trl() -> Any:
+    """The library TRL. Raises `InputError` where it, or one that it needs, is not installed."""
+    for needed in ("torch", "transformers", "datasets", "peft"):
+        _brought("trl", needed)
+    return _brought("trl", "trl")
+
+
 def _brought(extra: str, module: str) -> Any:
     try:
         return import_module(module)

@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     try:
         extras.diffusers()
+        extras.trl()  # brings peft
         if given.plot is not None:
             extras.bench("matplotlib")
     except InputError as error:

@@ -22,8 +22,8 @@ class Alike:
     card: ClassVar[Card] = Card("alike", 1, "the edit is as the source", roles=("pixels",), gaming="A copy has 1.0.")
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
-        (found,) = yield from ask(Measure("l1", (sample.source, sample.edited)))
-        return Score.of(math.exp((found.value - 1) / self.scale))
+        found = yield from ask(Measure("l1", (sample.source, sample.edited)))
+        return Score.of(math.exp(((found.value or 0.0) - 1) / self.scale))
 
 
 def following() -> Metric:

@@ -26,11 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=new_file, help="write the figures and curves there")
     parser.add_argument("--plot", type=new_picture, help="draw the curves there")
     given = parser.parse_args(arguments)
-    if given.plot is not None:
-        try:
+    try:
+        extras.trl()
+        if given.plot is not None:
             extras.bench("matplotlib")
-        except InputError as error:
-            parser.exit(2, f"{parser.prog}: error: {error}\n")
+    except InputError as error:
+        parser.exit(2, f"{parser.prog}: error: {error}\n")
     from .writer_report import figures, plot, table
     from .writer_study import Work
 
