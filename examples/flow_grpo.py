@@ -6,6 +6,8 @@ python examples/flow_grpo.py
 On several GPUs: accelerate launch examples/flow_grpo.py
 """
 
+from pathlib import Path
+
 from editcritic.benchmarks.sceneedit.critics import experts
 from editcritic.benchmarks.sceneedit.learned.pipeline import load
 from editcritic.benchmarks.selection.trials import single
@@ -17,19 +19,20 @@ pipeline = load()  # or FluxKontextPipeline.from_pretrained(..., torch_dtype=tor
 reward = Reward.of("edit-balanced", experts())  # experts for its pictures; see docs/experts.md for yours
 samples = [trial.sample for trial in single(36, seed=0)]  # or your own, as `unedited` makes them
 
+watch = Watch()
 trainer = DiffusionTrainer(
     pipeline,
     reward,
     samples,
     DiffusionConfig("run", steps=3, groups=2, group_size=4, chance=(0, 1, 2), learning_rate=6e-4, save_every=2),
     heldout=Reward.of("judge-yes-no", experts()),  # nothing is trained on this one
-    watch=Watch(),
+    watch=watch,
 )
 for row in trainer.train():
     shown = ("step", "reward", "heldout", "degenerate", "unscored", "grad_norm", "difference")
     print({name: round(row[name], 4) for name in shown if name in row})
-print("alarms:", trainer.watch.alarms)
+print("alarms:", watch.alarms)
 
 again = load()
 again.load_lora_weights("run")  # what was learned, in a fresh pipeline
-print(again.get_active_adapters(), "from", sorted(path.name for path in trainer.config.output_dir.iterdir()))
+print(again.get_active_adapters(), "from", sorted(path.name for path in Path("run").iterdir()))

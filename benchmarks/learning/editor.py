@@ -60,18 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 STEPS = 300
 EVERY = 25
 
+_CORES = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # a process a core
+
 
 def _run(reward: str, seed: int, given: argparse.Namespace, out: Path) -> dict[str, Any]:
     """A run in processes of its own, which leave nothing behind in this one."""
     if not out.exists():
         command = [
-            *(sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_machines", "1"),
-            *("--num_processes", str(given.processes), "--num_cpu_threads_per_process", "1", "--dynamo_backend", "no"),
-            *("--mixed_precision", "no", "-m", "editcritic.benchmarks.learning.editor_run", "--out", str(out)),
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(given.processes)),
+            *("-m", "editcritic.benchmarks.learning.editor_run", "--out", str(out)),
             *("--reward", reward, "--seed", str(seed), "--steps", str(given.steps), "--every", str(given.every)),
             *("--prompts", str(given.prompts), "--pictures", str(given.pictures)),
         ]
-        done = subprocess.run(command, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        done = subprocess.run(command, check=False, env={**os.environ, **_CORES})
         if done.returncode:
             sys.exit(f"the run of seed {seed} on the reward {reward} ended with {done.returncode}: see above")
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 """One run of the tiny editor's training. `editor` starts it, in as many processes as it is told to:
 
-accelerate launch --cpu --num_processes 2 -m editcritic.benchmarks.learning.editor_run --seed 0 --out run.json
+torchrun --standalone --nproc-per-node 2 -m editcritic.benchmarks.learning.editor_run --seed 0 --out run.json …
 """
 
 from __future__ import annotations
@@ -94,10 +94,11 @@ SETTINGS: Mapping[str, Any] = {
     "train_batch": 64,
     "objective": "nft",
     "levels": 4,
+    "reach": 1.0,
     "hold_below": 0.9,
     "scale": "batch",
     "advantage_clip": 2.0,
-    "learning_rate": 3e-4,
+    "learning_rate": 1.5e-4,
     "warmup": 10,
     "lora_rank": 16,
     "lora_alpha": 32,

@@ -632,11 +632,13 @@ def test_what_cannot_be_trained_is_refused(fresh, tmp_path):
 
 def test_pictures_noised_anew_are_the_pipelines_own(trainer):
     made = trainer(objective="nft", levels=2)
-    editor = editor_of(made.pipeline, **CALL)
+    settings: dict[str, Any] = CALL
+    editor = editor_of(made.pipeline, **settings)
     batch = made.rollout(0)
-    asked = [(sample.sources, sample.instruction) for sample in batch.samples]
-    seeds = [_seed(made.config.seed, 0, 0, row) for row in range(len(asked))]
-    assert editor.edit(*zip(*asked, strict=True), seeds) == [sample.edited for sample in batch.samples]
+    samples = batch.samples
+    seeds = [_seed(made.config.seed, 0, 0, row) for row in range(len(samples))]
+    plain = editor.edit([one.sources for one in samples], [one.instruction for one in samples], seeds)
+    assert plain == [one.edited for one in samples]
     assert [len(trajectory.steps) for trajectory, _ in batch.calls] == [2] * len(batch.calls)
 
 

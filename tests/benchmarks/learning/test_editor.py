@@ -1,0 +1,93 @@
+"""The training of the tiny editor: what it is taught on and tried on, its rewards, and the command from end to end."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.learning.editing import HELD_OUT, Lessons, tried
+from editcritic.benchmarks.learning.editor import main
+from editcritic.benchmarks.learning.editor_report import plot, summary
+from editcritic.benchmarks.learning.editor_rewards import REWARDS
+from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.sceneedit.learned.card import prompts
+from editcritic.benchmarks.sceneedit.learned.pipeline import load
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.selection.trials import wanted
+from editcritic.reward import Reward
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    return load()
+
+
+def test_lessons_are_the_same_every_time_and_others_for_another_seed():
+    one, again, other = Lessons(0), Lessons(0), Lessons(1)
+    assert [one[number].group for number in range(4)] == [again[number].group for number in range(4)]
+    assert one[0].group != other[0].group
+    assert one[0].source == one[0].edited
+
+
+def test_what_is_held_out_is_no_lesson():
+    taught = {Lessons(0)[number].source.digest for number in range(60)}
+    assert not taught & {render(prompt.before).digest for prompt in prompts(60, HELD_OUT)}
+
+
+def test_prompts_are_shared_out_among_processes(pipeline):
+    whole = tried(pipeline, 4, 2, HELD_OUT)
+    parts = [tried(pipeline, 4, 2, HELD_OUT, part=part, parts=2) for part in range(2)]
+    assert whole.followed.shape == (4, 2)
+    for name in ("followed", "unchanged"):
+        rows = [getattr(part, name) for part in parts]
+        assert np.allclose(np.stack(rows, axis=1).reshape(4, 2), getattr(whole, name))
+
+
+def test_a_copy_wins_without_guards_and_is_rejected_with_them():
+    prompt = prompts(9, HELD_OUT)[5]
+    copied = wanted("copy", prompt.request, prompt.before)
+    edited = replace(copied, edited=render(prompt.request.carry_out(prompt.before)))
+    found = {name: Reward(make(), experts())([copied, edited]) for name, make in REWARDS.items()}
+    copy, edit = (score.value or 0.0 for score in found["hackable"])
+    assert copy > edit > 0
+    assert found["guarded"][0].value == 0
+    assert found["guarded"][1].value == pytest.approx(edit)
+    assert [score.value for score in found["following"]] == [0, 1]
+
+
+def run(reward="following", seed=0, rise=0.2, alarms=()):
+    before, after = np.zeros((10, 2)), np.zeros((10, 2))
+    before[:5], after[: int(10 * (0.5 + rise))] = 1, 1
+    kept = {"unchanged": np.full((10, 2), 0.9).tolist()}
+    log = [{"step": step, "reward": 0.5 + step / 100} for step in range(20)]
+    log[9]["truth/followed"] = 0.6
+    return {
+        "seed": seed, "reward": reward, "minutes": 3.0, "log": log, "alarms": list(alarms),
+        "before": {"followed": before.tolist(), **kept}, "after": {"followed": after.tolist(), **kept},
+    }  # fmt: skip
+
+
+def test_the_table_has_each_run_and_all_seeds_together(tmp_path):
+    runs = [run(seed=0), run(seed=1, rise=0.0, alarms=[{"step": 7, "name": "saturation"}])]
+    lines = list(summary(runs))
+    assert "| following | 0 | 50.0 % | 70.0 % | +20.0" in lines[2]
+    assert "saturation, step 7" in lines[3]
+    assert "| following | all | 50.0 % | 60.0 % | +10.0" in lines[4]
+    assert len(list(summary([run("hackable"), run("guarded")]))) == 4
+    plot(runs, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, capsys):
+    asked = ["--seeds", "1", "--steps", "2", "--every", "1", "--prompts", "2", "--pictures", "2"]
+    main([*asked, "--runs", str(tmp_path / "runs"), "--json", str(tmp_path / "all.json")])
+    assert "| following | 0 |" in capsys.readouterr().out
+    (found,) = json.loads((tmp_path / "all.json").read_text())
+    assert found["settings"]["processes"] == 2
+    assert [row["step"] for row in found["log"]] == [0, 1]
+    assert all("truth/followed" in row for row in found["log"])
+    assert np.array(found["after"]["followed"]).shape == (2, 2)
+    made = (tmp_path / "runs" / "following-0.json").stat().st_mtime_ns
+    main([*asked, "--runs", str(tmp_path / "runs")])
+    assert (tmp_path / "runs" / "following-0.json").stat().st_mtime_ns == made
