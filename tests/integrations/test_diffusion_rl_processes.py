@@ -3,8 +3,6 @@
 import hashlib
 import json
 import os
-import socket
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +18,8 @@ from editcritic.reward import EditSample, Score
 
 from ..pipelines import kontext
 from .test_diffusion_rl import SAMPLES, SMALL, assert_close, bright, learnt, lora, quiet, silent, untimed
+from .two_processes import found_by_both
 
-ROOT = Path(__file__).parents[2]
 GROUPS = 2
 """Of each process."""
 
@@ -74,39 +72,21 @@ def digest(trainer: DiffusionTrainer) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Where both processes have left what they found."""
+def both(tmp_path_factory):
+    """A folder with what both processes have left, and what they found."""
     folder = tmp_path_factory.mktemp("ranks")
     kontext(folder / "kontext")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
-    started = []
-    try:
-        for rank in ("0", "1"):
-            with (folder / f"{rank}.log").open("w") as log:
-                started.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", __name__, str(folder)],
-                        cwd=ROOT,
-                        env={**os.environ, **group, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
-                        stdout=log,
-                        stderr=log,
-                    )
-                )
-        ended = [process.wait(timeout=240) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    assert ended == [0, 0], "\n".join((folder / f"{rank}.log").read_text() for rank in range(2))
-    return folder
+    return folder, found_by_both(__name__, folder)
 
 
 @pytest.fixture(scope="module")
-def ranks(folder):
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+def folder(both):
+    return both[0]
+
+
+@pytest.fixture(scope="module")
+def ranks(both):
+    return both[1]
 
 
 def test_both_processes_have_the_same_weights_to_the_bit_after_each_step(ranks):

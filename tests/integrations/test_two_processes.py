@@ -2,8 +2,6 @@
 
 import json
 import os
-import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,7 @@ from editcritic.integrations.trl import RewardFunction
 from ..language import tiny_language_model
 from ..verifiers.editors import Painter, graded, judge, scenes
 from .trainers import dpo, grpo, half_known, losses, rows_of
-
-ROOT = Path(__file__).parents[2]
+from .two_processes import found_by_both
 
 
 def as_a_rank(folder: Path) -> dict[str, Any]:
@@ -40,30 +37,7 @@ def ranks(tmp_path_factory):
     """What both processes found."""
     folder = tmp_path_factory.mktemp("ranks")
     tiny_language_model(folder / "model", [one.instruction for one in scenes(2)])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
-    started = []
-    try:
-        for rank in ("0", "1"):
-            with (folder / f"{rank}.log").open("w") as log:
-                started.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", __name__, str(folder)],
-                        cwd=ROOT,
-                        env={**os.environ, **group, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
-                        stdout=log,
-                        stderr=log,
-                    )
-                )
-        ended = [process.wait(timeout=240) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    assert ended == [0, 0], "\n".join((folder / f"{rank}.log").read_text() for rank in range(2))
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+    return found_by_both(__name__, folder)
 
 
 def test_both_processes_end_with_the_same_weights(ranks):
