@@ -1,4 +1,4 @@
-"""Policy gradients for diffusion editors: GRPO on flow-matching pipelines, DDPO on epsilon ones, on any reward.
+"""Diffusion editors that learn from any reward: GRPO on flow-matching pipelines, DDPO on epsilon ones, DiffusionNFT.
 
     trainer = DiffusionTrainer(pipeline, Reward.of("edit-balanced", experts), samples, DiffusionConfig("run"))
     trainer.train()
@@ -7,8 +7,9 @@
 A compact trainer in the manner of TRL's, on diffusers, accelerate and peft: LoRA on the denoiser, groups of pictures of
 the same sources by the same instruction, each compared with its own group, and the clipped ratio of PPO over the steps
 of the sampler (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470; DDPO with importance sampling: Black et al. 2023, arXiv
-2305.13301, section 4.3). The pipeline's solver decides which of the two it is; see `diffusers.transitions`. It is the
-reference: readable, exact, tested. The weights must fit on each device.
+2305.13301, section 4.3; the pipeline's solver decides which of the two it is, see `diffusers.transitions`), or the
+objective of DiffusionNFT (`diffusers.objectives`). It is the reference: readable, exact, tested. The weights must fit
+on each device.
 
 Several processes: `accelerate launch train.py`. Each makes and judges whole groups; gradients are added up over all.
 """
@@ -83,7 +84,8 @@ class DiffusionConfig:
     smaller than in language models. beta: weight of the KL divergence to the editor without its LoRA, per number of a
     latent, as in Flow-GRPO; 0 spares the pass it takes.
 
-    scale, judge_noise, noisy: see `advantages`. advantage_clip: advantages end there.
+    scale, judge_noise, noisy: see `advantages`. advantage_clip: advantages end there; for `nft` that is where a picture
+    is wholly wanted, or wholly unwanted.
 
     lora_targets: names of modules, as peft takes them; None for every linear layer in the denoiser's blocks.
     overlap: judge pictures in a thread while the next are made. Those are then made with weights one step older than
@@ -179,8 +181,9 @@ class DiffusionTrainer:
     main process with what it has made itself. Found afterwards in `trainer.watch.alarms`.
 
     log_history: the numbers of each step, means over processes: `reward`, `unscored`, `degenerate` and the other shares
-    of `Advantages`, `ratio/clipped`, `ratio/off` (mean distance from 1), `kl`, `grad_norm`, `seconds/*`, one number for
-    each part of a score (as in `integrations.trl`), and what `watch` and the callbacks say.
+    of `Advantages`; `ratio/clipped`, `ratio/off` (mean distance from 1) and `kl`, or for `nft` `error` and `moved`
+    (root mean square, in the denoiser's unit); `grad_norm`, `seconds/*`, one number for each part of a score (as in
+    `integrations.trl`), and what `watch` and the callbacks say.
     """
 
     def __init__(
