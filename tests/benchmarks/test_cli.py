@@ -461,6 +461,8 @@ def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:
     command = [sys.executable, "-m", "editcritic.benchmarks.cli", "score", samples, "--reward", reward, "-o", out]
     command += ["--cache", folder / "cache.db"]
     path = os.pathsep.join([str(folder.path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # What a shell starts in the background ignores interrupts, and so does all that it starts in turn.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         [str(part) for part in command],
         stdout=subprocess.PIPE,
@@ -468,13 +470,17 @@ def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     ) as run:
-        deadline = time.monotonic() + 60
-        while not (out.exists() and answers_in(folder / "cache.db") == 19):
-            assert time.monotonic() < deadline, "the others were never answered"
-            time.sleep(0.1)
-        time.sleep(0.5)
-        run.send_signal(signal.SIGINT)
-        stdout, stderr = run.communicate(timeout=30)
+        try:
+            deadline = time.monotonic() + 60
+            while not (out.exists() and answers_in(folder / "cache.db") == 19):
+                assert time.monotonic() < deadline, "the others were never answered"
+                time.sleep(0.1)
+            time.sleep(0.5)
+            run.send_signal(signal.SIGINT)
+            stdout, stderr = run.communicate(timeout=30)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            run.kill()
     assert run.returncode == 130, stderr
     assert "interrupted" in stderr
     assert "Traceback" not in stdout + stderr
