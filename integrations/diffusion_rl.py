@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
@@ -32,6 +33,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
+from numpy.typing import NDArray
 from peft import LoraConfig, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load_file
 from torch import Tensor
@@ -89,7 +91,7 @@ class DiffusionConfig:
 
     lora_targets: names of modules, as peft takes them; None for every linear layer in the denoiser's blocks.
     overlap: judge pictures in a thread while the next are made. Those are then made with weights one step older than
-    those that learn from them, which the ratio accounts for. Not across a checkpoint, so that a run that was resumed
+    those that learn from them, which `grpo`'s ratio accounts for. Not across a checkpoint, so that a run that was resumed
     equals one that was not to the bit, on one device. save_every: a checkpoint each so many steps; 0 for none.
     save_total: so many are kept.
     report_to: trackers of accelerate, such as "tensorboard" or "wandb".
@@ -397,12 +399,8 @@ class DiffusionTrainer:
         """What is asked for in a step of this process."""
         groups, count = self.config.groups, len(self.dataset)
         first = (step * self.accelerator.num_processes + here) * groups
-        found = []
-        for place in range(first, first + groups):
-            around, at = divmod(place, count)
-            order = np.random.default_rng([self.config.seed, around]).permutation(count)
-            found.append(self.dataset[int(order[at])])
-        return found
+        places = (divmod(place, count) for place in range(first, first + groups))
+        return [self.dataset[int(_order(self.config.seed, around, count)[at])] for around, at in places]
 
     def _part(self, row: int) -> int:
         return row // self.config.group_size % self.config.updates
@@ -415,8 +413,8 @@ class DiffusionTrainer:
         began = time.perf_counter()
         with untouched():
             scores = self.reward(samples)
-            asked = self.heldout is not None and self.accelerator.is_main_process
-            heldout = self.heldout(samples) if asked and self.heldout else None
+            watching = self.accelerator.is_main_process
+            heldout = self.heldout(samples) if watching and self.heldout is not None else None
         return Judged(scores, heldout, time.perf_counter() - began)
 
     def _log(self, numbers: dict[str, float], batch: Batch, judged: Judged) -> None:
@@ -505,6 +503,12 @@ def _checkpoints(folder: Path) -> list[Path]:
     """Oldest first."""
     found = {path: path.name.removeprefix(_CHECKPOINT) for path in folder.glob(f"{_CHECKPOINT}*")}
     return sorted((path for path, step in found.items() if step.isdecimal()), key=lambda path: int(found[path]))
+
+
+@lru_cache(maxsize=2)  # a step may end one round and begin the next
+def _order(seed: int, around: int, count: int) -> NDArray[np.int64]:
+    """In which order a dataset is gone through, the how-manyth time round."""
+    return np.random.default_rng([seed, around]).permutation(count)
 
 
 def _in_a_block(name: str) -> bool:
