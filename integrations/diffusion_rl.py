@@ -91,8 +91,8 @@ class DiffusionConfig:
 
     lora_targets: names of modules, as peft takes them; None for every linear layer in the denoiser's blocks.
     overlap: judge pictures in a thread while the next are made. Those are then made with weights one step older than
-    those that learn from them, which `grpo`'s ratio accounts for. Not across a checkpoint, so that a run that was resumed
-    equals one that was not to the bit, on one device. save_every: a checkpoint each so many steps; 0 for none.
+    those that learn from them, which `grpo`'s ratio accounts for. Not across a checkpoint, so that a run that was
+    resumed equals one that was not to the bit, on one device. save_every: a checkpoint each so many steps; 0 for none.
     save_total: so many are kept.
     report_to: trackers of accelerate, such as "tensorboard" or "wandb".
     """

@@ -18,8 +18,11 @@ from ..sceneedit.learned.verdict import verdict
 from ..sceneedit.render import render
 from ..selection.trials import wanted
 
+FIRST = 10
+"""The first seed that is reported: settings were chosen on those before it."""
+
 HELD_OUT = 30
-"""The first seed of held-out prompts: the study of selectors has those from 10 on, and this one was tried on 5."""
+"""What a seed's held-out prompts are drawn from, beyond the seed: the study of selectors has those from 10 on."""
 
 _ENDLESS = 1_000_000
 
@@ -48,17 +51,20 @@ class Found:
     unchanged: NDArray[np.float64]
 
 
-def tried(pipeline: Any, count: int, pictures: int, seed: int, *, part: int = 0, parts: int = 1) -> Found:
-    """So many pictures of each of the held-out prompts number `part`, `part + parts`, …
+def tried(
+    pipeline: Any, count: int, pictures: int, seed: int, *, part: int = 0, parts: int = 1, first: int | None = None
+) -> Found:
+    """So many pictures of each of the held-out prompts number `part`, `part + parts`, …; or the `first` of them.
 
     Each prompt has noise of its own, the same at every time, so that an editor is compared with what it was.
     """
+    looked = pictures if first is None else min(first, pictures)
     edit = editing(pipeline)
     rows = []
     for number, prompt in list(enumerate(prompts(count, seed)))[part::parts]:
-        seeds = range(number * pictures, (number + 1) * pictures)
+        seeds = range(number * pictures, number * pictures + looked)
         made = edit(render(prompt.before), prompt.request.instruction, seeds)
         found = [verdict(prompt.request, prompt.before, picture) for picture in made]
         rows.append([(one.followed, one.unchanged) for one in found])
-    both = np.array(rows, np.float64).reshape(-1, pictures, 2)
+    both = np.array(rows, np.float64).reshape(-1, looked, 2)
     return Found(both[..., 0], both[..., 1])

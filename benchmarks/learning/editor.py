@@ -19,6 +19,7 @@ from typing import Any
 from .. import extras
 from ..inputs import InputError
 from ..options import at_least_one, new_file, new_picture
+from .editing import FIRST
 from .editor_report import plot, summary
 
 
@@ -45,10 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.runs or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        wanted = [(reward, 0) for reward in ("hackable", "guarded")]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.exit(2, f"{parser.prog}: error: --runs: {error}\n")
+        wanted = [(reward, FIRST) for reward in ("hackable", "guarded")]
         if not given.hack:
-            wanted = [("following", seed) for seed in range(given.seeds)]
+            wanted = [("following", FIRST + seed) for seed in range(given.seeds)]
         runs = [_run(reward, seed, given, folder / f"{reward}-{seed}.json") for reward, seed in wanted]
     print("\n".join(summary(runs)), flush=True)
     if given.json is not None:
@@ -76,6 +80,10 @@ def _run(reward: str, seed: int, given: argparse.Namespace, out: Path) -> dict[s
         if done.returncode:
             sys.exit(f"the run of seed {seed} on the reward {reward} ended with {done.returncode}: see above")
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    was = {**found["looks"], **{name: found["settings"][name] for name in ("steps", "processes")}}
+    if changed := [name for name in was if was[name] != getattr(given, name)]:
+        differing = ", ".join(f"{name} was {was[name]} and is {getattr(given, name)}" for name in changed)
+        sys.exit(f"{out} is of another run: {differing}. Take it away, or ask for the same")
     return found
 
 

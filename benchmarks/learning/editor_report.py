@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from ..extras import bench
 from ..selection.study import interval
 
+LOOKED = 2
+"""Pictures of a held-out prompt that are looked at while training goes on: the first of those before and after it."""
+
 _SMOOTH = 15  # steps: rewards of a step are few
 
 
@@ -50,7 +53,8 @@ def plot(runs: Sequence[dict[str, Any]], path: Path) -> None:
     for number, one in enumerate(runs):
         colour, label = f"C{number}", f"{one['reward']}, seed {one['seed']}"
         looked = [(row["step"] + 1, row["truth/followed"]) for row in one["log"] if "truth/followed" in row]
-        ends = {when: 100 * float(_of(one, when, "followed").mean()) for when in ("before", "after")}
+        # Of the same pictures as in between: others have other noise, and are more or less lucky.
+        ends = {when: 100 * float(np.array(one[when]["followed"])[:, :LOOKED].mean()) for when in ("before", "after")}
         last = one["log"][-1]["step"] + 1
         points = [(0, ends["before"]), *((step, 100 * value) for step, value in looked if step < last)]
         points.append((last, ends["after"]))

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from ...integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
 from ...reward import Reward
 from ...reward.alarms import Watch
+from ..options import new_file
 from ..sceneedit.critics import experts
 from ..sceneedit.learned.pipeline import load
 from .editing import HELD_OUT, Lessons, tried
+from .editor_report import LOOKED
 from .editor_rewards import HELD_OUT_REWARD, REWARDS
 
 
@@ -37,10 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompts", type=int, required=True, help="held-out ones")
     parser.add_argument("--pictures", type=int, required=True, help="of each of them, before and after")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="other settings of DiffusionConfig")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=new_file, required=True)
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    said = {name: json.loads(value) for name, _, value in (one.partition("=") for one in given.set)}
+    try:
+        said = {name: json.loads(value) for name, _, value in (one.partition("=") for one in given.set)}
+        DiffusionConfig(given.out, **{**SETTINGS, **said})
+    except (TypeError, ValueError) as error:
+        parser.exit(2, f"{parser.prog}: error: --set: {error}\n")
     found = run(given.seed, given.reward, given.steps, given.every, given.prompts, given.pictures, given.out, said)
     if found is not None:
         given.out.write_text(json.dumps(found), encoding="utf-8")
@@ -66,7 +72,7 @@ def run(
         DiffusionConfig(out.with_suffix(""), **settings),
         heldout=Reward.of(HELD_OUT_REWARD, experts()) if reward != "following" else None,
         watch=Watch(),
-        callbacks=[_Looks(every, count, seed)],
+        callbacks=[_Looks(every, count, pictures, seed)],
     )
     before = looked_at(trainer, count, pictures, seed)
     began = time.perf_counter()
@@ -79,6 +85,7 @@ def run(
         "seed": seed,
         "reward": reward,
         "settings": {**settings, "processes": trainer.accelerator.num_processes},
+        "looks": {"every": every, "prompts": count, "pictures": pictures},
         "minutes": minutes,
         "before": {name: values.tolist() for name, values in before.items()},
         "after": {name: values.tolist() for name, values in after.items()},
@@ -105,26 +112,28 @@ SETTINGS: Mapping[str, Any] = {
     "mixed_precision": "bf16",
     "overlap": False,
 }
-"""Chosen on another seed of lessons and prompts than those that are reported."""
+"""Chosen on seeds before `FIRST`."""
 
 
 class _Looks:
-    """After so many steps, what held-out prompts come to: two pictures each, on all processes."""
+    """After so many steps, what held-out prompts come to: the first pictures of each, on all processes."""
 
-    def __init__(self, every: int, count: int, seed: int) -> None:
-        self._every, self._count, self._seed = every, count, seed
+    def __init__(self, every: int, count: int, pictures: int, seed: int) -> None:
+        self._every, self._count, self._pictures, self._seed = every, count, pictures, seed
 
     def __call__(self, trainer: DiffusionTrainer, step: int, numbers: dict[str, float]) -> dict[str, float]:
         if (step + 1) % self._every:
             return {}
-        found = looked_at(trainer, self._count, 2, self._seed)
+        found = looked_at(trainer, self._count, self._pictures, self._seed, first=LOOKED)
         return {f"truth/{name}": float(values.mean()) for name, values in found.items()}
 
 
-def looked_at(trainer: DiffusionTrainer, count: int, pictures: int, seed: int) -> dict[str, NDArray[np.float64]]:
+def looked_at(
+    trainer: DiffusionTrainer, count: int, pictures: int, seed: int, *, first: int | None = None
+) -> dict[str, NDArray[np.float64]]:
     """`tried`, with the prompts shared out among the processes, which changes their order."""
     here, parts = trainer.accelerator.process_index, trainer.accelerator.num_processes
-    found = tried(trainer.pipeline, count, pictures, HELD_OUT + seed, part=here, parts=parts)
+    found = tried(trainer.pipeline, count, pictures, HELD_OUT + seed, part=here, parts=parts, first=first)
     every = gather_object([found])
     return {name: np.concatenate([getattr(one, name) for one in every]) for name in ("followed", "unchanged")}
 

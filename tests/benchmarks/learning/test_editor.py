@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.learning.editing import HELD_OUT, Lessons, tried
+from editcritic.benchmarks.learning import editor_run
+from editcritic.benchmarks.learning.editing import FIRST, HELD_OUT, Lessons, tried
 from editcritic.benchmarks.learning.editor import main
 from editcritic.benchmarks.learning.editor_report import plot, summary
 from editcritic.benchmarks.learning.editor_rewards import REWARDS
@@ -82,12 +83,28 @@ def test_the_table_has_each_run_and_all_seeds_together(tmp_path):
 def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, capsys):
     asked = ["--seeds", "1", "--steps", "2", "--every", "1", "--prompts", "2", "--pictures", "2"]
     main([*asked, "--runs", str(tmp_path / "runs"), "--json", str(tmp_path / "all.json")])
-    assert "| following | 0 |" in capsys.readouterr().out
+    assert f"| following | {FIRST} |" in capsys.readouterr().out
     (found,) = json.loads((tmp_path / "all.json").read_text())
     assert found["settings"]["processes"] == 2
     assert [row["step"] for row in found["log"]] == [0, 1]
     assert all("truth/followed" in row for row in found["log"])
     assert np.array(found["after"]["followed"]).shape == (2, 2)
-    made = (tmp_path / "runs" / "following-0.json").stat().st_mtime_ns
+    made = (tmp_path / "runs" / f"following-{FIRST}.json").stat().st_mtime_ns
     main([*asked, "--runs", str(tmp_path / "runs")])
-    assert (tmp_path / "runs" / "following-0.json").stat().st_mtime_ns == made
+    assert (tmp_path / "runs" / f"following-{FIRST}.json").stat().st_mtime_ns == made
+    with pytest.raises(SystemExit, match="prompts was 2 and is 3"):
+        main([*asked, "--prompts", "3", "--runs", str(tmp_path / "runs")])
+
+
+@pytest.mark.parametrize(("said", "words"), [("levels", "--set: "), ("leaps=3", "leaps"), ("levels=0", "at least 1")])
+def test_a_run_refuses_settings_that_are_none_before_any_work(tmp_path, capsys, said, words):
+    asked = ["--seed", "0", "--steps", "1", "--every", "1", "--prompts", "1", "--pictures", "1"]
+    with pytest.raises(SystemExit) as ended:
+        editor_run.main([*asked, "--out", str(tmp_path / "run.json"), "--set", said])
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_first_pictures_are_the_same_whoever_looks(pipeline):
+    whole, first = tried(pipeline, 2, 3, HELD_OUT), tried(pipeline, 2, 3, HELD_OUT, first=2)
+    assert np.array_equal(first.unchanged, whole.unchanged[:, :2])
