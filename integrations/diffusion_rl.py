@@ -76,8 +76,8 @@ class DiffusionConfig:
     same_start: pictures of a group start from the same noise, so that only what the steps drew tells them apart, which
     is what they learn from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
 
-    objective: see `diffusers.objectives`. `nft` takes less than a tenth of the pictures of `grpo` where the latents are
-    many and what is drawn in a single step decides little. For `grpo` are noise, sampling, chance, same_start,
+    objective: see `diffusers.objectives`. The gradient of `grpo` needs many pictures where what is drawn in a single
+    step decides little (docs/training.md). For `grpo` are noise, sampling, chance, same_start,
     clip_range and beta; for `nft` levels, how many noise levels pictures are noised to, reach, and hold_below: at
     levels with less noise, from 0 to 1, the denoiser learns nothing and is held where it was. What a picture is to show
     has been decided there, and how it is drawn is best left alone.
