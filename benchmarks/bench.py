@@ -1,4 +1,4 @@
-"""`editcritic bench`: what the metrics themselves are worth."""
+"""`editcritic bench`: suites from data to tables, and what the metrics themselves are worth."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
+from . import bench_agree, bench_data, bench_report, bench_run
 from .terminal import document, plainly, progress, say, show
 
 app = typer.Typer(
     name="bench",
-    help="Measure the metrics themselves.",
+    help="Run benchmark suites, and measure the metrics themselves.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,7 +25,11 @@ _SIZE = 64
 
 @app.callback()
 def group() -> None:
-    """Measure the metrics themselves."""
+    """Run benchmark suites, and measure the metrics themselves."""
+
+
+for part in (bench_run, bench_report, bench_agree, bench_data):
+    part.add_to(app)
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""Making the data: the construction pipelines of the papers, with any judge."""

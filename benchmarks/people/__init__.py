@@ -1,0 +1,1 @@
+"""What people say: labels, agreement with them, and a page to collect them."""

@@ -1,0 +1,1 @@
+"""Complex-Edit: compound instructions of eight levels."""

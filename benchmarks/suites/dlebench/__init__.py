@@ -1,0 +1,1 @@
+"""DLEBench: small objects."""

@@ -1,0 +1,1 @@
+"""EdiVal: chains of three turns."""

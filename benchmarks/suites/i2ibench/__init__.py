@@ -1,0 +1,1 @@
+"""I2I-Bench: thirty dimensions, one source and several."""

@@ -1,0 +1,95 @@
+"""A suite as small as one can be: chains of two turns over drawn pictures, and a judge that knows nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from editcritic.benchmarks.suites.results import Results
+from editcritic.benchmarks.suites.suite import About, Item, Suite
+from editcritic.benchmarks.suites.tables import Table
+from editcritic.reward import Expert, Image, Judge, Reply
+from editcritic.reward.spec import Spec
+from editcritic.verifiers import unedited
+
+
+def picture(*numbers: int, size: int = 32) -> Image:
+    """Noise of its own for each numbers, on a ground of its own."""
+    chance = np.random.default_rng(numbers)
+    return Image.of(np.clip(chance.integers(256, size=3) + chance.integers(-20, 20, (size, size, 3)), 0, 255) / 255)
+
+
+class Toy(Suite):
+    """So many chains; `data` is not looked at."""
+
+    name: ClassVar[str] = "toy"
+    about: ClassVar[About] = About("Toy", "nobody, nowhere", "none", "")
+
+    def __init__(self, data: Path | None = None, *, count: int = 4) -> None:
+        self.count = count
+        self.items: Sequence[Item] = [
+            Item(
+                f"{case}/{turn}",
+                str(case),
+                f"{case}_turn_{turn}",
+                unedited(f"Make it number {turn}", picture(case), id=f"{case}/{turn}"),
+                after=f"{case}/{turn - 1}" if turn > 1 else "",
+                labels={"turn": turn, "type": "count_change" if case % 2 else "color_alter"},
+            )
+            for case in range(count)
+            for turn in (1, 2)
+        ]
+        self.digest = hashlib.sha256("".join(item.sample.source.digest for item in self.items).encode()).hexdigest()
+
+    @property
+    def options(self) -> Mapping[str, str | int]:
+        return {"count": self.count}
+
+    def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
+        return {"following": "judge-yes-no", "guards": "guards"}
+
+    def tables(self, results: Results) -> list[Table]:
+        rows = {
+            f"turn {turn}": {
+                name: results.mean(results.where(turn=turn), self._of(name)) for name in ("following", "guards")
+            }
+            for turn in (1, 2)
+        }
+        return [Table("leaderboard", "Toy", ["following", "guards"], rows, scale=100.0, unit="percent")]
+
+    @staticmethod
+    def _of(name: str) -> Callable[[Any], float | None]:
+        return lambda row: row.value(name)
+
+
+def outputs(folder: Path, suite: Suite, *, without: Sequence[str] = ()) -> Path:
+    """A picture for each item but some, as an editor would leave them."""
+    for number, item in enumerate(suite.items):
+        if item.id not in without:
+            path = folder / f"{item.place}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            picture(1000, number).pil().save(path)
+    return folder
+
+
+class CoinJudge(Expert):
+    """Says yes or no by the digest of the question, and counts the questions. Picklable: `CoinJudge()` is its spec."""
+
+    id = "coin@1"
+    kinds = (Judge,)
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        self.asked += len(queries)
+        return [_answered(query) for query in queries]
+
+
+def _answered(query: Judge) -> Reply:
+    yes = int(query.digest[:8], 16) / 0xFFFFFFFF
+    return Reply("Yes" if yes >= 0.5 else "No", probabilities={"Yes": yes, "No": 1 - yes})
