@@ -1,15 +1,15 @@
-"""Diffusion editors that learn from any reward: GRPO on flow-matching pipelines, DDPO on epsilon ones, DiffusionNFT.
+"""Diffusion editors that learn from any reward: GRPO on flow-matching pipelines, DDPO on epsilon ones, NFT, RAFT.
 
     trainer = DiffusionTrainer(pipeline, Reward.of("edit-balanced", experts), samples, DiffusionConfig("run"))
     trainer.train()
     pipeline.load_lora_weights("run")  # another day, another process
 
 A compact trainer in the manner of TRL's, on diffusers, accelerate and peft: LoRA on the denoiser, groups of pictures of
-the same sources by the same instruction, each compared with its own group, and the clipped ratio of PPO over the steps
-of the sampler (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470; DDPO with importance sampling: Black et al. 2023, arXiv
-2305.13301, section 4.3; the pipeline's solver decides which of the two it is, see `diffusers.transitions`), or the
-objective of DiffusionNFT (`diffusers.objectives`). It is the reference: readable, exact, tested. The weights must fit
-on each device.
+the same sources by the same instruction, each compared with its own group, and one of these: the clipped ratio of PPO
+over the steps of the sampler (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470; DDPO with importance sampling: Black et al.
+2023, arXiv 2305.13301, section 4.3; the pipeline's solver decides which of the two it is, see `diffusers.transitions`),
+or the objectives of DiffusionNFT or RAFT (`diffusers.objectives`). It is the reference: readable, exact, tested. The
+weights must fit on each device.
 
 Several processes: `accelerate launch train.py`. Each makes and judges whole groups; gradients are added up over all.
 """
@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -39,12 +39,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ..reward import EditSample, Score
-from ..reward.advantages import Noisy, Scale, advantages
+from ..reward.advantages import Advantages, Noisy, Scale, advantages
 from ..reward.alarms import Watch
 from ..verifiers import Noise
 from .diffusers.calls import Calls
 from .diffusers.families import family_of
-from .diffusers.objectives import Found, Objective, grpo, nft
+from .diffusers.objectives import Found, Objective, grpo, imitated, nft, raft
 from .diffusers.stepping import started
 from .diffusers.trajectories import Recorded, Step, Trajectory, denoiser
 from .diffusers.transitions import Sampling, moves_of
@@ -80,7 +80,10 @@ class DiffusionConfig:
     step decides little (docs/training.md). For `grpo` are noise, sampling, chance, same_start,
     clip_range and beta; for `nft` levels, how many noise levels pictures are noised to, reach, and hold_below: at
     levels with less noise, from 0 to 1, the denoiser learns nothing and is held where it was. What a picture is to show
-    has been decided there, and how it is drawn is best left alone.
+    has been decided there, and how it is drawn is best left alone. For `raft` are levels, threshold and agree; good
+    pictures are those with an advantage above 0.
+
+    schedule: of the learning rate after the warmup; `linear` falls to 0 at the last of `steps`.
 
     clip_range: of the ratio of likelihoods. The logarithm is a mean over the numbers of a latent, so that it is far
     smaller than in language models. beta: weight of the KL divergence to the editor without its LoRA, per number of a
@@ -118,6 +121,9 @@ class DiffusionConfig:
     levels: int = 3
     reach: float = 4.0
     hold_below: float = 0.0
+    threshold: float = 0.05
+    agree: float = 0.5
+    schedule: Literal["constant", "linear"] = "constant"
     scale: Scale = "group"
     judge_noise: float = 0.0
     noisy: Noisy = "shrink"
@@ -140,9 +146,21 @@ class DiffusionConfig:
                 raise ValueError(f"{name} is a whole number of at least 1, got {getattr(self, name)}")
         if self.objective not in get_args(Objective):
             raise ValueError(f"objective is one of {', '.join(get_args(Objective))}, got {self.objective!r}")
-        if not self.reach > 0:
-            raise ValueError(f"reach is a positive number, got {self.reach}")
-        for name in ("clip_range", "beta", "hold_below", "judge_noise", "weight_decay", "warmup", "save_every"):
+        if self.schedule not in ("constant", "linear"):
+            raise ValueError(f"schedule is constant or linear, got {self.schedule!r}")
+        for name in ("reach", "threshold"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is a positive number, got {getattr(self, name)}")
+        for name in (
+            "agree",
+            "clip_range",
+            "beta",
+            "hold_below",
+            "judge_noise",
+            "weight_decay",
+            "warmup",
+            "save_every",
+        ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is 0 or more, got {getattr(self, name)}")
         if self.group_size < 2:
@@ -183,9 +201,10 @@ class DiffusionTrainer:
     main process with what it has made itself. Found afterwards in `trainer.watch.alarms`.
 
     log_history: the numbers of each step, means over processes: `reward`, `unscored`, `degenerate` and the other shares
-    of `Advantages`; `ratio/clipped`, `ratio/off` (mean distance from 1) and `kl`, or for `nft` `error` and `moved`
-    (root mean square, in the denoiser's unit); `grad_norm`, `seconds/*`, one number for each part of a score (as in
-    `integrations.trl`), and what `watch` and the callbacks say.
+    of `Advantages`; `ratio/clipped`, `ratio/off` (mean distance from 1) and `kl`; for `nft` `error` and `moved` (root
+    mean square, in the denoiser's unit); for `raft` `error`, and `replaced`: of pictures that are not good, how many
+    are to become another; `grad_norm`, `seconds/*`, one number for each part of a score (as in `integrations.trl`), and
+    what `watch` and the callbacks say.
     """
 
     def __init__(
@@ -274,7 +293,9 @@ class DiffusionTrainer:
             for sample, row in asked
         ]
         chance, keep = config.chance, ()
-        if config.objective == "nft":  # pictures as the editor makes them anyway; what they are noised to is drawn here
+        if (
+            config.objective != "grpo"
+        ):  # pictures as the editor makes them anyway; what they are noised to is drawn here
             draw = np.random.default_rng([config.seed, step])
             count = self.calls.evaluations
             chance, keep = (), draw.choice(count, min(config.levels, count), replace=False).tolist()
@@ -316,9 +337,11 @@ class DiffusionTrainer:
             clip=config.advantage_clip,
         )
         log: dict[str, list[float]] = {}
+        wanted = self._wanted(batch, found) if config.objective == "raft" else None
+        teaching = found.telling if wanted is None else np.array([row in wanted for row in range(len(batch.samples))])
         for part in range(config.updates):
             mine = [
-                (call, [(at, row) for at, row in enumerate(rows) if self._part(row) == part and found.telling[row]])
+                (call, [(at, row) for at, row in enumerate(rows) if self._part(row) == part and teaching[row]])
                 for call, rows in batch.calls
             ]
             count = sum(len(rows) * len(trajectory.steps) for trajectory, rows in mine)
@@ -328,7 +351,10 @@ class DiffusionTrainer:
             for trajectory, rows in mine:
                 for at in range(0, len(rows), config.train_batch):
                     places, known = zip(*rows[at : at + config.train_batch], strict=True)
-                    values = torch.tensor(found.values[list(known)], dtype=torch.float32)
+                    if wanted is None:
+                        values = torch.tensor(found.values[list(known)], dtype=torch.float32)
+                    else:
+                        values = torch.stack([wanted[row] for row in known])
                     for step in trajectory.steps:
                         loss, numbers = self._loss(trajectory, step, places, values)
                         (loss.sum() / total).backward()
@@ -338,15 +364,39 @@ class DiffusionTrainer:
             norm = float(torch.nn.utils.clip_grad_norm_(self.weights, config.max_grad_norm))
             log.setdefault("grad_norm", []).append(norm)
             for group in self.optimizer.param_groups:
-                group["lr"] = config.learning_rate * min(1.0, (self.step + 1) / (config.warmup + 1))
+                group["lr"] = config.learning_rate * self._pace()
             self.optimizer.step()
             self.optimizer.zero_grad()
         means = {name: fmean(values) for name, values in log.items() if values}
+        if wanted is not None:
+            means["replaced"] = fmean(teaching[found.values <= 0]) if (found.values <= 0).any() else 0.0
         return found.numbers | means | {"seconds/learn": time.perf_counter() - began}
+
+    def _wanted(self, batch: Batch, found: Advantages) -> dict[int, Tensor]:
+        """For `raft`: of each row that teaches something, the last state of the picture that it is to become."""
+        size = self.config.group_size
+        states = {row: call.final[at] for call, rows in batch.calls for at, row in enumerate(rows)}
+        wanted: dict[int, Tensor] = {}
+        for first in range(0, len(batch.samples), size):
+            group = [row for row in range(first, first + size) if found.telling[row]]
+            if group:
+                others = imitated(torch.stack([states[row] for row in group]), found.values[group], self.config.agree)
+                wanted |= {
+                    row: states[group[other]] for row, other in zip(group, others, strict=True) if other is not None
+                }
+        return wanted
+
+    def _pace(self) -> float:
+        """The share of the full learning rate."""
+        config = self.config
+        left = 1 - self.step / config.steps if config.schedule == "linear" else 1.0
+        return min(1.0, (self.step + 1) / (config.warmup + 1)) * left
 
     def _loss(self, trajectory: Trajectory, step: Step, places: Sequence[int], values: Tensor) -> Found:
         config = self.config
         with self.accelerator.autocast():
+            if config.objective == "raft":
+                return raft(trajectory, step, places, values, threshold=config.threshold)
             if config.objective == "grpo":
                 return grpo(
                     trajectory, step, places, values,
@@ -493,7 +543,9 @@ class DiffusionTrainer:
 
     def _same(self) -> dict[str, Any]:
         """What must not change between the parts of a run, as JSON gives it back."""
-        free = ("output_dir", "steps", "save_every", "save_total", "report_to")
+        free = ["output_dir", "save_every", "save_total", "report_to"]
+        if self.config.schedule == "constant":  # else the rate depends on how many there are
+            free.append("steps")
         kept = {name: value for name, value in asdict(self.config).items() if name not in free}
         found: dict[str, Any] = json.loads(json.dumps(kept, default=str))
         return found | {"processes": self.accelerator.num_processes, "samples": len(self.dataset)}

@@ -61,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plot(runs, given.plot)
 
 
-STEPS = 300
-EVERY = 25
+STEPS = 160
+EVERY = 20
 
 _CORES = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # a process a core
 

@@ -1,6 +1,6 @@
 """What an editor is to minimise: how its own pictures, and advantages of these, become a loss.
 
-Both take some rows of one step of a trajectory and give back a loss a row, (N,), and numbers worth logging.
+Each takes some rows of one step of a trajectory and gives back a loss a row, (N,), and numbers worth logging.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .trajectories import Step, Trajectory
 from .transitions import log_likelihood
 
-Objective = Literal["grpo", "nft"]
+Objective = Literal["grpo", "nft", "raft"]
 """grpo: the likelihood of what the sampler drew rises for good pictures and falls for others. nft: the denoiser comes
-nearer to good pictures, and goes away from others, where they are noised anew.
+nearer to good pictures, and goes away from others, where they are noised anew. raft: what noise became a bad picture is
+to become the good one of its group that is nearest to it.
 """
 
 Without = Callable[[], AbstractContextManager[None]]
@@ -91,3 +94,48 @@ def nft(
     wanted = wanted.to(good)
     numbers = {"error": float(good.detach().mean()), "moved": float(((now - was).detach() ** 2).mean().sqrt())}
     return wanted * good + (1 - wanted) * bad, numbers
+
+
+def raft(trajectory: Trajectory, step: Step, rows: Sequence[int], wanted: Tensor, *, threshold: float) -> Found:
+    """Reward-ranked fine-tuning (RAFT: Dong et al. 2023, arXiv 2304.06767) on the pairs of a reflow (Liu et al. 2022,
+    arXiv 2209.03003, section 2.2): each picture's own noise is to become the picture that is `wanted` of it.
+
+    Where noise and pictures are paired anew, as they are in pretraining, an editor has to forget which noise becomes
+    which picture, and blurs what depends on that. Nothing is drawn further than to a picture that was made, so that
+    there is no end of colours or contrasts to run to.
+
+    wanted: (N, …), the last states of these pictures (see `imitated`). threshold: errors above it count by their size,
+    smaller ones by its square (pseudo-Huber), so that a few pictures of another kind do not pull along all others.
+    """
+    chosen = list(rows)
+    clean, noise = wanted.float(), trajectory.start[chosen].float()
+    state = (step.noising.signal * clean + step.noising.noise * noise).to(step.state.dtype)
+    now = trajectory.prediction(step, chosen, state).float()
+    error = (now - step.noising.target(clean, noise)).flatten(1)
+    loss = ((error**2 + threshold**2).sqrt() - threshold).mean(dim=1)
+    return loss, {"error": float((error.detach() ** 2).mean())}
+
+
+def imitated(pictures: Tensor, advantages: NDArray[np.float64], agree: float) -> list[int | None]:
+    """Which picture of its group each is to become: good ones themselves, others the good one nearest to them.
+
+    None, where good ones differ from each other too much to say which is meant: their mean distance to the nearest is
+    not below `agree` times that of the picture, or there are fewer than two. A thing that was to be added may stand
+    anywhere, and a picture that has it in the wrong colour is not told where. pictures: (N, …), last states of a group.
+    advantages: (N,), above 0 for good ones.
+    """
+    good = np.flatnonzero(advantages > 0)
+    flat = pictures.float().flatten(1)
+    apart = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist").cpu().numpy()
+    found: list[int | None] = []
+    for row, value in enumerate(advantages):
+        if value > 0:
+            found.append(row)
+            continue
+        if len(good) < 2:
+            found.append(None)
+            continue
+        nearest = int(good[apart[row, good].argmin()])
+        spread = apart[nearest, good].sum() / (len(good) - 1)
+        found.append(nearest if spread < agree * apart[row, nearest] else None)
+    return found

@@ -42,13 +42,15 @@ class Step:
 @dataclass(slots=True)
 class Trajectory:
     """Of one call of the pipeline, with as many rows as pictures. guidance: InstructPix2Pix's, by the words and by the
-    source. steps: those that were left to chance, or were to be kept. final: (N, …), the state after the last step.
+    source. steps: those that were left to chance, or were to be kept. start, final: (N, …), the state before the first
+    step, which is noise, and after the last one.
     """
 
     pipeline: Any
     rows: int
     guidance: tuple[float, float]
     steps: list[Step] = field(default_factory=list)
+    start: Tensor = field(default_factory=lambda: torch.empty(0))
     final: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def mean(self, step: Step, rows: Sequence[int]) -> tuple[Tensor, float]:
@@ -128,6 +130,8 @@ class Recorded:
         move = (self._moves if self._chance is None or number in self._chance else self._calm).at(number)
         mean, std = move(output, state)
         following = drawn(mean, std, self._generators).to(state.dtype)
+        if not number:
+            found.start = state
         found.final = following
         if std or number in self._keep:
             if len(calls) != 1:
