@@ -15,7 +15,8 @@ from .figures import Figure, Numbers
 class Table:
     """name: of its files, as in `leaderboard`. columns: in order. rows: name -> column -> figure; a column that a row
     has not is empty. unit: factor and words, as in (100, "percent"). digits: behind the point. notes: what a reader has
-    to know: options, what was left out.
+    to know: options, what was left out. lower: columns where less is better. headline: the column that editors are
+    ranked by; the last one, where it is not said.
     """
 
     name: str
@@ -26,6 +27,8 @@ class Table:
     unit: str = ""
     digits: int = 2
     notes: Sequence[str] = field(default=())
+    lower: Sequence[str] = field(default=())
+    headline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
