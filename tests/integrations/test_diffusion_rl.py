@@ -377,10 +377,11 @@ def killed_after(calls: int) -> Callable[[Sequence[EditSample]], list[Score]]:
     return judge
 
 
-@pytest.mark.parametrize("objective", ["grpo", "nft"])
+@pytest.mark.parametrize("objective", ["grpo", "nft", "raft"])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(trainer, tmp_path, overlap, objective):
     settings: dict[str, Any] = {"steps": 6, "overlap": overlap, "objective": objective, "beta": 0.01, "warmup": 3}
+    settings |= {"schedule": "linear", "agree": 100.0} if objective == "raft" else {}
     whole = trainer(save_every=2, **settings)
     whole.train()
     (tmp_path / "run").rename(tmp_path / "whole")
@@ -627,7 +628,7 @@ def test_what_cannot_be_trained_is_refused(fresh, tmp_path):
         DiffusionTrainer(DiffusionPipeline(), bright, SAMPLES, config)
 
 
-# -- the other objective -----------------------------------------------------------------------------------------------
+# -- the other objectives ----------------------------------------------------------------------------------------------
 
 
 def test_pictures_noised_anew_are_the_pipelines_own(trainer):
@@ -680,6 +681,57 @@ def test_where_it_is_only_held_nothing_moves(trainer):
     assert same(lora(made), before)
 
 
+def test_noise_that_became_a_bad_picture_comes_nearer_to_the_good_one(trainer):
+    made = trainer(objective="raft", levels=3, learning_rate=1e-3, agree=100.0, group_size=4)
+    batch = made.rollout(0)
+    scores = [Score.of(float(row % 2)) for row in range(8)]
+    wanted = made._wanted(batch, advantages(scores, [str(row // 4) for row in range(8)]))
+    finals = torch.cat([trajectory.final for trajectory, _ in batch.calls])
+    assert all(torch.equal(wanted[row], finals[row]) for row in range(8) if row % 2)
+    assert all(any(torch.equal(wanted[row], finals[one]) for one in (first + 1, first + 3))
+               for first in (0, 4) for row in (first, first + 2))  # fmt: skip
+
+    def errors() -> float:
+        found = 0.0
+        with torch.no_grad():
+            for trajectory, rows in batch.calls:
+                bad = [at for at, row in enumerate(rows) if row % 2 == 0]
+                clean, noise = torch.stack([wanted[rows[at]] for at in bad]), trajectory.start[bad]
+                for step in trajectory.steps:
+                    state = step.noising.signal * clean + step.noising.noise * noise
+                    said = trajectory.prediction(step, bad, state)
+                    found += float((said - step.noising.target(clean, noise)).abs().mean())
+        return found
+
+    before = errors()
+    for _ in range(4):
+        log = made.learn(batch, scores)
+    assert errors() < before
+    assert log["replaced"] == 1.0
+
+
+def test_where_good_pictures_differ_only_they_are_learned_from(trainer):
+    made = trainer(objective="raft", agree=0.0, group_size=4)
+    batch = made.rollout(0)
+    scores = [Score.of(float(row % 2)) for row in range(8)]
+    assert set(made._wanted(batch, advantages(scores, [str(row // 4) for row in range(8)]))) == {1, 3, 5, 7}
+    assert made.learn(batch, scores)["replaced"] == 0.0
+
+
+def test_the_learning_rate_falls_to_nothing(trainer):
+    made = trainer(steps=4, schedule="linear", warmup=1)
+    paces = []
+    for made.step in range(5):
+        paces.append(made._pace())
+    assert paces == [0.5, 0.75, 0.5, 0.25, 0.0]
+
+
+def test_a_run_whose_rate_falls_is_not_made_longer(trainer):
+    trainer(steps=2, save_every=2, schedule="linear").train()
+    with pytest.raises(ValueError, match="steps was 2 and is 3"):
+        trainer(steps=3, save_every=2, schedule="linear").train(resume=True)
+
+
 def test_an_objective_that_is_none(trainer):
-    with pytest.raises(ValueError, match="objective is one of grpo, nft, got 'ppo'"):
+    with pytest.raises(ValueError, match="objective is one of grpo, nft, raft, got 'ppo'"):
         trainer(objective="ppo")

@@ -4,11 +4,12 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from diffusers import DDIMScheduler, FlowMatchEulerDiscreteScheduler
 
-from editcritic.integrations.diffusers.objectives import nft
+from editcritic.integrations.diffusers.objectives import imitated, nft, raft
 from editcritic.integrations.diffusers.transitions import Ddim, Flow, Noising
 
 CLEAN = torch.linspace(-1, 1, 24).view(3, 2, 4)
@@ -115,3 +116,36 @@ def test_noising_of_a_flow():
     state = noising.signal * CLEAN + noising.noise * noise
     assert torch.allclose(state, scheduler.scale_noise(CLEAN, scheduler.timesteps[1:2], noise), atol=1e-6)
     assert torch.allclose(state - noising.noise * noising.target(CLEAN, noise), CLEAN, atol=1e-6)
+
+
+# -- raft --------------------------------------------------------------------------------------------------------------
+
+
+def test_raft_asks_for_the_wanted_picture_of_each_rows_own_noise():
+    denoiser: Any = Denoiser(now=0.4)
+    denoiser.start = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(3))
+    wanted = CLEAN[[2, 1]]
+    values, numbers = raft(denoiser, STEP, (0, 1), wanted, threshold=0.5)
+    noise = denoiser.start[:2]
+    assert torch.equal(denoiser.states[0], 0.25 * wanted + 0.75 * noise)
+    error = 0.4 - (noise - wanted)
+    assert torch.allclose(values, ((error**2 + 0.25).sqrt() - 0.5).mean(dim=(1, 2)))
+    assert numbers["error"] == pytest.approx(float((error**2).mean()))
+
+
+def places(*where: float) -> torch.Tensor:
+    return torch.tensor(where)[:, None]
+
+
+def test_a_bad_picture_is_to_become_the_nearest_good_one():
+    assert imitated(places(0, 10, 11, 30), np.array([-1.0, 1, 1, -1]), 0.5) == [1, 1, 2, 2]
+
+
+def test_where_good_ones_differ_more_than_the_bad_one_from_them_nobody_knows():
+    values = np.array([-1.0, 1, 1, 1])
+    assert imitated(places(0, 10, 11, 40), values, 0.5) == [None, 1, 2, 3]
+    assert imitated(places(0, 10, 11, 40), values, 2.0) == [1, 1, 2, 3]
+
+
+def test_a_good_picture_alone_is_no_example():
+    assert imitated(places(0, 10, 1), np.array([-1.0, 2, -1]), 0.5) == [None, 1, None]
