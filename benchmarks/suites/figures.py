@@ -44,6 +44,23 @@ class Figure:
         return Figure(at, len(counts), int(counts.sum()), without)
 
     @staticmethod
+    def correlation(xs: Numbers, ys: Numbers, of: NDArray[np.int64], cases: int, *, without: int = 0) -> Figure:
+        """Pearson's r of pairs (pairs,), each belonging to the case with that number; none where one side is even."""
+        x, y = (side - side.mean() if len(side) else side.astype(np.float64) for side in (xs, ys))
+        products = (np.ones(len(x)), x, y, x * x, y * y, x * y)
+        sums = np.stack([np.bincount(of, values, minlength=cases) for values in products], axis=1)
+
+        def at(weights: Numbers) -> Numbers:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                count, *means = (weights @ sums).T
+                mx, my, xx, yy, xy = (part / count for part in means)
+                spread = (xx - mx * mx) * (yy - my * my)
+                found: Numbers = np.where(spread > 1e-18, (xy - mx * my) / np.sqrt(spread), np.nan)
+            return found
+
+        return Figure(at, cases, len(x), without)
+
+    @staticmethod
     def of(function: Callable[..., Numbers], *parts: Figure) -> Figure:
         """A function of other figures over the same cases, as in `Figure.of(lambda a, b: np.sqrt(a * b), if_, cc)`."""
         return Figure(

@@ -109,6 +109,15 @@ class Results:
                 counts[self._numbers[row.case]] += 1
         return Figure.ratio(sums, counts, without=without)
 
+    def correlation(
+        self, rows: Iterable[Row], one: Callable[[Row], float | None], other: Callable[[Row], float | None]
+    ) -> Figure:
+        """Pearson's r over rows of what two functions find in each; rows where either finds None are left out."""
+        pairs = [(self._numbers[row.case], one(row), other(row)) for row in rows]
+        found = [(case, x, y) for case, x, y in pairs if x is not None and y is not None]
+        cases, xs, ys = (np.array([pair[part] for pair in found]) for part in range(3))
+        return Figure.correlation(xs, ys, cases.astype(np.int64), len(self.cases), without=len(pairs) - len(found))
+
     @staticmethod
     def load(folder: Path) -> Results:
         """Raises `InputError` naming the file and line that cannot be read."""

@@ -1,0 +1,137 @@
+"""SceneEdit as a suite: every picture judged by the metrics and by the truth, which tells how far they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.sceneedit.learned.card import prompts
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.suites.figures import Figure, draws
+from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.sceneedit import FOLLOWED, UNCHANGED, SceneEdit, prompt_from_json, prompt_of
+from editcritic.benchmarks.suites.suite import Item
+from editcritic.benchmarks.suites.tables import Computed
+from editcritic.reward import Engine, Image, Reward, Score, build, spec_of
+
+SUITE = SceneEdit(prompts=9)
+
+
+def right(item: Item) -> Image:
+    prompt = prompt_of(item.sample)
+    assert prompt is not None
+    return render(prompt.request.carry_out(prompt.before))
+
+
+def source(item: Item) -> Image:
+    return item.sample.source
+
+
+@cache
+def judged(picture: Callable[[Item], Image]) -> Results:
+    samples = [SUITE.edited(item, picture) for item in SUITE.items]
+    bound, engine = experts(), Engine()
+    scores = {
+        name: Reward.of(spec, bound, engine=engine, on_failures="none")(samples)
+        for name, spec in SUITE.metrics().items()
+    }
+    rows = [
+        Row(item.id, item.case, item.labels, {name: found[number] for name, found in scores.items()})
+        for number, item in enumerate(SUITE.items)
+    ]
+    return Results("editor", rows)
+
+
+def leaderboard(results: Results) -> dict[str, float | None]:
+    table, *_ = SUITE.tables(results)
+    return {column: figure.value for column, figure in table.rows["all"].items()}
+
+
+def test_its_prompts_are_those_of_the_editors_card() -> None:
+    assert [prompt_of(item.sample) for item in SUITE.items] == prompts(9, 7)
+    assert [item.labels["type"] for item in SUITE.items][:2] == ["subject_add", "subject_remove"]
+
+
+def test_a_scene_and_its_request_come_back_from_json() -> None:
+    for item in SceneEdit(prompts=18, size=64).items:
+        prompt = prompt_of(item.sample)
+        assert prompt is not None
+        assert prompt_from_json(item.sample.metadata["sceneedit"]) == prompt
+        assert item.sample.source.size == (64, 64)
+
+
+def test_a_perfect_editor_is_truly_right_and_one_that_does_nothing_is_not() -> None:
+    assert leaderboard(judged(right))[FOLLOWED] == 1.0
+    assert leaderboard(judged(source))[FOLLOWED] == 0.0
+    assert leaderboard(judged(source))[UNCHANGED] == 1.0
+
+
+def test_metrics_tell_the_two_apart() -> None:
+    good, bad = leaderboard(judged(right)), leaderboard(judged(source))
+    for name in ("following", "edival-if", "edit-balanced"):
+        assert (good[name] or 0) > (bad[name] or 0) + 0.5
+
+
+def test_agreement_is_with_the_truth() -> None:
+    both = [*judged(right).rows, *judged(source).rows]
+    upside_down = {True: 0.9, False: 0.1}
+    wrong = [
+        Row(row.id, row.case, row.labels, {**row.scores, "following": Score.of(upside_down[row.value(FOLLOWED) == 0])})
+        for row in both
+    ]
+    found = SUITE.tables(Results("wrong", wrong))[-1].rows["following"]
+    assert {name: figure.value for name, figure in found.items()} == {
+        "accuracy": 0.0,
+        "false yes": 1.0,
+        "false no": 1.0,
+        "r, followed": pytest.approx(-1.0),
+        "r, unchanged": pytest.approx(found["r, unchanged"].value),
+    }
+
+
+def test_a_picture_of_another_size_has_no_truth() -> None:
+    sample = SUITE.edited(SUITE.items[0], lambda item: source(item).resized(64, 64))
+    (score,) = Reward.of(SUITE.metrics()[FOLLOWED], {})([sample])
+    assert score.status == "abstained"
+    assert "64 x 64" in score.reason
+
+
+def test_every_metric_is_built_again_from_its_spec() -> None:
+    for spec in SUITE.metrics("official").values():
+        metric = build(spec)
+        assert build(spec_of(metric)) == metric
+
+
+def test_every_table_can_be_written() -> None:
+    for table in SUITE.tables(judged(right)):
+        assert "truth" in Computed.of(table, draws(9, 20)).markdown()
+
+
+def test_digests_are_of_what_was_asked() -> None:
+    assert SceneEdit(prompts=9).digest == SUITE.digest
+    assert SceneEdit(prompts=9, seed=8).digest != SUITE.digest
+
+
+@pytest.mark.parametrize("wrong", [{"prompts": 0}, {"size": 16}, {"data": "somewhere"}])
+def test_what_it_cannot_make_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="sceneedit"):
+        SceneEdit(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="paper, official"):
+        SUITE.metrics("other")
+
+
+def test_correlation_counts_cases_as_often_as_they_are_drawn() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 40))
+    of = np.repeat(np.arange(20), 2)
+    figure = Figure.correlation(x, y, of, 20)
+    assert figure.value == pytest.approx(np.corrcoef(x, y)[0, 1])
+    weights = draws(20, 3)
+    for row, found in zip(weights, figure.at(weights), strict=True):
+        often = np.repeat(np.arange(40), row[of].astype(int))
+        assert found == pytest.approx(np.corrcoef(x[often], y[often])[0, 1])
+    assert Figure.correlation(np.ones(40), y, of, 20).value is None
