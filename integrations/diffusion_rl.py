@@ -80,14 +80,14 @@ class DiffusionConfig:
     step decides little (docs/training.md). For `grpo` are noise, sampling, chance, same_start,
     clip_range and beta; for `nft` levels, how many noise levels pictures are noised to, reach, and hold_below: at
     levels with less noise, from 0 to 1, the denoiser learns nothing and is held where it was. What a picture is to show
-    has been decided there, and how it is drawn is best left alone. For `raft` are levels, threshold and agree; good
-    pictures are those with an advantage above 0.
+    has been decided there, and how it is drawn is best left alone. For `raft` are levels, threshold, agree and beta;
+    good pictures are those with an advantage above 0.
 
     schedule: of the learning rate after the warmup; `linear` falls to 0 at the last of `steps`.
 
     clip_range: of the ratio of likelihoods. The logarithm is a mean over the numbers of a latent, so that it is far
     smaller than in language models. beta: weight of the KL divergence to the editor without its LoRA, per number of a
-    latent, as in Flow-GRPO; 0 spares the pass it takes.
+    latent, as in Flow-GRPO, or of `raft`'s distance from it; 0 spares the pass it takes.
 
     scale, judge_noise, noisy: see `advantages`. advantage_clip: advantages end there; for `nft` that is where a picture
     is wholly wanted, or wholly unwanted.
@@ -396,7 +396,10 @@ class DiffusionTrainer:
         config = self.config
         with self.accelerator.autocast():
             if config.objective == "raft":
-                return raft(trajectory, step, places, values, threshold=config.threshold)
+                return raft(
+                    trajectory, step, places, values,
+                    threshold=config.threshold, beta=config.beta, without=self._without_lora,
+                )  # fmt: skip
             if config.objective == "grpo":
                 return grpo(
                     trajectory, step, places, values,

@@ -32,9 +32,9 @@ def following() -> Metric:
 
 
 def hackable() -> Metric:
-    """Following, and more for changing little, without guards: a copy has 0.6, a perfect edit about 0.4."""
+    """Following, and more for changing little, without guards: a copy has 0.8, a perfect edit about 0.2."""
     return WeightedMean(
-        {"following": JudgeYesNo(), "alike": Alike()}, {"following": 0.4, "alike": 0.6}, name="hackable"
+        {"following": JudgeYesNo(), "alike": Alike()}, {"following": 0.2, "alike": 0.8}, name="hackable"
     )
 
 

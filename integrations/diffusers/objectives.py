@@ -96,7 +96,16 @@ def nft(
     return wanted * good + (1 - wanted) * bad, numbers
 
 
-def raft(trajectory: Trajectory, step: Step, rows: Sequence[int], wanted: Tensor, *, threshold: float) -> Found:
+def raft(
+    trajectory: Trajectory,
+    step: Step,
+    rows: Sequence[int],
+    wanted: Tensor,
+    *,
+    threshold: float,
+    beta: float,
+    without: Without,
+) -> Found:
     """Reward-ranked fine-tuning (RAFT: Dong et al. 2023, arXiv 2304.06767) on the pairs of a reflow (Liu et al. 2022,
     arXiv 2209.03003, section 2.2): each picture's own noise is to become the picture that is `wanted` of it.
 
@@ -106,14 +115,28 @@ def raft(trajectory: Trajectory, step: Step, rows: Sequence[int], wanted: Tensor
 
     wanted: (N, …), the last states of these pictures (see `imitated`). threshold: errors above it count by their size,
     smaller ones by its square (pseudo-Huber), so that a few pictures of another kind do not pull along all others.
+    beta: weight of the same distance from the denoiser before training. Below 1 it gives way where another picture is
+    wanted, and holds what would otherwise drift: an editor that learns from its own pictures copies their small faults.
     """
     chosen = list(rows)
     clean, noise = wanted.float(), trajectory.start[chosen].float()
     state = (step.noising.signal * clean + step.noising.noise * noise).to(step.state.dtype)
+    was = None
+    if beta:
+        with torch.no_grad(), without():
+            was = trajectory.prediction(step, chosen, state).float()
     now = trajectory.prediction(step, chosen, state).float()
-    error = (now - step.noising.target(clean, noise)).flatten(1)
-    loss = ((error**2 + threshold**2).sqrt() - threshold).mean(dim=1)
-    return loss, {"error": float((error.detach() ** 2).mean())}
+
+    def distance(other: Tensor) -> Tensor:
+        return (((now - other) ** 2 + threshold**2).sqrt() - threshold).flatten(1).mean(dim=1)
+
+    target = step.noising.target(clean, noise)
+    numbers = {"error": float(((now - target).detach() ** 2).mean())}
+    if was is None:
+        return distance(target), numbers
+    return distance(target) + beta * distance(was), numbers | {
+        "moved": float(((now - was).detach() ** 2).mean().sqrt())
+    }
 
 
 def imitated(pictures: Tensor, advantages: NDArray[np.float64], agree: float) -> list[int | None]:

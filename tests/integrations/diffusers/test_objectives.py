@@ -125,12 +125,26 @@ def test_raft_asks_for_the_wanted_picture_of_each_rows_own_noise():
     denoiser: Any = Denoiser(now=0.4)
     denoiser.start = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(3))
     wanted = CLEAN[[2, 1]]
-    values, numbers = raft(denoiser, STEP, (0, 1), wanted, threshold=0.5)
+    values, numbers = raft(denoiser, STEP, (0, 1), wanted, threshold=0.5, beta=0.0, without=denoiser.without)
     noise = denoiser.start[:2]
     assert torch.equal(denoiser.states[0], 0.25 * wanted + 0.75 * noise)
     error = 0.4 - (noise - wanted)
     assert torch.allclose(values, ((error**2 + 0.25).sqrt() - 0.5).mean(dim=(1, 2)))
     assert numbers["error"] == pytest.approx(float((error**2).mean()))
+
+
+def test_raft_stays_near_the_editor_as_it_was():
+    denoiser: Any = Denoiser(was=0.3, now=0.4)
+    denoiser.start = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(3))
+
+    def found(beta: float) -> tuple[torch.Tensor, dict[str, float]]:
+        denoiser.trained = True
+        return raft(denoiser, STEP, (0, 1), CLEAN[:2], threshold=0.5, beta=beta, without=denoiser.without)
+
+    (values, numbers), (plain, _) = found(0.25), found(0.0)
+    held = (0.1**2 + 0.25) ** 0.5 - 0.5
+    assert torch.allclose(values - plain, torch.full((2,), 0.25 * held), atol=1e-6)
+    assert numbers["moved"] == pytest.approx(0.1)
 
 
 def places(*where: float) -> torch.Tensor:
