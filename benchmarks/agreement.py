@@ -1,6 +1,7 @@
 """How well scores agree with a truth, on the pairs that have both.
 
-Each number is None where it is undefined: without pairs, or where one side is constant.
+Each number is None where it is undefined: without pairs, or where one side is constant. `people.weighted` has the same
+numbers with intervals.
 """
 
 from __future__ import annotations
@@ -76,6 +77,26 @@ def spearman(pairs: Pairs) -> float | None:
     if len(set(values)) < 2 or len(set(truths)) < 2:
         return None
     return float(bench("scipy.stats").spearmanr(values, truths).statistic)
+
+
+def pearson(pairs: Pairs) -> float | None:
+    """Pearson's linear correlation (PLCC), in [-1, 1]."""
+    values, truths = [value for value, _ in pairs], [truth for _, truth in pairs]
+    if len(set(values)) < 2 or len(set(truths)) < 2:
+        return None
+    return float(bench("scipy.stats").pearsonr(values, truths).statistic)
+
+
+def mae(pairs: Pairs) -> float | None:
+    """Mean absolute error, in the unit of the values."""
+    return sum(abs(value - truth) for value, truth in pairs) / len(pairs) if pairs else None
+
+
+def f1(pairs: Pairs, *, cut: float = 0.5) -> float | None:
+    """Harmonic mean of precision and recall of what lies at the cut or above, in [0, 1]; None where nothing does."""
+    both = sum(value >= cut and truth >= cut for value, truth in pairs)
+    either = sum(value >= cut for value, _ in pairs) + sum(truth >= cut for _, truth in pairs)
+    return 2 * both / either if either else None
 
 
 def auc(pairs: Pairs, *, cut: float = 0.5) -> float | None:

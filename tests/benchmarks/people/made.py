@@ -1,0 +1,53 @@
+"""Results and labels written out: rows with values, and what people say of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from editcritic.benchmarks.people.labels import Label
+from editcritic.benchmarks.suites.results import RESULT, SCORES, Results, Row
+from editcritic.reward import Score
+
+START = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+
+
+def row(name: str, *, case: str = "", edited: str = "picture", labels: Mapping[str, Any] | None = None, **values: Any):
+    """A number is a value, a text the reason of an abstention, a mapping the parts of a mean."""
+    return Row(name, case or name, labels or {}, {k: _score(v) for k, v in values.items()}, edited=edited)
+
+
+def _score(value: Any) -> Score:
+    if isinstance(value, Mapping):
+        return Score.of(sum(value.values()) / len(value), parts={name: Score.of(one) for name, one in value.items()})
+    return Score.abstained(value) if isinstance(value, str) else Score.of(value)
+
+
+def results(editor: str, rows: Sequence[Row]) -> Results:
+    return Results(editor, rows)
+
+
+def write(folder: Path, one: Results) -> Path:
+    """A folder of results with what `Results.load` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SCORES).write_text("".join(json.dumps(row.to_json()) + "\n" for row in one.rows), encoding="utf-8")
+    (folder / RESULT).write_text(json.dumps({"editor": one.editor, "provenance": {}}), encoding="utf-8")
+    return folder
+
+
+def said(label: Any, on: Any, kind: str = "yes-no", *, by: str = "ann", minute: int = 0, **fields: Any) -> Label:
+    """A judgement, one minute after the other. on: an id; for a pair ((editor, id), (editor, id))."""
+    if kind == "pair":
+        fields |= {"id": (on[0][1], on[1][1]), "editor": (on[0][0], on[1][0])}
+    else:
+        fields["id"] = on
+    fields.setdefault("dimension", "following")
+    return Label(kind=kind, label=label, annotator=by, time=START + timedelta(minutes=minute), **fields)
+
+
+def labels_file(path: Path, labels: Sequence[Label]) -> Path:
+    path.write_text("".join(json.dumps(one.to_json()) + "\n" for one in labels), encoding="utf-8")
+    return path
