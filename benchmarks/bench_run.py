@@ -2,8 +2,142 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from .terminal import document, plainly, say
+
+if TYPE_CHECKING:
+    from .suite_run.running import Ran
+
+SuiteName = Annotated[
+    str, typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?mode=singlepass`.")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Where the suite's data lies; `sceneedit` is built in and needs none.")
+]
+Experts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--experts",
+        help="Who is asked: role=spec (may be repeated), a TOML file, or module:function that returns role -> expert. "
+        "Default: those that need no download.",
+    ),
+]
+Protocol = Annotated[str | None, typer.Option("--protocol", help="A named way of computing the suite's metrics.")]
+Metric = Annotated[
+    list[str] | None, typer.Option("--metric", help="Only this metric of the suite; may be repeated. Default: all.")
+]
+Reproducible = Annotated[
+    bool, typer.Option("--reproducible", help="Ask local models one question at a time: slower, equal to the bit.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register them."""
+    app.command()(run)
+
+
+@plainly
+def run(
+    suite: SuiteName,
+    outputs: Annotated[Path, typer.Option("--outputs", help="The folder of the editor's pictures.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for results.")],
+    data: Data = None,
+    editor: Annotated[str | None, typer.Option("--editor", help="Its name in tables. Default: the folder's.")] = None,
+    experts: Experts = None,
+    protocol: Protocol = None,
+    metric: Metric = None,
+    reproducible: Reproducible = False,
+    journal: Annotated[
+        Path | None, typer.Option("--journal", help="Where rows and answers are kept. Default: OUT/journal.")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            help="As in judge_calls=5000,seconds=3600,spend=20: calls and spend of all runs of this journal, seconds "
+            "of this one. A run that is stopped by it can be gone on with.",
+        ),
+    ] = None,
+    price: Annotated[
+        list[str] | None, typer.Option("--price", help="Of a call of a role, as in judge=0.002; may be repeated.")
+    ] = None,
+    window: Annotated[int, typer.Option("--window", min=1, help="Items in flight at a time; bounds memory.")] = 256,
+    max_failed: Annotated[
+        float, typer.Option("--max-failed", min=0.0, max=1.0, help="Share of failed items that is tolerated.")
+    ] = 0.5,
+    on_failures: Annotated[
+        str, typer.Option("--on-failures", help="Beyond that: raise (stop), none (go on), wait (and ask again).")
+    ] = "raise",
+    draws: Annotated[int, typer.Option("--draws", min=0, help="Of the bootstrap for intervals; 0 for none.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Of those draws.")] = 0,
+    allow_partial: Annotated[
+        bool, typer.Option("--allow-partial", help="Write results also of a run that ends early; they say so.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Judge what an editor has made of a suite: rows, tables with intervals, and where they come from.
+
+    The same command again goes on where the last one ended, in whatever way it ended; no answer is paid for twice, and
+    what failed is asked again. Exit code 1 where scores failed, pictures are missing, or the run ended early.
+    """
+    from .score_run import warnings_to
+    from .suite_run.asked import Asked, How
+    from .suite_run.loading import load_experts, load_suite
+    from .suite_run.running import carry_out
+    from .suite_run.spending import Limits, prices_of
+    from .suite_run.watching import watched
+
+    limits, prices = Limits.of(budget), prices_of(price or ())
+    loaded = load_suite(suite, data)
+    name = editor or outputs.resolve().name
+    asked = Asked(
+        loaded, outputs, name, load_experts(experts or ()), protocol, tuple(metric or ()), reproducible, draws, seed
+    )
+    for left, why in asked.judges.left_out.items():
+        say(f"editcritic: {left} is left out: {why}")
+    with warnings_to(say), watched("judging") as watch:
+        how = How(
+            prices,
+            limits,
+            window,
+            max_failed,
+            on_failures,  # type: ignore[arg-type]  # which says what it may be
+            allow_partial=allow_partial,
+            watch=watch,
+            given={"suite": suite, "experts": list(experts or ())},
+        )
+        ran = carry_out(asked, how, out=out, journal=journal)
+    return _tell(ran, out, as_json)
+
+
+def _tell(ran: Ran, out: Path, as_json: bool) -> int:
+    from .suite_run.writing import counts_of
+
+    counts = counts_of(ran.results)
+    if as_json:
+        summary: dict[str, Any] = {
+            "exit_code": ran.exit_code,
+            "out": str(out),
+            "stopped": ran.ended,
+            "counts": counts,
+            "tables": [computed.to_json() for computed in ran.tables],
+        }
+        document(summary)
+        return ran.exit_code
+    for computed in ran.tables:
+        say(computed.markdown(), stderr=False)
+    if ran.ended:
+        say(f"editcritic: {ran.ended}")
+    if ran.missing:
+        first = next(row for row in ran.results.rows if row.missing)
+        say(f"editcritic: {ran.missing} of {counts['items']} items were not judged, as {first.id}: {first.missing}")
+    if ran.failed:
+        say(f"editcritic: {ran.failed} items have failed scores: the same command asks those again")
+    if ran.tables:
+        say(f"editcritic: the results are in {out}", stderr=False)
+    return ran.exit_code

@@ -92,4 +92,4 @@ class CoinJudge(Expert):
 
 def _answered(query: Judge) -> Reply:
     yes = int(query.digest[:8], 16) / 0xFFFFFFFF
-    return Reply("Yes" if yes >= 0.5 else "No", probabilities={"Yes": yes, "No": 1 - yes})
+    return Reply("yes" if yes >= 0.5 else "no", probabilities={"yes": yes, "no": 1 - yes})
