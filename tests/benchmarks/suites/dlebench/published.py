@@ -1,0 +1,102 @@
+"""DLEBench's data as it is published, small: pictures with coloured squares, and a judge whose labels are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from editcritic.benchmarks.suites.dlebench.reading import TYPES
+from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.suite import Suite
+from editcritic.reward import Engine, Expert, Image, Judge, Reply, Reward
+from editcritic.reward.experts.annotated import Annotated
+from editcritic.reward.experts.differences import Differences
+from editcritic.reward.experts.lanczos import Lanczos
+
+SIDE = 64
+
+
+def drawn(number: int, colour: tuple[int, int, int], side: int) -> Image:
+    """A square on a ground that no other picture has."""
+    pixels = np.full((SIDE, SIDE, 3), (40 + number, 90, 120), np.uint8)
+    pixels[8 : 8 + side, 8 : 8 + side] = colour
+    return Image.of(pixels)
+
+
+def box(number: int) -> list[int]:
+    return [8, 8, 8 + side(number), 8 + side(number)]
+
+
+def side(number: int) -> int:
+    return 4 + number
+
+
+def line(number: int) -> dict[str, Any]:
+    kind = list(TYPES)[number % len(TYPES)]
+    return {
+        "image": f"{number}.png",
+        "reference_image": f"{number}_ref.png",
+        "edit_operation": f"Change the square of picture {number} to blue",
+        "prompt_clean": "a square",
+        "type": kind,
+        "bbox": box(number),
+    }
+
+
+def written(folder: Path, count: int = 14, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Path:
+    """The published layout. change: what is done to each line."""
+    for name in ("Source_Images", "Reference_Images"):
+        (folder / name).mkdir(parents=True)
+    for number in range(count):
+        drawn(number, (200, 30, 30), side(number)).pil().save(folder / "Source_Images" / f"{number}.png")
+        drawn(number, (30, 30, 200), side(number)).pil().save(folder / "Reference_Images" / f"{number}_ref.png")
+    lines = (json.dumps(change(line(number))) for number in range(count))
+    (folder / "data.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+class Labels(Expert):
+    """Gives the label that a function of the instruction and the criterion says; counts what it is asked."""
+
+    id = "labels@1"
+    kinds = (Judge,)
+
+    def __init__(self, says: Callable[[str, str], str]) -> None:
+        self._says = says
+        self.asked: list[str] = []
+
+    def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
+        found = []
+        for query in queries:
+            self.asked.append(query.topic)
+            label = self._says(dict(query.slots)["instruction"], query.topic)
+            found.append(Reply(f"<Start Thinking>…</Start Thinking><Start Final Answer>{label}</Start Final Answer>"))
+        return found
+
+
+def experts(judge: Expert) -> Mapping[str, Expert]:
+    return {"judge": judge, "enhancer": Lanczos(), "differences": Differences(), "detector": Annotated()}
+
+
+def judged(suite: Suite, outputs: Path, judge: Expert, protocol: str | None = None) -> Results:
+    """What a run finds, without a run."""
+    bound, engine = experts(judge), Engine()
+    rewards = {
+        name: Reward.of(spec, bound, engine=engine, on_failures="none")
+        for name, spec in suite.metrics(protocol).items()
+    }
+    rows = []
+    for item in suite.items:
+        path = suite.find(outputs, item)
+        if path is None:
+            rows.append(Row(item.id, item.case, item.labels, missing="there is no picture"))
+            continue
+        picture = Image.open(path)
+        sample = suite.edited(item, lambda _, picture=picture: picture)  # type: ignore[misc]
+        scores = {name: reward([sample])[0] for name, reward in rewards.items() if suite.judges(name, item)}
+        rows.append(Row(item.id, item.case, item.labels, scores, edited=picture.digest))
+    return Results("editor", rows)

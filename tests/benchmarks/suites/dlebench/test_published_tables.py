@@ -1,0 +1,46 @@
+"""The averages of the paper's tables from the cells beside them, by the functions that the suite's tables use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.suites.dlebench.reading import TYPES
+from editcritic.benchmarks.suites.dlebench.tables import AVERAGE, average, both
+
+TABLES = Path(__file__).parents[5] / "shared" / "tables" / "dlebench.json"
+pytestmark = pytest.mark.skipif(not TABLES.is_file(), reason="the papers' tables are not part of the repository")
+
+WITHIN = 0.011
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    return json.loads(TABLES.read_text(encoding="utf-8"))
+
+
+def test_types_and_their_counts_are_the_papers(published: dict[str, Any]) -> None:
+    assert dict(TYPES) == published["counts_table2"]
+
+
+@pytest.mark.parametrize("criterion", ["IF", "VC"])
+def test_averages_over_the_types(published: dict[str, Any], criterion: str) -> None:
+    cells = published["table4"][criterion]
+    for model, printed in cells[AVERAGE].items():
+        found = average(*(np.array([cells[kind][model]]) for kind in TYPES))
+        assert found[0] == pytest.approx(printed, abs=WITHIN), model
+
+
+def test_table_1_is_the_mean_of_both_criteria_of_table_4(published: dict[str, Any]) -> None:
+    following, consistency = (published["table4"][name] for name in ("IF", "VC"))
+    seen = 0
+    for kind in (*TYPES, AVERAGE):
+        for model, printed in published["table1_mean_of_if_vc"][kind].items():
+            found = both(np.array([following[kind][model]]), np.array([consistency[kind][model]]))
+            assert found[0] == pytest.approx(printed, abs=WITHIN), (kind, model)
+            seen += 1
+    assert seen == 80

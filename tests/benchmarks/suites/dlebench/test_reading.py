@@ -1,0 +1,148 @@
+"""DLEBench's data, however its fields are called, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suites.dlebench.reading import TYPES, boxes_of, type_of
+from editcritic.benchmarks.suites.dlebench.suite import DleBench
+
+from .published import line, written
+
+
+def renamed(row: dict[str, Any], **names: str) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in row.items()}
+
+
+def test_fields_may_be_called_otherwise(tmp_path: Path) -> None:
+    plain = DleBench(written(tmp_path / "a", 3))
+    other = DleBench(
+        written(
+            tmp_path / "b",
+            3,
+            lambda row: renamed(row, edit_operation="Edit Instruction", bbox="target_boxes", type="edit-type"),
+        )
+    )
+    assert [item.sample for item in plain.items] == [item.sample for item in other.items]
+    assert plain.digest == other.digest
+
+
+def test_a_line_that_lacks_something_is_a_problem_that_names_the_spellings(tmp_path: Path) -> None:
+    def without_boxes(row: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in row.items() if key != "bbox" or row["image"] != "1.png"}
+
+    suite = DleBench(written(tmp_path / "data", 3, without_boxes))
+    assert [item.id for item in suite.items] == ["0_ref", "2_ref"]
+    (problem,) = suite.problems
+    assert problem.where.endswith("data.jsonl:2")
+    assert "lacks bbox (accepted: bbox, bboxes," in problem.what
+    assert "mode=plain" in problem.what
+
+
+def test_without_boxes_and_references_the_other_modes_still_judge(tmp_path: Path) -> None:
+    def bare(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: row[name] for name in ("image", "edit_operation", "type")}
+
+    data = written(tmp_path / "data", 3, bare)
+    suite = DleBench(data, mode="plain")
+    assert not suite.problems
+    assert [item.id for item in suite.items] == ["0", "1", "2"]
+    with pytest.raises(InputError, match="reference_image \\(accepted"):
+        DleBench(data)
+
+
+def test_boxes_and_types_may_come_from_a_file_of_their_own(tmp_path: Path) -> None:
+    def bare(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: row[name] for name in ("image", "reference_image", "edit_operation")}
+
+    data = written(tmp_path / "data", 3, bare)
+    more = tmp_path / "boxes.jsonl"
+    rows = (line(number) for number in range(3))
+    more.write_text("\n".join(json.dumps({name: row[name] for name in ("image", "type", "bbox")}) for row in rows))
+    found = DleBench(data, annotations=str(more))
+    assert not found.problems
+    assert found.digest == DleBench(written(tmp_path / "whole", 3)).digest
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Change Color", "Change Color"),
+        ("recolour", "Change Color"),
+        ("REMOVE_OBJECT", "Removal Object"),
+        ("text", "Change OCR"),
+        ("replacement", "Replace Object"),
+        ("object count", "Change Count"),
+        ("add", None),
+        ("remove text", None),
+    ],
+)
+def test_types_by_what_they_are_called(said: str, kind: str | None) -> None:
+    assert type_of(said) == kind
+
+
+def test_the_papers_types_name_themselves() -> None:
+    assert [type_of(kind) for kind in TYPES] == list(TYPES)
+    assert sum(TYPES.values()) == 1909
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [10, 20, 30, 60],
+        [[10, 20, 30, 60]],
+        [0.1, 0.1, 0.3, 0.3],
+        "[10, 20, 30, 60]",
+        {"x1": 10, "y1": 20, "x2": 30, "y2": 60},
+        {"x": 10, "y": 20, "width": 20, "height": 40},
+        {"label": "cup", "bbox": [10, 20, 30, 60]},
+        [{"xmin": 10, "ymin": 20, "xmax": 30, "ymax": 60}],
+    ],
+)
+def test_boxes_in_many_ways(said: Any) -> None:
+    (box,) = boxes_of(said, (100, 200))
+    assert [box.x0, box.y0, box.x1, box.y1] == pytest.approx([0.1, 0.1, 0.3, 0.3])
+
+
+def test_boxes_as_corner_and_size() -> None:
+    (box,) = boxes_of([10, 20, 20, 40], (100, 200), "xywh")
+    assert [box.x0, box.y0, box.x1, box.y1] == pytest.approx([0.1, 0.1, 0.3, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ([30, 20, 10, 60], "boxes=xywh"),
+        ([10, 20, 300, 60], "outside of the picture"),
+        ([1, 2, 3], "four numbers"),
+        ({"left": 3}, "no x0"),
+        ("no box", "Expecting value"),
+    ],
+)
+def test_boxes_that_are_none_are_said_to_be(said: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        boxes_of(said, (100, 200))
+
+
+def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
+    data = written(tmp_path / "data", 4, lambda row: {**row, "id": "same" if row["image"] < "2" else row["image"][0]})
+    (data / "Source_Images" / "2.png").write_bytes(b"no picture")
+    with (data / "data.jsonl").open("a") as lines:
+        lines.write('{"image": \n[1]\n')
+        lines.write(json.dumps({**line(3), "image": "nowhere.png"}) + "\n")
+        lines.write(json.dumps({**line(3), "type": "add"}) + "\n")
+    suite = DleBench(data)
+    assert [item.id for item in suite.items] == ["0_ref", "1_ref", "3"]
+    told = "\n".join(map(str, suite.problems))
+    for said in ("not JSON", "is list", "nowhere.png, which is not in", "the type 'add'", "the id same too", "2.png"):
+        assert said in told
+
+
+def test_a_folder_that_is_none_is_refused_with_the_layout(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Source_Images/ and Reference_Images/"):
+        DleBench(tmp_path)

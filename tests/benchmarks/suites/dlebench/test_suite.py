@@ -1,0 +1,168 @@
+"""DLEBench end to end: data as published, outputs in a folder, labels of a judge, the paper's tables."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suites.dlebench.scale import scale_curve
+from editcritic.benchmarks.suites.dlebench.suite import DleBench
+from editcritic.benchmarks.suites.dlebench.tables import IF, VC, histogram
+from editcritic.benchmarks.suites.figures import draws
+from editcritic.benchmarks.suites.results import Results
+from editcritic.benchmarks.suites.tables import Computed
+from editcritic.reward import build
+
+from .published import Labels, judged, written
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return written(tmp_path / "data")
+
+
+@pytest.fixture
+def outputs(data: Path, tmp_path: Path) -> Path:
+    """The references, under the sources' names."""
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+    for path in sorted((data / "Reference_Images").iterdir()):
+        shutil.copy(path, folder / path.name.replace("_ref", ""))
+    return folder
+
+
+def number_of(instruction: str) -> int:
+    return int(instruction.split()[-3])
+
+
+def by_size(instruction: str, topic: str) -> str:
+    """Large objects are found, small ones are not; what is around them is as it was."""
+    if "consistency" in topic:
+        return "Perfect Consistency"
+    return "Flawless Execution" if number_of(instruction) >= 7 else "Localization Failure"
+
+
+def cells(results: Results, suite: DleBench, name: str) -> dict[str, dict[str, float | None]]:
+    table = next(table for table in suite.tables(results) if table.name == name)
+    found = Computed.of(table, draws(len(results.cases), 50)).cells
+    return {row: {column: cell.value for column, cell in line.items()} for row, line in found.items()}
+
+
+@pytest.mark.parametrize("mode", ["oracle", "tools", "plain"])
+def test_each_mode_asks_each_criterion_once(data: Path, outputs: Path, mode: str) -> None:
+    judge = Labels(by_size)
+    results = judged(DleBench(data, mode=mode), outputs, judge)
+    assert sorted(set(judge.asked)) == [f"dlebench/consistency_{mode}", f"dlebench/following_{mode}"]
+    assert len(judge.asked) == 28
+    assert all(row.value(VC) == 1.0 for row in results.rows)
+
+
+def test_table_1_is_the_mean_of_both_and_its_average_unweighted(data: Path, outputs: Path) -> None:
+    suite = DleBench(data)
+    results = judged(suite, outputs, Labels(by_size))
+    assert cells(results, suite, "criteria")["IF"]["Change Color"] == pytest.approx(50.0)
+    board = cells(results, suite, "leaderboard")["IF and VC"]
+    assert board["Change Color"] == pytest.approx(75.0)
+    assert board["Average"] == pytest.approx(75.0)
+    assert list(board) == [
+        *("Change Material", "Change Color", "Change OCR", "Change Shape", "Removal Object", "Replace Object"),
+        *("Change Count", "Average"),
+    ]
+
+
+def test_what_gave_no_label_is_in_no_denominator_and_counted(data: Path, outputs: Path) -> None:
+    (outputs / "13.png").unlink()
+
+    def mumbles(instruction: str, topic: str) -> str:
+        return "whatever" if number_of(instruction) == 6 else by_size(instruction, topic)
+
+    suite = DleBench(data)
+    results = judged(suite, outputs, Labels(mumbles))
+    assert histogram(results, IF) == {
+        "Flawless Execution": 6,
+        "Over Modification": 0,
+        "Wrong Action": 0,
+        "Localization Failure": 6,
+        "no label": 2,
+    }
+    figure = suite.tables(results)[1].rows["IF"]["Change Color"]
+    assert (figure.count, figure.without) == (2, 0)
+    lost = suite.tables(results)[1].rows["IF"]["Change Count"]
+    assert (lost.value, lost.count, lost.without) == (None, 0, 2)
+
+
+def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None:
+    suite = DleBench(data)
+    found = cells(judged(suite, outputs, Labels(by_size)), suite, "labels-if")
+    assert found["all"] == {
+        "Flawless Execution": pytest.approx(50.0),
+        "Over Modification": 0.0,
+        "Wrong Action": 0.0,
+        "Localization Failure": pytest.approx(50.0),
+    }
+
+
+def test_the_scale_curve_is_of_windows_over_the_targets_area(data: Path, outputs: Path) -> None:
+    results = judged(DleBench(data), outputs, Labels(by_size))
+    curve = scale_curve(results)
+    assert len(curve.areas) == 14
+    assert curve.areas[0] == pytest.approx((4 / 64) ** 2, abs=1e-6)
+    assert len(curve.window_scores) == 5
+    assert curve.window_scores.tolist() == pytest.approx([30, 40, 50, 60, 70])
+    assert curve.r is not None
+    assert curve.p is not None
+    assert curve.r > 0.99 > 0.01 > curve.p
+    assert curve.sample_r is not None
+    assert curve.sample_r < curve.r
+    assert scale_curve(results, VC).r is None
+
+
+def test_outputs_are_found_by_id_reference_or_source(data: Path, tmp_path: Path) -> None:
+    suite = DleBench(data)
+    item = suite.items[3]
+    assert item.id == "3_ref"
+    for name in ("3.jpg", "3_ref.png"):
+        (tmp_path / name).touch()
+        found = suite.find(tmp_path, item)
+        assert found is not None
+        assert found.name == name
+    assert suite.find(tmp_path, suite.items[4]) is None
+
+
+def test_a_source_that_two_items_share_names_neither_of_their_outputs(tmp_path: Path) -> None:
+    suite = DleBench(written(tmp_path / "data", 2, lambda line: {**line, "image": "0.png"}))
+    (tmp_path / "0.png").touch()
+    assert [suite.find(tmp_path, item) for item in suite.items] == [None, None]
+    assert {item.case for item in suite.items} == {"0.png"}
+
+
+def test_several_targets_are_judged_alone_and_the_worst_counts(tmp_path: Path) -> None:
+    two = [[8, 8, 14, 14], [30, 30, 40, 40]]
+    suite = DleBench(written(tmp_path / "data", 1, lambda line: {**line, "bbox": two}))
+    labels = iter(("Flawless Execution", "Wrong Action", "Perfect Consistency"))
+    judge = Labels(lambda instruction, topic: next(labels))
+    results = judged(suite, tmp_path / "data" / "Reference_Images", judge)
+    assert results.rows[0].value(IF) == pytest.approx(1 / 3)
+    assert suite.items[0].labels["targets"] == 2
+    assert suite.items[0].labels["area"] == round(1e6 * (6 / 64) ** 2)
+
+
+def test_the_metrics_are_built_with_the_suites_options(data: Path) -> None:
+    specs = DleBench(data, context=1.5, turns=3).metrics()
+    assert build(specs[IF]).signature == "dlebench-if@1/oracle[context=1.5]"
+    assert build(specs[VC]).signature == "dlebench-vc@1/oracle[turns=3]"
+    assert build(DleBench(data).metrics("plain")[IF]).signature == "dlebench-if@1/plain"
+
+
+def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:
+    with pytest.raises(InputError, match="tools, plain"):
+        DleBench(data, mode="plain").metrics("oracle")
+    with pytest.raises(InputError, match="no mode 'blind': expected one of oracle"):
+        DleBench(data, mode="blind")
+    with pytest.raises(InputError, match="context is"):
+        DleBench(data, context="wide")
+    with pytest.raises(InputError, match="--data"):
+        DleBench()
