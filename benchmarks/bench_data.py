@@ -2,8 +2,114 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from .terminal import document, plainly, progress, say
+
+if TYPE_CHECKING:
+    from .making.outcome import Outcome
+
+make = typer.Typer(
+    name="make",
+    help="Make benchmark data of your own pictures, in the published formats, with any judge.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 
 
 def add_to(app: typer.Typer) -> None:
     """Register them."""
+    app.add_typer(make)
+
+
+Images = Annotated[Path, typer.Argument(metavar="IMAGES", help="A folder of pictures.")]
+Out = Annotated[
+    Path, typer.Option("-o", "--out", help="A folder for the data. The same command again goes on where it ended.")
+]
+JudgeSpec = Annotated[
+    str,
+    typer.Option(
+        "--judge",
+        help="Who is asked: an expert with options, as in 'served?model=…&url=…', module:Name, or a TOML file with its "
+        "table, or with [experts.judge] as for `score`.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of all that is drawn.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only so many pictures, the first ones.")]
+Pack = Annotated[
+    str | None, typer.Option("--prompts", help="A folder of prompts that replace ours: <name>.txt, as in the package.")
+]
+Window = Annotated[int, typer.Option("--window", min=1, help="Pictures in work at a time.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
+
+
+@make.command("edival")
+@plainly
+def make_edival(
+    images: Images,
+    out: Out,
+    judge: JudgeSpec,
+    detector: Annotated[
+        str, typer.Option("--detector", help="Who finds the objects that the judge lists; like --judge.")
+    ] = "grounding-dino",
+    turns: Annotated[int, typer.Option("--turns", min=1, help="Edits in a chain.")] = 3,
+    counts: Annotated[str, typer.Option("--counts", help="What a number of objects may be changed to.")] = "3-5",
+    oversized: Annotated[
+        str,
+        typer.Option(
+            "--oversized",
+            help="A detection is too large by `either` of side (0.9) and area (0.4), as in the paper, or by `both`, as "
+            "in the released code.",
+        ),
+    ] = "either",
+    seed: Seed = 0,
+    limit: Limit = None,
+    prompts: Pack = None,
+    window: Window = 64,
+    as_json: Json = False,
+) -> int:
+    """EdiVal-Agent: objects by a judge, kept where a detector finds them, and chains of instructions about them."""
+    from ..reward import Detect, Judge
+    from .inputs import InputError
+    from .making import edival
+    from .making.edival_chain import Agent
+    from .making.edival_objects import OVERSIZED, Grounding
+    from .making.given import expert_of, pack_of, pictures, range_of
+
+    if oversized not in OVERSIZED:
+        raise InputError(f"--oversized is {' or '.join(OVERSIZED)}, got {oversized!r}")
+    try:
+        agent = Agent(
+            turns=turns,
+            seed=seed,
+            counts=range_of(counts),
+            grounding=Grounding(oversized=OVERSIZED[oversized]),
+            prompts=pack_of(prompts),
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    given = pictures(images, limit)
+    asked = expert_of(judge, "judge", Judge), expert_of(detector, "detector", Detect)
+    with progress(len(given), "making") as (step, _):
+        found = edival.make(given, out, agent, judge=asked[0], detector=asked[1], step=step, window=window)
+    return _report(found, "chains", as_json)
+
+
+def _report(found: Outcome, what: str, as_json: bool) -> int:
+    if as_json:
+        document({**found.to_json(), "exit_code": found.exit_code})
+        return found.exit_code
+    say(f"{found.made} {what} made, {found.rejected} given up (see rejects.jsonl)", stderr=False)
+    for path in found.files:
+        say(f"  {path}", stderr=False)
+    if found.failed:
+        name, reason = next(iter(found.failed.items()))
+        say(
+            f"editcritic: {len(found.failed)} not answered, the first of them {name}: {reason}; the same command asks "
+            "again for these alone"
+        )
+    return found.exit_code

@@ -68,12 +68,19 @@ def problems(rows: Sequence[Row], prompts: Mapping[str, str]) -> list[Problem]:
     return found
 
 
+FOLDERS = {
+    path.parent.name: path
+    for part in ("reward", "benchmarks")
+    for path in sorted((ROOT / part).glob("**/prompts"))
+    if any(path.glob("*.txt"))
+}
+
+
 def texts(package: str) -> dict[str, str]:
-    folder = ROOT / "reward" / package / "prompts"
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))}
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDERS[package].glob("*.txt"))}
 
 
-PACKAGES = sorted(path.parent.name for path in (ROOT / "reward").glob("*/prompts") if any(path.glob("*.txt")))
+PACKAGES = sorted(FOLDERS)
 TABLES = {path.stem: path for path in sorted((ROOT / "docs" / "prompts").glob("*.md"))}
 ROWS = {package: list(rows_of(path.read_text(encoding="utf-8"))) for package, path in TABLES.items()}
 

@@ -1,0 +1,101 @@
+"""Experts by tables: a judge that says what stands there for a topic, a detector that knows where phrases are."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import cv2
+import skimage.data
+
+from editcritic.reward import Box, Detect, Detections, Expert, Failure, Judge, Reply
+from editcritic.reward.query import Outcome
+
+Says = str | Failure | Callable[[Judge], "str | Failure"]
+
+LISTING = json.dumps(
+    {
+        "denim blue jacket": {
+            "object": "jacket", "color": "blue", "material": "denim", "text": None, "count": 1, "foreground": True
+        },
+        "metal yellow sign": {
+            "object": "sign", "color": "yellow", "material": "metal", "text": "SLOW", "count": 1, "foreground": False
+        },
+        "wicker basket": {
+            "object": "basket", "color": None, "material": "wicker", "text": None, "count": 3, "foreground": True
+        },
+        "All Objects": "denim blue jacket. metal yellow sign. wicker basket.",
+    }
+)  # fmt: skip
+
+
+def sentence(judge: Judge) -> str:
+    """Moves the first object to the second, or counts the first whose number differs."""
+    slots = dict(judge.slots)
+    names = slots["objects"].split(", ")
+    if "count" in slots:
+        name = next(one for one in names if one != "wicker basket" or slots["count"] != "3")
+        return f'"Change the count of [{name}] to [{slots["count"]}]"'
+    return f"Change the position of [{names[0]}] to [left] of [{names[1]}]"
+
+
+EDIVAL: Mapping[str, Says] = {
+    "making/edival/objects": LISTING,
+    "making/edival/replace": "New object name: Harbour Crane.",
+    "making/edival/material": "stone",
+    "making/edival/position": sentence,
+    "making/edival/count": sentence,
+    "making/edival/text": '"FRESH BREAD"',
+    "making/edival/color": lambda judge: "Purple" if "blue" in dict(judge.slots)["color"] else "blue",
+    "making/edival/add": "a barrel",
+    "making/edival/background": "Meadow.",
+}
+
+
+class Script(Expert):
+    """Says what its table has for a topic, or for `topic#draw`, and counts what it was asked."""
+
+    id = "script@1"
+    kinds: ClassVar = (Judge,)
+
+    def __init__(self, table: Mapping[str, Says] | None = None) -> None:
+        self.table = {**EDIVAL, **(table or {})}
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Outcome]:
+        return [self._answer(query) for query in queries]
+
+    def _answer(self, query: Judge) -> Outcome:
+        self.asked[query.digest] += 1
+        says = self.table.get(f"{query.topic}#{query.draw}", self.table.get(query.topic, Failure("not in the table")))
+        said = says(query) if callable(says) else says
+        return said if isinstance(said, Failure) else Reply(said)
+
+
+class Places(Expert):
+    """Finds each phrase once, in a small box of its own; `boxes` has what is found otherwise."""
+
+    id = "places@1"
+    kinds: ClassVar = (Detect,)
+
+    def __init__(self, boxes: Mapping[str, tuple[Box, ...]] | None = None) -> None:
+        self.boxes = dict(boxes or {})
+
+    def __call__(self, queries: Sequence[Detect]) -> Sequence[Outcome]:
+        return [
+            Detections(self.boxes.get(phrase, (Box(0.5, 0.5, 0.2, 0.3, 0.8, phrase),)))
+            for query in queries
+            for phrase in query.phrases
+        ]
+
+
+def photographs(folder: Path, count: int = 3, side: int = 96) -> Path:
+    """Real photographs, small, under names of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("astronaut", "chelsea", "coffee", "rocket")[:count]:
+        pixels = cv2.resize(getattr(skimage.data, name)(), (side, side * 3 // 4), interpolation=cv2.INTER_AREA)
+        cv2.imwrite(str(folder / f"{name}.png"), pixels[:, :, ::-1])
+    return folder

@@ -1,0 +1,263 @@
+"""Making EdiVal chains: what the judge says becomes the published file, or a reason why not."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.making import edival
+from editcritic.benchmarks.making.edival import COLUMNS, CSV, make
+from editcritic.benchmarks.making.edival_chain import Agent, State, feasible
+from editcritic.benchmarks.making.edival_objects import Grounding, Thing
+from editcritic.benchmarks.making.given import pictures
+from editcritic.benchmarks.making.outcome import Outcome
+from editcritic.reward import Box, Failure, Pools, Task
+from editcritic.reward.edival.instructions import parse
+from editcritic.reward.edival.pools import apply
+from editcritic.reward.sample import TASK_TYPES
+
+from .scripted import Places, Says, Script, photographs
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return photographs(tmp_path / "photos", count=2)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Pictures of 64 a side, where nobody looks at their size."""
+    if "512" not in request.node.name:
+        monkeypatch.setattr(edival, "SIDE", 64)
+
+
+def made(
+    photos: Path, out: Path, table: Mapping[str, Says] | None = None, *, detector: Places | None = None, **options: Any
+) -> tuple[Outcome, Script]:
+    judge = Script(table)
+    found = make(pictures(photos), out, Agent(**options), judge=judge, detector=detector or Places())
+    return found, judge
+
+
+def rows(out: Path) -> list[dict[str, str]]:
+    with (out / CSV).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rejects(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "rejects.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_the_file_has_the_published_columns_and_cumulative_lists(photos: Path, tmp_path: Path) -> None:
+    found, _ = made(photos, tmp_path / "data")
+    assert (found.made, found.rejected, found.failed) == (2, 0, {})
+    written = rows(tmp_path / "data")
+    assert tuple(written[0]) == COLUMNS
+    assert [(row["image_index"], row["turns"]) for row in written] == [
+        (str(index), str(turn)) for index in range(2) for turn in (1, 2, 3)
+    ]
+    for row in written:
+        lists = [ast.literal_eval(row[name]) for name in ("task_type", "instructions", "format_instructions")]
+        assert [len(one) for one in lists] == [int(row["turns"])] * 3
+
+
+def test_pictures_are_512_a_side_and_named_as_published(photos: Path, tmp_path: Path) -> None:
+    made(photos, tmp_path / "data")
+    with PIL.Image.open(tmp_path / "data" / "input_images_resize_512" / "0_input_raw.jpg") as picture:
+        assert (picture.size, picture.format) == ((512, 512), "JPEG")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pools_follow_from_the_instructions_that_readers_parse(photos: Path, tmp_path: Path, seed: int) -> None:
+    made(photos, tmp_path / "data", turns=5, seed=seed)
+    before = Pools()
+    for row in rows(tmp_path / "data"):
+        if row["turns"] == "1":
+            names = ("denim blue jacket", "metal yellow sign", "wicker basket")
+            before = Pools(names, names, names)
+        kind = ast.literal_eval(row["task_type"])[-1]
+        task = parse(ast.literal_eval(row["instructions"])[-1], type=kind)
+        assert task is not None
+        assert parse(ast.literal_eval(row["format_instructions"])[-1], type=kind) is not None
+        before = apply(before, task)
+        everything, available, unchanged = (
+            tuple(ast.literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged")
+        )
+        assert Pools(everything, available, unchanged, row["bg_consistency"] == "True") == before
+
+
+def test_no_type_comes_twice_in_a_chain_until_all_have(photos: Path, tmp_path: Path) -> None:
+    made(photos, tmp_path / "data", turns=9)
+    longest = [ast.literal_eval(row["task_type"]) for row in rows(tmp_path / "data") if row["turns"] == "9"]
+    assert len(longest) == 2
+    assert all(sorted(kinds) == sorted(TASK_TYPES) for kinds in longest)
+
+
+def test_the_same_seed_makes_the_same_data_and_another_one_other_data(photos: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        made(photos, tmp_path / name, seed=seed)
+    files = {name: (tmp_path / name / CSV).read_bytes() for name in "abc"}
+    assert files["a"] == files["b"] != files["c"]
+
+
+def test_a_background_change_keeps_foreground_objects_and_ends_background_scoring(photos: Path, tmp_path: Path) -> None:
+    made(photos, tmp_path / "data", turns=1, types=("background_change",))
+    first = rows(tmp_path / "data")[0]
+    assert first["bg_consistency"] == "False"
+    assert ast.literal_eval(first["instructions"]) == [
+        "Change the background to meadow, remain the denim blue jacket, wicker basket unchanged"
+    ]
+    assert ast.literal_eval(first["available_objects"]) == ["denim blue jacket", "wicker basket"]
+
+
+def test_what_cannot_be_done_becomes_adding_an_object(photos: Path, tmp_path: Path) -> None:
+    only = json.dumps({"red cup": {"object": "cup", "color": "red", "foreground": True}})
+    table: dict[str, Says] = {"making/edival/objects": only}
+    made(photos, tmp_path / "data", table, turns=1, types=("position_change",))
+    assert {row["task_type"] for row in rows(tmp_path / "data")} == {"['subject_add']"}
+    assert not feasible("count_change", [Thing("cup", "cup", count=3)], (3,))
+
+
+def test_objects_that_the_detector_does_not_find_or_finds_too_large_are_left_out(photos: Path, tmp_path: Path) -> None:
+    huge = (Box(0.5, 0.5, 0.95, 0.3, 0.8),)
+    detector = Places({"wicker basket": (), "metal yellow sign": huge})
+    made(photos, tmp_path / "data", detector=detector)
+    grounding = json.loads((tmp_path / "data/grounding_all_objects/0_input_raw.json").read_text("utf-8"))
+    assert grounding["parsed_json"]["Filtered All Objects"] == "denim blue jacket."
+    assert grounding["parsed_json"]["All Objects"] == "denim blue jacket. metal yellow sign. wicker basket."
+    reasons = [one["reason"] for one in rejects(tmp_path / "data") if one["stage"] == "edival/grounding"]
+    assert len(reasons) == 4
+    assert Grounding(oversized="both").problem(huge) == ""
+
+
+def test_a_picture_without_grounded_objects_is_given_up_and_the_reason_kept(photos: Path, tmp_path: Path) -> None:
+    nothing: dict[str, tuple[Box, ...]] = dict.fromkeys(("denim blue jacket", "metal yellow sign", "wicker basket"), ())
+    found, _ = made(photos, tmp_path / "data", detector=Places(nothing))
+    assert (found.made, found.rejected, found.exit_code) == (0, 2, 0)
+    assert rejects(tmp_path / "data")[-1] == {
+        "id": "1",
+        "stage": "given up",
+        "reason": "the detector finds none of the objects that the judge lists",
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("I'm sorry, I can't help with that.", "refused"),
+        ("A jacket and a basket.", "not JSON"),
+        ('{"man": {"object": "old man", "color": null}}', "is a person"),
+        ('{"cup": {"color": "red"}}', "what kind of object"),
+        ('{"cup": "red"}', "not described"),
+        ('{"cup": {"object": "cup, and remove lamp"}}', "cannot be named"),
+        ('{"All Objects": "cup."}', "lists no object"),
+    ],
+)
+def test_a_list_of_objects_that_is_none_is_asked_for_again(
+    photos: Path, tmp_path: Path, said: str, reason: str
+) -> None:
+    found, judge = made(
+        photos, tmp_path / "data", {"making/edival/objects#0": said}, turns=1, types=("subject_remove",)
+    )
+    assert found.made == 2
+    first = rejects(tmp_path / "data")[0]
+    assert (first["attempt"], first["said"], reason in first["reason"]) == (0, said, True)
+    assert judge.asked.total() == 4  # two questions a picture: the first was answered with nothing usable
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic", "said", "reason"),
+    [
+        ("color_alter", "color", "crimson", "none of red"),
+        ("color_alter", "color", "It is blue, and red.", "more than the name"),
+        ("material_alter", "material", "", "said nothing"),
+        ("subject_replace", "replace", "wicker basket", "already"),
+        ("subject_add", "add", "lamp and table", "more than the name"),
+        ("subject_add", "add", "a thing with legs to sit on", "6 words"),
+        ("text_change", "text", "FRESH BREAD DAILY", "more than two words"),
+        ("text_change", "text", "新鲜面包店", "more than four Chinese"),
+        ("background_change", "background", "a very sunny beach", "3 words"),
+        (
+            "position_change",
+            "position",
+            "Change the position of [jacket] to [left] of [wicker basket]",
+            "none of denim",
+        ),
+        ("position_change", "position", "Move things around", "no instruction"),
+        ("count_change", "count", "Change the count of [wicker basket] to [9]", "were asked for, got 9"),
+    ],
+)
+def test_words_that_fit_no_slot_end_the_chain_after_three_answers(
+    photos: Path, tmp_path: Path, kind: str, topic: str, said: str, reason: str
+) -> None:
+    found, _ = made(photos, tmp_path / "data", {f"making/edival/{topic}": said}, turns=1, types=(kind,))
+    kept = rejects(tmp_path / "data")
+    assert (found.made, found.rejected) == (0, 2)
+    assert [one.get("attempt") for one in kept[:4]] == [0, 1, 2, None]
+    assert reason in kept[0]["reason"]
+    assert reason in kept[3]["reason"]
+
+
+def test_what_was_not_answered_is_asked_again_by_the_same_command_and_nothing_else(
+    photos: Path, tmp_path: Path
+) -> None:
+    whole, asked_once = made(photos, tmp_path / "whole")
+    found, _ = made(
+        photos,
+        tmp_path / "data",
+        {
+            "making/edival/text": Failure("busy"),
+            "making/edival/add": Failure("busy"),
+            "making/edival/color": Failure("busy"),
+        },
+    )
+    assert found.exit_code == 1
+    assert all("busy" in reason for reason in found.failed.values())
+    again, second = made(photos, tmp_path / "data")
+    assert (again.made, again.exit_code) == (whole.made, 0)
+    assert (tmp_path / "data" / CSV).read_bytes() == (tmp_path / "whole" / CSV).read_bytes()
+    assert second.asked.total() < asked_once.asked.total()
+    third = made(photos, tmp_path / "data")[1]
+    assert third.asked.total() == 0
+
+
+def test_a_folder_made_with_other_options_is_refused(photos: Path, tmp_path: Path) -> None:
+    made(photos, tmp_path / "data")
+    with pytest.raises(InputError, match="made with another seed"):
+        made(photos, tmp_path / "data", seed=1)
+    with pytest.raises(InputError, match="not empty"):
+        made(photos, photos)
+
+
+def test_numbers_in_names_are_kept(tmp_path: Path) -> None:
+    photos = photographs(tmp_path / "photos", side=16)
+    for number, path in zip((7, 21, 3), sorted(photos.iterdir()), strict=True):
+        path.rename(path.with_name(f"{number}_input_raw.png"))
+    assert [one.index for one in pictures(photos)] == [3, 7, 21]
+
+
+def test_what_is_known_of_an_object_follows_it_through_edits() -> None:
+    cup = Thing("red cup", "cup", "red", "clay", "TEA", 1, foreground=True)
+    state = State(Pools(("red cup",), ("red cup",), ("red cup",)), {"red cup": cup})
+    state = state.after(Task("color_alter", object="red cup", value="blue"))
+    state = state.after(Task("count_change", object="blue cup", count=4))
+    state = state.after(Task("text_change", object="blue cup", text="MILK"))
+    (found,) = state.available
+    assert (found.name, found.color, found.count, found.text) == ("blue cup", "blue", 4, "MILK")
+    state = state.after(Task("subject_replace", object="blue cup", new="jug"))
+    assert [(one.name, one.color, one.foreground) for one in state.available] == [("jug", None, True)]
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="between 1 and 10"):
+        Agent(counts=(3, 11))
+    with pytest.raises(ValueError, match="at least one turn"):
+        Agent(turns=0)
