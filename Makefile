@@ -14,7 +14,7 @@ DEMO := $(VENV)/.demo-installed
 EDITOR := $(VENV)/.editor-installed
 TEST := $(VENV)/.test-installed
 
-.PHONY: demo test check clean sceneedit-editor
+.PHONY: demo test check bench clean sceneedit-editor
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -35,9 +35,13 @@ check: $(TEST)
 sceneedit-editor: $(EDITOR)
 	$(BIN)/python -m editcritic.benchmarks.sceneedit.learned.train $(ARGS)
 
+# SceneEdit as a suite over five editors, with the report: bench-out/report.html.
+bench: $(EDITOR)
+	$(BIN)/python -m editcritic.benchmarks.suites.five --out bench-out $(ARGS)
+
 # Back to a fresh clone, the environment included.
 clean:
-	rm -rf $(VENV) build dist editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) bench-out build dist editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE):
@@ -60,6 +64,6 @@ $(EDITOR): pyproject.toml constraints.txt | $(MADE)
 # Holds all that the demo and the editor need, so that these install nothing after `make test`.
 # tests/vision_ops.py says what torchvision does there.
 $(TEST): pyproject.toml constraints.txt | $(MADE)
-	$(INSTALL) -e '.[dev,ocr,bench,diffusers,hf,judge,serve,trl]'
+	$(INSTALL) -e '.[dev,ocr,bench,diffusers,hf,judge,ray,serve,trl]'
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/torchvision-for-tests torchvision
 	@touch $(DEMO) $(EDITOR) $@
