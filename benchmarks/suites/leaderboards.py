@@ -15,7 +15,6 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..inputs import InputError
 from .figures import DRAWS, Figure, Numbers, draws
@@ -81,18 +80,23 @@ class SideBySide:
         """The suite's, with figures over the cases of all editors."""
         if not results.rows:
             return []
-        places = np.array([self._numbers[case] for case in results.cases])
-        tables = self.suite.tables(results)
         return [
             replace(
                 table,
                 rows={
-                    name: {column: _over(figure, places, len(self.cases)) for column, figure in row.items()}
+                    name: {column: self.lifted(results, figure) for column, figure in row.items()}
                     for name, row in table.rows.items()
                 },
             )
-            for table in tables
+            for table in self.suite.tables(results)
         ]
+
+    def lifted(self, results: Results, figure: Figure) -> Figure:
+        """A figure over the cases of these results, as one over the cases of all editors."""
+        places = np.array([self._numbers[case] for case in results.cases], np.int64)
+        if len(places) == len(self.cases) and np.array_equal(places, np.arange(len(self.cases))):
+            return figure
+        return replace(figure, at=lambda weights: figure.at(weights[:, places]), cases=len(self.cases))
 
     @cached_property
     def by_editor(self) -> Mapping[str, Sequence[Table]]:
@@ -275,13 +279,6 @@ def _named_apart(results: Iterable[Results]) -> Iterator[Results]:
         yield one if name == one.editor else replace(one, editor=name)
 
 
-def _over(figure: Figure, places: NDArray[np.int64], cases: int) -> Figure:
-    """A figure over some of the cases, as one over all of them."""
-    if len(places) == cases and np.array_equal(places, np.arange(cases)):
-        return figure
-    return Figure(lambda weights: figure.at(weights[:, places]), cases, figure.count, figure.without)
-
-
 def _stacked(firsts: Mapping[str, Table], like: Table | None = None) -> Table:
     """Tables of editors as one, an editor a row. like: names its columns as that one does."""
     tables = list(firsts.values())
@@ -334,3 +331,14 @@ def _first(now: Numbers, drawn: Numbers, place: int) -> Cell:
     among = best.sum(axis=0)
     share = np.where(best[place], 1 / np.maximum(among, 1), 0.0)
     return Cell(100 * float(share.mean()), None, None, drawn.shape[1], 0)
+
+
+def written(tables: Sequence[Computed], kind: str) -> str:
+    """Tables as text: `markdown` and `latex` one behind the other, `csv` as one table that names them."""
+    if kind == "csv":
+        lines = [(one.table.name, line) for one in tables for line in one.csv().splitlines()[1:]]
+        head = f"table,{tables[0].csv().splitlines()[0]}\n" if tables else ""
+        return head + "".join(f"{name},{line}\n" for name, line in lines)
+    if kind == "latex":
+        return "\n".join(f"% {one.table.name}: {one.table.title}\n{one.latex()}" for one in tables)
+    return "\n".join(one.markdown() for one in tables)

@@ -1,0 +1,324 @@
+"use strict";
+// The browser of edits: what is chosen stands in the address, rows are shown a page at a time, and pictures and scores
+// of a row are read when it is shown. Texts are put into the page as text, never as HTML.
+const editcritic = (() => {
+  const PAGE = 24;
+  const STATES = { s: "scored", n: "not applicable", a: "abstained", f: "failed", "-": "not asked" };
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const parts = new Map();
+  const waiting = new Map();
+  let pictures = null;
+  let found = [];
+
+  const make = (name, given = {}, ...inside) => {
+    const node = document.createElement(name);
+    for (const [key, value] of Object.entries(given)) {
+      if (value === null || value === undefined || value === false) continue;
+      if (key in node && key !== "list") node[key] = value;
+      else node.setAttribute(key, value === true ? "" : value);
+    }
+    node.append(...inside.filter((one) => one !== null && one !== undefined && one !== ""));
+    return node;
+  };
+  const words = (text) => String(text).replaceAll("_", " ");
+  const shown = (value) => (Math.abs(value) >= 100 ? value.toFixed(1) : value.toFixed(3));
+
+  // -- what is chosen ------------------------------------------------------------------------------------------------
+
+  const first = () => ({
+    metric: data.metrics.length ? data.metrics[data.start].name : "", editor: "", status: "", min: "", max: "", q: "",
+    item: "", sort: "lowest", page: "1", boxes: "1",
+  });
+  let state = first();
+
+  const grouping = data.labels.map((label, at) => ({ ...label, at })).filter((label) => label.filter);
+
+  function read() {
+    state = first();
+    const [place, query] = location.hash.slice(1).split("?");
+    if (place !== "browser" || query === undefined) return;
+    for (const [key, value] of new URLSearchParams(query)) state[key] = value;
+  }
+
+  function write() {
+    const usual = first();
+    const query = new URLSearchParams();
+    for (const [key, value] of Object.entries(state)) if (value !== (usual[key] ?? "")) query.set(key, value);
+    const text = query.toString();
+    try {
+      history.replaceState(null, "", text ? `#browser?${text}` : "#browser");
+    } catch {
+      location.hash = text ? `browser?${text}` : "browser";
+    }
+  }
+
+  // -- filter and sort -----------------------------------------------------------------------------------------------
+
+  const [ITEM, EDITOR, MISSING, VALUES, CODES, WHY] = [0, 1, 2, 3, 4, 5];
+
+  function chosen() {
+    const metric = Math.max(0, data.metrics.findIndex((one) => one.name === state.metric));
+    const editor = state.editor === "" ? -1 : data.editors.indexOf(state.editor);
+    const low = state.min === "" ? null : Number(state.min);
+    const high = state.max === "" ? null : Number(state.max);
+    const text = state.q.trim().toLowerCase();
+    const labels = grouping
+      .map((label) => [label.at, label.values.findIndex((value) => String(value) === state[`label.${label.name}`])])
+      .filter(([at]) => (state[`label.${data.labels[at].name}`] ?? "") !== "");
+    const searched = text === "" ? null : data.items.map((item) => `${item[0]}\n${item[1]}`.toLowerCase().includes(text));
+    const why = text === "" ? null : data.reasons.map((reason) => reason.toLowerCase().includes(text));
+    const kept = [];
+    data.rows.forEach((row, number) => {
+      if (editor >= 0 && row[EDITOR] !== editor) return;
+      if (state.editor !== "" && editor < 0) return;
+      const item = data.items[row[ITEM]];
+      if (state.item !== "" && item[0] !== state.item) return;
+      if (labels.some(([at, value]) => item[2][at] !== value)) return;
+      const value = row[VALUES][metric];
+      if (state.status !== "" && stateOf(row, metric) !== state.status) return;
+      if (low !== null && (value === null || value === undefined || value < low)) return;
+      if (high !== null && (value === null || value === undefined || value > high)) return;
+      if (searched && !searched[row[ITEM]] && !row[WHY].some((at) => at >= 0 && why[at]) && !(row[MISSING] >= 0 && why[row[MISSING]])) return;
+      kept.push(number);
+    });
+    return sorted(kept, metric);
+  }
+
+  const stateOf = (row, metric) => (row[MISSING] >= 0 ? "not judged" : STATES[row[CODES][metric] ?? "-"]);
+
+  function sorted(kept, metric) {
+    const value = (number) => data.rows[number][VALUES][metric] ?? null;
+    const last = (a, b, less) => {
+      const [x, y] = [value(a), value(b)];
+      if (x === null || y === null) return (x === null) - (y === null) || a - b;
+      return less(x, y) || a - b;
+    };
+    if (state.sort === "lowest") return kept.sort((a, b) => last(a, b, (x, y) => x - y));
+    if (state.sort === "highest") return kept.sort((a, b) => last(a, b, (x, y) => y - x));
+    if (state.sort === "apart") {
+      const low = new Map();
+      const high = new Map();
+      for (const row of data.rows) {
+        const one = row[VALUES][metric];
+        if (one === null || one === undefined) continue;
+        low.set(row[ITEM], Math.min(one, low.get(row[ITEM]) ?? one));
+        high.set(row[ITEM], Math.max(one, high.get(row[ITEM]) ?? one));
+      }
+      const apart = (number) => (high.get(data.rows[number][ITEM]) ?? 0) - (low.get(data.rows[number][ITEM]) ?? 0);
+      return kept.sort((a, b) => apart(b) - apart(a) || a - b);
+    }
+    return kept;
+  }
+
+  // -- parts: pictures and scores ------------------------------------------------------------------------------------
+
+  function part(number, rows) {
+    parts.set(number, rows);
+    for (const then of waiting.get(number) ?? []) then();
+    waiting.delete(number);
+  }
+
+  function withRow(number, then) {
+    const which = Math.floor(number / data.part);
+    const give = () => then(parts.get(which)[number % data.part]);
+    if (parts.has(which)) return give();
+    if (data.folder === null) {
+      const place = document.getElementById(`part${which}`);
+      parts.set(which, JSON.parse(place.textContent));
+      place.remove();
+      return give();
+    }
+    if (waiting.has(which)) return waiting.get(which).push(give);
+    waiting.set(which, [give]);
+    const script = make("script", { src: `${encodeURIComponent(data.folder)}/part${which}.js` });
+    script.onerror = () => {
+      document.getElementById("count").append(` Pictures and scores are missing: the folder ${data.folder} belongs beside this page.`);
+      waiting.delete(which);
+    };
+    document.head.append(script);
+  }
+
+  function source(key) {
+    if (data.folder !== null) return `${encodeURIComponent(data.folder)}/${key}.webp`;
+    pictures ??= JSON.parse(document.getElementById("pictures").textContent);
+    return pictures[key];
+  }
+
+  // -- cards ---------------------------------------------------------------------------------------------------------
+
+  function card(number) {
+    const row = data.rows[number];
+    const [id, instruction, labels] = data.items[row[ITEM]];
+    const metric = Math.max(0, data.metrics.findIndex((one) => one.name === state.metric));
+    const said = data.labels.map((label, at) => (labels[at] < 0 ? "" : `${words(label.name)} ${words(label.values[labels[at]])}`));
+    const strip = make("div", { className: "strip" });
+    const tree = make("details", {}, make("summary", {}, "what it rests on"));
+    const others = data.editors.length > 1
+      ? make("a", { href: `#browser?${new URLSearchParams({ item: id, metric: state.metric, sort: "order" })}` }, "all editors") : "";
+    const why = row[MISSING] >= 0 ? data.reasons[row[MISSING]] : row[WHY][metric] >= 0 ? data.reasons[row[WHY][metric]] : "";
+    const article = make("article", { "data-row": number },
+      make("div", { className: "head" }, make("b", {}, data.editors[row[EDITOR]]), make("span", {}, id),
+        make("span", {}, said.filter(Boolean).join(", ")), others),
+      make("p", { className: "ask" }, instruction), strip, values(row, metric),
+      why ? make("p", { className: `why${row[MISSING] >= 0 ? " none" : ""}` }, why) : "", tree);
+    withRow(number, (more) => {
+      fill(strip, more.p, instruction);
+      if (!Object.keys(more.s).length) tree.remove();
+      else tree.addEventListener("toggle", () => tree.childElementCount > 1 || tree.append(branches(more.s)), { once: true });
+    });
+    return article;
+  }
+
+  function values(row, metric) {
+    const list = make("dl", { className: "values" });
+    data.metrics.forEach((one, at) => {
+      const value = row[VALUES][at] ?? null;
+      const code = row[CODES][at] ?? "-";
+      if (code === "-" && value === null) return;
+      const now = at === metric ? "now" : "";
+      const track = make("dd", { className: one.share && value !== null ? "track" : "" });
+      if (one.share && value !== null) {
+        const bar = make("span");
+        bar.style.width = `${100 * value}%`;
+        track.append(bar);
+      }
+      const text = value !== null ? shown(value) : STATES[code];
+      list.append(make("dt", { className: now }, one.name), track,
+        make("dd", { className: value === null ? (code === "n" ? "soft" : "none") : now }, text));
+    });
+    return list;
+  }
+
+  function fill(strip, shots, instruction) {
+    const colours = new Map();
+    for (const shot of shots) {
+      const on = make("div", { className: "on" });
+      if (shot.key !== undefined) {
+        const coarse = Math.max(...shot.size) <= 96;
+        on.append(make("img", { src: source(shot.key), alt: `${shot.role}: ${instruction.slice(0, 80)}`, loading: "lazy",
+          width: shot.size[0], height: shot.size[1], className: coarse ? "coarse" : "" }));
+        for (const [left, top, wide, high, sure, label] of shot.boxes ?? []) {
+          if (!colours.has(label)) colours.set(label, colours.size % 8);
+          const box = make("span", { className: `box c${colours.get(label)}`, title: `${label || "box"} ${sure}` });
+          const [x, y] = [Math.max(0, left), Math.max(0, top)];
+          box.style.left = `${x}%`;
+          box.style.top = `${y}%`;
+          box.style.width = `${Math.min(100, left + wide) - x}%`;
+          box.style.height = `${Math.min(100, top + high) - y}%`;
+          on.append(box);
+        }
+      } else on.append(make("p", { className: "lost" }, shot.note));
+      const warned = shot.key !== undefined && shot.note ? make("p", { className: "warn" }, shot.note) : "";
+      strip.append(make("div", { className: "shot" }, on, make("p", {}, shot.role), warned));
+    }
+    if (colours.size) {
+      strip.after(make("ul", { className: "found" }, ...[...colours].slice(0, 12).map(([label, colour]) =>
+        make("li", {}, make("i", { className: `c${colour}` }), label || "without a name"))));
+    }
+  }
+
+  function branches(scores) {
+    return make("ul", { className: "tree" }, ...Object.entries(scores).map(([name, score]) => {
+      const value = score.v !== undefined ? shown(score.v) : score.st;
+      const node = make("li", {}, make("b", {}, `${name}: ${value}`), score.r ? ` ${score.r}` : "");
+      if (score.e) node.append(make("ul", { className: "tree" }, ...score.e.map(evidence)));
+      if (score.in) node.append(branches(score.in));
+      return node;
+    }));
+  }
+
+  function evidence([what, text, numbers, boxes]) {
+    const named = Object.entries(numbers).map(([name, value]) => `${name} ${value}`);
+    if (boxes) named.push(`${boxes} ${boxes === 1 ? "box" : "boxes"}`);
+    return make("li", {}, what, named.length ? ` (${named.join(", ")})` : "", text ? make("span", { className: "said" }, text) : "");
+  }
+
+  // -- controls ------------------------------------------------------------------------------------------------------
+
+  function select(name, title, options) {
+    const box = make("select", { name });
+    for (const [value, text] of options) box.append(make("option", { value, selected: value === (state[name] ?? "") }, text));
+    return make("label", {}, title, box);
+  }
+
+  function input(name, title, type, more = {}) {
+    return make("label", {}, title, make("input", { name, type, value: state[name] ?? "", ...more }));
+  }
+
+  function controls() {
+    const form = document.getElementById("filters");
+    const any = ["", "any"];
+    const states = ["scored", "not applicable", "abstained", "failed", "not asked", "not judged"];
+    form.replaceChildren(
+      data.editors.length > 1 ? select("editor", "editor", [["", "all"], ...data.editors.map((one) => [one, one])]) : "",
+      select("metric", "metric", data.metrics.map((one) => [one.name, one.name])),
+      select("status", "status", [any, ...states.map((one) => [one, one])]),
+      input("min", "value from", "number", { step: "any" }), input("max", "to", "number", { step: "any" }),
+      ...grouping.map((label) => select(`label.${label.name}`, words(label.name), [any, ...label.values.map((one) => [String(one), words(one)])])),
+      input("q", "text, id or reason", "search"),
+      select("sort", "sort", [["lowest", "lowest first"], ["highest", "highest first"], ["apart", "editors furthest apart"], ["order", "as in the suite"]]),
+      make("label", { className: "check" }, make("input", { type: "checkbox", name: "boxes", checked: state.boxes === "1" }), "boxes"),
+      make("button", { type: "reset" }, "clear"),
+    );
+  }
+
+  let timer = 0;
+  function changed(event) {
+    const { name, type, checked, value } = event.target;
+    if (!name) return;
+    state[name] = type === "checkbox" ? (checked ? "1" : "0") : value;
+    if (name !== "boxes") state.page = "1";
+    if (name === "editor" || name === "q") state.item = "";
+    clearTimeout(timer);
+    timer = setTimeout(() => { write(); show(); }, type === "search" || type === "number" ? 150 : 0);
+  }
+
+  function turn(page) {
+    state.page = String(page);
+    write();
+    show();
+    document.getElementById("browser").scrollIntoView();
+  }
+
+  function show() {
+    found = chosen();
+    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    const page = Math.min(pages, Math.max(1, Math.floor(Number(state.page)) || 1));
+    const rows = found.slice((page - 1) * PAGE, page * PAGE);
+    const said = `${found.length} of ${data.rows.length} edits${pages > 1 ? `, page ${page} of ${pages}` : ""}`;
+    const only = state.item === "" ? "" : make("button", { type: "button", onclick: () => { state.item = ""; write(); show(); } }, `only ${state.item}: show all`);
+    document.getElementById("count").replaceChildren(said, " ", only);
+    const cards = document.getElementById("cards");
+    cards.classList.toggle("unboxed", state.boxes !== "1");
+    cards.replaceChildren(...rows.map(card));
+    const pager = document.getElementById("pager");
+    pager.replaceChildren();
+    if (pages > 1) {
+      const number = make("input", { type: "number", min: 1, max: pages, value: page, "aria-label": "page" });
+      number.addEventListener("change", () => turn(number.value));
+      pager.append(make("button", { type: "button", disabled: page === 1, onclick: () => turn(page - 1) }, "previous"), number,
+        `of ${pages}`, make("button", { type: "button", disabled: page === pages, onclick: () => turn(page + 1) }, "next"));
+    }
+  }
+
+  function start() {
+    read();
+    controls();
+    show();
+    if (location.hash.startsWith("#browser")) document.getElementById("browser").scrollIntoView();
+  }
+
+  const form = document.getElementById("filters");
+  form.addEventListener("input", changed);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", (event) => {
+    event.preventDefault();
+    state = first();
+    write();
+    controls();
+    show();
+  });
+  window.addEventListener("hashchange", () => { if (location.hash.startsWith("#browser")) start(); });
+  queueMicrotask(start);
+  return { part };
+})();

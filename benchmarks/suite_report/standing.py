@@ -1,0 +1,228 @@
+"""Sections of tables: the leaderboard, differences between editors, the suite's other tables, radar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..suites.paired import Difference
+from ..suites.tables import Cell, Computed, Table
+from .charts import Chart, Grid, Point, Series, Shown, radar, ranges
+from .material import Material, Section, words
+
+_AXES = (3, 20)
+
+
+def leaderboard(material: Material) -> Section:
+    """An editor a row, the best first, with places; and the column that they are ranked by, drawn."""
+    side = material.side
+    board = Computed.of(side.leaderboard, side.weights)
+    column = side.headline
+    order = _ordered(board, column)
+    kinds = {editor: number for number, editor in enumerate(material.editors)}
+    head = ["", *board.table.columns]
+    rows: list[list[Shown]] = []
+    several = len(order) > 1
+    if several:
+        head = ["", "place", "first in", *board.table.columns]
+    for editor in order:
+        cells = [shown(board.cells[editor].get(name), board.table) for name in board.table.columns]
+        places = []
+        if several:
+            place, first = side.ranks.cells[editor].get(column), side.firsts.cells[editor].get(column)
+            places = [_place(place), "–" if first is None or first.value is None else f"{first.value:.0f} %"]
+        rows.append([editor, *places, *cells])
+    notes = [*_how(board.table), *board.table.notes]
+    if several:
+        notes.append(f"place, first in: by {column}; over the draws of cases that intervals are made of")
+    blocks: list[Chart | Grid] = [Grid(head, rows, notes=notes)]
+    points = [(_point(0.0, board.cells[editor].get(column), editor), kinds[editor]) for editor in order]
+    unit = f", {board.table.unit}" if board.table.unit else ""
+    blocks.append(ranges(column, points, f"{column}{unit}", caption="With 95 % intervals."))
+    counts = "one editor" if not several else f"{len(order)} editors"
+    lead = f"{counts}, {len(side.cases)} cases, {max(len(one.rows) for one in material.results)} items."
+    return Section("leaderboard", "Leaderboard", lead, blocks)
+
+
+def _ordered(board: Computed, column: str) -> list[str]:
+    def key(editor: str) -> tuple[bool, float]:
+        cell = board.cells[editor].get(column)
+        value = None if cell is None else cell.value
+        if value is None:
+            return (True, 0.0)
+        return (False, value if column in board.table.lower else -value)
+
+    return sorted(board.cells, key=key)
+
+
+def _place(cell: Cell | None) -> Shown:
+    if cell is None or cell.value is None or cell.low is None or cell.high is None:
+        return ("–", "", None)
+    within = "" if cell.low == cell.high else f"{cell.low:.0f} to {cell.high:.0f}"
+    return (f"{cell.value:.0f}", within, None)
+
+
+def _point(x: float, cell: Cell | None, name: str) -> Point:
+    return Point(x, None, name=name) if cell is None else Point(x, cell.value, cell.low, cell.high, name)
+
+
+def shown(cell: Cell | None, table: Table) -> Shown:
+    """A cell: its number, the interval below it, and how much of its ground is coloured."""
+    if cell is None:
+        return ("", "", None)
+    if cell.value is None:
+        return ("–", f"none of {cell.without}" if cell.without else "", None)
+    digits = table.digits
+    below = "" if cell.low is None else f"{cell.low:.{digits}f} to {cell.high:.{digits}f}"
+    if cell.without:
+        below += f"{'; ' if below else ''}{cell.without} without"
+    share = cell.value / table.scale
+    return (f"{cell.value:.{digits}f}", below, share if 0 <= share <= 1 else None)
+
+
+def _how(table: Table) -> Iterator[str]:
+    if table.unit:
+        yield table.unit
+    if table.lower:
+        yield f"less is better: {', '.join(table.lower)}"
+
+
+# -- differences ------------------------------------------------------------------------------------------------------
+
+
+def differences(material: Material) -> Section | None:
+    """Every two editors in the column they are ranked by, and in the others."""
+    side = material.side
+    if len(material.editors) < 2:
+        return None
+    unit = f", {side.leaderboard.unit}" if side.leaderboard.unit else ""
+    headline = [one for one in side.differences if one.column == side.headline]
+    points = []
+    for one in sorted(headline, key=lambda one: -abs(one.value or 0.0)):
+        name = f"{one.first} − {one.second}"
+        points.append((Point(0.0, one.value, one.all_low, one.all_high, name), 0 if one.matters else 7))
+    title = f"Differences in {side.headline}"
+    says = "95 % intervals that hold for all pairs together. In colour: those that leave out zero."
+    blocks: list[Chart | Grid] = [ranges(title, points[:40], f"{side.headline}{unit}", caption=says)]
+    digits = side.leaderboard.digits
+    rows: list[list[Shown]] = []
+    for column in [side.headline, *(name for name in side.leaderboard.columns if name != side.headline)]:
+        these = [one for one in side.differences if one.column == column and one.value is not None]
+        if these:
+            rows.append([column])
+        rows += [_row(one, digits) for one in these]
+    head = ["", f"difference{unit}", "95 % interval", "for all pairs", "p, adjusted", "beyond chance", "cases"]
+    pairs = len(headline)
+    notes = [
+        "Paired: of the same draws of the cases that both have.",
+        f"For all pairs, p: account for the {pairs} pairs of a column (single-step max-t, {side.count} draws).",
+    ]
+    blocks.append(Grid(head, rows, title="All columns", notes=notes))
+    lead = "Which differences between editors are more than the choice of cases would make."
+    return Section("differences", "Differences", lead, blocks)
+
+
+def _row(one: Difference, digits: int) -> list[Shown]:
+    return [
+        f"{one.first} − {one.second}",
+        _number(one.value, digits),
+        _interval(one.low, one.high, digits),
+        _interval(one.all_low, one.all_high, digits),
+        "–" if one.all_p is None else f"{one.all_p:.3f}",
+        "yes" if one.matters else "no",
+        str(one.cases),
+    ]
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:+.{digits}f}"
+
+
+def _interval(low: float | None, high: float | None, digits: int) -> str:
+    return "–" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
+
+
+# -- the suite's other tables -----------------------------------------------------------------------------------------
+
+
+def others(material: Material) -> Section | None:
+    """The suite's tables beside the first, the editors below one another in each row."""
+    names = dict.fromkeys(table.name for tables in material.side.by_editor.values() for table in tables[1:])
+    blocks: list[Chart | Grid] = []
+    for name in names:
+        found = _by_editor(material, name)
+        first = next(iter(found.values())).table
+        columns = list(dict.fromkeys(column for one in found.values() for column in one.table.columns))
+        rows: list[list[Shown]] = []
+        for line in dict.fromkeys(line for one in found.values() for line in one.cells):
+            editors = [editor for editor, one in found.items() if line in one.cells]
+            if len(found) > 1:
+                rows.append([words(line)])
+            for editor in editors:
+                one = found[editor]
+                cells = [shown(one.cells[line].get(column), one.table) for column in columns]
+                rows.append([editor if len(found) > 1 else words(line), *cells])
+        notes = dict.fromkeys(note for one in found.values() for note in (*_how(one.table), *one.table.notes))
+        blocks.append(Grid(["", *columns], rows, title=first.title, notes=list(notes)))
+    return Section("tables", "Tables", "By type, and whatever else the suite tells apart.", blocks) if blocks else None
+
+
+def _by_editor(material: Material, name: str) -> dict[str, Computed]:
+    tables = {
+        editor: table for editor, found in material.side.by_editor.items() for table in found if table.name == name
+    }
+    return {editor: Computed.of(table, material.side.weights) for editor, table in tables.items()}
+
+
+# -- radar ------------------------------------------------------------------------------------------------------------
+
+
+def radars(material: Material) -> Section | None:
+    """Editors over the types of each table by type, and over the dimensions that a leaderboard has."""
+    blocks: list[Chart | Grid] = []
+    side = material.side
+    kinds = {editor: number for number, editor in enumerate(material.editors)}
+    values = {_plain(value) for name in material.labels for value in material.groups(name)}
+    for name in dict.fromkeys(table.name for tables in side.by_editor.values() for table in tables[1:]):
+        found = _by_editor(material, name)
+        lines = list(dict.fromkeys(line for one in found.values() for line in one.cells))
+        named = sum(_plain(line) in values for line in lines)
+        if _AXES[0] <= len(lines) <= _AXES[1] and named >= len(lines) - 1 and not all(map(_is_step, lines)):
+            blocks += _by_line(found, lines, kinds)
+    columns = [column for column in side.leaderboard.columns if column not in side.leaderboard.lower]
+    if not blocks and _AXES[0] <= len(columns) <= _AXES[1] + 20:
+        board = Computed.of(side.leaderboard, None)
+        cells = {editor: {column: row.get(column) for column in columns} for editor, row in board.cells.items()}
+        blocks += _drawn("Leaderboard", cells, columns, kinds, side.leaderboard.scale)
+    lead = "0 in the middle. Points show their numbers; intervals are in the tables."
+    return Section("radar", "Radar", lead, blocks) if blocks else None
+
+
+def _by_line(found: Mapping[str, Computed], lines: Sequence[str], kinds: Mapping[str, int]) -> Iterator[Chart]:
+    table = next(iter(found.values())).table
+    for column in [name for name in table.columns if name not in table.lower][:6]:
+        cells = {editor: {line: one.cells.get(line, {}).get(column) for line in lines} for editor, one in found.items()}
+        yield from _drawn(f"{table.title}: {column}", cells, lines, kinds, table.scale)
+
+
+def _drawn(
+    title: str, cells: Mapping[str, Mapping[str, Cell | None]], axes: Sequence[str], kinds: Mapping[str, int],
+    scale: float,
+) -> Iterator[Chart]:  # fmt: skip
+    series = []
+    values = []
+    for editor, row in cells.items():
+        points = [_point(float(place), row.get(axis), words(axis)) for place, axis in enumerate(axes)]
+        values += [one.y for one in points if one.y is not None]
+        series.append(Series(editor, points, kinds[editor]))
+    if values and min(values) >= 0 and max(values) > 0:
+        top = scale if max(values) <= scale else max(values)
+        yield radar(title, series, [words(axis) for axis in axes], top=top)
+
+
+def _plain(name: object) -> str:
+    return re.sub(r"[\W_]+", "", str(name)).lower()
+
+
+def _is_step(line: str) -> bool:
+    return re.fullmatch(r"(turn|t|level|c)?\s*\d+", line.strip().lower()) is not None
