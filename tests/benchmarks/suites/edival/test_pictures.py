@@ -1,0 +1,101 @@
+"""Where EdiVal's base pictures are: zips, nested or not, and folders."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suites.edival.pictures import find_pictures, is_padded
+from editcritic.benchmarks.suites.suite import Problem
+from editcritic.reward import Image
+
+from ..toy import picture
+from .layout import png
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "editcritic" / "edival"
+
+
+def zipped(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("__", "/").replace("DOT", "."), data)
+    return path
+
+
+def test_a_nested_zip_is_unpacked_once_for_all_processes(tmp_path: Path, cache: Path) -> None:
+    path = zipped(tmp_path / "in.zip", a__b__4_input_rawDOTpng=png(picture(4)), a__readmeDOTtxt=b"hello")
+    problems: list[Problem] = []
+    found = find_pictures(path, problems)
+    assert (list(found), problems) == ([4], [])
+    assert Image.open(found[4]) == picture(4)
+    written = found[4].stat().st_mtime_ns
+    assert find_pictures(path, problems) == found
+    assert found[4].stat().st_mtime_ns == written
+    assert [place.name for place in cache.iterdir()] == [found[4].parent.name], "nothing half-made is left"
+
+
+def test_a_zip_of_other_pictures_is_another_one(tmp_path: Path) -> None:
+    one = find_pictures(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), [])
+    other = find_pictures(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), [])
+    assert Image.open(one[4]) != Image.open(other[4])
+
+
+def test_paths_of_a_zip_are_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "evil.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("../../../4_input_raw.png", png(picture(4)))
+    (found,) = find_pictures(path, []).values()
+    assert found.is_relative_to(tmp_path / "cache")
+    assert not list(tmp_path.parent.glob("4_input_raw.png"))
+
+
+def test_two_pictures_of_one_index_are_said_unless_they_are_the_same(tmp_path: Path) -> None:
+    problems: list[Problem] = []
+    same = {"a__4_input_rawDOTpng": png(picture(4)), "b__4_input_rawDOTpng": png(picture(4))}
+    find_pictures(zipped(tmp_path / "same.zip", **same), problems)
+    assert not problems
+    other = {**same, "c__4_input_rawDOTpng": png(picture(5))}
+    assert Image.open(find_pictures(zipped(tmp_path / "other.zip", **other), problems)[4]) == picture(4)
+    assert "c/4_input_raw.png: differs from a/4_input_raw.png" in str(problems[0])
+
+
+def test_a_folder_is_searched_at_any_depth(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    picture(1).pil().save(tmp_path / "deep" / "er" / "12_input_raw.jpg")
+    picture(1).pil().save(tmp_path / "deep" / "12_input_raw_turn_1.png")
+    assert find_pictures(tmp_path, []) == {12: tmp_path / "deep" / "er" / "12_input_raw.jpg"}
+
+
+def test_a_damaged_zip_and_a_missing_one_are_plain_errors(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        find_pictures(tmp_path / "none.zip", [])
+    (tmp_path / "no.zip").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="neither a folder nor a zip"):
+        find_pictures(tmp_path / "no.zip", [])
+    path = zipped(tmp_path / "bad.zip", **{"4_input_rawDOTpng": png(picture(4))})
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0xFF  # within the picture: its checksum does not fit any more
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"cannot be unpacked: .*; unpack it yourself"):
+        find_pictures(path, [])
+    assert not list(cache.iterdir()), "nothing half-made is left"
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "padded"), [((8, 8), (0, 0), True), ((0, 0), (8, 8), True), ((8, 0), (0, 8), False)]
+)
+def test_bars_along_two_opposite_sides_are_padding(
+    rows: tuple[int, int], columns: tuple[int, int], padded: bool
+) -> None:
+    pixels = np.array(np.maximum(picture(3, size=64).pixels, 60))
+    pixels[: rows[0]] = pixels[64 - rows[1] :] = 0
+    pixels[:, : columns[0]] = pixels[:, 64 - columns[1] :] = 5
+    assert is_padded(Image.of(pixels)) is padded

@@ -1,0 +1,173 @@
+"""EdiVal's instruction file: the published one whole, and what is said of one that is broken."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suites.edival.reading import COLUMNS, CSV, Chains, Turn, read_chains
+
+SHARED = Path(__file__).resolve().parents[5] / "shared"
+published = pytest.mark.skipif(not SHARED.is_dir(), reason="the published data is not beside the repository")
+
+ROW: Mapping[str, str] = {
+    "image_index": "7",
+    "turns": "1",
+    "task_type": "['subject_remove']",
+    "instructions": "['Remove the cup']",
+    "format_instructions": "['Remove [cup]']",
+    "bg_consistency": "True",
+    "unchanged_objects": "['table']",
+    "available_objects": "['table']",
+    "all_objects": "['cup', 'table']",
+}
+SECOND: Mapping[str, str] = {
+    **ROW,
+    "turns": "2",
+    "task_type": "['subject_remove', 'count_change']",
+    "instructions": "['Remove the cup', '\"Change the count of table to 3\"']",
+    "format_instructions": "['Remove [cup]', '\"Change the count of [table] to [3]\"']",
+    "unchanged_objects": "[]",
+}
+
+
+def chains(folder: Path, *rows: Mapping[str, str], columns: tuple[str, ...] = COLUMNS) -> Chains:
+    with (folder / CSV).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    return read_chains(folder / CSV)
+
+
+def said(found: Chains, folder: Path) -> list[str]:
+    return [str(problem).replace(str(folder / CSV), "FILE") for problem in found.problems]
+
+
+@pytest.fixture(scope="module")
+def whole() -> Chains:
+    return read_chains(SHARED / "data" / CSV)
+
+
+def every_turn(found: Chains) -> list[Turn]:
+    return [turn for turns in found.turns.values() for turn in turns]
+
+
+@published
+def test_the_published_file_is_read_without_a_problem(whole: Chains) -> None:
+    assert (whole.rows, len(whole.turns), list(whole.problems)) == (1716, 572, [])
+    assert all([turn.number for turn in turns] == [1, 2, 3] for turns in whole.turns.values())
+    assert (min(whole.turns), max(whole.turns)) == (0, 605)
+
+
+@published
+def test_the_published_file_has_the_type_counts_of_table_2(whole: Chains) -> None:
+    tables = json.loads((SHARED / "tables" / "edival.json").read_text(encoding="utf-8"))["tables"]
+    counts = Counter((turn.type, turn.number) for turn in every_turn(whole))
+    printed = tables["table2_type_counts_T1_T2_T3"]
+    assert {kind: [counts[kind, turn] for turn in (1, 2, 3)] for kind in printed} == printed
+    assert sum(counts.values()) == 1716
+
+
+@published
+def test_every_published_instruction_has_a_task_of_its_type_without_its_literal_quotes(whole: Chains) -> None:
+    assert all(task is not None and task.type == turn.type for turn in every_turn(whole) for task in turn.tasks[-1:])
+    quoted = [turn for turn in every_turn(whole) if turn.instructions[-1].startswith('"')]
+    assert Counter(turn.type for turn in quoted) == {"count_change": 90, "position_change": 92}
+    assert not any(sentence.startswith('"') for turn in every_turn(whole) for sentence in turn.said)
+
+
+@published
+def test_published_rows_say_what_there_is_to_be_consistent_with(whole: Chains) -> None:
+    without = [(not turn.pools.background, not turn.pools.unchanged) for turn in every_turn(whole)]
+    assert (sum(a for a, _ in without), sum(b for _, b in without), without.count((True, True))) == (377, 335, 64)
+
+
+def test_lists_are_cumulative_and_the_last_is_the_turns(tmp_path: Path) -> None:
+    first, second = chains(tmp_path, ROW, SECOND).turns[7]
+    assert (first.type, second.type) == ("subject_remove", "count_change")
+    assert second.said == ("Remove the cup", "Change the count of table to 3")
+    assert [task.count for task in second.tasks if task] == [None, 3]
+    assert second.pools.unchanged == ()
+    assert second.pools.all == ("cup", "table")
+
+
+def test_all_columns_that_are_missing_are_named_at_once(tmp_path: Path) -> None:
+    lacking = tuple(name for name in COLUMNS if name not in ("turns", "all_objects"))
+    with pytest.raises(InputError, match=r"lacks the columns turns, all_objects: expected .*; it has image_index, "):
+        chains(tmp_path, ROW, columns=lacking)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "what"),
+    [
+        ("image_index", "seven", "expected a whole number from 0, got 'seven'"),
+        ("turns", "0", "expected a whole number from 1, got '0'"),
+        ("bg_consistency", "yes", "expected True or False, got 'yes'"),
+        ("all_objects", "['cup'", "expected a Python list of strings, got \"['cup'\""),
+        ("all_objects", "__import__('os').listdir()", "expected a Python list of strings"),
+        ("instructions", "'Remove the cup'", "expected a Python list of strings"),
+        ("instructions", "['Remove the cup', 'Remove the cat']", "expected an element a turn, 1, got 2"),
+        ("task_type", "['style_change']", "expected subject_add, subject_remove,"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_by_line_and_column(
+    tmp_path: Path, column: str, text: str, what: str
+) -> None:
+    found = chains(tmp_path, ROW, {**ROW, "image_index": "8", column: text})
+    (problem,) = said(found, tmp_path)
+    assert problem.startswith(f"FILE:3, {column}: {what}")
+    assert list(found.turns) == [7]
+
+
+def test_several_problems_are_reported_together(tmp_path: Path) -> None:
+    bad = {**ROW, "image_index": "8", "task_type": "nothing", "all_objects": "3"}
+    found = chains(tmp_path, bad, ROW, ROW)
+    assert [problem.partition(":")[0] + problem.partition(",")[2][:12] for problem in said(found, tmp_path)]
+    assert [problem.split(":")[1] for problem in said(found, tmp_path)] == [
+        "2, task_type",
+        "2, all_objects",
+        "4, turns",
+    ]
+
+
+def test_a_chain_ends_before_a_turn_that_is_missing(tmp_path: Path) -> None:
+    third = {
+        **SECOND,
+        "turns": "3",
+        **{name: f"{SECOND[name][:-1]}, 'x']" for name in ("instructions", "format_instructions")},
+        "task_type": "['subject_remove', 'count_change', 'subject_remove']",
+    }
+    found = chains(tmp_path, ROW, third)
+    assert [turn.number for turn in found.turns[7]] == [1]
+    assert said(found, tmp_path)[-1] == (
+        "FILE, picture 7: turn 2 is missing or cannot be read, so turns 3 are left out"
+    )
+
+
+def test_an_instruction_that_is_none_of_the_nine_forms_is_kept_and_said(tmp_path: Path) -> None:
+    odd = {**ROW, "instructions": "['Make it nicer']", "format_instructions": "['Make it nicer']"}
+    found = chains(tmp_path, odd)
+    assert found.turns[7][0].tasks == (None,)
+    assert said(found, tmp_path) == [
+        "FILE:2, instructions: 'Make it nicer' is no subject_remove that can be read: it has no instruction following"
+    ]
+
+
+def test_lists_that_do_not_continue_those_before_are_said(tmp_path: Path) -> None:
+    other = {**SECOND, "instructions": "['Remove the cat', 'Change the count of table to 3']"}
+    found = chains(tmp_path, ROW, other)
+    assert said(found, tmp_path) == ["FILE:3, instructions: does not begin with the instructions of turn 1, in line 2"]
+
+
+def test_a_file_that_is_not_there_or_no_text_is_one_plain_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*none\.csv: No such file"):
+        read_chains(tmp_path / "none.csv")
+    (tmp_path / CSV).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="no CSV file in UTF-8"):
+        read_chains(tmp_path / CSV)

@@ -1,0 +1,298 @@
+"""EdiVal end to end: its published layout, an editor's outputs, judges, tables."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.suites.edival.suite import EdiVal
+from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.tables import Computed, Table
+from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.engine import Engine
+from editcritic.reward.spec import build
+
+from .layout import ZIP, chains, index_of, write_data, write_outputs
+
+COUNT = 3
+
+
+@cache
+def chained() -> list[tuple[EditSample, ...]]:
+    return chains(COUNT)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cached_here(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data"), chained())
+
+
+def judged(suite: EdiVal, outputs: Path, protocol: str | None = None) -> Results:
+    """What SceneEdit's critics say of all outputs that are there."""
+    there = {item.id: path for item in suite.items if (path := suite.find(outputs, item)) is not None}
+    samples = {
+        item.id: suite.edited(item, lambda one: Image.open(there[one.id])) for item in suite.items if item.id in there
+    }
+    with Engine() as engine:
+        asked = experts()
+        scores = {
+            name: dict(zip(samples, Reward.of(spec, asked, engine=engine)(samples.values()), strict=True))
+            for name, spec in suite.metrics(protocol).items()
+        }
+    return Results(
+        "scene",
+        [
+            row_of(suite, item.id, {n: found[item.id] for n, found in scores.items() if item.id in found})
+            for item in suite.items
+        ],
+    )
+
+
+def row_of(suite: EdiVal, name: str, scores: Mapping[str, Score]) -> Row:
+    item = suite.by_id[name]
+    missing = "" if scores else "no picture"
+    return Row(name, item.case, item.labels, scores, missing, instruction=item.sample.instruction)
+
+
+def scripted(suite: EdiVal, followed: Callable[[int, int], float | None], *, without: Sequence[str] = ()) -> Results:
+    """Results in which instruction following alone is known: of picture and turn."""
+    rows = []
+    for item in suite.items:
+        value = followed(int(item.case), int(item.labels["turn"]))
+        score = Score.failed("a broken judge") if value is None else Score.of(value)
+        rows.append(row_of(suite, item.id, {} if item.id in without else {"if": score}))
+    return Results("scripted", rows)
+
+
+def table(suite: EdiVal, results: Results, name: str) -> Table:
+    return next(one for one in suite.tables(results) if one.name == name)
+
+
+def values(found: Table) -> dict[str, dict[str, float | None]]:
+    return {
+        row: {column: cell.value for column, cell in cells.items()}
+        for row, cells in Computed.of(found, None).cells.items()
+    }
+
+
+def test_items_are_the_turns_of_the_chains_each_after_the_one_before(data: Path) -> None:
+    suite = EdiVal(data)
+    assert not suite.problems
+    assert [item.id for item in suite.items[:4]] == ["0/multipass/1", "0/multipass/2", "0/multipass/3", "1/multipass/1"]
+    assert [item.after for item in suite.items[:4]] == ["", "0/multipass/1", "0/multipass/2", ""]
+    assert suite.items[-1].place == f"multipass/{index_of(COUNT - 1)}_input_raw_turn_3"
+    for item, wanted in zip(suite.items, [turn for turns in chained() for turn in turns], strict=True):
+        assert item.sample.source == wanted.base
+        assert (item.sample.task, item.sample.pools) == (wanted.task, wanted.pools)
+        assert item.sample.instruction == wanted.instruction, "without the literal quotes"
+
+
+def test_a_turn_is_judged_against_the_picture_of_the_turn_before(data: Path, tmp_path: Path) -> None:
+    suite, outputs = EdiVal(data), write_outputs(tmp_path, chained())
+    sample = suite.edited(suite.items[2], lambda item: Image.open(suite.find(outputs, item) or Path()))
+    assert [turn.edited for turn in sample.turns] == [turn.edited for turn in chained()[0]]
+    assert [turn.source for turn in sample.turns] == [turn.source for turn in chained()[0]]
+
+
+def test_multipass_runs_from_the_published_layout_to_the_tables(data: Path, tmp_path: Path) -> None:
+    suite, outputs = EdiVal(data), write_outputs(tmp_path / "gen", chained())
+    results = judged(suite, outputs)
+    assert {name for row in results.rows for name in row.scores} == {"if", "cc", "vq"}
+    found = suite.tables(results)
+    assert [one.name for one in found] == ["leaderboard", "rates", "types", "consistency", "quality", "luminance"]
+    board = values(found[0])["all"]
+    following, consistent, both = (board[f"{name} T3"] for name in ("IF", "CC", "O"))
+    assert following is not None
+    assert consistent is not None
+    assert both == pytest.approx((following * consistent) ** 0.5)
+    alike = values(table(suite, results, "consistency"))
+    halves = [alike[f"{half}, features"]["T3"] for half in ("objects", "background")]
+    assert consistent == pytest.approx(sum(half or 0.0 for half in halves) / 2)
+    rates = values(table(suite, results, "rates"))
+    assert rates["image success"]["T1"] == rates["task rate"]["T1"]
+    means = [row.value("if") for row in results.where(turn=3)]
+    assert rates["task rate"]["T3"] == pytest.approx(100 * sum(value or 0.0 for value in means) / COUNT)
+    assert all(0 < (cell or 0) <= 100 for cells in values(found[-1]).values() for cell in cells.values())
+
+
+def test_singlepass_judges_every_instruction_of_one_picture(data: Path, tmp_path: Path) -> None:
+    suite = EdiVal(data, mode="singlepass", vq=False)
+    outputs = write_outputs(tmp_path / "gen", chained(), "singlepass")
+    third = suite.by_id["0/singlepass/3"]
+    assert third.sample.instruction == ". ".join(turn.instruction for turn in chained()[0])
+    assert (third.after, len(third.sample.operations)) == ("", 3)
+    results = judged(suite, outputs)
+    assert [len(row.score("if").credits) for row in results.rows[:3] if row.score("if")] == [1, 2, 3]  # type: ignore[union-attr]
+    rates = values(table(suite, results, "rates"))
+    credits = [[one.value for one in row.scores["if"].credits.values()] for row in results.where(turn=3)]
+    assert rates["image success"]["C3"] == pytest.approx(100 * sum(all(one) for one in credits) / COUNT)
+    assert rates["task rate"]["C3"] == pytest.approx(100 * sum(map(sum, credits)) / (3 * COUNT))  # type: ignore[arg-type]
+    assert rates["marginal task rate"]["C3"] == pytest.approx(100 * sum(one[-1] for one in credits) / COUNT)  # type: ignore[misc]
+    consistency = results.rows[2].scores["cc"]
+    assert consistency.metric == "edival-cc@1/fixed"
+
+
+def test_image_success_is_the_and_over_the_turns_so_far(data: Path) -> None:
+    suite = EdiVal(data)
+    results = scripted(suite, lambda case, turn: float((case, turn) not in {(0, 2), (1, 3)}))
+    rates = values(table(suite, results, "rates"))
+    assert rates["image success"] == pytest.approx({"T1": 100.0, "T2": 200 / 3, "T3": 100 / 3})
+    assert rates["task rate"] == pytest.approx({"T1": 100.0, "T2": 200 / 3, "T3": 200 / 3})
+
+
+def test_a_failed_score_is_in_no_denominator_and_is_counted(data: Path) -> None:
+    suite = EdiVal(data)
+    results = scripted(suite, lambda case, turn: None if (case, turn) == (0, 2) else 1.0)
+    cells = Computed.of(table(suite, results, "rates"), None).cells
+    assert [(cell.value, cell.count, cell.without) for cell in cells["task rate"].values()] == [
+        (100.0, 3, 0),
+        (100.0, 2, 1),
+        (100.0, 3, 0),
+    ]
+    assert [(cell.count, cell.without) for cell in cells["image success"].values()] == [(3, 0), (2, 1), (2, 1)]
+
+
+def test_a_picture_that_lacks_a_turn_is_left_out_as_the_option_says(data: Path) -> None:
+    counts = {}
+    for incomplete in ("drop", "later"):
+        suite = EdiVal(data, incomplete=incomplete)
+        results = scripted(suite, lambda case, turn: 1.0, without=["1/multipass/2", "1/multipass/3"])
+        found = table(suite, results, "rates")
+        counts[incomplete] = [cell.count for cell in Computed.of(found, None).cells["image success"].values()]
+        assert any(
+            "1 of 3 pictures lack a turn" in note and f"incomplete={incomplete}" in note for note in found.notes
+        )
+    assert counts == {"drop": [2, 2, 2], "later": [3, 2, 2]}
+
+
+def test_the_official_protocol_measures_no_consistency_after_a_change_of_background(data: Path) -> None:
+    suite = EdiVal(data)
+    counts = {}
+    for protocol in ("fixed", "official"):
+        part = Score.of(0.9).by(f"edival-cc-objects@1/{protocol}")
+        whole = Score.of(0.9, parts={"objects": part, "background": part}).by(f"edival-cc@1/{protocol}")
+        labels = [{**item.labels, "background": "changed" if item.case == "1" else "kept"} for item in suite.items]
+        rows = [Row(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)]
+        cells = Computed.of(table(suite, Results("x", rows), "consistency"), None).cells
+        counts[protocol] = cells["objects, features"]["T1"].count
+    assert counts == {"fixed": COUNT, "official": COUNT - 1}
+
+
+def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
+    suite = EdiVal(data)
+    whole = Score.of(0.9, parts={"objects": Score.of(0.9), "background": Score.of(0.8)})
+    labels = [{**item.labels, "shape": "padded" if item.case == "1" else "square"} for item in suite.items]
+    rows = [Row(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)]
+    found = {one.name: Computed.of(one, None) for one in suite.tables(Results("x", rows))}
+    assert found["consistency-padded"].cells["background, features"]["T2"].count == 1
+    assert found["consistency-square"].cells["background, features"]["T2"].count == COUNT - 1
+
+
+@pytest.mark.parametrize("mode", ["multipass", "singlepass"])
+@pytest.mark.parametrize(
+    ("protocol", "signatures"),
+    [
+        (None, ("edival-if@1/paper", "edival-cc@1/fixed")),
+        ("paper", ("edival-if@1/paper", "edival-cc@1/fixed")),
+        ("official", ("edival-if@1/official", "edival-cc@1/official")),
+        ("official-fixed", ("edival-if@1/official", "edival-cc@1/fixed")),
+    ],
+)
+def test_protocols_name_how_following_and_consistency_are_judged(
+    data: Path, mode: str, protocol: str | None, signatures: tuple[str, str]
+) -> None:
+    specs = EdiVal(data, mode=mode, vq_prompt="empty").metrics(protocol)  # type: ignore[arg-type]
+    assert list(specs) == ["if", "cc", "vq"]
+    built = [build(spec) for spec in specs.values()]
+    inside = [built[0].following, built[1].metric] if mode == "singlepass" else built[:2]
+    assert (inside[0].signature, f"{inside[1].card.signature}/{inside[1].protocol}") == signatures
+    assert built[2].prompt == "empty"
+
+
+def test_what_does_not_exist_is_refused_with_what_does(data: Path, tmp_path: Path) -> None:
+    suite = EdiVal(data)
+    with pytest.raises(InputError, match="no protocol 'best': expected one of paper, official, official-fixed"):
+        suite.metrics("best")
+    with pytest.raises(InputError, match="no mode 'both': expected one of multipass, singlepass"):
+        EdiVal(data, mode="both")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="compression=keep is for mode=singlepass"):
+        EdiVal(data, compression="keep")
+    with pytest.raises(InputError, match="does not exist: give the folder that holds oai_instruction"):
+        EdiVal(tmp_path / "none")
+    with pytest.raises(InputError, match="holds no CSV file"):
+        EdiVal(tmp_path)
+    with pytest.raises(InputError, match="edival needs its data"):
+        EdiVal()
+
+
+def test_pictures_that_are_missing_or_damaged_are_named_and_the_others_are_there(tmp_path: Path) -> None:
+    folder = write_data(tmp_path / "data", chained())
+    (folder / ZIP).unlink()
+    chained()[0][0].source.pil().save(folder / "0_input_raw.jpg")
+    (folder / "1_input_raw.jpg").write_bytes(b"no picture")
+    suite = EdiVal(folder)
+    assert {item.case for item in suite.items} == {"0"}
+    assert [problem.where for problem in suite.problems] == ["picture 1", "picture 3"]
+    assert "is not an image" in suite.problems[0].what
+    assert suite.problems[1].what == "there is no 3_input_raw.jpg (or .png), so its 3 turns are left out"
+    (folder / "0_input_raw.jpg").unlink()
+    with pytest.raises(InputError, match="nothing can be asked of"):
+        EdiVal(folder)
+
+
+def test_equal_data_has_one_digest_wherever_it_lies(data: Path, tmp_path: Path) -> None:
+    folder = write_data(tmp_path / "data", chained(), nested="")
+    suite = EdiVal(folder)
+    assert suite.digest == EdiVal(data).digest
+    assert EdiVal(folder / "oai_instruction_generation_output.csv").digest == suite.digest
+    assert EdiVal(write_data(tmp_path / "less", chained()[:2])).digest != suite.digest
+    assert EdiVal(data, mode="singlepass").digest != suite.digest
+
+
+def test_options_are_what_results_depend_on(data: Path) -> None:
+    assert EdiVal(data).options == {
+        "mode": "multipass",
+        "incomplete": "drop",
+        "vq": True,
+        "vq_prompt": "instruction",
+    }
+    shuffled = EdiVal(data, mode="singlepass", compression="shuffle", seed=4, vq=False)
+    assert shuffled.options == {
+        "mode": "singlepass",
+        "incomplete": "drop",
+        "vq": False,
+        "compression": "shuffle",
+        "seed": 4,
+    }
+    assert list(shuffled.metrics()) == ["if", "cc"]
+
+
+def test_outputs_may_lie_in_the_folder_of_their_mode_or_right_in_it(data: Path, tmp_path: Path) -> None:
+    suite, outputs = EdiVal(data), write_outputs(tmp_path, chained())
+    assert suite.find(outputs, suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
+    assert suite.find(outputs / "multipass", suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
+    (outputs / "multipass" / "0_input_raw_turn_1.png").rename(outputs / "multipass" / "0_input_raw_turn_1.jpg")
+    assert suite.find(outputs, suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.jpg"
+    (outputs / "multipass" / "0_input_raw_turn_1.jpg").unlink()
+    assert suite.find(outputs, suite.items[0]) is None
+
+
+def test_a_suite_is_sent_to_another_process(data: Path) -> None:
+    suite = EdiVal(data)
+    sent = pickle.loads(pickle.dumps(suite))
+    assert (sent.digest, [item.id for item in sent.items]) == (suite.digest, [item.id for item in suite.items])
+    assert sent.items[1].sample.source == suite.items[1].sample.source
