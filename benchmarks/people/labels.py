@@ -65,7 +65,7 @@ class Label(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    schema_: int = Field(SCHEMA, alias="schema")
+    schema_: int = Field(default=SCHEMA, alias="schema")
     kind: Kind
     id: Name | tuple[Name, Name]
     editor: Name | tuple[Name, Name] = ""
