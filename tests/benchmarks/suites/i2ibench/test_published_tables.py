@@ -1,0 +1,46 @@
+"""The paper's Overall and mean correlations from the columns beside them, by the functions that the tables use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.suites.i2ibench.tables import OVERALL, by_quota, over_dimensions, title_of
+from editcritic.reward.i2ibench.table import TABLE
+
+TABLES = Path(__file__).parents[5] / "shared" / "tables" / "i2ibench.json"
+pytestmark = pytest.mark.skipif(not TABLES.is_file(), reason="the papers' tables are not part of the repository")
+
+WITHIN = 0.005
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    return json.loads(TABLES.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("table", "multi"), [("table1_single", False), ("table2_multi", True)])
+def test_columns_and_quotas_are_the_papers(published: dict[str, Any], table: str, multi: bool) -> None:
+    ours = {title_of(name): one.quota for name, one in TABLE.items() if one.multi == multi and one.in_overall}
+    assert ours == published[table]["prompt_quota"]
+    assert [*ours, OVERALL] == published[table]["columns"]
+
+
+@pytest.mark.parametrize(("table", "rows"), [("table1_single", 9), ("table2_multi", 4)])
+def test_overall_of_every_row_by_quota(published: dict[str, Any], table: str, rows: int) -> None:
+    quotas = [np.array([float(quota)]) for quota in published[table]["prompt_quota"].values()]
+    for model, (*values, printed) in published[table]["rows"].items():
+        found = by_quota([np.array([value]) for value in values], quotas)
+        assert found[0] == pytest.approx(printed, abs=WITHIN), model
+    assert len(published[table]["rows"]) == rows
+
+
+@pytest.mark.parametrize("half", ["single", "multi"])
+@pytest.mark.parametrize("judge", ["ours", "lmm_baseline"])
+def test_mean_correlations_are_plain_means(published: dict[str, Any], half: str, judge: str) -> None:
+    *values, printed = published["table3_pearson"][half][judge]
+    assert over_dimensions(*(np.array([value]) for value in values))[0] == pytest.approx(printed, abs=0.0001)

@@ -1,0 +1,157 @@
+"""I2I-Bench end to end: prompts on disk, outputs by id, the dimensions of each prompt, the paper's tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suites.figures import draws
+from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
+from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
+from editcritic.benchmarks.suites.results import Results
+from editcritic.benchmarks.suites.tables import Computed
+from editcritic.reward import build
+
+from .written import SCENES, Sure, judged, outputs, row, rows, written
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return written(tmp_path / "data", rows())
+
+
+def says(topic: str, instruction: str) -> float:
+    """Half sure of levels, sure of operations of the first scene only."""
+    return 0.6 if "follow" in topic or "level" in topic else float(instruction.endswith("0"))
+
+
+def cells(suite: I2IBench, results: Results, name: str) -> dict[str, dict[str, float | None]]:
+    table = next(table for table in suite.tables(results) if table.name == name)
+    found = Computed.of(table, draws(len(results.cases), 50)).cells
+    return {line: {column: cell.value for column, cell in cells.items()} for line, cells in found.items()}
+
+
+def test_each_prompt_is_judged_in_its_own_dimensions(data: Path, tmp_path: Path) -> None:
+    suite = I2IBench(data)
+    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
+    asked = {row.id: set(row.scores) for row in results.rows}
+    assert asked["0-local-editing"] == {"i2i-instruction-following", "i2i-local-attribute"}
+    assert asked["1-combination-reasoning"] == {"i2i-multi-world-knowledge"}
+    assert all(score.status == "scored" for row in results.rows for score in row.scores.values())
+
+
+def test_questions_that_dimensions_share_are_asked_once(data: Path, tmp_path: Path) -> None:
+    suite, judge = I2IBench(data, half="single"), Sure(says)
+    judged(suite, outputs(tmp_path / "out", suite), judge)
+    followed = SCENES * 5
+    two_levels = SCENES * 3  # hybrid editing asks the same question for two dimensions
+    assert len(judge.asked) == followed + two_levels + SCENES
+
+
+def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_for(data: Path, tmp_path: Path) -> None:
+    suite = I2IBench(data)
+    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
+    single, multi = (cells(suite, results, half)["all"] for half in ("single", "multi"))
+    assert single["Object-Manipulation"] == pytest.approx(1 / 3)
+    assert single["Overall"] == pytest.approx((15 * 0.6 + 15 / 3) / 30)
+    assert multi["Editing-Artifacts"] == pytest.approx(1 / 3)
+    assert multi["Overall"] == pytest.approx((12 * 0.6 + 9 / 3) / 21)
+    assert cells(suite, results, "leaderboard")["all"] == {"Single": single["Overall"], "Multi": multi["Overall"]}
+
+
+def test_success_is_from_one_half_on(data: Path, tmp_path: Path) -> None:
+    suite = I2IBench(data)
+    results = judged(suite, outputs(tmp_path / "out", suite), Sure(lambda topic, said: 0.5 if "0" in said else 0.49))
+    assert cells(suite, results, "success") == {
+        "single": dict.fromkeys(("Local-Attribute", "Object-Manipulation", "World-Knowledge"), pytest.approx(100 / 3)),
+        "multi": dict.fromkeys(("Spatial-Accuracy", "World-Knowledge"), pytest.approx(100 / 3)),
+    }
+
+
+def test_categories_and_halves_stand_side_by_side(data: Path, tmp_path: Path) -> None:
+    suite = I2IBench(data)
+    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
+    by_category = cells(suite, results, "categories-multi")
+    assert list(by_category) == [one.title for one in CATEGORIES.values() if one.multi]
+    assert by_category["Combination + Reasoning"] == {
+        "World-Knowledge": pytest.approx(1 / 3),
+        "Overall": pytest.approx(1 / 3),
+    }
+    against = cells(suite, results, "single-multi")
+    assert against["multi − single"] == {"Instruction-Following": pytest.approx(0), "World-Knowledge": pytest.approx(0)}
+
+
+def test_a_missing_picture_counts_in_every_dimension_it_would_have_been_judged_in(data: Path, tmp_path: Path) -> None:
+    suite = I2IBench(data)
+    folder = outputs(tmp_path / "out", suite)
+    (folder / "0-local-editing.png").unlink()
+    table = suite.tables(judged(suite, folder, Sure(says)))[1]
+    assert {name: figure.without for name, figure in table.rows["all"].items()} == {
+        "Instruction-Following": 1,
+        "Local-Attribute": 1,
+        "Object-Manipulation": 0,
+        "World-Knowledge": 0,
+        "Overall": 2,
+    }
+    assert table.rows["all"]["Overall"].count == 28
+
+
+def test_scenes_are_what_is_drawn_for_intervals(data: Path) -> None:
+    suite = I2IBench(data)
+    assert suite.cases == ("0", "1", "2")
+    assert len(suite.items) == 30
+
+
+def test_the_ablation_asks_for_levels_alone(data: Path, tmp_path: Path) -> None:
+    suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
+    judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
+    assert set(judge.asked) == {"i2i/level"}
+    assert build(suite.metrics("judge-only")["i2i-local-attribute"]).signature.endswith("[judge_only]")
+
+
+def test_digests_are_of_prompts_and_pictures(data: Path, tmp_path: Path) -> None:
+    same = written(tmp_path / "same", rows())
+    other = written(tmp_path / "other", [{**line, "instruction": "Do nothing"} for line in rows()])
+    assert I2IBench(data).digest == I2IBench(same).digest != I2IBench(other).digest
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"dimensions": ["local-attribut"]}, "no dimension of one source is called 'local-attribut'"),
+        ({"dimensions": ["subject-extraction"]}, "no dimension of one source is called 'subject-extraction'"),
+        ({"dimensions": ["text-content-style"]}, "needs target_text"),
+        ({"dimensions": []}, "lacks dimensions"),
+        ({"dimensions": "all"}, "a list of names"),
+        ({"category": "painting"}, "no category is called 'painting'"),
+        ({"category": "basic-combination"}, "several sources"),
+        ({"sources": ["nowhere.png"]}, "there is no picture"),
+        ({"id": "a/b"}, "can name no file"),
+        ({"id": "1-local-editing"}, "make it unique"),
+        ("no object", "is str"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(
+    tmp_path: Path, change: Any, why: str
+) -> None:
+    wrong = {**row(0, "local-editing"), **change} if isinstance(change, dict) else change
+    suite = I2IBench(written(tmp_path / "data", [row(1, "local-editing"), wrong]))
+    assert [item.id for item in suite.items] == ["1-local-editing"]
+    (problem,) = suite.problems
+    assert problem.where.endswith("prompts.jsonl:2")
+    assert why in problem.what
+
+
+def test_what_there_is_nothing_of_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="prepare i2ibench"):
+        I2IBench()
+    with pytest.raises(InputError, match="prepare i2ibench"):
+        I2IBench(tmp_path)
+    data = written(tmp_path / "data", [row(0, "local-editing")])
+    with pytest.raises(InputError, match="the half multi"):
+        I2IBench(data, half="multi")
+    with pytest.raises(InputError, match="judge-only"):
+        I2IBench(data).metrics("official")

@@ -1,0 +1,111 @@
+"""I2I-Bench's prompts as they lie on disk, small, and experts whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
+from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.suite import Suite
+from editcritic.reward import Engine, Expert, Image, Judge, Levels, Reply, Reward
+
+SCENES = 3
+
+DIMENSIONS: Mapping[str, Sequence[str]] = {
+    "object-manipulation": ("instruction-following", "object-manipulation"),
+    "local-editing": ("Instruction Following (Macro)", "Local Attribute Accuracy"),
+    "hybrid-editing": ("instruction-following", "object-manipulation", "local-attribute"),
+    "text-rendering": ("instruction-following",),
+    "world-knowledge": ("instruction-following", "world-knowledge"),
+    "basic-combination": ("instruction-following", "spatial-accuracy"),
+    "combination-content-editing": ("instruction-following", "spatial-accuracy"),
+    "combination-text-rendering": ("instruction-following",),
+    "combination-editing-text": ("instruction-following", "editing-artifacts"),
+    "combination-reasoning": ("multi-world-knowledge",),
+}
+
+
+def picture(*numbers: int) -> Image:
+    return Image.of(np.random.default_rng(numbers).integers(0, 256, (16, 16, 3), np.uint8))
+
+
+def row(scene: int, category: str) -> dict[str, Any]:
+    sources = [f"images/{number}.png" for number in range(scene, scene + 1 + CATEGORIES[category].multi)]
+    return {
+        "id": f"{scene}-{category}",
+        "category": category,
+        "scene": str(scene),
+        "sources": sources,
+        "instruction": f"Do {category} to scene {scene}",
+        "target_text": "OPEN" if CATEGORIES[category].text else None,
+        "hint": "it is so" if CATEGORIES[category].hint else None,
+        "dimensions": list(DIMENSIONS[category]),
+    }
+
+
+def rows() -> list[dict[str, Any]]:
+    return [row(scene, category) for scene in range(SCENES) for category in CATEGORIES]
+
+
+def written(folder: Path, lines: Sequence[Any]) -> Path:
+    (folder / "images").mkdir(parents=True)
+    for number in range(SCENES + 1):
+        picture(number).pil().save(folder / "images" / f"{number}.png")
+    text = "\n".join(json.dumps(line) for line in lines)
+    (folder / "prompts.jsonl").write_text(text + "\n", encoding="utf-8")
+    return folder
+
+
+def outputs(folder: Path, suite: Suite) -> Path:
+    folder.mkdir()
+    for number, item in enumerate(suite.items):
+        picture(99, number).pil().save(folder / f"{item.id}.png")
+    return folder
+
+
+class Sure(Expert):
+    """Gives the first answer of a question's form with the probability that a function of topic and instruction says,
+    and the last one with the rest; counts what it is asked.
+    """
+
+    id = "sure@1"
+    kinds = (Judge,)
+
+    def __init__(self, says: Callable[[str, str], float]) -> None:
+        self._says = says
+        self.asked: list[str] = []
+
+    def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
+        found = []
+        for query in queries:
+            self.asked.append(query.topic)
+            sure = self._says(query.topic, dict(query.slots)["instruction"])
+            options = query.form.options if isinstance(query.form, Levels) else ("yes", "no")
+            first, last = options[0], options[-1]
+            found.append(Reply(first if sure >= 0.5 else last, probabilities={first: sure, last: 1 - sure}))
+        return found
+
+
+def judged(suite: Suite, folder: Path, judge: Expert, protocol: str | None = None) -> Results:
+    """What a run finds, without a run."""
+    bound, engine = {"judge": judge}, Engine()
+    rewards = {
+        name: Reward.of(spec, bound, engine=engine, on_failures="none")
+        for name, spec in suite.metrics(protocol).items()
+    }
+    found = []
+    for item in suite.items:
+        path = suite.find(folder, item)
+        if path is None:
+            found.append(Row(item.id, item.case, item.labels, missing="there is no picture"))
+            continue
+        made = Image.open(path)
+        sample = suite.edited(item, lambda _, made=made: made)  # type: ignore[misc]
+        scores = {name: reward([sample])[0] for name, reward in rewards.items() if suite.judges(name, item)}
+        found.append(Row(item.id, item.case, item.labels, scores, edited=made.digest))
+    return Results("editor", found)
