@@ -99,6 +99,40 @@ def make_edival(
     return _report(found, "chains", as_json)
 
 
+@make.command("complex-edit")
+@plainly
+def make_complex_edit(
+    images: Images,
+    out: Out,
+    judge: JudgeSpec,
+    count: Annotated[int, typer.Option("--count", min=1, help="Atomic instructions a picture: C1 to C of this.")] = 8,
+    split: Annotated[str, typer.Option("--split", help="test_real or test_syn: photographs or made pictures.")] = (
+        "test_real"
+    ),
+    seed: Seed = 0,
+    limit: Limit = None,
+    prompts: Pack = None,
+    window: Window = 64,
+    as_json: Json = False,
+) -> int:
+    """Complex-Edit: a sequence of atomic instructions a picture, simplified, and made compound step by step."""
+    from ..reward import Judge
+    from .extras import bench
+    from .inputs import InputError
+    from .making import complex_edit
+    from .making.given import expert_of, pack_of, pictures
+
+    if split not in complex_edit.SPLITS:
+        raise InputError(f"--split is {' or '.join(complex_edit.SPLITS)}, got {split!r}")
+    bench("pyarrow")  # before the work, not after it
+    writer = complex_edit.Writer(count, seed, pack_of(prompts))
+    given = pictures(images, limit)
+    asked = expert_of(judge, "judge", Judge)
+    with progress(len(given), "making") as (step, _):
+        found = complex_edit.make(given, out, writer, judge=asked, split=split, step=step, window=window)
+    return _report(found, "pictures with instructions", as_json)
+
+
 def _report(found: Outcome, what: str, as_json: bool) -> int:
     if as_json:
         document({**found.to_json(), "exit_code": found.exit_code})

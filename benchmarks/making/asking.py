@@ -78,10 +78,12 @@ def insist(
     max_tokens: int = 256,
     slots: Mapping[str, str] | None = None,
     tries: int = TRIES,
+    seed: int = 0,
 ) -> Asks[T]:
     """Ask the judge until `read` takes what it says; `read` raises ValueError with the reason where it does not.
 
-    Raises `Rejected` after so many tries. An unanswered question is not a try: it ends the program as failed.
+    seed: another one asks the same question anew. An unanswered question is not a try: it ends the program as failed.
+    Raises `Rejected` after so many tries.
     """
     parts = (words,) if image is None else (image, words)
     reason = ""
@@ -91,7 +93,7 @@ def insist(
             FreeText(max_tokens=max_tokens, temperature=temperature),
             topic=f"making/{stage}",
             slots=tuple((slots or {}).items()),
-            draw=attempt,
+            draw=seed * tries + attempt,
         )
         reply = yield from ask(question)
         try:

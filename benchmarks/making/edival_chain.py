@@ -13,8 +13,7 @@ from ...reward.sample import TASK_TYPES, TaskType
 from .asking import Notes, Rejected
 from .edival_objects import Grounding, Thing, grounded, listed
 from .edival_tasks import Asker, instruction_of
-
-PROMPTS = Prompts("editcritic.benchmarks.making")
+from .given import PROMPTS
 
 MOST = 10
 """Of the counts that are asked for."""

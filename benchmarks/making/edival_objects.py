@@ -15,9 +15,8 @@ from ...reward import Asks, Box, Detect, Image
 from ...reward.asking import ask_each
 from ...reward.edival.instructions import parse
 from ...reward.prompts import Prompts
-from ...reward.reading import said_json
 from .asking import Notes, Rejected, insist
-from .words import refuse_refusals
+from .words import fields
 
 TEMPERATURE = 0.7
 """Of all that EdiVal-Agent asks (released code)."""
@@ -94,10 +93,9 @@ def listed(notes: Notes, image: Image, prompts: Prompts) -> Asks[tuple[Thing, ..
     """The objects that the judge sees. Raises `Rejected`."""
 
     def read(said: str) -> tuple[Thing, ...]:
-        refuse_refusals(said)
         things: dict[str, Thing] = {}
         problems: list[str] = []
-        for key, value in said_json(_SCHEMA, said).items():
+        for key, value in fields(_SCHEMA, said).items():
             if key == _ALL:
                 continue
             try:
@@ -147,7 +145,7 @@ def joined(things: Sequence[Thing]) -> str:
 def _thing(key: str, value: object) -> Thing:
     if not isinstance(value, Mapping):
         raise ValueError(f"{key!r} is not described by fields")
-    kind, color, material = (_words(value.get(field)) for field in ("object", "color", "material"))
+    kind, color, material = (_words(value.get(one)) for one in ("object", "color", "material"))
     if kind is None:
         raise ValueError(f"{key!r} does not say what kind of object it is")
     if kind.split()[-1] in _PEOPLE:

@@ -16,6 +16,9 @@ from ..inputs import InputError, pictures_in, read_spec
 from .asking import Reject
 
 SCHEMA = 1
+PROMPTS = Prompts("editcritic.benchmarks.making")
+"""Ours, of all pipelines."""
+
 RECORD, REJECTS, ANSWERS = "making.json", "rejects.jsonl", "answers.sqlite"
 
 
@@ -78,7 +81,7 @@ def _number(stem: str) -> int | None:
 def pack_of(folder: str | None) -> Prompts:
     """Our prompts, with those of a folder in their place. Raises `InputError`."""
     try:
-        return Prompts("editcritic.benchmarks.making", folder)
+        return Prompts(PROMPTS.package, folder)
     except ValueError as error:
         raise InputError(f"--prompts: {error}") from None
 

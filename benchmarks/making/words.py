@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
 
-from ...reward.reading import short
+from ...reward.reading import said_json, short
 
 _LABEL = re.compile(
     r"\A\W*(?:(?:the|my)\s+)?(?:new|suggested|answer|instruction)[\w ]{0,24}:\s*", re.IGNORECASE
@@ -30,6 +31,15 @@ def refuse_refusals(said: str) -> None:
         raise ValueError("it said nothing")
     if _REFUSAL.search(said[:200]):
         raise ValueError(f"it refused: {short(said)}")
+
+
+def fields(schema: str, said: str) -> Any:
+    """The JSON of a schema in an answer. Raises ValueError, which says so where the judge refused."""
+    try:
+        return said_json(schema, said)
+    except ValueError:
+        refuse_refusals(said)
+        raise
 
 
 def bare(said: str) -> str:
@@ -73,12 +83,12 @@ def lettering(said: str) -> str:
     return text
 
 
-def sentence(said: str) -> str:
-    """An instruction in one line. Raises ValueError for one that is garbled, empty or too long."""
+def sentence(said: str, *, most: int = MOST_WORDS) -> str:
+    """An instruction in one line, of at most so many words. Raises ValueError for one that is garbled or empty."""
     text = " ".join(said.split())
     refuse_refusals(text)
-    if len(text.split()) > MOST_WORDS:
-        raise ValueError(f"{len(text.split())} words, at most {MOST_WORDS} are wanted: {short(said)}")
+    if len(text.split()) > most:
+        raise ValueError(f"{len(text.split())} words, at most {most} are wanted: {short(said)}")
     if reason := garbled(text):
         raise ValueError(f"{reason}: {short(said)}")
     return text

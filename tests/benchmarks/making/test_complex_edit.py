@@ -1,0 +1,176 @@
+"""Making Complex-Edit's instructions: three stages of answers become the published columns, or a reason why not."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pyarrow.parquet
+import pytest
+
+from editcritic.benchmarks.making.complex_edit import Writer, make
+from editcritic.benchmarks.making.given import pictures
+from editcritic.benchmarks.making.operations import CATEGORIES, OPERATIONS, listing, operation
+from editcritic.benchmarks.making.outcome import Outcome
+from editcritic.reward import Judge
+
+from .scripted import Says, Script, photographs
+
+STEPS = [
+    ("Add an Object", "Add a lantern to the left of the path to make it look inviting."),
+    ("Change Color", "Make the lantern green."),
+    ("Adjust Lighting", "Make it evening."),
+]
+
+
+def sequence(*steps: tuple[str, str]) -> str:
+    return json.dumps({"reasoning": "…", "sequence": [{"name": name, "instruction": told} for name, told in steps]})
+
+
+def simpler(judge: Judge) -> str:
+    told = dict(judge.slots)["instruction"]
+    short = told.partition(" to make")[0].rstrip(".") + "."
+    return json.dumps({"simplify": short != told, "instruction": short})
+
+
+def compound(judge: Judge) -> str:
+    told = [line.partition(". ")[2].rstrip(".") for line in dict(judge.slots)["instructions"].splitlines()]
+    said = json.dumps({"reasoning": "…", "compound_instruction": " and ".join(told) + "."})
+    return f"Thinking first.\n```json\n{said}\n```"
+
+
+TABLE: Mapping[str, Says] = {
+    "making/complex-edit/sequence": sequence(*STEPS),
+    "making/complex-edit/simplify": simpler,
+    "making/complex-edit/compound": compound,
+}
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return photographs(tmp_path / "photos", count=2, side=48)
+
+
+def made(photos: Path, out: Path, table: Mapping[str, Says] | None = None, **options: Any) -> tuple[Outcome, Script]:
+    judge = Script({**TABLE, **(table or {})})
+    return make(pictures(photos), out, Writer(count=3, **options), judge=judge), judge
+
+
+def rejects(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "rejects.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos: Path, tmp_path: Path) -> None:
+    found, _ = made(photos, tmp_path / "data")
+    assert (found.made, found.exit_code) == (2, 0)
+    rows = pyarrow.parquet.read_table(found.files[0]).to_pylist()
+    assert [set(row) for row in rows] == [{"image", "edit"}] * 2
+    names = [path.name for path in sorted(photos.iterdir())]
+    assert [row["image"]["path"] for row in rows] == names
+    assert rows[0]["image"]["bytes"] == (photos / names[0]).read_bytes()
+    edit = rows[0]["edit"]
+    assert edit["sequence"][0] == {"name": "Add an Object", "instruction": "Add a lantern to the left of the path."}
+    levels = [one["compound_instruction"] for one in edit["compound"]]
+    assert levels == [
+        "Add a lantern to the left of the path.",
+        "Add a lantern to the left of the path and Make the lantern green.",
+        "Add a lantern to the left of the path and Make the lantern green and Make it evening.",
+    ]
+
+
+def test_datasets_reads_it_with_pictures_decoded(photos: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    found, _ = made(photos, tmp_path / "data")
+    rows = datasets.Dataset.from_parquet(str(found.files[0]), cache_dir=str(tmp_path / "cache"))
+    assert isinstance(rows[0]["image"], PIL.Image.Image)
+    assert rows[0]["edit"]["compound"][0]["compound_instruction"].startswith("Add a lantern")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (sequence(*STEPS[:2]), "3 instructions were asked for, got 2"),
+        (sequence(*STEPS[:2], ("Sing", "Sing a song.")), "none of the 24"),
+        (sequence(*STEPS[:2], ("Add Text", "Make the lantern green")), "same thing twice"),
+        (sequence(*STEPS[:2], ("Add Text", "Add оранжевый sign Ελλ on top")), "mixes"),
+        (sequence(*STEPS[:2], ("Add Text", "Add {foo: [bar]} <td> here")), "marks of code"),
+        (sequence(*STEPS[:2], ("Add Text", "Add the the the sign")), "three times in a row"),
+        (sequence(*STEPS[:2], ("Add Text", "Add " + "x" * 40)), "word of 40 letters"),
+        (sequence(*STEPS[:2], ("Add Text", "Make it bright " * 30)), "90 words"),
+        (sequence(*STEPS[:2], ("Add Text", "Add a sign\ufffd")), "nobody writes"),
+        (sequence(*STEPS[:2], ("Add Text", "Add exCepTiOnal sign")), "mixed capitals"),
+        (sequence(*STEPS[:2], ("Add Text", " ")), "said nothing"),
+        ("I cannot assist with editing this image.", "refused"),
+        ("1. Add a lantern. 2. Make it green.", "not JSON"),
+    ],
+)
+def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, said: str, reason: str) -> None:
+    found, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence#0": said})
+    assert found.made == 2
+    first = rejects(tmp_path / "data")[0]
+    assert (first["stage"], first["attempt"], first["said"]) == ("complex-edit/sequence", 0, said)
+    assert reason in first["reason"]
+
+
+def test_letters_in_quotation_marks_may_be_of_any_script(photos: Path, tmp_path: Path) -> None:
+    steps = (*STEPS[:2], ("Add Text", 'Write "Привет {x}" on the wall.'))
+    found, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence": sequence(*steps)})
+    assert (found.made, rejects(tmp_path / "data")) == (2, [])
+
+
+def test_an_instruction_that_gets_longer_is_no_simpler(photos: Path, tmp_path: Path) -> None:
+    longer = json.dumps({"simplify": True, "instruction": "Make the lantern on the left of the long path green now."})
+    found, _ = made(photos, tmp_path / "data", {"making/complex-edit/simplify": longer})
+    assert (found.made, found.rejected) == (0, 2)
+    last = rejects(tmp_path / "data")[-1]
+    assert (last["stage"], "it got longer" in last["reason"]) == ("given up", True)
+
+
+def test_the_first_stage_is_hotter_than_the_others(photos: Path, tmp_path: Path) -> None:
+    heat: dict[str, float] = {}
+
+    def noting(said: Says) -> Says:
+        def says(judge: Judge) -> Any:
+            heat[judge.topic] = judge.form.temperature  # type: ignore[union-attr]
+            return said(judge) if callable(said) else said
+
+        return says
+
+    made(photos, tmp_path / "data", {topic: noting(said) for topic, said in TABLE.items()})
+    assert heat == {
+        "making/complex-edit/sequence": 1.15,
+        "making/complex-edit/simplify": 1.0,
+        "making/complex-edit/compound": 1.0,
+    }
+
+
+def test_running_again_asks_nothing_and_writes_the_same(photos: Path, tmp_path: Path) -> None:
+    found, judge = made(photos, tmp_path / "data")
+    before = found.files[0].read_bytes()
+    # a sequence, three to simplify (the same for both pictures, hence asked once), two to compound
+    assert judge.asked.total() == 2 * (1 + 2) + 3
+    assert made(photos, tmp_path / "data")[1].asked.total() == 0
+    assert found.files[0].read_bytes() == before
+
+
+def test_another_seed_asks_anew(photos: Path, tmp_path: Path) -> None:
+    _, one = made(photos, tmp_path / "one")
+    _, other = made(photos, tmp_path / "other", seed=1)
+    assert not one.asked.keys() & other.asked.keys()
+
+
+def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them() -> None:
+    assert (len(CATEGORIES), len(OPERATIONS)) == (24, 9)
+    assert all(f"- {name}: " in listing() for name in CATEGORIES)
+    assert operation("apply filter / weather") == "Apply Filter/Weather"
+
+
+def test_the_published_bytes_are_pictures(photos: Path, tmp_path: Path) -> None:
+    found, _ = made(photos, tmp_path / "data")
+    row = pyarrow.parquet.read_table(found.files[0]).to_pylist()[1]
+    with PIL.Image.open(io.BytesIO(row["image"]["bytes"])) as picture:
+        assert picture.size == (48, 36)
