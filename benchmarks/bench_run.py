@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,29 +79,41 @@ def run(
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="Write results also of a run that ends early; they say so.")
     ] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Judge on a Ray cluster, with Ray Data.")] = False,
+    ray_address: Annotated[
+        str | None,
+        typer.Option("--ray-address", help="Of the cluster. Default: that of this machine, or a new one."),
+    ] = None,
+    ray_workers: Annotated[int, typer.Option("--ray-workers", min=1, help="Actors that judge.")] = 2,
+    ray_cpus: Annotated[float, typer.Option("--ray-cpus", min=0.0, help="Of each actor.")] = 1.0,
+    ray_gpus: Annotated[float, typer.Option("--ray-gpus", min=0.0, help="Of each actor.")] = 0.0,
     as_json: Json = False,
 ) -> int:
     """Judge what an editor has made of a suite: rows, tables with intervals, and where they come from.
 
     The same command again goes on where the last one ended, in whatever way it ended; no answer is paid for twice, and
-    what failed is asked again. Exit code 1 where scores failed, pictures are missing, or the run ended early.
+    what failed is asked again. Started by `torchrun` or `accelerate launch`, the processes of one machine share the
+    work, and what they write is equal to the byte. Exit code 1 where scores failed, pictures are missing, or the run
+    ended early.
     """
     from .score_run import warnings_to
-    from .suite_run.asked import Asked, How
-    from .suite_run.loading import load_experts, load_suite
+    from .suite_run.asked import How
+    from .suite_run.raying import Cluster, carry_out_with_ray
+    from .suite_run.recipe import Recipe
     from .suite_run.running import carry_out
+    from .suite_run.sharing import Share
     from .suite_run.spending import Limits, prices_of
     from .suite_run.watching import watched
 
+    share = Share.of(os.environ)
     limits, prices = Limits.of(budget), prices_of(price or ())
-    loaded = load_suite(suite, data)
     name = editor or outputs.resolve().name
-    asked = Asked(
-        loaded, outputs, name, load_experts(experts or ()), protocol, tuple(metric or ()), reproducible, draws, seed
-    )
-    for left, why in asked.judges.left_out.items():
+    given, asked_for = tuple(experts or ()), tuple(metric or ())
+    recipe = Recipe(suite, data, outputs, name, given, protocol, asked_for, reproducible, draws, seed)
+    asked = recipe.asked()
+    for left, why in asked.judges.left_out.items() if not share.rank else ():
         say(f"editcritic: {left} is left out: {why}")
-    with warnings_to(say), watched("judging") as watch:
+    with warnings_to(say), watched("judging", shown=not share.rank) as watch:
         how = How(
             prices,
             limits,
@@ -109,10 +122,14 @@ def run(
             on_failures,  # type: ignore[arg-type]  # which says what it may be
             allow_partial=allow_partial,
             watch=watch,
-            given={"suite": suite, "experts": list(experts or ())},
+            given=recipe.to_json(out),
         )
-        ran = carry_out(asked, how, out=out, journal=journal)
-    return _tell(ran, out, as_json)
+        if ray or ray_address:
+            cluster = Cluster(ray_address, ray_workers, ray_cpus, ray_gpus)
+            ran: Ran | None = carry_out_with_ray(recipe, how, cluster, out=out, journal=journal)
+        else:
+            ran = carry_out(asked, how, out=out, journal=journal, share=share)
+    return 0 if ran is None else _tell(ran, out, as_json)
 
 
 def _tell(ran: Ran, out: Path, as_json: bool) -> int:

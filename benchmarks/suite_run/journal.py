@@ -76,12 +76,23 @@ class RowJournal:
             total += self._spent_by(int(path.stem.partition("-")[2]))
         return total
 
-    def note(self, spent: Spent, *, now: bool = False) -> None:
-        """Keep what this run of this process has spent; twice a second at most unless `now`."""
+    def note(self, spent: Spent, done: int, known: int, *, now: bool = False) -> None:
+        """Keep what this run of this process has spent, and how far it is; twice a second at most unless `now`."""
         if now or time.monotonic() - self._noted > 0.5:
             self._noted = time.monotonic()
-            total = self._base + spent
-            write_whole(self.folder / f"spent-{self.rank}.json", json.dumps(total.to_json()) + "\n")
+            far = {"done": done, "known": known, "spent": spent.to_json()}
+            noted = {**(self._base + spent).to_json(), "run": far}
+            write_whole(self.folder / f"spent-{self.rank}.json", json.dumps(noted) + "\n")
+
+    def others(self, world: int) -> tuple[int, int, Spent]:
+        """How far the other processes of this run are, as they last noted: items done, known before, spent."""
+        done, known, spent = 0, 0, Spent()
+        for rank in set(range(world)) - {self.rank}:
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                noted = json.loads((self.folder / f"spent-{rank}.json").read_text(encoding="utf-8"))["run"]
+                done, known = done + noted["done"], known + noted["known"]
+                spent += Spent.from_json(noted["spent"])
+        return done, known, spent
 
     def _spent_by(self, rank: int) -> Spent:
         try:

@@ -17,7 +17,7 @@ SUITES = cast("Group", "editcritic.suites")
 EXPERTS: Group = "editcritic.experts"
 
 
-def load_suite(spec: str, data: Path | None = None) -> Suite:
+def load_suite(spec: Spec, data: Path | None = None) -> Suite:
     """A suite by its spec, as in `edival?mode=singlepass`, and the place of its data. Raises `InputError`."""
     try:
         found = build(spec, SUITES, data=data)

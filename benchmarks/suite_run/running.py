@@ -12,7 +12,6 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 from ...reward import Expert
 from ...reward.reward import no_download
 from ...reward.spec import Spec
+from ..inputs import InputError
 from ..suites.results import RESULT, Results, Row
 from ..suites.suite import Suite
 from ..suites.tables import Computed
@@ -32,6 +32,7 @@ from .outputs import Outputs
 from .part import Part
 from .provenance import provenance_of
 from .rows import line_of, missing_row
+from .sharing import ALONE, HandedIn, Meeting, Share
 from .writing import counts_of, weights_of, write_results, write_run
 
 __all__ = ["Asked", "How", "Ran", "RunIncomplete", "carry_out", "run"]
@@ -97,23 +98,40 @@ def run(
     given = no_download() if experts is None else bound(experts)
     asked = Asked(suite, outputs, editor, given, protocol, tuple(metrics), reproducible)
     ran = carry_out(asked, how or How(), out=out, journal=journal)
+    assert ran is not None  # this process is the only one
     if ran.ended and not (how and how.allow_partial):
         raise RunIncomplete(ran.ended, ran.results)
     return ran.results
 
 
-def carry_out(asked: Asked, how: How, *, out: Path | None = None, journal: Path | None = None) -> Ran:
-    """As `run`, and tells what became of it instead of raising `RunIncomplete`."""
-    began = _now()
+def carry_out(
+    asked: Asked, how: How, *, out: Path | None = None, journal: Path | None = None, share: Share = ALONE
+) -> Ran | None:
+    """As `run`, and tells what became of it instead of raising `RunIncomplete`.
+
+    share: of several processes that carry out the same on one machine; None is for all but the first of them.
+    """
+    began = now()
     place = journal or (None if out is None else out / JOURNAL)
     check_places(out, asked)
-    with ExitStack() as stack:
-        book = None if place is None else stack.enter_context(RowJournal(place))
-        if book is not None:
-            book.agree(asked.settings)
-        part = Part(asked, how, book, asked.suite.items)
+    if place is None:
+        if share.world > 1:
+            raise InputError("several processes need a folder to meet in: give out or journal")
+        part = Part(asked, how, None, asked.suite.items)
         lines = part.work()
         return finish(asked, how, out, place, lines, part.ended, {"began": began, "processes": [part.facts()]})
+    with RowJournal(place, share.rank) as book, Meeting(place, share) as meeting:
+        book.agree(asked.settings)
+        part = Part(asked, how, book, share.items(asked.suite), share=share)
+        handed = HandedIn(part.work(), part.ended, part.facts())
+        if share.rank:
+            meeting.hand_in(handed)
+            return None
+        parts = [handed, *meeting.collect(part.tell)]
+        lines = {name: line for one in parts for name, line in one.lines.items()}
+        ended = "; ".join(dict.fromkeys(one.ended for one in parts if one.ended))
+        facts = {"began": began, "processes": [one.facts for one in parts]}
+        return finish(asked, how, out, place, lines, ended, facts)
 
 
 def check_places(out: Path | None, asked: Asked) -> None:
@@ -143,7 +161,7 @@ def finish(
     results = Results(asked.editor, rows, provenance)
     run_facts = {
         **facts,
-        "ended": _now(),
+        "ended": now(),
         "stopped": said,
         "complete": complete,
         "counts": counts_of(results),
@@ -172,5 +190,6 @@ def _said(ended: str, judged: int, items: int, journal: Path | None) -> str:
     )
 
 
-def _now() -> str:
+def now() -> str:
+    """The time, for people."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -16,13 +16,13 @@ from ..suites.toy import CoinJudge
 class Paying(Expert):
     """Says what the coin says, takes a little time, and writes each question that it is paid for into a file."""
 
+    id = "paying@1"
     kinds = (Judge,)
     batch = 4
 
     def __init__(self, paid: str, seconds: float = 0.0) -> None:
         self.paid = paid
         self.seconds = seconds
-        self.id = "paying@1"
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
         file = os.open(self.paid, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -1,0 +1,55 @@
+"""A run of 500 samples is killed again and again at random moments: `python -m … FOLDER` leaves FOLDER/found.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from editcritic.benchmarks.suite_run.running import run
+
+from ..suites.toy import Toy, outputs
+from .asked import Paying, experts
+
+COUNT, KILLS = 250, 20
+
+
+def main(folder: Path) -> None:
+    suite = Toy(count=COUNT)
+    made = outputs(folder / "outputs", suite)
+    found: list[list[int]] = []
+    paid = folder / "paid"
+    # In questions paid for: one before the first, one at the last, and the others anywhere between, in order.
+    moments = [0, *sorted(random.Random(0).sample(range(1, 2 * COUNT), KILLS - 2)), 2 * COUNT]
+    chance = random.Random(1)
+    for moment in moments:
+        child = os.fork()
+        if not child:
+            judged(suite, made, paid, folder / "killed")
+            os._exit(0)
+        while lines(paid) < moment and not os.waitpid(child, os.WNOHANG)[0]:
+            time.sleep(0.0005)
+        time.sleep(chance.random() * 0.005)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        found.append([lines(paid), os.WIFSIGNALED(status)])
+    judged(suite, made, paid, folder / "killed")
+    paid.rename(folder / "paid_when_killed")  # the judge's file is part of its spec, which is part of the results
+    judged(suite, made, paid, folder / "straight")
+    (folder / "found.json").write_text(json.dumps(found))
+
+
+def judged(suite: Toy, made: Path, paid: Path, out: Path) -> None:
+    run(suite, made, experts=experts(Paying(str(paid), 0.001)), metrics=["following"], out=out)
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,37 @@
+"""What a kill costs: nothing that was answered is paid for again, and the results are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from .asked import Paying, files
+from .killed import COUNT, KILLS
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_run_that_is_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.suite_run.killed", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    kills = json.loads((tmp_path / "found.json").read_text())
+    assert sum(killed for _, killed in kills) == KILLS
+    assert len({paid for paid, _ in kills}) > KILLS // 2  # they were spread over the run
+    assert files(tmp_path / "killed") == files(tmp_path / "straight")
+
+    paid = (tmp_path / "paid_when_killed").read_text().split()
+    assert len(set(paid)) == 2 * COUNT == len((tmp_path / "paid").read_text().split())
+    in_flight = {number for count, _ in kills for number in range(count - Paying.batch, count)}
+    again = {question for question, times in Counter(paid).items() if times > 1}
+    assert again <= {paid[number] for number in in_flight if number >= 0}
