@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .people.commands import label, noise, scaling, stats
 from .terminal import document, plainly, say, show
 
 if TYPE_CHECKING:
     from .people.golden import Report
     from .people.meeting import Measure
     from .suites.results import Results
-    from .suites.tables import Table
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
 ResultsFolders = Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders that `bench run` wrote.")]
@@ -26,6 +26,8 @@ def add_to(app: typer.Typer) -> None:
     """Register them."""
     app.command()(agree)
     app.command()(golden)
+    for command in (label, noise, scaling, stats):
+        app.command()(command)
 
 
 # -- agree -------------------------------------------------------------------------------------------------------------
@@ -96,6 +98,7 @@ def agree(
     from .people import swap as swapping
     from .people.labels import read
     from .people.meeting import Meeting
+    from .people.telling import computed, tell
 
     if swap:
         one = _swapped_measure(metric, loaded, ranges, cut)
@@ -115,7 +118,8 @@ def agree(
             parts=[tuple(one.split("/")) for one in average or ()],
         )
         meaning = agreeing.MEANING
-    _tell(found, meaning, out, draws, seed, as_json, editors=[one.editor for one in loaded])
+    told = computed(found, draws, seed)
+    tell(told, meaning, out, as_json, editors=[one.editor for one in loaded])
     return 0
 
 
@@ -123,34 +127,6 @@ def _loaded(folders: Sequence[Path]) -> list[Results]:
     from .suites.results import Results
 
     return [Results.load(folder) for folder in folders]
-
-
-def _tell(
-    tables: Sequence[Table],
-    meaning: Mapping[str, str],
-    out: Path | None,
-    draws: int,
-    seed: int,
-    as_json: bool,
-    **more: object,
-) -> None:
-    from .people.telling import computed, drawn, words_below, write
-
-    found = computed(tables, draws, seed)
-    words = list(words_below(found, meaning))
-    if out is not None:
-        write(found, out)
-    if as_json:
-        document({"schema": 1, **more, "tables": [one.to_json() for one in found], "meaning": words})
-        return
-    for one in found:
-        show(drawn(one))
-        for note in one.table.notes:
-            say(f"  {note}", stderr=False)
-    for line in words:
-        say(line, stderr=False)
-    if out is not None:
-        say(f"written to {out}", stderr=False)
 
 
 def _given(option: str, values: Sequence[str] | None) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 const at = (id) => document.getElementById(id);
 const state = { annotator: "", question: null, since: 0, busy: false, boxes: [], waiting: null };
-const SMALL = 200; // pixels a side below which a picture is shown with its pixels
+const SMALL = 400; // pixels a side: smaller pictures are shown as large as that
+const COARSE = 128; // pixels a side below which each pixel is to be seen
 
 // -- asking the server ------------------------------------------------------------------------------------------------
 
@@ -99,11 +100,11 @@ function asked(question) {
 }
 
 function framed(picture) {
-  const small = Math.max(...picture.size) <= SMALL;
+  const side = Math.max(...picture.size);
   const image = element("img", {
-    src: `picture/${picture.key}`, alt: picture.role, draggable: false, className: small ? "small" : "",
+    src: `picture/${picture.key}`, alt: picture.role, draggable: false, className: side <= COARSE ? "coarse" : "",
   });
-  image.width = small ? Math.round(picture.size[0] * 380 / Math.max(...picture.size)) : picture.size[0];
+  image.width = Math.round(picture.size[0] * Math.max(1, SMALL / side));
   image.style.aspectRatio = `${picture.size[0]} / ${picture.size[1]}`;
   image.style.height = "auto";
   const frame = element("div", { className: "frame" }, image);

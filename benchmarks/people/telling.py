@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ..suites.figures import DRAWS, draws
 from ..suites.tables import Cell, Computed, Table
+from ..terminal import document, say, show
 
 
 def computed(tables: Iterable[Table], count: int = DRAWS, seed: int = 0) -> list[Computed]:
@@ -52,6 +53,27 @@ def write(all_computed: Sequence[Computed], folder: Path) -> list[Path]:
             path.write_text(text, encoding="utf-8")
             found.append(path)
     return found
+
+
+def tell(
+    found: Sequence[Computed], meaning: Mapping[str, str], out: Path | None, as_json: bool, **more: object
+) -> None:
+    """On standard output, as a document where that is wanted; and into a folder. Raises OSError."""
+    words = list(words_below(found, meaning))
+    if out is not None:
+        write(found, out)
+    if as_json:
+        said = {name: [str(one) for one in value] if isinstance(value, list) else value for name, value in more.items()}
+        document({"schema": 1, **said, "tables": [one.to_json() for one in found], "meaning": words})
+        return
+    for one in found:
+        show(drawn(one))
+        for note in one.table.notes:
+            say(f"  {note}", stderr=False)
+    for line in words:
+        say(line, stderr=False)
+    if out is not None:
+        say(f"written to {out}", stderr=False)
 
 
 def _numbers(cell: Cell, digits: int) -> list[str]:

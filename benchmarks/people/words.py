@@ -24,7 +24,7 @@ _DEFINITIONS: dict[str, str] = {
 _ALSO = {"IF": "following", "IP": "preservation", "PQ": "quality", "VC": "consistency", "O": "overall"}
 
 _ASKED = {
-    "pair": "Which of the two is better in this? Look at nothing else.",
+    "pair": "Which of the two is better in this?",
     "yes-no": "Yes or no?",
     "four-level": "How good is the edit in this, from 4, flawless, to 1, failed?",
     "boxes": "Where is it? Draw a box around each.",
@@ -40,7 +40,7 @@ def definition_of(about: About) -> str:
     known = _DEFINITIONS.get(_ALSO.get(about.dimension, about.dimension.lower()))
     if known is None or (about.kind != "pair" and about.dimension == "overall"):
         return f"{about.dimension}. {_ASKED[about.kind]}"
-    return known
+    return f"{known} {_ASKED['pair']}" if about.kind == "pair" and about.dimension != "overall" else known
 
 
 def choices(about: About, suite: str) -> list[dict[str, Any]]:
