@@ -133,6 +133,61 @@ def make_complex_edit(
     return _report(found, "pictures with instructions", as_json)
 
 
+@make.command("dlebench")
+@plainly
+def make_dlebench(
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="QUESTIONS",
+            help="A JSONL file of visual questions (image, question, options, answer, boxes), or a folder with a "
+            "questions.jsonl; pictures relative to it.",
+        ),
+    ],
+    out: Out,
+    judge: JudgeSpec,
+    pipeline: Annotated[str, typer.Option("--pipeline", help="Who edits the crops; as for `editcritic edit`.")],
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option("--labels", help="What people said of references with `bench label`; may be given several times."),
+    ] = None,
+    seed: Seed = 0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many questions, the first ones.")] = None,
+    prompts: Pack = None,
+    window: Window = 64,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", help="Of the pipeline's call, as in num_inference_steps=20; may be repeated."),
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures a call of the pipeline.")] = 8,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="Of the weights. Default: bfloat16 on a GPU, else float32.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="As in cuda:1. Default: the GPU, if any.")] = None,
+    download: Annotated[bool, typer.Option("--download", help="Ask the hub for what is not on this machine.")] = False,
+    as_json: Json = False,
+) -> int:
+    """DLEBench: an edit that makes a wrong answer to a question true, and a reference picture of it.
+
+    References wait for people in review.jsonl: fill in `accept`, `regenerate` or `discard`, and run the command again.
+    """
+    from ..reward import Judge
+    from .inputs import settings_of
+    from .making.counterfactual import read_questions
+    from .making.dlebench import Synthesis
+    from .making.given import expert_of, pack_of
+    from .pipelines import Named
+
+    given = list(read_questions(questions))[:limit]
+    asked = expert_of(judge, "judge", Judge)
+    pack = pack_of(prompts)
+    editor = Named(pipeline, settings_of(setting or ()), batch, dtype, device, download).load()
+    with progress(len(given), "asking") as (step, _):
+        synthesis = Synthesis(asked, editor, seed, pack, tuple(labels or ()), window)
+        found = synthesis.make(given, out, step=step)
+    return _report(found, "samples", as_json)
+
+
 def _report(found: Outcome, what: str, as_json: bool) -> int:
     if as_json:
         document({**found.to_json(), "exit_code": found.exit_code})

@@ -31,7 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompts", type=at_least_one, default=180, help="held-out ones of each seed (default: 180)")
     parser.add_argument("--pictures", type=at_least_one, default=8, help="of each held-out prompt (default: 8)")
     parser.add_argument("--every", type=at_least_one, default=EVERY, help=f"look each so many steps (default: {EVERY})")
-    parser.add_argument("--processes", type=at_least_one, default=2, help="that train together (default: 2)")
+    parser.add_argument(
+        "--processes",
+        type=at_least_one,
+        default=1,
+        help="that train together, each with lessons of its own (default: 1)",
+    )
     parser.add_argument("--hack", action="store_true", help="the hackable reward and its guarded twin instead")
     parser.add_argument("--runs", type=Path, help="a folder to keep the runs in; one that is there is not made again")
     parser.add_argument("--json", type=new_file, help="write all figures there")
@@ -61,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plot(runs, given.plot)
 
 
-STEPS = 160
+STEPS = 120
 EVERY = 20
 
 _CORES = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # a process a core

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .charts import Chart, Grid, Point, Series, lines
+from ..suites.results import Results
+from .charts import Chart, Grid, Point, Series, Shown, lines
 from .material import Material, Section
 from .svg import number
 
@@ -19,31 +20,36 @@ _MOST_POINTS = 400
 
 def scale(material: Material) -> Section | None:
     """A curve of each metric over the area of the targets, with Pearson's r of the samples themselves."""
-    blocks: list[Chart | Grid] = []
+    charts: list[Chart] = []
+    rows: list[list[Shown]] = []
     kinds = {editor: number for number, editor in enumerate(material.editors)}
     for metric in material.metrics:
-        series, rows = [], []
+        series: list[Series] = []
+        found: list[list[Shown]] = []
         for one in material.results:
-            pairs = sorted(_pairs(material, one.editor, metric))
+            pairs = sorted(_pairs(material, one, metric))
             if len(pairs) >= _LEAST and pairs[0][0] < pairs[-1][0]:
                 series.append(Series(one.editor, _window(pairs), kinds[one.editor]))
-                rows.append([one.editor, *_correlated(pairs)])
+                found.append([one.editor, *_correlated(pairs)])
         if series:
             words = f"{metric}, mean of {WINDOW} neighbours"
             share = metric in material.shares
-            chart = lines(metric, series, "area of the targets, share of the picture", words, log=True, marks=False,
-                          share=share)  # fmt: skip
-            head = ["", "Pearson's r with log area", "95 % interval", "p", "samples"]
-            notes = ["r, its interval and p are of the samples, not of the windows, which overlap (Fisher's z)."]
-            blocks += [chart, Grid(head, rows, title=f"{metric}: correlation with size", notes=notes)]
+            charts.append(lines(metric, series, "area of the targets, share of the picture", words, log=True,
+                                marks=False, share=share))  # fmt: skip
+            rows += [[metric], *found]
+    if not charts:
+        return None
+    head = ["", "Pearson's r with log area", "95 % interval", "p", "samples"]
+    notes = ["r, its interval and p are of the samples, not of the windows, which overlap (Fisher's z)."]
+    grid = Grid(head, rows, title="Correlation with size", notes=notes)
     lead = f"Samples in order of the area of their targets; each point is the mean of {WINDOW} that follow each other."
-    return Section("scale", "Size of the object", lead, blocks) if blocks else None
+    return Section("scale", "Size of the object", lead, [*charts, grid])
 
 
-def _pairs(material: Material, editor: str, metric: str) -> list[tuple[float, float]]:
+def _pairs(material: Material, one: Results, metric: str) -> list[tuple[float, float]]:
     """(area, value) of each row that has both; of several targets, their mean area."""
     found = []
-    for row in next(one for one in material.results if one.editor == editor).rows:
+    for row in one.rows:
         item, value = material.items.get(row.id), row.value(metric)
         targets = () if item is None else item.sample.targets
         if value is not None and targets and all(box.area > 0 for box in targets):
@@ -59,7 +65,7 @@ def _window(pairs: Sequence[tuple[float, float]]) -> list[Point]:
     return [Point(float(xs[at]), float(ys[at])) for at in kept]
 
 
-def _correlated(pairs: Sequence[tuple[float, float]]) -> list[str]:
+def _correlated(pairs: Sequence[tuple[float, float]]) -> list[Shown]:
     """r, its interval and its p-value by Fisher's z; dashes where one side is constant."""
     xs, ys = np.log([area for area, _ in pairs]), np.array([value for _, value in pairs])
     if xs.std() == 0 or ys.std() == 0:

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..suites.paired import Difference
 from ..suites.tables import Cell, Computed, Table
-from .charts import Chart, Grid, Point, Series, Shown, radar, ranges
+from .charts import Chart, Grid, Head, Point, Series, Shown, ranges
 from .material import Material, Section, words
+from .planes import radar
 
 _AXES = (3, 20)
+_BESIDE = 12
+"""Columns that stand beside each other before they are too many."""
 
 
 def leaderboard(material: Material) -> Section:
@@ -153,18 +156,33 @@ def others(material: Material) -> Section | None:
         found = _by_editor(material, name)
         first = next(iter(found.values())).table
         columns = list(dict.fromkeys(column for one in found.values() for column in one.table.columns))
-        rows: list[list[Shown]] = []
-        for line in dict.fromkeys(line for one in found.values() for line in one.cells):
-            editors = [editor for editor, one in found.items() if line in one.cells]
-            if len(found) > 1:
-                rows.append([words(line)])
-            for editor in editors:
-                one = found[editor]
+        beside = 1 < len(found) <= _BESIDE and len(found) * len(columns) <= _BESIDE
+        head, rows = (_beside if beside else _below)(found, columns)
+        notes = dict.fromkeys(note for one in found.values() for note in (*_how(one.table), *one.table.notes))
+        blocks.append(Grid(head, rows, title=first.title, notes=list(notes)))
+    return Section("tables", "Tables", "By type, and whatever else the suite tells apart.", blocks) if blocks else None
+
+
+def _below(found: Mapping[str, Computed], columns: Sequence[str]) -> tuple[list[Head], list[list[Shown]]]:
+    """The editors below one another in each row."""
+    rows: list[list[Shown]] = []
+    for line in dict.fromkeys(line for one in found.values() for line in one.cells):
+        if len(found) > 1:
+            rows.append([words(line)])
+        for editor, one in found.items():
+            if line in one.cells:
                 cells = [shown(one.cells[line].get(column), one.table) for column in columns]
                 rows.append([editor if len(found) > 1 else words(line), *cells])
-        notes = dict.fromkeys(note for one in found.values() for note in (*_how(one.table), *one.table.notes))
-        blocks.append(Grid(["", *columns], rows, title=first.title, notes=list(notes)))
-    return Section("tables", "Tables", "By type, and whatever else the suite tells apart.", blocks) if blocks else None
+    return ["", *columns], rows
+
+
+def _beside(found: Mapping[str, Computed], columns: Sequence[str]) -> tuple[list[Head], list[list[Shown]]]:
+    """The editors beside one another in each column."""
+    rows: list[list[Shown]] = []
+    for line in dict.fromkeys(line for one in found.values() for line in one.cells):
+        cells = [shown(one.cells.get(line, {}).get(column), one.table) for column in columns for one in found.values()]
+        rows.append([words(line), *cells])
+    return ["", *((editor, column) for column in columns for editor in found)], rows
 
 
 def _by_editor(material: Material, name: str) -> dict[str, Computed]:

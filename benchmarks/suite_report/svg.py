@@ -93,7 +93,7 @@ class Scale:
     def _log_ticks(self) -> list[float]:
         tens = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         found: list[float] = []
-        for digits in ((1,), (1, 3), (1, 2, 5)):
+        for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
             found = [digit * 10.0**ten for ten in tens for digit in digits]
             found = [value for value in found if self.low <= value <= self.high]
             if len(found) >= 3:

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..inputs import InputError
 from ..suites.tables import Cell
-from .charts import Chart, Grid, Series, Spot, lines, scatter
+from .charts import Chart, Grid, Series, lines
 from .charts import Point as At
 from .material import Material, Section, of_metric, subject_of
+from .planes import Spot, scatter
 
 GENERATED = "generated.jsonl"
 _SUBJECTS = {"following": "instruction following", "consistency": "consistency", "quality": "quality"}

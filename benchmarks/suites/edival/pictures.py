@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
-import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from ....reward import Image
 from ...inputs import PICTURES, InputError
 from ..suite import Problem
+from ..unpacking import unpacked
 
 _NAME = re.compile(r"(\d+)_input_raw")
+_OF_OUTPUTS = {"multipass", "singlepass"}
 _DARK = 16
 """Grey level that black padding does not exceed, JPEG's ringing included."""
 _SHARE = 0.98
@@ -25,19 +26,20 @@ _SHARE = 0.98
 def find_pictures(place: Path, problems: list[Problem]) -> dict[int, Path]:
     """Index -> file, of a zip or a folder, at any depth.
 
-    A zip is unpacked once, into the user's cache (`$XDG_CACHE_HOME` or `~/.cache`, under `editcritic/edival`), by what
-    it holds; so the pictures are files that many processes read when they look at them. Raises `InputError` where the
+    A zip is unpacked once, into the user's cache (see `unpacking.py`), by what it holds. Raises `InputError` where the
     place cannot be read.
     """
     if place.is_dir():
-        return _by_index(sorted(path for path in place.rglob("*") if path.is_file()), problems)
+        found = sorted(path for path in place.rglob("*") if path.is_file())
+        # Outputs have copies of the base pictures: those are not the data, unless they are what was asked for.
+        return _by_index((path for path in found if not _OF_OUTPUTS & {*path.relative_to(place).parts}), problems)
     if not place.exists():
         raise InputError(f"{place} does not exist: give the zip or the folder with EdiVal's base pictures")
     if not zipfile.is_zipfile(place):
         raise InputError(f"{place} is neither a folder nor a zip: give the zip or the folder with EdiVal's pictures")
     try:
         return _by_index(sorted(_unpacked(place, problems).iterdir()), problems)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: locked by a password
         raise InputError(f"{place} cannot be unpacked: {error}; unpack it yourself, and give the folder") from None
 
 
@@ -70,32 +72,14 @@ def _unpacked(place: Path, problems: list[Problem]) -> Path:
                 what = f"differs from {first.filename}, which is the same picture: that one is used"
                 problems.append(Problem(f"{place}, {member.filename}", what))
         said = sorted((name, member.CRC, member.file_size) for name, member in members.items())
-        folder = _cache() / hashlib.sha256(repr(said).encode()).hexdigest()[:16]
-        if not folder.is_dir():
-            _unpack(archive, members, folder)
-    return folder
+        key = hashlib.sha256(repr(said).encode()).hexdigest()
 
+        def write(folder: Path) -> None:
+            for name, member in members.items():  # flat, by names we have checked: no path of the archive's is followed
+                with archive.open(member) as packed, (folder / name).open("wb") as file:
+                    shutil.copyfileobj(packed, file)
 
-def _unpack(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], folder: Path) -> None:
-    """All or nothing: other processes may be at it, and any of us may be stopped."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(dir=folder.parent))
-    try:
-        for name, member in members.items():  # flat, by names we have checked: no path of the archive's is followed
-            with archive.open(member) as packed, (half / name).open("wb") as file:
-                shutil.copyfileobj(packed, file)
-        half.chmod(0o755)
-        try:
-            half.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "editcritic" / "edival"
+        return unpacked("edival", key, write)
 
 
 def is_padded(image: Image) -> bool:
