@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--processes",
         type=at_least_one,
         default=1,
-        help="that train together, each with lessons of its own (default: 1)",
+        help="each with lessons of its own (default: 1)",
     )
     parser.add_argument("--hack", action="store_true", help="the hackable reward and its guarded twin instead")
     parser.add_argument("--runs", type=Path, help="a folder to keep the runs in; one that is there is not made again")
