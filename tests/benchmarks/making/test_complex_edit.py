@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import PIL.Image
-import pyarrow.parquet
 import pytest
 
 from editcritic.benchmarks.making.complex_edit import Writer, make
@@ -60,6 +59,11 @@ def made(photos: Path, out: Path, table: Mapping[str, Says] | None = None, **opt
     return make(pictures(photos), out, Writer(count=3, **options), judge=judge), judge
 
 
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+    return found
+
+
 def rejects(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "rejects.jsonl").read_text("utf-8").splitlines()]
 
@@ -67,7 +71,7 @@ def rejects(out: Path) -> list[dict[str, Any]]:
 def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos: Path, tmp_path: Path) -> None:
     found, _ = made(photos, tmp_path / "data")
     assert (found.made, found.exit_code) == (2, 0)
-    rows = pyarrow.parquet.read_table(found.files[0]).to_pylist()
+    rows = rows_of(found.files[0])
     assert [set(row) for row in rows] == [{"image", "edit"}] * 2
     names = [path.name for path in sorted(photos.iterdir())]
     assert [row["image"]["path"] for row in rows] == names
@@ -171,6 +175,6 @@ def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them() -> 
 
 def test_the_published_bytes_are_pictures(photos: Path, tmp_path: Path) -> None:
     found, _ = made(photos, tmp_path / "data")
-    row = pyarrow.parquet.read_table(found.files[0]).to_pylist()[1]
+    row = rows_of(found.files[0])[1]
     with PIL.Image.open(io.BytesIO(row["image"]["bytes"])) as picture:
         assert picture.size == (48, 36)

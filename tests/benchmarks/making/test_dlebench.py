@@ -1,0 +1,273 @@
+"""Making DLEBench samples: questions become edits with references that a judge accepts and people can turn down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.making.counterfactual import metadata, read_questions
+from editcritic.benchmarks.making.dlebench import Synthesis
+from editcritic.benchmarks.making.outcome import Outcome
+from editcritic.benchmarks.suites.dlebench.suite import DleBench
+from editcritic.reward import EditSample, Failure, Image, Judge
+
+from .scripted import Says, Script, photographs
+
+COLOUR = {
+    "q_type": "color",
+    "prompt_clean": "The cup on the left is white.",
+    "prompt_adv": "The cup on the left is green.",
+    "edit_ops": "alter_color",
+    "edit_instruction": "Changed the color of the cup on the left from white to green.",
+    "modified_object": "cup on the left",
+}
+
+
+def verdict(label: str) -> str:
+    return f"<Start Thinking>Looking.</Start Thinking>\n<Start Final Answer>{label}</Start Final Answer>"
+
+
+TABLE: Mapping[str, Says] = {
+    "making/dlebench/counterfactual": json.dumps(COLOUR),
+    "dlebench/following_plain": verdict("Flawless Execution"),
+    "dlebench/consistency_plain": verdict("Perfect Consistency"),
+}
+
+
+class Painter:
+    """Fills what it is given with a colour of the seed; counts the pictures it made."""
+
+    id = "painter@1"
+    evaluations = 0
+    batch = 2
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+
+    def edit(
+        self,
+        images: Sequence[tuple[Image, ...]],
+        instructions: Sequence[str],
+        seeds: Sequence[int],
+        *,
+        history: Sequence[tuple[EditSample, ...]] | None = None,
+    ) -> Sequence[Image]:
+        self.seeds += seeds
+        return [
+            Image.of(np.full((2 * picture.height, 2 * picture.width, 3), 10 + seed, np.uint8))
+            for (picture,), seed in zip(images, seeds, strict=True)
+        ]
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """One question a photograph, with one target each but the second, which has two."""
+    folder = photographs(tmp_path / "questions", count=2, side=96)
+    rows = [
+        {
+            "id": path.stem,
+            "image": path.name,
+            "question": "What is the color of the cup on the left?",
+            "options": ["(A) green", "(B) white"],
+            "answer": "B",
+            "boxes": [[10, 10, 16, 16], [60, 40, 70, 48]][: 1 + number],
+        }
+        for number, path in enumerate(sorted(folder.iterdir()))
+    ]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def made(
+    questions: Path, out: Path, table: Mapping[str, Says] | None = None, *, labels: Sequence[Path] = ()
+) -> tuple[Outcome, Script, Painter]:
+    judge, editor = Script({**TABLE, **(table or {})}), Painter()
+    synthesis = Synthesis(judge, editor, labels=labels)
+    return synthesis.make(list(read_questions(questions)), out), judge, editor
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def decide(out: Path, decision: str) -> None:
+    rows = [{**row, "decision": decision} for row in lines(out / "review.jsonl")]
+    (out / "review.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_the_suite_reads_what_was_made(questions: Path, tmp_path: Path) -> None:
+    found, _, _ = made(questions, tmp_path / "data")
+    assert (found.made, found.rejected, found.failed) == (2, 0, {})
+    suite = DleBench(tmp_path / "data")
+    assert (len(suite.items), list(suite.problems)) == (2, [])
+    item = suite.items[1]
+    assert item.sample.instruction == COLOUR["edit_instruction"]
+    assert item.labels["type"] == "Change Color"
+    assert len(item.sample.targets) == 2
+    assert item.sample.targets[0].corners((96, 72)) == (10, 10, 16, 16)
+
+
+def test_a_reference_is_the_source_but_for_what_is_around_the_targets(questions: Path, tmp_path: Path) -> None:
+    made(questions, tmp_path / "data")
+    source = Image.open(tmp_path / "data/Source_Images/astronaut.png").pixels
+    reference = Image.open(tmp_path / "data/Reference_Images/astronaut.png").pixels
+    rows, columns = np.nonzero((source != reference).any(axis=2))
+    # a target of 6 x 6 at (10, 10) grows by 6 times its sides (Eq. 1): 18 to each side, cut at the border
+    assert (columns.min(), rows.min(), columns.max(), rows.max()) == (0, 0, 33, 33)
+    assert (reference[:34, :34] == 10).all()
+
+
+def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given_up_after_three(
+    questions: Path, tmp_path: Path
+) -> None:
+    wrong: dict[str, Says] = {"dlebench/following_plain": verdict("Over Modification")}
+    found, _, editor = made(questions, tmp_path / "data", wrong)
+    assert (found.made, found.rejected) == (0, 2)
+    assert sorted(editor.seeds) == [0, 0, 1, 1, 2, 2]
+    kept = [one for one in lines(tmp_path / "data/rejects.jsonl") if one["id"] == "chelsea"]
+    assert [one.get("attempt") for one in kept] == [0, 1, 2, None]
+    assert "Over Modification" in kept[-1]["reason"]
+    assert lines(tmp_path / "data/data.jsonl") == []
+
+
+def test_running_again_asks_neither_judge_nor_editor(questions: Path, tmp_path: Path) -> None:
+    _, judge, editor = made(questions, tmp_path / "data")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")}
+    assert (len(editor.seeds), judge.asked.total()) == (3, 1 + 2 * 3)  # the question is the same for both pictures
+    _, judge, editor = made(questions, tmp_path / "data")
+    assert (editor.seeds, judge.asked.total()) == ([], 0)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")} == before
+
+
+def test_people_can_have_a_reference_made_again_and_three_turned_down_end_it(questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    made(questions, out)
+    seen = []
+    for _ in range(2):
+        decide(out, "regenerate")
+        seen.append(made(questions, out)[2].seeds)
+        assert {row["decision"] for row in lines(out / "review.jsonl")} == {""}
+    assert seen == [[3, 3, 3], [6, 6, 6]]
+    decide(out, "regenerate")
+    found, _, editor = made(questions, out)
+    assert (found.made, found.rejected, editor.seeds) == (0, 2, [])
+    assert "3 references were turned down" in lines(out / "rejects.jsonl")[0]["reason"]
+    assert made(questions, out)[0].made == 0
+
+
+def test_what_is_accepted_stays_and_what_is_discarded_is_left_out(questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    made(questions, out)
+    decide(out, "accept")
+    assert made(questions, out)[0].made == 2
+    assert {row["decision"] for row in lines(out / "review.jsonl")} == {"accept"}
+    decide(out, "discard")
+    assert made(questions, out)[0].made == 0
+    decide(out, "perhaps")
+    with pytest.raises(InputError, match=r"review.jsonl:1 has the decision 'perhaps'"):
+        made(questions, out)
+
+
+def test_labels_of_people_are_decisions(questions: Path, tmp_path: Path) -> None:
+    made(questions, tmp_path / "data")
+    label = {"schema": 1, "kind": "reference", "id": "astronaut", "dimension": "reference", "annotator": "ann"}
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({**label, "label": "regenerate", "time": "2026-03-01T09:30:00+00:00"}) + "\n")
+    assert made(questions, tmp_path / "data", labels=[path])[2].seeds == [3]
+    assert made(questions, tmp_path / "data", labels=[path])[2].seeds == []  # it was about the first one
+
+
+def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    down: dict[str, Says] = {"dlebench/consistency_plain": Failure("busy")}
+    found, _, editor = made(questions, tmp_path / "data", down)
+    assert (found.made, found.exit_code, len(editor.seeds)) == (0, 1, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Painter, "edit", lambda *_, **__: 1 / 0)
+        found = made(questions, tmp_path / "data")[0]
+    assert "ZeroDivisionError" in found.failed["chelsea"]  # its second target; all else is there
+    assert (found.made, found.exit_code) == (1, 1)
+    found, _, editor = made(questions, tmp_path / "data")
+    assert (found.made, found.exit_code, len(editor.seeds)) == (2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"q_type": "smell"}, "none of location"),
+        ({"edit_ops": "remove_object"}, "takes alter_color"),
+        ({"prompt_adv": "The mug is green."}, "lacks the words for the object"),
+        ({"prompt_adv": COLOUR["prompt_clean"]}, "say the same"),
+        ({"prompt_adv": "One can see that the cup on the left is green."}, "not built alike"),
+        ({"edit_instruction": "Removed the cup on the left."}, "only questions of location"),
+        ({"edit_instruction": "Made something green."}, "does not name"),
+        ({"edit_instruction": "Changed the color of the cup on the left."}, "does not say what changes"),
+        ({"q_type": "location", "edit_ops": "remove_object"}, "only questions of location"),
+        ({"modified_object": " "}, "names no object"),
+    ],
+)
+def test_metadata_that_breaks_a_rule_is_refused(changes: Mapping[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        metadata(json.dumps({**COLOUR, **changes}), "green")
+
+
+def test_a_question_of_location_removes_the_object() -> None:
+    said = {
+        "q_type": "location",
+        "prompt_clean": "There is a white truck on the bridge.",
+        "prompt_adv": "No white truck on the bridge is present.",
+        "edit_ops": ["remove_object"],
+        "edit_instruction": "Removed white truck on the bridge from the scene.",
+        "modified_object": "white truck on the bridge",
+    }
+    found = metadata(json.dumps(said), "left")
+    assert (found.type, found.operation) == ("Removal Object", "remove_object")
+
+
+def test_a_garbled_answer_is_asked_for_again_and_kept(questions: Path, tmp_path: Path) -> None:
+    table: dict[str, Says] = {"making/dlebench/counterfactual#0": "Sure! The cup becomes green."}
+    found, _, _ = made(questions, tmp_path / "data", table)
+    assert found.made == 2
+    first = lines(tmp_path / "data/rejects.jsonl")[0]
+    assert (first["stage"], first["attempt"]) == ("dlebench/counterfactual", 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"boxes": []}, "lacks boxes"),
+        ({"answer": "blue"}, "none of its options"),
+        ({"options": "green"}, "a list of texts"),
+        ({"image": "nowhere.png"}, "nowhere.png"),
+        ({"boxes": [[10, 10, 5, 5]]}, "no area"),
+        ({"options": ["white"]}, "no wrong option"),
+    ],
+)
+def test_a_question_that_cannot_be_used_is_given_up_with_the_reason(
+    questions: Path, tmp_path: Path, changes: Mapping[str, Any], reason: str
+) -> None:
+    path = questions / "questions.jsonl"
+    rows = lines(path)
+    rows[0] = {**rows[0], "answer": "white", **changes}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found, _, _ = made(questions, tmp_path / "data")
+    assert (found.made, found.rejected) == (1, 1)
+    assert reason in lines(tmp_path / "data/rejects.jsonl")[0]["reason"]
+
+
+def test_what_the_judge_is_told_names_the_wrong_answer_to_be_made_true(questions: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def says(judge: Judge) -> str:
+        told.append(str(judge.messages[0].parts[0]))
+        return json.dumps(COLOUR)
+
+    made(questions, tmp_path / "data", {"making/dlebench/counterfactual": says})
+    assert "Options: green; white\nRight answer: white\nWrong answer to be made true: green" in told[0]
