@@ -1,0 +1,49 @@
+"""The paper's overall scores, from its own tables, by the function that ours are made by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.benchmarks.suites.complexedit.scaling import overall
+
+FILE = Path(__file__).resolve().parents[5] / "shared" / "tables" / "complexedit.json"
+pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="the paper's tables are not beside the repository")
+
+WITHIN = 0.011
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, Any]:
+    whole: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return whole
+
+
+def rows(printed: dict[str, Any]) -> Iterator[tuple[str, list[float]]]:
+    for table in ("table4_real", "table5_synthetic"):
+        for model, levels in printed[table].items():
+            yield from ((f"{table}, {model}, {level}", row) for level, row in levels.items())
+    yield from ((f"table 3, {model}", row) for model, row in printed["table3_C8_real"].items())
+
+
+def test_o_is_the_arithmetic_mean_of_the_three_in_every_printed_row(printed: dict[str, Any]) -> None:
+    found = list(rows(printed))
+    assert len(found) == 2 * 4 + 2 * 5 + 6
+    off = [name for name, (*parts, o) in found if overall(*parts) != pytest.approx(o, abs=WITHIN)]
+    assert not off
+
+
+def test_the_geometric_mean_is_not_what_was_printed(printed: dict[str, Any]) -> None:
+    off = [
+        name for name, (*parts, o) in rows(printed) if overall(*parts, mean="geometric") != pytest.approx(o, abs=WITHIN)
+    ]
+    assert len(off) > 15
+
+
+def test_tables_3_and_4_are_of_the_same_grades_but_for_rounding(printed: dict[str, Any]) -> None:
+    for model, levels in printed["table4_real"].items():
+        assert levels["C8"] == pytest.approx(printed["table3_C8_real"][model], abs=WITHIN), model

@@ -1,0 +1,160 @@
+"""Complex-Edit's files: parquet shards as on the hub, saved data sets, and what is said of broken ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from editcritic.benchmarks.extras import bench
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suites.complexedit.files import find_tables
+from editcritic.benchmarks.suites.complexedit.reading import Split, read_split
+from editcritic.reward import Image
+
+from ..toy import picture
+from .layout import ROWS, compound, edit, instruction, on_hub, saved
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def read(data: Path, split: str = "test_real") -> Split:
+    return read_split(find_tables(data, split))
+
+
+def one_parquet(folder: Path) -> Path:
+    saved().to_parquet(folder / "real.parquet")
+    return folder / "real.parquet"
+
+
+def one_data_set(folder: Path) -> Path:
+    saved().save_to_disk(folder / "saved", num_shards=2)
+    return folder / "saved"
+
+
+def both_splits(folder: Path) -> Path:
+    whole = datasets.DatasetDict({"test_real": saved(), "test_syn": saved(first=100)})
+    whole.save_to_disk(folder / "both")
+    return folder / "both"
+
+
+def chosen_rows(folder: Path) -> Path:
+    saved(ROWS + 2).select(range(ROWS)).save_to_disk(folder / "chosen")
+    return folder / "chosen"
+
+
+@pytest.mark.parametrize(
+    "write", [lambda folder: on_hub(folder / "hub"), one_parquet, one_data_set, both_splits, chosen_rows]
+)
+def test_every_layout_gives_the_same_rows(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    found = read(write(tmp_path))
+    assert (found.rows, list(found.problems)) == (ROWS, [])
+    assert [one.number for one in found.edits] == list(range(ROWS))
+    for row, one in enumerate(found.edits):
+        assert one.image == picture(row)
+        assert one.compounds == tuple(compound(row, level) for level in range(1, 9))
+        assert [step.instruction for step in one.sequence] == [instruction(row, place) for place in range(8)]
+        assert one.sequence[1].name == "Change Color"
+
+
+@pytest.mark.parametrize("write", [lambda folder: on_hub(folder / "hub"), both_splits])
+def test_splits_are_told_apart(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    data = write(tmp_path)
+    assert read(data, "test_syn").edits[0].image == picture(100)
+    with pytest.raises(InputError, match=r"'validation': it has .*test_real"):
+        read(data, "validation")
+
+
+def test_pictures_are_unpacked_once_and_not_decoded_again(tmp_path: Path, cache: Path) -> None:
+    data = one_parquet(tmp_path)
+    read(data)
+    (folder,) = (cache / "editcritic" / "complex-edit").iterdir()
+    assert len(list(folder.iterdir())) == ROWS + 1
+    for path in folder.glob("0*"):
+        path.write_bytes(b"nothing to decode")
+    assert [one.image.digest for one in read(data).edits] == [picture(row).digest for row in range(ROWS)]
+
+
+def test_columns_that_are_missing_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    written(path, [{"image": "a", "caption": "b"}])
+    with pytest.raises(InputError, match="lacks the columns edit: expected image, edit; it has image, caption"):
+        read(path)
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    bench("pyarrow.parquet").write_table(bench("pyarrow").Table.from_pylist(rows), path)
+    return path
+
+
+def encoded(row: int) -> bytes:
+    table: bytes = saved(1, first=row).with_format("arrow")[0]["image"][0].as_py()["bytes"]
+    return table
+
+
+def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are_there(tmp_path: Path) -> None:
+    good = edit(0, 2)
+    silent = {**good, "compound": [{"reasoning": "", "compound_instruction": ""}]}
+    rows = [
+        {"image": {"bytes": encoded(0), "path": None}, "edit": good},
+        {"image": {"bytes": b"no picture", "path": "x.png"}, "edit": good},
+        {"image": {"bytes": None, "path": "gone.png"}, "edit": silent},
+        {"image": {"bytes": encoded(3), "path": None}, "edit": {**good, "sequence": None}},
+    ]
+    path = written(tmp_path / "x.parquet", rows)
+    found = read(path)
+    assert ([one.number for one in found.edits], found.rows) == ([0], 4)
+    said = [str(problem).replace(str(path), "FILE") for problem in found.problems]
+    assert said[0].startswith("FILE, row 1, image: encoded image is not an image")
+    assert said[1:] == [
+        "FILE, row 2, image: expected the picture's bytes, got none, and no file 'gone.png'",
+        "FILE, row 2, edit.compound[0].compound_instruction: expected an instruction, got ''",
+        "FILE, row 3, edit.sequence: expected a list of structs, got None",
+    ]
+
+
+@pytest.mark.parametrize("other", ["json", "columns", "bytes"])
+def test_other_spellings_of_the_same_row_are_read(tmp_path: Path, other: str) -> None:
+    import json
+
+    plain = edit(0)
+    columns = {name: {key: [one[key] for one in plain[name]] for key in plain[name][0]} for name in plain}
+    image: Any = encoded(0) if other == "bytes" else {"bytes": encoded(0), "path": None}
+    said = json.dumps(plain) if other == "json" else columns if other == "columns" else plain
+    found = read(written(tmp_path / "x.parquet", [{"image": image, "edit": said}]))
+    assert found.edits[0].compounds[2] == compound(0, 3)
+    assert found.edits[0].image == picture(0)
+
+
+def test_pictures_beside_the_files_are_found(tmp_path: Path) -> None:
+    picture(5).pil().save(tmp_path / "five.png")
+    rows = [{"image": {"bytes": None, "path": "five.png"}, "edit": edit(0)}]
+    (one,) = read(written(tmp_path / "x.parquet", rows)).edits
+    assert one.image == picture(5) == Image.of(picture(5).pixels)
+
+
+def test_what_is_missing_of_the_data_is_said_plainly(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist: give the folder"):
+        read(tmp_path / "none")
+    with pytest.raises(InputError, match="holds neither parquet files nor a data set"):
+        read(tmp_path)
+    hub = on_hub(tmp_path / "hub")
+    (hub / "data" / "test_real-00001-of-00002.parquet").unlink()
+    with pytest.raises(
+        InputError, match=r"has 2 parts, and there are test_real-00000-of-00002\.parquet: get the others"
+    ):
+        read(hub)
+    (hub / "data" / "test_syn-00000-of-00002.parquet").write_bytes(b"cut off")
+    with pytest.raises(InputError, match=r"test_syn-00000-of-00002\.parquet cannot be read"):
+        read(hub, "test_syn")
+    disk = one_data_set(tmp_path)
+    (disk / "data-00001-of-00002.arrow").unlink()
+    with pytest.raises(InputError, match=r"lacks data-00001-of-00002\.arrow"):
+        read(disk)

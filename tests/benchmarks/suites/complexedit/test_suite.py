@@ -1,0 +1,244 @@
+"""Complex-Edit end to end: its published layout, an editor's outputs, a judge, tables."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suites.complexedit.scaling import curve
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
+from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.tables import Computed
+from editcritic.reward import Expert, Image, Judge, Reply, Reward, Score
+from editcritic.reward.engine import Engine
+from editcritic.reward.forms import Grade, Json
+
+from .layout import ROWS, compound, edited, on_hub, outputs, saved
+
+
+class Judging(Expert):
+    """Grades fall with the number of operations, and from draw to draw by one. Says what it was asked how often."""
+
+    id = "judging@1"
+    kinds = (Judge,)
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        self.asked += [query.topic for query in queries]
+        return [self._reply(query) for query in queries]
+
+    def _reply(self, query: Judge) -> Reply:
+        form, odd = query.form, query.draw % 2
+        if isinstance(form, Json):
+            import json
+
+            operations = json.loads(dict(query.slots)["operations"])
+            following = 10 - len(operations) + odd
+            return Reply(
+                json.dumps(
+                    {
+                        "reasoning": "seen",
+                        "operations": [{"operation": one, "score": following} for one in operations],
+                        "instruction_following": following,
+                        "identity_preservation": 4,
+                    }
+                )
+            )
+        assert isinstance(form, Grade)
+        if query.topic.endswith("/quality"):
+            return Reply(str(7 + odd), probabilities={str(grade): float(grade == 7) for grade in range(11)})
+        return Reply("5", probabilities={str(grade): float(grade == 5) for grade in range(11)})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return on_hub(tmp_path_factory.mktemp("hub") / "Complex-Edit")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cached_here(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | None = None) -> Results:
+    samples = []
+    for item in suite.items:
+        path = suite.find(folder, item)
+        assert path is not None
+        samples.append(suite.edited(item, lambda one, path=path: Image.open(path)))  # type: ignore[misc]
+    with Engine() as engine:
+        scores = {
+            name: list(Reward.of(spec, {"judge": judge}, engine=engine)(samples))
+            for name, spec in suite.metrics(protocol).items()
+        }
+    return Results(
+        "scripted",
+        [
+            Row(item.id, item.case, item.labels, {name: found[place] for name, found in scores.items()})
+            for place, item in enumerate(suite.items)
+        ],
+    )
+
+
+def values(suite: ComplexEdit, results: Results, name: str) -> dict[str, dict[str, float | None]]:
+    found = next(one for one in suite.tables(results) if one.name == name)
+    return {
+        row: {column: cell.value for column, cell in cells.items()}
+        for row, cells in Computed.of(found, None).cells.items()
+    }
+
+
+def test_items_are_the_levels_of_the_rows(data: Path) -> None:
+    suite = ComplexEdit(data)
+    assert not suite.problems
+    assert len(suite.items) == ROWS * 8
+    third = suite.by_id["0001/C3"]
+    assert third.sample.instruction == compound(1, 3)
+    assert [one.instruction for one in third.sample.operations] == [f"Edit number {n} of picture 1" for n in range(3)]
+    assert (third.place, third.case, third.labels) == ("C3/0001", "0001", {"level": 3, "split": "test_real"})
+    assert ComplexEdit(data, levels=3).items[1].place == "0001"
+    assert [item.labels["level"] for item in ComplexEdit(data, levels="1,7-8").items[:3]] == [1, 7, 8]
+
+
+def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignment_once(
+    data: Path, tmp_path: Path
+) -> None:
+    suite, judge = ComplexEdit(data, levels="1,8", n=4), Judging()
+    results = judged(suite, outputs(tmp_path), judge)
+    assert judge.asked.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
+    assert judge.asked.count("complexedit/quality") == 4 * ROWS * 2
+    levels = values(suite, results, "levels")
+    assert levels["C1"] == pytest.approx({"IF": 9.5, "IP": 4.0, "PQ": 7.5, "O": 7.0})
+    assert levels["C8"] == pytest.approx({"IF": 2.5, "IP": 4.0, "PQ": 7.5, "O": 14 / 3})
+    assert levels["C8 - C1"] == pytest.approx({"IF": -7.0, "IP": 0.0, "PQ": 0.0, "O": -7 / 3})
+    assert values(suite, results, "leaderboard")["all"] == pytest.approx(levels["mean"])
+    assert levels["mean"] == pytest.approx({"IF": 6.0, "IP": 4.0, "PQ": 7.5, "O": 17.5 / 3})
+    assert values(suite, results, "measurements")["IF"] == pytest.approx(
+        {"measurements": 4.0, "standard deviation": 0.5, "replaced": 0.0}
+    )
+
+
+def test_one_level_may_lie_in_a_flat_folder(data: Path, tmp_path: Path) -> None:
+    suite = ComplexEdit(data, levels="8")
+    folder = outputs(tmp_path, range(8, 9), flat=True)
+    found = [suite.find(folder, item) for item in suite.items]
+    assert [Image.open(path) for path in found if path] == [edited(row, 8) for row in range(ROWS)]
+    (folder / "0002.png").unlink()
+    assert [suite.find(folder, item) is None for item in suite.items] == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "signature"), [(None, "expected"), ("paper", "numeric"), ("token_probability", "token_probability")]
+)
+def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: str | None, signature: str) -> None:
+    specs = ComplexEdit(data, levels=1, mode="expected").metrics(protocol)
+    metrics = [Reward.of(spec, {"judge": Judging()}).metric for spec in specs.values()]
+    assert list(specs) == ["if", "ip", "pq"]
+    assert [metric.signature for metric in metrics] == [f"{metric.card.name}@1/{signature}" for metric in metrics]  # type: ignore[attr-defined]
+
+
+def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: Path) -> None:
+    suite, judge = ComplexEdit(data, levels=2, mode="expected"), Judging()
+    results = judged(suite, outputs(tmp_path, range(2, 3)), judge)
+    assert len(judge.asked) == 3 * ROWS
+    assert values(suite, results, "leaderboard")["all"] == pytest.approx({"IF": 5.0, "IP": 5.0, "PQ": 7.0, "O": 17 / 3})
+    assert [one.name for one in suite.tables(results)] == ["leaderboard", "levels"], "nothing was measured repeatedly"
+
+
+def scripted(grade: Callable[[int, int], Score]) -> Results:
+    """IF as said of row and level; IP 6, PQ 6."""
+    rows = []
+    for row in range(ROWS):
+        for level in range(1, 9):
+            scores = {"if": grade(row, level), "ip": Score.of(6.0), "pq": Score.of(6.0)}
+            rows.append(Row(f"{row:04}/C{level}", f"{row:04}", {"level": level, "split": "test_real"}, scores))
+    return Results("scripted", rows)
+
+
+def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed() -> None:
+    results = scripted(
+        lambda row, level: Score.failed("no judge") if (row, level) == (0, 2) else Score.of(float(level))
+    )
+    found = curve(results, "if")
+    assert [figure.value for figure in found.values()] == [float(level) for level in range(1, 9)]
+    assert (found[2].count, found[2].without) == (ROWS - 1, 1)
+    overall = curve(results)
+    assert overall[3].value == pytest.approx(5.0)
+    assert (overall[2].count, overall[2].without) == (ROWS - 1, 1)
+    with pytest.raises(ValueError, match="no curve of 'vq': there are if, ip, pq, o"):
+        curve(results, "vq")
+
+
+def test_the_geometric_mean_is_an_option(data: Path) -> None:
+    suite = ComplexEdit(data, mean="geometric")
+    found = values(suite, scripted(lambda row, level: Score.of(0.0 if level == 8 else 6.0)), "levels")
+    assert (found["C8"]["O"], found["C1"]["O"]) == pytest.approx((0.0, 6.0))
+
+
+def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
+    saved(2, levels=5).to_parquet(tmp_path / "short.parquet")
+    suite = ComplexEdit(tmp_path / "short.parquet", levels="4-8")
+    assert [item.labels["level"] for item in suite.items] == [4, 5, 4, 5]
+    assert str(suite.problems[0]) == (
+        "row 0: has 5 atomic and 5 compound instructions: level C6 and later ones are left out"
+    )
+    with pytest.raises(InputError, match="nothing can be asked of the 2 rows"):
+        ComplexEdit(tmp_path / "short.parquet", levels=8)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"levels": "0-3"}, "has the levels 1 to 8, got '0-3'"),
+        ({"levels": 9}, "has the levels 1 to 8, got 9"),
+        ({"levels": "all"}, "levels are given as in 1-8, 3 or 1,8, got 'all'"),
+        ({"mean": "harmonic"}, "no mean 'harmonic': expected one of arithmetic, geometric"),
+        ({"mode": "vibes"}, "unknown mode 'vibes'"),
+        ({"mode": "expected", "n": 5}, "asks once in mode expected, got n=5: leave it out"),
+        ({"n": 0}, "wants n >= 1"),
+        ({"split": "train"}, "no parquet files of the split 'train'"),
+        ({"prompts": "/nowhere"}, "prompt pack '/nowhere' is not a folder"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused_with_what_does(data: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        ComplexEdit(data, **options)
+    with pytest.raises(InputError, match="needs its data"):
+        ComplexEdit(**{name: value for name, value in options.items() if name == "split"})
+
+
+def test_an_unknown_protocol_lists_those_there_are(data: Path) -> None:
+    with pytest.raises(InputError, match="no protocol 'official': expected one of paper, numeric, token_probability"):
+        ComplexEdit(data, levels=1).metrics("official")
+
+
+def test_options_and_digest_say_what_was_asked(data: Path) -> None:
+    suite = ComplexEdit(data, levels="1-2", seed=3)
+    assert suite.options == {
+        "split": "test_real",
+        "levels": "1,2",
+        "mode": "numeric",
+        "n": 20,
+        "seed": 3,
+        "spare": 2,
+        "mean": "arithmetic",
+    }
+    assert ComplexEdit(data, levels="1-2").digest == suite.digest
+    assert ComplexEdit(data, levels="1-3").digest != suite.digest
+    assert ComplexEdit(data, levels="1-2", split="test_syn").digest != suite.digest
+
+
+def test_a_suite_is_sent_to_another_process(data: Path) -> None:
+    suite = ComplexEdit(data, levels="1-2")
+    sent = pickle.loads(pickle.dumps(suite))
+    assert [item.id for item in sent.items] == [item.id for item in suite.items]
+    assert sent.items[2].sample.source == suite.items[2].sample.source
