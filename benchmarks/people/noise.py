@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -61,7 +62,7 @@ class Measured:
         """The largest k that every sample has measurements for."""
         return min(len(row) for row in self.values) // MEANS
 
-    @property
+    @cached_property
     def noise(self) -> Noise | None:
         """Of one measurement: the standard deviation within a sample."""
         return Noise.of(self.values)
