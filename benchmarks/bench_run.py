@@ -40,14 +40,24 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 def add_to(app: typer.Typer) -> None:
     """Register them."""
     app.command()(run)
+    app.command()(lock)
+    app.command()(reproduce)
 
 
 @plainly
 def run(
-    suite: SuiteName,
+    suite: Annotated[
+        str | None,
+        typer.Argument(metavar="[SUITE]", help="A suite, with options as in `edival?mode=singlepass`; or --lock."),
+    ] = None,
+    *,
     outputs: Annotated[Path, typer.Option("--outputs", help="The folder of the editor's pictures.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="The folder for results.")],
     data: Data = None,
+    locked: Annotated[
+        Path | None,
+        typer.Option("--lock", help="Judge by this protocol, in the place of SUITE, --experts and the like."),
+    ] = None,
     editor: Annotated[str | None, typer.Option("--editor", help="Its name in tables. Default: the folder's.")] = None,
     experts: Experts = None,
     protocol: Protocol = None,
@@ -96,8 +106,10 @@ def run(
     work, and what they write is equal to the byte. Exit code 1 where scores failed, pictures are missing, or the run
     ended early.
     """
+    from .inputs import InputError
     from .score_run import warnings_to
     from .suite_run.asked import How
+    from .suite_run.locking import read_lock, recipe_of, refuse_unlocked
     from .suite_run.raying import Cluster, carry_out_with_ray
     from .suite_run.recipe import Recipe
     from .suite_run.running import carry_out
@@ -109,8 +121,19 @@ def run(
     limits, prices = Limits.of(budget), prices_of(price or ())
     name = editor or outputs.resolve().name
     given, asked_for = tuple(experts or ()), tuple(metric or ())
-    recipe = Recipe(suite, data, outputs, name, given, protocol, asked_for, reproducible, draws, seed)
-    asked = recipe.asked()
+    if locked is not None:
+        if suite or given or protocol or asked_for or reproducible:
+            raise InputError("--lock says it all: give no SUITE, --experts, --protocol, --metric or --reproducible")
+        held = read_lock(locked)
+        recipe = recipe_of(held, data, outputs, name)
+        asked = recipe.asked()
+        for other in refuse_unlocked(held, asked, str(locked)):
+            say(f"editcritic: not as it was locked: {other}")
+    elif suite is None:
+        raise InputError("give a SUITE, as in edival, or a protocol by --lock")
+    else:
+        recipe = Recipe(suite, data, outputs, name, given, protocol, asked_for, reproducible, draws, seed)
+        asked = recipe.asked()
     for left, why in asked.judges.left_out.items() if not share.rank else ():
         say(f"editcritic: {left} is left out: {why}")
     with warnings_to(say), watched("judging", shown=not share.rank) as watch:
@@ -158,3 +181,63 @@ def _tell(ran: Ran, out: Path, as_json: bool) -> int:
     if ran.tables:
         say(f"editcritic: the results are in {out}", stderr=False)
     return ran.exit_code
+
+
+@plainly
+def lock(
+    suite: SuiteName,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file, as in protocol.toml.")],
+    data: Data = None,
+    experts: Experts = None,
+    protocol: Protocol = None,
+    metric: Metric = None,
+    reproducible: Reproducible = False,
+    draws: Annotated[int, typer.Option("--draws", min=0, help="Of the bootstrap for intervals; 0 for none.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Of those draws.")] = 0,
+    as_json: Json = False,
+) -> int:
+    """Write down everything that decides the numbers of a run, for others to run by (`bench run --lock`)."""
+    from .suite_run.locking import write_lock
+    from .suite_run.recipe import Recipe
+
+    given, asked_for = tuple(experts or ()), tuple(metric or ())
+    recipe = Recipe(suite, data, Path(), "", given, protocol, asked_for, reproducible, draws, seed)
+    asked = recipe.asked()
+    write_lock(out, recipe, asked)
+    if as_json:
+        document({"lock": str(out), "metrics": list(asked.judges.metrics), "left_out": dict(asked.judges.left_out)})
+    else:
+        for left, why in asked.judges.left_out.items():
+            say(f"editcritic: {left} is left out: {why}")
+        say(f"editcritic: {', '.join(asked.judges.metrics)} of {asked.suite.name} are locked in {out}", stderr=False)
+    return 0
+
+
+@plainly
+def reproduce(
+    results: Annotated[Path, typer.Argument(metavar="RESULT_DIR", help="A folder of results of `bench run`.")],
+    data: Annotated[Path | None, typer.Option("--data", help="Where the data is now. Default: where it was.")] = None,
+    outputs: Annotated[
+        Path | None, typer.Option("--outputs", help="Where the pictures are now. Default: where they were.")
+    ] = None,
+    experts: Experts = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Keep what comes out here. Default: a folder that is taken away.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Do a result again, every question asked anew, and say whether it is equal to the byte; exit code 1 if not."""
+    import tempfile
+    from contextlib import ExitStack
+
+    from .suite_run.asked import How
+    from .suite_run.reproducing import recipe_of, reproduce
+    from .suite_run.watching import watched
+
+    recipe = recipe_of(results, data=data, outputs=outputs, experts=tuple(experts or ()))
+    with ExitStack() as stack:
+        again = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        watch = stack.enter_context(watched("judging again"))
+        found = reproduce(recipe, results, again, How(watch=watch, given=recipe.to_json(again)))
+    document(found.to_json()) if as_json else say(str(found), stderr=False)
+    return int(not found.equal)

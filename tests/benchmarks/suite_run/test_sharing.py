@@ -1,0 +1,99 @@
+"""Several processes judge a suite together, and nobody can tell from what they write."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.suite_run import sharing
+from editcritic.benchmarks.suite_run.running import run
+from editcritic.benchmarks.suite_run.sharing import HandedIn, Meeting, Share
+
+from ..suites.toy import CoinJudge, Toy, outputs
+from .asked import experts, files
+
+ROOT = Path(__file__).parents[3]
+RUN = ("-m", "editcritic.benchmarks.cli", "bench", "run", "tests.benchmarks.suites.toy:Toy?count=5")
+WITH = ("--editor", "mine", "--experts", "judge=tests.benchmarks.suites.toy:CoinJudge", "--metric", "following")
+
+
+def test_two_processes_of_torchrun_write_what_one_writes(tmp_path: Path) -> None:
+    suite = Toy(count=5)
+    made = outputs(tmp_path / "outputs", suite, without=["2/1"])
+    launch = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    done = subprocess.run(
+        [*launch, *RUN, "--outputs", str(made), "-o", str(tmp_path / "two"), *WITH, "--json"],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert json.loads(done.stdout)["counts"]["missing"] == 2, done.stderr
+    run(suite, made, editor="mine", experts=experts(CoinJudge()), metrics=["following"], out=tmp_path / "one")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    facts = json.loads((tmp_path / "two" / "run.json").read_text())
+    assert [process["items"] for process in facts["processes"]] == [6, 4]
+    assert sum(process["spent"]["judge_calls"] for process in facts["processes"]) == 8
+
+
+def test_cases_are_shared_whole() -> None:
+    suite = Toy(count=5)
+    shares = [[item.id for item in Share(rank, 3).items(suite)] for rank in range(3)]
+    assert shares == [["0/1", "0/2", "3/1", "3/2"], ["1/1", "1/2", "4/1", "4/2"], ["2/1", "2/2"]]
+
+
+def test_a_process_that_died_is_noticed(tmp_path: Path) -> None:
+    with Meeting(tmp_path, Share(0, 3)) as first:
+        second = Meeting(tmp_path, Share(1, 3))
+        second.__enter__()
+        third = threading.Thread(target=_hands_in, args=(tmp_path,))
+        third.start()
+        threading.Timer(0.5, second.__exit__).start()
+        found = first.collect()
+    third.join()
+    assert found[0].ended == "process 1 of 3 ended before its part was done"
+    assert found[1].lines == {"a": '{"id": "a"}'}
+
+
+def _hands_in(folder: Path) -> None:
+    with Meeting(folder, Share(2, 3)) as meeting:
+        meeting.hand_in(HandedIn({"a": '{"id": "a"}'}))
+
+
+def test_a_process_that_never_comes_is_waited_for_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "START_S", 0.2)
+    with Meeting(tmp_path, Share(0, 2)) as first:
+        assert "did not come" in first.collect()[0].ended
+
+
+def test_a_part_of_an_earlier_run_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "START_S", 0.2)
+    (tmp_path / "part-1.jsonl").write_text('{"ended": "", "facts": {}}\n{"id": "old"}\n')
+    with Meeting(tmp_path, Share(0, 2)) as first:
+        assert not first.collect()[0].lines
+
+
+def test_a_second_run_on_one_journal_is_refused(tmp_path: Path) -> None:
+    with Meeting(tmp_path, Share()), pytest.raises(InputError, match="another run is at work"):
+        Meeting(tmp_path, Share()).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "do not fit"),
+        ({"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, "--ray"),
+        ({"RANK": "x"}, "whole numbers"),
+    ],
+)
+def test_an_environment_that_makes_no_sense_is_refused(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Share.of(environment)
