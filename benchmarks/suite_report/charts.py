@@ -48,12 +48,13 @@ Head = str | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table as it is shown. A row of one cell is a heading."""
+    """A table as it is shown. A row of one cell is a heading. folded: shown when asked for."""
 
     head: Sequence[Head]
     rows: Sequence[Sequence[Shown]]
     title: str = ""
     notes: Sequence[str] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,8 @@ def _given(folder: Path) -> Mapping[str, Any]:
 
 
 def suite_of(loaded: Sequence[Loaded], data: Path | None, spec: str | None = None) -> Suite:
-    """The suite that results say they are of, with its options. spec: how to find it where its name does not.
+    """The suite that results say they are of, with its options. spec: how to find it where its name does not; with
+    options of its own, or those of the results.
 
     data: where the runs found it, by default. Raises `InputError` where there is none, or the data are others.
     """
@@ -62,7 +63,8 @@ def suite_of(loaded: Sequence[Loaded], data: Path | None, spec: str | None = Non
     options = {key: value for key, value in provenance.get("options", {}).items() if key not in _DIGESTS}
     query = urlencode({key: json.dumps(value) for key, value in options.items()})
     place = data or next((found for one in loaded if (found := one.place("data")) is not None), None)
-    suite = load_suite(spec or (f"{name}?{query}" if query else name), place)
+    base = spec or name
+    suite = load_suite(f"{base}?{query}" if query and "?" not in base else base, place)
     if suite.digest != provenance.get("data"):
         where = "that this version brings" if place is None else f"in {place}"
         raise InputError(

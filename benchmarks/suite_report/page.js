@@ -150,7 +150,7 @@ const editcritic = (() => {
     const row = data.rows[number];
     const [id, instruction, labels] = data.items[row[ITEM]];
     const metric = Math.max(0, data.metrics.findIndex((one) => one.name === state.metric));
-    const said = data.labels.map((label, at) => (labels[at] < 0 ? "" : `${words(label.name)} ${words(label.values[labels[at]])}`));
+    const said = data.labels.map((label, at) => (labels[at] < 0 || !(label.filter || typeof label.values[0] === "string") ? "" : `${words(label.name)} ${words(label.values[labels[at]])}`));
     const strip = make("div", { className: "strip" });
     const tree = make("details", {}, make("summary", {}, "what it rests on"));
     const others = data.editors.length > 1
@@ -213,7 +213,7 @@ const editcritic = (() => {
     }
     if (colours.size) {
       strip.after(make("ul", { className: "found" }, ...[...colours].slice(0, 12).map(([label, colour]) =>
-        make("li", {}, make("i", { className: `c${colour}` }), label || "without a name"))));
+        make("li", {}, make("i", { className: `c${colour}` }), (label || "without a name").slice(0, 60)))));
     }
   }
 

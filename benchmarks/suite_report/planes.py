@@ -103,11 +103,11 @@ def radar(title: str, series: Sequence[Series], axes: Sequence[str], *, top: flo
     for ring in (0.25, 0.5, 0.75, 1.0):
         found.append(element("path", d=path([at(angle, ring) for angle in angles]) + "Z", class_="grid ring"))
         x, y = at(-math.pi / 2, ring)
-        found.append(element("text", number(ring * top), x=x + 4, y=y - 3, class_="soft"))
+        found.append(element("text", number(ring * top), x=x + 5, y=y + 11, class_="soft"))
     for angle, name in zip(angles, axes, strict=True):
         x, y = at(angle, 1)
         found.append(element("line", x1=middle, y1=centre, x2=x, y2=y, class_="grid"))
-        x, y = at(angle, 1.07)
+        x, y = at(angle, 1.09)
         anchor = "middle" if abs(math.cos(angle)) < 0.2 else "start" if math.cos(angle) > 0 else "end"
         shown = name if len(name) <= 22 else f"{name[:21]}…"
         lowered = y + 4 + 6 * math.sin(angle)

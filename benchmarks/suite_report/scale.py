@@ -2,77 +2,72 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ..suites.results import Results
+from ..suites.dlebench.scale import MILLION, WINDOW, ScaleCurve, scale_curve
+from ..suites.results import Results, Row
 from .charts import Chart, Grid, Point, Series, Shown, lines
 from .material import Material, Section
-from .svg import number
 
-WINDOW = 10
-"""Samples that a point of the curve is the mean of, as in the paper."""
-_LEAST = 20
+_LEAST = 2 * WINDOW
 _MOST_POINTS = 400
 
 
 def scale(material: Material) -> Section | None:
-    """A curve of each metric over the area of the targets, with Pearson's r of the samples themselves."""
+    """A curve of each metric that is a share over the area of the smallest target, with Pearson's r."""
+    placed = [_placed(material, one) for one in material.results]
+    if not any("area" in row.labels for one in placed for row in one.rows):
+        return None
     charts: list[Chart] = []
     rows: list[list[Shown]] = []
-    kinds = {editor: number for number, editor in enumerate(material.editors)}
     for metric in material.metrics:
-        series: list[Series] = []
-        found: list[list[Shown]] = []
-        for one in material.results:
-            pairs = sorted(_pairs(material, one, metric))
-            if len(pairs) >= _LEAST and pairs[0][0] < pairs[-1][0]:
-                series.append(Series(one.editor, _window(pairs), kinds[one.editor]))
-                found.append([one.editor, *_correlated(pairs)])
-        if series:
-            words = f"{metric}, mean of {WINDOW} neighbours"
-            share = metric in material.shares
-            charts.append(lines(metric, series, "area of the targets, share of the picture", words, log=True,
-                                marks=False, share=share))  # fmt: skip
-            rows += [[metric], *found]
+        if metric not in material.shares:
+            continue
+        found = [(kind, one.editor, scale_curve(one, metric)) for kind, one in enumerate(placed)]
+        found = [(kind, editor, curve) for kind, editor, curve in found if len(curve.areas) >= _LEAST]
+        series = [Series(editor, _points(curve), kind) for kind, editor, curve in found]
+        if series and any(curve.areas[0] < curve.areas[-1] for _, _, curve in found):
+            title = f"{metric}, mean of {WINDOW} neighbours"
+            charts.append(lines(metric, series, "area of the smallest target, share of the picture", title, log=True,
+                                marks=False, share=True))  # fmt: skip
+            rows += [[metric], *([editor, *_correlated(curve)] for _, editor, curve in found)]
     if not charts:
         return None
-    head = ["", "Pearson's r with log area", "95 % interval", "p", "samples"]
-    notes = ["r, its interval and p are of the samples, not of the windows, which overlap (Fisher's z)."]
+    head = ["", "r, windows", "p", "r, samples", "p", "samples"]
+    notes = [
+        "Pearson's r with the area, of the samples and of the windows.",
+        "Windows, which the paper takes, share their samples: their p is far too sure of itself.",
+    ]
     grid = Grid(head, rows, title="Correlation with size", notes=notes)
-    lead = f"Samples in order of the area of their targets; each point is the mean of {WINDOW} that follow each other."
+    lead = f"Samples in order of the area of their smallest target; each point is the mean of {WINDOW} in a row."
     return Section("scale", "Size of the object", lead, [*charts, grid])
 
 
-def _pairs(material: Material, one: Results, metric: str) -> list[tuple[float, float]]:
-    """(area, value) of each row that has both; of several targets, their mean area."""
-    found = []
-    for row in one.rows:
-        item, value = material.items.get(row.id), row.value(metric)
-        targets = () if item is None else item.sample.targets
-        if value is not None and targets and all(box.area > 0 for box in targets):
-            found.append((sum(box.area for box in targets) / len(targets), value))
-    return found
+def _placed(material: Material, one: Results) -> Results:
+    """With the label `area` (millionths of the picture) where the suite gives none and there are targets."""
+
+    def labelled(row: Row) -> Row:
+        item = material.items.get(row.id)
+        areas = [] if item is None or "area" in row.labels else [box.area for box in item.sample.targets]
+        return replace(row, labels={**row.labels, "area": round(MILLION * min(areas))}) if areas else row
+
+    return replace(one, rows=[labelled(row) for row in one.rows])
 
 
-def _window(pairs: Sequence[tuple[float, float]]) -> list[Point]:
-    areas, values = np.log([area for area, _ in pairs]), np.array([value for _, value in pairs])
-    mean = np.ones(WINDOW) / WINDOW
-    xs, ys = np.exp(np.convolve(areas, mean, "valid")), np.convolve(values, mean, "valid")
-    kept = np.unique(np.linspace(0, len(xs) - 1, min(len(xs), _MOST_POINTS)).round().astype(int))
-    return [Point(float(xs[at]), float(ys[at])) for at in kept]
+def _points(curve: ScaleCurve) -> list[Point]:
+    """Of the windows, as many as can be told apart."""
+    count = len(curve.window_areas)
+    kept = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).round().astype(int))
+    return [Point(max(float(curve.window_areas[at]), 1e-7), float(curve.window_scores[at]) / 100) for at in kept]
 
 
-def _correlated(pairs: Sequence[tuple[float, float]]) -> list[Shown]:
-    """r, its interval and its p-value by Fisher's z; dashes where one side is constant."""
-    xs, ys = np.log([area for area, _ in pairs]), np.array([value for _, value in pairs])
-    if xs.std() == 0 or ys.std() == 0:
-        return ["–", "–", "–", str(len(pairs))]
-    r = float(np.corrcoef(xs, ys)[0, 1])
-    z, error = math.atanh(max(-0.999999, min(0.999999, r))), 1 / math.sqrt(len(pairs) - 3)
-    low, high = math.tanh(z - 1.96 * error), math.tanh(z + 1.96 * error)
-    p = math.erfc(abs(z) / error / math.sqrt(2))
-    said = "< 0.001" if p < 0.001 else number(p)
-    return [f"{r:.3f}", f"{low:.3f} to {high:.3f}", said, str(len(pairs))]
+def _correlated(curve: ScaleCurve) -> list[Shown]:
+    pairs = ((curve.r, curve.p), (curve.sample_r, curve.sample_p))
+    said = [text for r, p in pairs for text in ("–" if r is None else f"{r:.3f}", _p(p))]
+    return [*said, str(len(curve.areas))]
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -108,19 +108,20 @@ def differences(material: Material) -> Section | None:
     says = "95 % intervals that hold for all pairs together. In colour: those that leave out zero."
     blocks: list[Chart | Grid] = [ranges(title, points[:40], f"{side.headline}{unit}", caption=says)]
     digits = side.leaderboard.digits
-    rows: list[list[Shown]] = []
-    for column in [side.headline, *(name for name in side.leaderboard.columns if name != side.headline)]:
+    rest: list[list[Shown]] = []
+    for column in side.leaderboard.columns:
         these = [one for one in side.differences if one.column == column and one.value is not None]
-        if these:
-            rows.append([column])
-        rows += [_row(one, digits) for one in these]
+        if these and column != side.headline:
+            rest += [[column], *(_row(one, digits) for one in these)]
     head = ["", f"difference{unit}", "95 % interval", "for all pairs", "p, adjusted", "beyond chance", "cases"]
-    pairs = len(headline)
     notes = [
         "Paired: of the same draws of the cases that both have.",
-        f"For all pairs, p: account for the {pairs} pairs of a column (single-step max-t, {side.count} draws).",
+        f"For all pairs, p: account for the {len(headline)} pairs of a column (single-step max-t, {side.count} draws).",
     ]
-    blocks.append(Grid(head, rows, title="All columns", notes=notes))
+    first = [_row(one, digits) for one in headline if one.value is not None]
+    blocks.append(Grid(head, first, title=side.headline, notes=notes))
+    if rest:
+        blocks.append(Grid(head, rest, title="the other columns", folded=True))
     lead = "Which differences between editors are more than the choice of cases would make."
     return Section("differences", "Differences", lead, blocks)
 
