@@ -165,6 +165,10 @@ class DiffusionConfig:
                 raise ValueError(f"{name} is 0 or more, got {getattr(self, name)}")
         if self.group_size < 2:
             raise ValueError(f"pictures of a group are compared: group_size is 2 or more, got {self.group_size}")
+        if self.updates > self.groups:
+            raise ValueError(f"an update takes whole groups: updates is {self.groups} at most, got {self.updates}")
+        if "eta" in self.call:
+            raise ValueError("how much a step leaves to chance is `noise`, not eta in `call`")
         if self.mixed_precision == "fp16":
             raise ValueError("likelihoods are too close for fp16: mixed_precision is no or bf16")
 

@@ -595,6 +595,10 @@ def test_mixed_precision_starts_from_a_ratio_of_one(fresh, tmp_path):
         ({"clip_range": -1e-4}, "clip_range is 0 or more, got -0.0001"),
         ({"judge_noise": -1.0}, "judge_noise is 0 or more"),
         ({"save_every": -1}, "save_every is 0 or more"),
+        ({"updates": 3}, "updates is 2 at most, got 3"),
+        ({"call": {**CALL, "eta": 0.5}}, "is `noise`, not eta in `call`"),
+        ({"schedule": "cosine"}, "schedule is constant or linear, got 'cosine'"),
+        ({"threshold": 0.0}, "threshold is a positive number, got 0.0"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused_before_anything_is_made(trainer, settings, words):
