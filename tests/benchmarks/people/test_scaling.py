@@ -1,0 +1,162 @@
+"""Direct and sequential editing, turns and one shot: curves of results, and pictures made by the tiny editor."""
+
+import json
+
+import pytest
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.people.scaling import curves, turns
+from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.selection.trials import compound
+from editcritic.benchmarks.suites.complex_scaling import make_outputs, ways_of
+from editcritic.benchmarks.suites.suite import Item
+from editcritic.reward import Image, Reward, Score
+from editcritic.verifiers import Journal
+
+from . import made
+from .made import results, row
+
+
+def levels(editor, **values):
+    """values: c1 -> a value a case."""
+    return results(
+        editor,
+        [
+            row(f"{case}/{name}", case=f"{case}", labels={"level": int(name[1:])}, o=value)
+            for name, given in values.items()
+            for case, value in enumerate(given)
+        ],
+    )
+
+
+def test_a_curve_a_way_with_paired_differences():
+    ways = {
+        "direct": levels("d", c1=[8.0, 6.0], c8=[5.0, 4.0]),
+        "sequential": levels("s", c1=[8.0, 6.0], c8=[4.0, 2.0]),
+        "sequential best": levels("b", c8=[5.0, "no answer"], c1=[8.0, 7.0]),
+    }
+    (table,) = curves(ways)
+    assert list(table.rows) == ["C1", "C8", "C8 - C1"]
+    at = {name: {column: figure.value for column, figure in row.items()} for name, row in table.rows.items()}
+    assert (at["C8"]["direct"], at["C8"]["sequential"]) == (4.5, 3.0)
+    assert at["C8"]["sequential - direct"] == -1.5
+    assert at["C8"]["sequential best - sequential"] == 1.0  # the case that both have a value of
+    assert at["C8 - C1"] == {"direct": -2.5, "sequential": -4.0, "sequential best": -3.0}
+    assert "direct best - direct" not in table.columns
+
+
+def test_what_has_no_levels_or_nothing_to_compare_with_is_refused():
+    with pytest.raises(InputError, match="no row has a level"):
+        curves({"direct": results("d", [row("a", o=1.0)]), "sequential": results("s", [row("a", o=1.0)])})
+    with pytest.raises(InputError, match="nothing to be compared with"):
+        curves({"direct": levels("d", c1=[1.0])})
+
+
+def multi(*chains):
+    rows = [
+        row(f"{case}/multipass/{turn}", case=f"{case}", labels={"turn": turn}, **{"if": value})
+        for case, values in enumerate(chains)
+        for turn, value in enumerate(values, start=1)
+    ]
+    return results("one", rows)
+
+
+def single(*shots):
+    """shots: a case each, a list of credits each length."""
+    rows = []
+    for case, lengths in enumerate(shots):
+        for turn, credits in enumerate(lengths, start=1):
+            scores = {f"operation {n}": Score.of(one) for n, one in enumerate(credits, start=1)}
+            score = Score.of(sum(credits) / len(credits), credits=scores)
+            bare = row(f"{case}/singlepass/{turn}", case=f"{case}", labels={"turn": turn})
+            rows.append(type(bare)(bare.id, bare.case, bare.labels, {"if": score}))
+    return results("one", rows)
+
+
+def test_every_turn_followed_against_every_instruction_of_one_shot():
+    several = multi([1, 1], [1, 0], [0, 1])
+    one = single([[1], [1, 1]], [[1], [0, 1]], [[1], [1, 1]])
+    table = turns(several, one)
+    at = {name: {column: figure.value for column, figure in cells.items()} for name, cells in table.rows.items()}
+    assert at["all 2"] == pytest.approx({"several turns": 1 / 3, "one shot": 2 / 3, "difference": -1 / 3})
+    assert at["last of 2"] == pytest.approx({"several turns": 2 / 3, "one shot": 1.0, "difference": -1 / 3})
+    assert at["all 1"]["several turns"] == pytest.approx(2 / 3)
+
+
+def test_pictures_without_a_value_on_one_side_are_left_out_of_both():
+    table = turns(multi([1, "?"], [1, 1]), single([[1], [1, 1]], [[1], [0, 0]]))
+    cells = table.rows["all 2"]
+    assert (cells["several turns"].value, cells["one shot"].value, cells["one shot"].without) == (1.0, 0.0, 1)
+    with pytest.raises(InputError, match="no turn"):
+        turns(results("one", [row("a", **{"if": 1.0})]), single([[1]]))
+
+
+def test_scaling_as_a_command(editcritic, tmp_path):
+    cases = [float(n) for n in range(8)]
+    direct = made.write(tmp_path / "direct", levels("d", c1=cases, c4=cases[::-1]))
+    steps = made.write(tmp_path / "steps", levels("s", c1=cases, c4=cases))
+    plot = tmp_path / "curves.png"
+    ran = editcritic("bench", "scaling", "--direct", direct, "--sequential", steps, "--plot", plot, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    cell = json.loads(ran.stdout)["tables"][0]["rows"]["C1"]["sequential - direct"]
+    assert (cell["value"], cell["low"], cell["high"], cell["count"]) == (0.0, 0.0, 0.0, 8)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    one = made.write(tmp_path / "multi", multi([1, 1], [1, 0]))
+    other = made.write(tmp_path / "single", single([[1], [1, 1]], [[1], [0, 1]]))
+    ran = editcritic("bench", "scaling", "--multi", one, "--single", other, "-o", tmp_path / "out")
+    assert ran.exit_code == 0, ran.stderr
+    assert (tmp_path / "out" / "turns.tex").exists()
+    assert editcritic("bench", "scaling", "--direct", direct).exit_code == 2
+    assert editcritic("bench", "scaling", "--direct", direct, "--multi", one).exit_code == 2
+
+
+# -- making the pictures -----------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """The tiny editor, and what it was asked for."""
+
+    def __init__(self, editor):
+        self._editor = editor
+        self.id, self.evaluations, self.batch = editor.id, editor.evaluations, editor.batch
+        self.asked = []
+
+    def edit(self, images, instructions, seeds, *, history=None):
+        self.asked += list(instructions)
+        return self._editor.edit(images, instructions, seeds, history=history)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    pytest.importorskip("diffusers")
+    import torch
+
+    torch.set_num_threads(1)
+    from editcritic.benchmarks.sceneedit.learned.pipeline import load
+    from editcritic.integrations.diffusers.editor import editor_of
+
+    return editor_of(load(), batch=8)
+
+
+def test_compounds_are_edited_at_once_and_step_by_step_with_and_without_a_choice(tiny, tmp_path):
+    items = [
+        Item(trial.sample.id, trial.sample.id, trial.sample.id, trial.sample, labels={"level": 2})
+        for trial in compound(2, 3, 2)
+    ]
+    editor, journal = Counting(tiny), Journal()
+    reward = Reward.of("compound?reader=false", experts(), on_failures="none")
+    found = make_outputs(items, editor, reward, tmp_path, ways=ways_of(2), journal=journal)
+    assert {way: (one.made, dict(one.failed)) for way, one in found.items()} == dict.fromkeys(ways_of(), (2, {}))
+    for one in found.values():
+        assert [Image.open(one.folder / f"{item.place}.png").size for item in items] == [(32, 32)] * 2
+    steps = [operation.instruction for item in items for operation in item.sample.operations]
+    # At once: 2 candidates of each item, the first of them shared by both ways. Step by step: 1 of each step, then 2
+    # of each, of which the first of the first step is known.
+    whole = sum(instruction not in steps for instruction in editor.asked)
+    assert whole == 4
+    assert 2 + 2 < len(editor.asked) - whole <= 4 + 2 + 4
+    before = len(editor.asked)
+    (found["direct"].folder / f"{items[0].place}.png").unlink()
+    again = make_outputs(items, editor, reward, tmp_path, ways=ways_of(2), journal=journal)
+    assert len(editor.asked) == before  # what is there is not made again, and the journal knows the rest
+    assert again["direct"].made == 2

@@ -1,0 +1,91 @@
+"""What a suite asks for, counted."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from editcritic.benchmarks.people.stats import AREAS, of
+from editcritic.benchmarks.sceneedit.compounds import compound_cases
+from editcritic.benchmarks.suites.suite import Item
+from editcritic.reward import Box, EditSample, Image, Operation
+
+from ..suites.toy import Toy
+
+GREY = Image.of(np.full((64, 64, 3), 128, np.uint8))
+RED = Image.of(np.dstack([np.full((32, 48), 255, np.uint8), *[np.zeros((32, 48), np.uint8)] * 2]))
+
+
+def suite_of(*samples: EditSample, **labels: Any) -> Toy:
+    suite = Toy(count=1)
+    suite.items = [Item(one.id, one.id.partition("/")[0], one.id, one, labels=labels) for one in samples]
+    return suite
+
+
+def sample(name: str, *sources: Image, **fields: Any) -> EditSample:
+    given = sources or (GREY,)
+    return EditSample(name, "Edit it", given, given[0], **fields)
+
+
+def table(suite, name):
+    return next(one for one in of(suite) if one.name == name)
+
+
+def test_types_are_counted_by_turn():
+    found = table(Toy(count=5), "types")
+    assert found.columns == ["turn 1", "turn 2", "all"]
+    assert found.rows == {"color_alter": [3, 3, 6], "count_change": [2, 2, 4]}
+
+
+def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
+    steps = tuple(Operation(name, name) for name in ("add", "remove", "add", "remove"))
+    suite = suite_of(sample("a", operations=steps), sample("b", operations=steps[:1]))
+    found = table(suite, "adjacency")
+    assert found.columns == ["add", "remove"]
+    assert found.rows == {"add": [0, 2], "remove": [1, 0]}
+    operations = table(suite, "operations")
+    assert operations.rows["add"] == [3, 3 / 5, 2, 2, 1]
+    turns = table(Toy(count=5), "adjacency")
+    assert turns.rows["color_alter"] == [3, 0]
+
+
+def test_target_areas_are_shares_of_the_picture():
+    boxes = (Box(0.5, 0.5, 0.1, 0.05), Box(0.5, 0.5, 0.5, 0.5), Box(0.5, 0.5, 1.0, 1.0))
+    found = table(suite_of(sample("a", targets=boxes), sample("b")), "targets")
+    assert found.rows["0.5 % to 1 %"] == [1, pytest.approx(1 / 3)]
+    assert found.rows["25 % to 100 %"] == [2, pytest.approx(2 / 3)]
+    assert found.rows["quantile 0.5"] == [None, pytest.approx(0.25)]
+    assert "3 boxes; 1 items have none" in found.notes
+    assert sum(row[0] for row in list(found.rows.values())[: len(AREAS) - 1]) == 3
+
+
+def test_light_is_that_of_each_cases_first_source():
+    found = table(suite_of(sample("a/1", GREY, RED), sample("a/2", GREY), sample("b", RED)), "light")
+    assert found.rows["mean"] == pytest.approx([(50.196 + 21.26) / 2, 21.26, 50.196], abs=0.01)
+    assert found.rows["standard deviation"] == pytest.approx([0, 0, 0], abs=1e-9)
+
+
+def test_sources_and_sizes():
+    found = table(suite_of(sample("a", GREY, RED), sample("b", GREY)), "sources")
+    assert found.rows == {"1 source": [1], "2 sources": [1], "64 x 64": [2], "48 x 32": [1]}
+
+
+def test_labels_with_few_values_are_counted():
+    assert table(suite_of(sample("a"), sample("b"), level=3), "labels").rows == {"level 3": [2]}
+
+
+def test_compounds_of_sceneedit_are_counted():
+    suite = suite_of(*(case.sample for case in compound_cases(8)))
+    assert sum(table(suite, "size").rows[f"items of {n} operations"][0] for n in range(1, 9)) == 8
+    assert sum(row[0] for row in table(suite, "operations").rows.values()) == 36
+    assert sum(sum(row) for row in table(suite, "adjacency").rows.values()) == 28
+
+
+def test_stats_as_a_command(editcritic, tmp_path):
+    ran = editcritic("bench", "stats", "tests.benchmarks.suites.toy:Toy?count=3", "-o", tmp_path / "out")
+    assert ran.exit_code == 0, ran.stderr
+    assert (tmp_path / "out" / "types.csv").read_text().splitlines()[1] == "color_alter,2,2,4"
+    found = json.loads(editcritic("bench", "stats", "tests.benchmarks.suites.toy:Toy?count=3", "--json").stdout)
+    assert [one["name"] for one in found["tables"]] == ["size", "types", "adjacency", "sources", "light"]
+    assert editcritic("bench", "stats", "no-such-suite").exit_code == 2
