@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .terminal import document, plainly, say
+from .terminal import document, plainly, progress, say
 
 if TYPE_CHECKING:
+    from ..verifiers import Editor
     from .suite_run.running import Ran
 
 SuiteName = Annotated[
@@ -36,12 +37,113 @@ Reproducible = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
 
+DEFAULT = "edit-balanced"
+
 
 def add_to(app: typer.Typer) -> None:
     """Register them."""
+    app.command()(generate)
     app.command()(run)
     app.command()(lock)
     app.command()(reproduce)
+
+
+@plainly
+def generate(
+    suite: SuiteName,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for pictures, in the suite's layout.")],
+    data: Data = None,
+    pipeline: Annotated[
+        str | None,
+        typer.Option("--pipeline", help="The editor, as in `edit`: a diffusers pipeline, module:name, or `sceneedit`."),
+    ] = None,
+    editor_url: Annotated[
+        str | None,
+        typer.Option("--editor-url", help="An editor behind HTTP: JSON of instruction, images and seed is posted."),
+    ] = None,
+    editor_name: Annotated[
+        str, typer.Option("--editor-name", help="Of the model behind --editor-url. Default: its address.")
+    ] = "",
+    editor_key_env: Annotated[
+        str, typer.Option("--editor-key-env", help="The environment variable with the key of --editor-url.")
+    ] = "",
+    timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds of a request to it.")] = 600.0,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="Of a request to it.")] = 2,
+    selector: Annotated[
+        str | None, typer.Option("--selector", help="Make candidates and choose among them, as in `best-of?n=8`.")
+    ] = None,
+    reward: Annotated[str, typer.Option("--reward", help="What --selector chooses by, as in `score`.")] = DEFAULT,
+    experts: Experts = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Of each item under --selector, as in evaluations=64,judge_calls=50.")
+    ] = None,
+    sequential: Annotated[
+        bool, typer.Option("--sequential", help="The operations of a compound instruction one after the other.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Each item has a seed of its own, made of this and its id.")] = 0,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", help="Of the pipeline's call, as in num_inference_steps=20; may be repeated."),
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures a call, or requests at a time.")] = 8,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="Of the weights. Default: bfloat16 on a GPU, else float32.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="As in cuda:1. Default: the GPU, if any.")] = None,
+    download: Annotated[bool, typer.Option("--download", help="Ask the hub for what is not on this machine.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Have an editor make what a suite asks for. The same command again goes on: what is there is kept.
+
+    `generated.jsonl` in the folder says of each picture what made it, its seed and the seconds it took. Exit code 1
+    where pictures could not be made.
+    """
+    from .inputs import InputError, budget_of, load_selector, read_spec, settings_of
+    from .pipelines import Named
+    from .suite_run.generating import Choice, generate
+    from .suite_run.http_editor import HttpEditor
+    from .suite_run.loading import load_experts, load_suite, reward_of
+
+    loaded = load_suite(suite, data)
+    if (pipeline is None) == (editor_url is None):
+        raise InputError("give the editor: either --pipeline or --editor-url")
+    if selector is not None and sequential:
+        raise InputError("--sequential is the selector sequential?n=1: give one of the two")
+    choice = Choice.one_after_the_other() if sequential else None
+    if selector is not None:
+        bound = load_experts(experts) if experts else None
+        choice = Choice(load_selector(read_spec(selector)), reward_of(read_spec(reward), bound), budget_of(budget))
+    if editor_url is not None:
+        editor: Editor = HttpEditor(
+            editor_url, name=editor_name, key_env=editor_key_env, batch=batch, timeout_s=timeout, retries=retries
+        )
+    else:
+        named = Named(str(pipeline), settings_of(setting or ()), batch, dtype, device, download)
+        kinds = {tuple(one.size for one in item.sample.sources): item.sample for item in loaded.items}
+        for sample in kinds.values():
+            named.check(sample)
+        editor = named.load()
+    with progress(len(loaded.items), "making") as (step, _):
+        found = generate(loaded, out, editor, choice=choice, seed=seed, step=step)
+    if as_json:
+        document(
+            {
+                "exit_code": found.exit_code,
+                "out": str(out),
+                "editor": editor.id,
+                "kept": len(found.kept),
+                "made": len(found.made),
+                "failed": {row.item: row.problem for row in found.failed},
+                "stopped": found.ended,
+            }
+        )
+        return found.exit_code
+    for row in found.failed:
+        say(f"editcritic: {row.item}: {row.problem}")
+    if found.ended:
+        say(f"editcritic: stopped: {found.ended}; the same command goes on")
+    say(f"editcritic: {len(found.made)} made, {len(found.kept)} kept, {len(found.failed)} failed: {out}", stderr=False)
+    return found.exit_code
 
 
 @plainly

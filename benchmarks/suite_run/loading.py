@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ...reward import Expert, SpecError, build
+from ...reward import Expert, Reward, SpecError, build
 from ...reward.reward import no_download
 from ...reward.spec import Group, Spec, read
-from ..inputs import InputError
+from ..inputs import InputError, load_reward
 from ..suites.suite import Suite
 
 SUITES = cast("Group", "editcritic.suites")
@@ -52,6 +52,18 @@ def load_experts(given: Sequence[str]) -> dict[str, Expert]:
         else:
             raise InputError(f"--experts {text}: give role=spec, a TOML file, or module:function")
     return (found or no_download()) | single
+
+
+def reward_of(spec: Spec, experts: Mapping[str, Expert] | None = None) -> Reward:
+    """The reward of a spec, with these experts in the place of its own. Raises `InputError` or `SpecError`."""
+    if experts is None:
+        return load_reward(spec)
+    try:
+        return Reward.of(spec, experts)
+    except SpecError:
+        raise
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{spec}: {error}") from None
 
 
 def bound(experts: Mapping[str, Expert | Spec]) -> dict[str, Expert]:

@@ -15,8 +15,8 @@ from .provenance import versions
 from .recipe import Recipe
 
 SCHEMA = 1
-_HEAD = """# A locked protocol of editcritic. `editcritic bench run --lock THIS --outputs DIR -o OUT` judges by it, and refuses
-# data, metrics, prompts and experts that are others than these.
+_HEAD = """# A locked protocol of editcritic: `editcritic bench run --lock THIS --outputs DIR -o OUT` judges by it,
+# and refuses data, metrics, prompts and experts that are others than these.
 """
 _FREE = ("editor",)
 """Settings that are of a run, and not of its protocol."""

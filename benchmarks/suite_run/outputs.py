@@ -38,10 +38,11 @@ class Outputs:
 
     def sample(self, item: Item) -> EditSample:
         """The item with its picture, under the item's id. Raises `MissingPicture`."""
-        self._picture(item)  # first: its reason names what it starts from
-        return replace(self.suite.edited(item, self._picture), id=item.id)
+        self.picture(item)  # first: its reason names what it starts from
+        return replace(self.suite.edited(item, self.picture), id=item.id)
 
-    def _picture(self, item: Item) -> Image:
+    def picture(self, item: Item) -> Image:
+        """What was made of an item. Raises `MissingPicture`."""
         found = self._seen.get(item.id)
         if found is None:
             found = self._seen[item.id] = self._read(item)
@@ -52,10 +53,9 @@ class Outputs:
     def _read(self, item: Item) -> Image | str:
         if item.after:
             try:
-                self._picture(self.suite.by_id[item.after])
+                self.picture(self.suite.by_id[item.after])
             except MissingPicture as error:
-                why = str(error)
-                return why if why.startswith(_BEFORE) else f"{_BEFORE} {item.after}: {why}"
+                return because_of(item.after, error)
         path = self.suite.find(self.folder, item)
         if path is None:
             return f"there is no picture {item.place}"
@@ -64,6 +64,12 @@ class Outputs:
         except ImageError as error:
             shown = path.relative_to(self.folder) if path.is_relative_to(self.folder) else path.name
             return str(error).replace(str(path), str(shown))
+
+
+def because_of(before: str, error: MissingPicture) -> str:
+    """Why there is nothing of what starts from item `before`, or from what starts from that."""
+    why = str(error)
+    return why if why.startswith(_BEFORE) else f"{_BEFORE} {before}: {why}"
 
 
 def key_of(sample: EditSample) -> str:
