@@ -2,7 +2,7 @@
 
 The prompts are those of the tiny editor's card, and the truth beside the metrics is `learned.verdict`: what a picture
 shows is found in its pixels, with the scene graph that the item carries. Everybody who can be asked about these
-pictures is made by `editcritic.benchmarks.sceneedit.critics:experts`.
+pictures is made by `editcritic.benchmarks.sceneedit.critics:experts`, which `bench run --experts` takes.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class SceneEdit(Suite):
             means = {
                 row: {column: results.mean(rows, _value(column)) for column in columns} for row, rows in of.items()
             }
-            return Table(name, title, columns, means, 100.0, "percent", 1, _NOTES)
+            return Table(name, title, columns, means, 100.0, "percent", 1, _NOTES, headline=FOLLOWED)
 
         return [
             table("leaderboard", "SceneEdit", {"all": results.rows}),

@@ -40,9 +40,9 @@ _WORDS = MappingProxyType(
         "Change Color": ("color", "colour"),
         "Change OCR": ("ocr", "text"),
         "Change Shape": ("shape",),
-        "Removal Object": ("remov", "delet"),
+        "Removal Object": ("remov", "delet", "location"),
         "Replace Object": ("replac",),
-        "Change Count": ("count", "number", "quantity"),
+        "Change Count": ("count", "number", "quantity", "add"),
     }
 )
 
@@ -51,8 +51,11 @@ SPELLINGS: Mapping[str, Sequence[str]] = MappingProxyType(
         "id": ("id", "sample_id", "uid", "index"),
         "image": ("image", "source_image", "source", "input_image", "image_path"),
         "reference_image": ("reference_image", "reference", "ref_image", "target_image", "reference_path"),
-        "edit_operation": ("edit_operation", "instruction", "edit_instruction", "editing_instruction", "edit_prompt"),
-        "type": ("type", "instruction_type", "edit_type", "editing_type", "task_type", "operation_type", "category"),
+        "edit_operation": ("edit_instruction", "instruction", "editing_instruction", "edit_prompt", "edit_operation"),
+        "type": (
+            *("type", "instruction_type", "edit_type", "editing_type", "task_type", "operation_type", "category"),
+            *("q_type", "edit_ops"),
+        ),
         "bbox": (
             *("bbox", "bboxes", "box", "boxes", "bbox_2d", "target_bbox", "target_bboxes", "target_box"),
             *("target_boxes", "targets", "bounding_box", "bounding_boxes"),
@@ -166,15 +169,16 @@ def _without(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _line(folder: Path, where: str, row: Mapping[str, Any], problems: list[Problem], *, oracle: bool) -> Line | None:
     needed = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
-    missing = [field for field in needed if _of(row, field) is None]
+    said_kind = _of(row, "type") or _operation(row)
+    missing = [field for field in needed if _of(row, field) is None and not (field == "type" and said_kind)]
     if missing:
         said = "; ".join(f"{field} (accepted: {', '.join(SPELLINGS[field])})" for field in missing)
         hint = ", or mode=tools or mode=plain" if oracle and {"reference_image", "bbox"} & set(missing) else ""
         problems.append(Problem(where, f"lacks {said}: add it there or in a file of annotations{hint}"))
         return None
-    kind = type_of(str(_of(row, "type")))
+    kind = type_of(str(said_kind))
     if kind is None:
-        problems.append(Problem(where, f"has the type {_of(row, 'type')!r}: expected one of {', '.join(TYPES)}"))
+        problems.append(Problem(where, f"has the type {said_kind!r}: expected one of {', '.join(TYPES)}"))
         return None
     image = _file(folder, SOURCES, str(_of(row, "image")))
     said = _of(row, "reference_image")
@@ -191,10 +195,20 @@ def _line(folder: Path, where: str, row: Mapping[str, Any], problems: list[Probl
     return Line(where, "" if name is None else str(name), image, reference, instruction, kind, _of(row, "bbox"))
 
 
+def _operation(row: Mapping[str, Any]) -> Any:
+    """What `edit_operation` says, where another field has the instruction."""
+    said = row.get("edit_operation")
+    return None if said == _of(row, "edit_operation") else said
+
+
 def type_of(said: str) -> str | None:
-    """One of `TYPES` by what a data set calls it, as in `color` or `Remove_Object`; None where that is not clear."""
+    """One of `TYPES` by what a data set calls it, as in `color` or `Remove_Object`; None where that is not clear.
+
+    The questions that samples are made of are named, too (appendix 13): `location` asks for a removal, `object` for a
+    replacement, and what is added (`add_object`) changes a count.
+    """
     plain = _plain(said)
-    exact = [kind for kind in TYPES if _plain(kind) == plain]
+    exact = ["Replace Object"] if plain == "object" else [kind for kind in TYPES if _plain(kind) == plain]
     found = exact or [kind for kind, words in _WORDS.items() if any(word in plain for word in words)]
     return found[0] if len(found) == 1 else None
 

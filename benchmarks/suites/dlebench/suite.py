@@ -21,6 +21,8 @@ from .reading import Corners, Line, boxes_of, read_lines
 from .scale import MILLION
 from .tables import IF, VC, tables
 
+_TURNS = 6
+
 
 class DleBench(Suite):
     """A folder with `data.jsonl`, `Source_Images/` and `Reference_Images/`, or that file itself.
@@ -50,7 +52,7 @@ class DleBench(Suite):
         *,
         mode: str = "oracle",
         context: str | float = "adaptive",
-        turns: int = 6,
+        turns: int = _TURNS,
         boxes: Corners = "xyxy",
         annotations: str | None = None,
         prompts: str | None = None,
@@ -61,7 +63,7 @@ class DleBench(Suite):
             raise InputError(f"dlebench has no mode {mode!r}: expected one of {', '.join(MODES)}")
         if boxes not in get_args(Corners):
             raise InputError(f"boxes are {' or '.join(get_args(Corners))}, got {boxes!r}")
-        self.mode, self.context, self.turns, self.boxes = mode, context, turns, boxes
+        self.mode, self.context, self.turns, self.boxes = mode, _context(context), turns, boxes
         self.annotations, self.prompts = annotations, prompts
         for spec in self.metrics().values():
             try:
@@ -81,6 +83,8 @@ class DleBench(Suite):
         found: dict[str, Label] = {"mode": self.mode}
         if self.mode == "oracle":
             found["context"] = str(self.context)
+        if self.turns != _TURNS:
+            found["turns"] = self.turns
         return found if self.boxes == "xyxy" else {**found, "boxes": self.boxes}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
@@ -90,7 +94,7 @@ class DleBench(Suite):
             there = [one for one in MODES if one != "oracle" or self.mode == one]
             raise InputError(f"dlebench has no protocol {mode!r} here: expected one of {', '.join(there)}")
         shared: dict[str, Any] = {"mode": mode} | ({} if self.prompts is None else {"prompts": self.prompts})
-        several = {"turns": self.turns} if self.turns != 6 else {}
+        several = {"turns": self.turns} if self.turns != _TURNS else {}
         cropped = {"context": self.context} if self.context != "adaptive" else {}
         return {
             IF: {"use": IF, **shared, **(cropped if mode == "oracle" else several if mode == "tools" else {})},
@@ -128,6 +132,14 @@ class DleBench(Suite):
         if not found:
             raise InputError("no line of the data can be used: " + "; ".join(map(str, self.problems[:3])))
         return found
+
+
+def _context(said: str | float) -> str | float:
+    """As it is written in `options`, too, where numbers are text."""
+    try:
+        return float(said)
+    except ValueError:
+        return said
 
 
 def _size(targets: Sequence[Box]) -> dict[str, Label]:

@@ -32,6 +32,16 @@ def test_fields_may_be_called_otherwise(tmp_path: Path) -> None:
     assert plain.digest == other.digest
 
 
+def test_an_operation_beside_the_instruction_is_the_type(tmp_path: Path) -> None:
+    def told_apart(row: dict[str, Any]) -> dict[str, Any]:
+        plain = {name: value for name, value in row.items() if name != "type"}
+        return {**plain, "edit_instruction": row["edit_operation"], "edit_operation": "alter_color"}
+
+    (item,) = DleBench(written(tmp_path / "data", 1, told_apart)).items
+    assert item.sample.instruction == line(0)["edit_operation"]
+    assert item.labels["type"] == "Change Color"
+
+
 def test_a_line_that_lacks_something_is_a_problem_that_names_the_spellings(tmp_path: Path) -> None:
     def without_boxes(row: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in row.items() if key != "bbox" or row["image"] != "1.png"}
@@ -78,7 +88,10 @@ def test_boxes_and_types_may_come_from_a_file_of_their_own(tmp_path: Path) -> No
         ("text", "Change OCR"),
         ("replacement", "Replace Object"),
         ("object count", "Change Count"),
-        ("add", None),
+        ("add_object", "Change Count"),
+        ("location", "Removal Object"),
+        ("object", "Replace Object"),
+        ("blur", None),
         ("remove text", None),
     ],
 )
@@ -135,11 +148,11 @@ def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
     with (data / "data.jsonl").open("a") as lines:
         lines.write('{"image": \n[1]\n')
         lines.write(json.dumps({**line(3), "image": "nowhere.png"}) + "\n")
-        lines.write(json.dumps({**line(3), "type": "add"}) + "\n")
+        lines.write(json.dumps({**line(3), "type": "blur"}) + "\n")
     suite = DleBench(data)
     assert [item.id for item in suite.items] == ["0_ref", "1_ref", "3"]
     told = "\n".join(map(str, suite.problems))
-    for said in ("not JSON", "is list", "nowhere.png, which is not in", "the type 'add'", "the id same too", "2.png"):
+    for said in ("not JSON", "is list", "nowhere.png, which is not in", "the type 'blur'", "the id same too", "2.png"):
         assert said in told
 
 

@@ -154,6 +154,8 @@ def test_the_metrics_are_built_with_the_suites_options(data: Path) -> None:
     specs = DleBench(data, context=1.5, turns=3).metrics()
     assert build(specs[IF]).signature == "dlebench-if@1/oracle[context=1.5]"
     assert build(specs[VC]).signature == "dlebench-vc@1/oracle[turns=3]"
+    again = DleBench(data, **DleBench(data, context=1.5, turns=3).options)  # type: ignore[arg-type]
+    assert again.metrics() == specs
     assert build(DleBench(data).metrics("plain")[IF]).signature == "dlebench-if@1/plain"
 
 
