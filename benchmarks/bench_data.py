@@ -23,6 +23,7 @@ make = typer.Typer(
 
 def add_to(app: typer.Typer) -> None:
     """Register them."""
+    app.command("prepare")(prepare)
     app.add_typer(make)
 
 
@@ -45,6 +46,82 @@ Pack = Annotated[
 ]
 Window = Annotated[int, typer.Option("--window", min=1, help="Pictures in work at a time.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
+
+
+@plainly
+def prepare(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="edival, complex-edit, dlebench or i2ibench.")],
+    images: Annotated[
+        Path | None, typer.Argument(metavar="IMAGES", help="For i2ibench: the pictures to build a suite of.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The folder of the data. Default: data/SUITE.")
+    ] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch what is missing.")] = False,
+    sources: Annotated[
+        Path | None,
+        typer.Option("--sources", help="Other places of the files, as a mirror's: TOML, [[file]] with path and url."),
+    ] = None,
+    judge: Annotated[str | None, typer.Option("--judge", help="For i2ibench: who writes; as for `make`.")] = None,
+    single: Annotated[
+        int, typer.Option("--single", min=0, help="For i2ibench: prompts a category that edit one picture.")
+    ] = 100,
+    multi: Annotated[
+        int, typer.Option("--multi", min=0, help="For i2ibench: prompts a category that take several pictures.")
+    ] = 100,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> int:
+    """Say what the data of a suite is and where it is; fetch it when told to; check it, and open it.
+
+    Nothing is fetched without --download. Exit code 1 where data is missing, or the suite finds problems in it.
+    """
+    from .inputs import InputError
+    from .making.prepare import plan
+    from .making.prepare import prepare as prepared
+    from .making.sources import source_of
+
+    data = out or Path("data") / suite
+    if images is not None or judge is not None:
+        if suite != "i2ibench" or images is None or judge is None:
+            raise InputError("IMAGES and --judge are for i2ibench, which is built of pictures: give both, or neither")
+        return _build(images, data, judge, single, multi, seed, as_json)
+    source = source_of(suite, sources)
+    found = prepared(source, data, download=download, tell=say)
+    problems = [f"{one.spec}: {problem}" for one in found.opened for problem in one.problems]
+    code = int(not found.there or bool(problems))
+    if as_json:
+        document({**found.to_json(), "exit_code": code})
+        return code
+    if not found.there:
+        for line in plan(found):
+            say(line, stderr=False)
+    for one in found.opened:
+        say(f"{one.spec}: {one.items} items in {data}", stderr=False)
+    for problem in problems[:10]:
+        say(f"editcritic: {problem}")
+    if len(problems) > 10:
+        say(f"editcritic: and {len(problems) - 10} more")
+    return code
+
+
+def _build(images: Path, data: Path, judge: str, single: int, multi: int, seed: int, as_json: bool) -> int:
+    """A suite of pictures for I2I-Bench, whose own is not published."""
+    from ..reward import AnswerLog, Judge
+    from .making.given import ANSWERS, expert_of
+    from .suites.i2ibench.prepare import prepare as build
+
+    asked = expert_of(judge, "judge", Judge)
+    data.mkdir(parents=True, exist_ok=True)
+    with AnswerLog(data / ANSWERS) as log:
+        found = build(images, data, judge=asked, single=single, multi=multi, seed=seed, log=log)
+    if as_json:
+        document({**found.to_json(), "exit_code": found.exit_code})
+    else:
+        for line in found.lines():
+            say(line, stderr=False)
+    code: int = found.exit_code
+    return code
 
 
 @make.command("edival")

@@ -89,7 +89,7 @@ def read_questions(path: Path) -> Iterator[Question | tuple[str, str]]:
     """
     path = path / "questions.jsonl" if path.is_dir() else path
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read ({error}): give a JSONL file of questions, or a folder with it"

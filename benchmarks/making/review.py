@@ -53,7 +53,7 @@ def reviews(folder: Path, labels: Sequence[Path] = ()) -> dict[str, Review]:
     """By sample. Raises `InputError` naming the line that cannot be used."""
     found: dict[str, Review] = {}
     path = folder / REVIEW
-    lines = path.read_text(encoding="utf-8-sig").splitlines() if path.is_file() else []
+    lines = path.read_text(encoding="utf-8-sig").split("\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

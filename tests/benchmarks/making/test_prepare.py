@@ -1,0 +1,203 @@
+"""`bench prepare`: says what it would fetch, fetches it when told to, holds later runs to it, opens the suite."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tomllib
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from editcritic.benchmarks.making import edival
+from editcritic.benchmarks.making.edival_chain import Agent
+from editcritic.benchmarks.making.given import pictures
+from editcritic.benchmarks.making.imagefolder import converted
+from editcritic.benchmarks.making.lock import Lock, read_lock
+from editcritic.benchmarks.making.sources import SOURCES, File, inside
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
+
+from .scripted import Places, Script, photographs
+from .serving import Files, served
+
+Command = Callable[..., Result]
+NAMES = {"csv": "oai_instruction_generation_output.csv", "zip": "input_images_resize_512.zip"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """EdiVal's two files, small: made by ourselves, zipped as they are published."""
+    folder = tmp_path_factory.mktemp("edival")
+    found = edival.make(
+        pictures(photographs(folder / "photos", count=2)), folder / "data", Agent(), judge=Script(), detector=Places()
+    )
+    assert found.made == 2
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for path in sorted((folder / "data" / edival.PICTURES).iterdir()):
+            file.write(path, f"input_images_resize_512/{path.name}")
+    return {NAMES["csv"]: (folder / "data" / edival.CSV).read_bytes(), NAMES["zip"]: packed.getvalue()}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def places(folder: Path, server: Files, **digests: str) -> Path:
+    """A mirror's table of the two files."""
+    lines = [
+        f'[[file]]\npath = "{name}"\nurl = "{server.url(name)}"\nsha256 = "{digests.get(kind, "")}"\n'
+        for kind, name in NAMES.items()
+    ]
+    (folder / "mirror.toml").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "mirror.toml"
+
+
+def test_nothing_is_fetched_unless_it_is_told_to(
+    editcritic: Command, data: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    with served(data) as server:
+        found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", places(tmp_path, server))
+        assert server.requests == []
+    assert found.exit_code == 1
+    assert "licence: MIT and CC BY-SA 4.0" in found.stdout
+    assert f"would be fetched: {NAMES['zip']}, size not known" in found.stdout
+    assert "Nothing was fetched. --download fetches it" in found.stdout
+    assert not (tmp_path / "data").exists()
+
+
+def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(
+    editcritic: Command, tmp_path: Path
+) -> None:
+    said = {name: editcritic("bench", "prepare", name, "-o", tmp_path / name).stdout for name in SOURCES}
+    assert "583d3efe2daf81afb0a13ee2c4df06cdaad1b554/input_images_resize_512.zip" in said["edival"]
+    assert "51.7 MB" in said["edival"]
+    assert "sha256 1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555" in said["edival"]
+    assert "UCSC-VLAA/Complex-Edit" in said["complex-edit"]
+    assert "b0b8a81d740ae413d52572281a23dc975c4b4b91; size not known" in said["complex-edit"]
+    assert "CC BY-NC 4.0" in said["complex-edit"]
+    assert "main (a branch: its commit is recorded at the first download)" in said["dlebench"]
+    assert "could not be verified" in said["dlebench"]
+
+
+def test_it_is_fetched_recorded_and_opened(editcritic: Command, data: Mapping[str, bytes], tmp_path: Path) -> None:
+    with served(data) as server:
+        server.breaks = 1
+        table = places(tmp_path, server)
+        found = editcritic(
+            "bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download", "--json"
+        )
+        assert found.exit_code == 0, found.stderr
+        told = json.loads(found.stdout)
+        assert told["opened"][0] == {"spec": "edival", "items": 6, "problems": []}
+        count = len(server.requests)
+        again = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
+        assert (again.exit_code, len(server.requests)) == (0, count)
+    lock = tomllib.loads((tmp_path / "data/sources.toml").read_text("utf-8"))
+    assert {row["path"]: row["sha256"] for row in lock["file"]} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in data.items()
+    }
+
+
+def test_a_broken_digest_is_refused_and_what_was_right_is_kept(
+    editcritic: Command, data: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    with served(data) as server:
+        table = places(tmp_path, server, zip="0" * 64)
+        found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
+    assert found.exit_code == 2
+    assert "it was not kept" in found.stderr
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [NAMES["csv"]]
+
+
+def test_later_runs_are_held_to_the_digests_of_the_first(
+    editcritic: Command, data: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    with served(data) as server:
+        table = places(tmp_path, server)
+        command = ("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
+        assert editcritic(*command).exit_code == 0
+        (tmp_path / "data" / NAMES["csv"]).unlink()
+        server.files[NAMES["csv"]] = b"something else"
+        found = editcritic(*command)
+        assert found.exit_code == 2
+        assert "expected" in found.stderr
+    (tmp_path / "data" / NAMES["zip"]).write_bytes(b"changed")
+    found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table)
+    assert found.exit_code == 1  # the instructions are missing now
+
+
+def test_what_was_put_there_by_hand_is_checked_against_known_digests(
+    editcritic: Command, data: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    for name, content in data.items():
+        (tmp_path / name).write_bytes(content)
+    found = editcritic("bench", "prepare", "edival", "-o", tmp_path)
+    assert found.exit_code == 2
+    assert "1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555: remove it" in found.stderr
+
+
+def test_suites_without_published_data_say_what_to_do(editcritic: Command, tmp_path: Path) -> None:
+    assert "built in" in editcritic("bench", "prepare", "sceneedit").stderr
+    assert "give a folder of pictures and --judge" in editcritic("bench", "prepare", "i2ibench").stderr
+    assert "no suite 'edit' is known" in editcritic("bench", "prepare", "edit").stderr
+    refused = editcritic("bench", "prepare", "edival", tmp_path, "--judge", "colour")
+    assert (refused.exit_code, "are for i2ibench" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("", "lists no files"),
+        ("[[file]]\npath = '../x'\nurl = 'https://example.org'", "leads out"),
+        ("[[file]]\npath = 'x'\nurl = 'file:///etc/passwd'", "http or https"),
+        ("[[file]]\npath = 'x'\nurl = 'https://example.org'\nsha256 = 'ab'", "64 hexadecimal"),
+        ("[[file]]\npath = 'x'", "missing"),
+        ("[[file", "not TOML"),
+    ],
+)
+def test_a_table_of_places_that_is_none_is_refused(
+    editcritic: Command, tmp_path: Path, table: str, reason: str
+) -> None:
+    (tmp_path / "t.toml").write_text(table, encoding="utf-8")
+    found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", tmp_path / "t.toml")
+    assert (found.exit_code, reason in found.stderr) == (2, True), found.stderr
+
+
+def test_the_table_in_the_package_names_places_that_stay_inside() -> None:
+    for source in SOURCES.values():
+        assert all(inside(file.path) and len(file.sha256) == 64 for file in source.files)
+
+
+def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
+    file = File('a "b"/ü.bin', "https://example.org/ü", "r", 3, "0" * 64, unpack=True)
+    lock = Lock("edival", (file,), "c" * 40)
+    lock.write(tmp_path)
+    assert read_lock(tmp_path) == lock
+
+
+def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_reads(tmp_path: Path) -> None:
+    for split in ("real", "syn"):
+        folder = tmp_path / "published" / "test" / split
+        photographs(folder / "images", count=2, side=32)
+        rows = [
+            {
+                "file_name": f"images/{name}.png",
+                "edit": {
+                    "sequence": [{"name": "Add Text", "instruction": f"Write {name} {level}."} for level in range(8)],
+                    "compound": [{"compound_instruction": f"Write {name} C{level}."} for level in range(8)],
+                },
+            }
+            for name in ("chelsea", "astronaut")
+        ]
+        (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    converted(tmp_path / "published", tmp_path / "data", lambda text: None)
+    for split in ("test_real", "test_syn"):
+        suite = ComplexEdit(tmp_path / "data", split=split)
+        assert (len(suite.items), list(suite.problems)) == (16, [])
+        assert suite.items[0].sample.instruction == "Write astronaut C0."
