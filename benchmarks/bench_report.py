@@ -131,6 +131,7 @@ def compare(
     as_json: Json = False,
 ) -> int:
     """Two results of a suite: what differs in how they came about, which items changed, whether it matters."""
+    from ..reward import SpecError
     from .inputs import InputError
     from .suite_report.comparison import compared, shown
     from .suite_report.given import load_results, suite_of
@@ -141,7 +142,7 @@ def compare(
     known: Suite | None
     try:
         known = suite_of(loaded, data, suite)
-    except InputError as error:
+    except (InputError, SpecError) as error:
         if data is not None or suite is not None:
             raise
         known = None

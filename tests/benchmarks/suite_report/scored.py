@@ -46,7 +46,7 @@ class Drawn(Suite):
         side = 0.05 + 0.6 * case / self.count
         words = HOSTILE if name == "0/1" else f"Make it number {turn} of case {case}"
         sample = replace(
-            unedited(words, picture(case, size=self.size), id=name),
+            unedited(words, picture(case % 200, size=self.size), id=name),
             targets=(Box(0.5, 0.5, side, side, label="cup"),),
         )
         if case % 5 == 4 and turn == 1:

@@ -1,0 +1,105 @@
+"""`bench table`, `bench report` and `bench compare` as a user meets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from .scored import Drawn, outputs, scored, write
+
+Command = Callable[..., Result]
+
+SUITE = ("--suite", f"{Drawn.__module__}:Drawn")
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """Results of two editors; the second was told where its pictures are."""
+    suite = Drawn(count=5)
+    write(tmp_path / "results" / "good", scored(suite, "good", 0.9))
+    second = write(tmp_path / "results" / "bad", scored(suite, "bad", 0.3))
+    pictures = outputs(tmp_path / "pictures", suite, 0.3)
+    (second / "run.json").write_text(json.dumps({"given": {"outputs": str(pictures)}}))
+    return tmp_path / "results"
+
+
+def test_tables_side_by_side_in_three_forms(editcritic: Command, folders: Path) -> None:
+    markdown = editcritic("bench", "table", folders, *SUITE)
+    assert markdown.exit_code == 0
+    assert "**Share of draws in which an editor is first**" in markdown.stdout
+    comma = editcritic("bench", "table", folders / "good", folders / "bad", *SUITE, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(comma.stdout)))
+    assert {row["row"] for row in rows if row["table"] == "leaderboard"} == {"good", "bad"}
+    latex = editcritic("bench", "table", folders, *SUITE, "--format", "latex", "--table", "types")
+    assert latex.stdout.startswith("% types: By type\n\\begin{tabular}{lrr}")
+
+
+def test_tables_are_written_into_a_folder(editcritic: Command, folders: Path, tmp_path: Path) -> None:
+    assert editcritic("bench", "table", folders, *SUITE, "-o", tmp_path / "tables").exit_code == 0
+    assert {path.suffix for path in (tmp_path / "tables").glob("leaderboard.*")} == {".md", ".csv", ".tex"}
+
+
+def test_one_document_of_json(editcritic: Command, folders: Path) -> None:
+    found = json.loads(editcritic("bench", "table", folders, *SUITE, "--json").stdout)
+    assert found["editors"] == ["bad", "good"]
+    assert found["tables"][0]["rows"]["good"]["following turn 1"]["count"] > 0
+
+
+def test_a_report_finds_pictures_where_the_run_found_them(editcritic: Command, folders: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    found = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
+    assert found.exit_code == 0, found.stderr
+    assert json.loads(found.stdout) == {"report": str(page), "folder": str(tmp_path / "report_files")}
+    assert len(list((tmp_path / "report_files").glob("*.webp"))) == 5 + 1 + 15
+    assert "Latency" in page.read_text(encoding="utf-8")
+
+
+def test_a_comparison_tells_whether_it_matters(editcritic: Command, folders: Path) -> None:
+    found = editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE)
+    assert found.exit_code == 0
+    assert "beyond chance" in found.stdout
+    data = json.loads(editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE, "--json").stdout)
+    assert (data["a"], data["b"], data["items"]["both"]) == ("bad", "good", 15)
+    assert data["provenance"] == {"editor": ["bad", "good"]}
+
+
+def test_a_comparison_does_without_a_suite_that_is_not_there(editcritic: Command, folders: Path) -> None:
+    found = editcritic("bench", "compare", folders / "bad", folders / "good")
+    assert found.exit_code == 0
+    assert "compared without the suite's tables" in found.stderr
+    assert "consistency" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("table", "{}", "--suite", "nothing:Here"), "cannot find nothing:Here"),
+        (("table", "{}/good/none"), "is no folder of results"),
+        (("table", "{}", *SUITE, "--format", "word"), "expected one of markdown, csv, latex"),
+        (("table", "{}", *SUITE, "--table", "unknown"), "there is no table unknown: there are leaderboard"),
+        (("table", "{}", "--suite", f"{SUITE[1]}?count=4"), "are not those of the results"),
+        (("report", "{}", *SUITE, "--outputs", "good"), "give an editor's name and a folder"),
+        (("report", "{}", *SUITE, "--outputs", "good={}/none"), "there is no folder"),
+        (("report", "{}", *SUITE, "-o", "{}/none/report.html"), "make it first"),
+        (("compare", "{}", "{}/bad", *SUITE), "expected two folders of results, got 3"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(editcritic: Command, folders: Path, arguments: tuple[str, ...], said: str) -> None:
+    found = editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments))
+    assert found.exit_code == 2
+    assert said in found.stderr
+
+
+def test_results_of_other_data_are_refused(editcritic: Command, folders: Path) -> None:
+    head = json.loads((folders / "bad" / "result.json").read_text())
+    head["provenance"]["data"] = "another"
+    (folders / "bad" / "result.json").write_text(json.dumps(head))
+    found = editcritic("bench", "table", folders / "good", folders / "bad", *SUITE)
+    assert found.exit_code == 2
+    assert "cannot stand side by side: data is" in found.stderr
