@@ -8,7 +8,7 @@ same data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -71,7 +71,7 @@ def insist(
     notes: Notes,
     stage: str,
     words: str,
-    image: Image | None,
+    image: Image | Sequence[str | Image] | None,
     read: Callable[[str], T],
     *,
     temperature: float,
@@ -82,14 +82,15 @@ def insist(
 ) -> Asks[T]:
     """Ask the judge until `read` takes what it says; `read` raises ValueError with the reason where it does not.
 
-    seed: another one asks the same question anew. An unanswered question is not a try: it ends the program as failed.
+    image: what the judge sees before the words, one picture, or several with words between. seed: another one asks the
+    same question anew. An unanswered question is not a try: it ends the program as failed.
     Raises `Rejected` after so many tries.
     """
-    parts = (words,) if image is None else (image, words)
+    seen = () if image is None else (image,) if isinstance(image, Image) else tuple(image)
     reason = ""
     for attempt in range(tries):
         question = Judge(
-            (Message(parts),),
+            (Message((*seen, words)),),
             FreeText(max_tokens=max_tokens, temperature=temperature),
             topic=f"making/{stage}",
             slots=tuple((slots or {}).items()),
