@@ -80,8 +80,7 @@ class DiffusionConfig:
     step decides little (docs/training.md). For `grpo` are noise, sampling, chance, same_start,
     clip_range and beta; for `nft` levels, how many noise levels pictures are noised to, reach, and hold_below: at
     levels with less noise, from 0 to 1, the denoiser learns nothing and is held where it was. What a picture is to show
-    has been decided there, and how it is drawn is best left alone. For `raft` are levels, threshold, agree and beta;
-    good pictures are those with an advantage above 0.
+    has been decided there, and how it is drawn is best left alone. For `raft` are levels, threshold, agree and beta.
 
     schedule: of the learning rate after the warmup; `linear` falls to 0 at the last of `steps`.
 
@@ -206,9 +205,9 @@ class DiffusionTrainer:
 
     log_history: the numbers of each step, means over processes: `reward`, `unscored`, `degenerate` and the other shares
     of `Advantages`; `ratio/clipped`, `ratio/off` (mean distance from 1) and `kl`; for `nft` `error` and `moved` (root
-    mean square, in the denoiser's unit); for `raft` `error`, and `replaced`: of pictures that are not good, how many
-    are to become another; `grad_norm`, `seconds/*`, one number for each part of a score (as in `integrations.trl`), and
-    what `watch` and the callbacks say.
+    mean square, in the denoiser's unit); for `raft` `error`, and `replaced`: how many pictures are to become another;
+    `grad_norm`, `seconds/*`, one number for each part of a score (as in `integrations.trl`), and what `watch` and the
+    callbacks say.
     """
 
     def __init__(
@@ -358,7 +357,7 @@ class DiffusionTrainer:
                     if wanted is None:
                         values = torch.tensor(found.values[list(known)], dtype=torch.float32)
                     else:
-                        values = torch.stack([wanted[row] for row in known])
+                        values = torch.stack([wanted[row][1] for row in known])
                     for step in trajectory.steps:
                         loss, numbers = self._loss(trajectory, step, places, values)
                         (loss.sum() / total).backward()
@@ -373,21 +372,20 @@ class DiffusionTrainer:
             self.optimizer.zero_grad()
         means = {name: fmean(values) for name, values in log.items() if values}
         if wanted is not None:
-            means["replaced"] = fmean(teaching[found.values <= 0]) if (found.values <= 0).any() else 0.0
+            means["replaced"] = sum(row != other for row, (other, _) in wanted.items()) / len(batch.samples)
         return found.numbers | means | {"seconds/learn": time.perf_counter() - began}
 
-    def _wanted(self, batch: Batch, found: Advantages) -> dict[int, Tensor]:
-        """For `raft`: of each row that teaches something, the last state of the picture that it is to become."""
+    def _wanted(self, batch: Batch, found: Advantages) -> dict[int, tuple[int, Tensor]]:
+        """For `raft`: of each row that teaches something, the row it is to become, and the last state of that one."""
         size = self.config.group_size
         states = {row: call.final[at] for call, rows in batch.calls for at, row in enumerate(rows)}
-        wanted: dict[int, Tensor] = {}
+        wanted: dict[int, tuple[int, Tensor]] = {}
         for first in range(0, len(batch.samples), size):
             group = [row for row in range(first, first + size) if found.telling[row]]
             if group:
                 others = imitated(torch.stack([states[row] for row in group]), found.values[group], self.config.agree)
-                wanted |= {
-                    row: states[group[other]] for row, other in zip(group, others, strict=True) if other is not None
-                }
+                pairs = [(row, group[other]) for row, other in zip(group, others, strict=True) if other is not None]
+                wanted |= {row: (other, states[other]) for row, other in pairs}
         return wanted
 
     def _pace(self) -> float:

@@ -142,17 +142,19 @@ def raft(
 def imitated(pictures: Tensor, advantages: NDArray[np.float64], agree: float) -> list[int | None]:
     """Which picture of its group each is to become: good ones themselves, others the good one nearest to them.
 
+    Good are those whose advantage is above 0, and more than half of the best one's.
+
     None, where good ones differ from each other too much to say which is meant: their mean distance to the nearest is
     not below `agree` times that of the picture, or there are fewer than two. A thing that was to be added may stand
     anywhere, and a picture that has it in the wrong colour is not told where. pictures: (N, …), last states of a group.
-    advantages: (N,), above 0 for good ones.
+    advantages: (N,).
     """
-    good = np.flatnonzero(advantages > 0)
+    good = np.flatnonzero(advantages > max(0.0, advantages.max() / 2))
     flat = pictures.float().flatten(1)
     apart = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist").cpu().numpy()
     found: list[int | None] = []
-    for row, value in enumerate(advantages):
-        if value > 0:
+    for row in range(len(flat)):
+        if row in good:
             found.append(row)
             continue
         if len(good) < 2:

@@ -161,5 +161,9 @@ def test_where_good_ones_differ_more_than_the_bad_one_from_them_nobody_knows():
     assert imitated(places(0, 10, 11, 40), values, 2.0) == [1, 1, 2, 3]
 
 
+def test_what_is_far_worse_than_the_best_is_not_good():
+    assert imitated(places(0, 10, 11, 1), np.array([-1.0, 2, 1.9, 0.5]), 0.5) == [1, 1, 2, 1]
+
+
 def test_a_good_picture_alone_is_no_example():
     assert imitated(places(0, 10, 1), np.array([-1.0, 2, -1]), 0.5) == [None, 1, None]
