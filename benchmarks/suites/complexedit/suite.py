@@ -151,7 +151,8 @@ class ComplexEdit(Suite):
 
     def tables(self, results: Results) -> list[Table]:
         """IF, IP, PQ and O over the levels first (table 3), then by level (tables 4 and 5); see `tables.py`."""
-        return tables.tables_of(results, self.mean)
+        names = {item.id: [one.name for one in item.sample.operations] for item in self.items}
+        return tables.tables_of(results, self.mean, names)
 
 
 def _levels(given: str | int) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ..figures import Figure
 from ..results import Results, Row
@@ -12,14 +13,35 @@ from .scaling import METRICS, PARTS, Mean, curve, drop, level_mean
 _UNIT = "grade 0-10"
 
 
-def tables_of(results: Results, mean: Mean) -> list[Table]:
-    """All tables that the results have something for."""
+def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[str]]) -> list[Table]:
+    """The leaderboard, the levels and, of the mode `numeric`, the operations and what scores are means of.
+
+    operations: item -> the names of its operations, in order.
+    """
+    if not results.rows:
+        return []
     curves = {metric.upper(): curve(results, metric, mean=mean) for metric in METRICS}
     notes = [f"O: {mean} mean of IF, IP and PQ of each picture."]
     found = [leaderboard(curves, notes), levels(curves, notes)]
+    by_name = credited(results, operations)
+    if by_name:
+        rows = {name: {"IF": results.mean(some, lambda row: row.value("if"))} for name, some in by_name.items()}
+        notes = ["Grades of single operations, over pictures and levels; they need not have the mean that IF is."]
+        found.append(Table("operations", "Complex-Edit by operation", ["IF"], rows, unit=_UNIT, notes=notes))
     if any(_measured(part, "n")(row) is not None for row in results.rows for part in PARTS):
         found.append(measurements(results))
     return found
+
+
+def credited(results: Results, operations: Mapping[str, Sequence[str]]) -> dict[str, list[Row]]:
+    """Name of an atomic operation -> a row each time that it was graded, with its own grade as `if`; by name."""
+    found: dict[str, list[Row]] = {}
+    for row in results.rows:
+        score, names = row.score("if"), operations.get(row.id, ())
+        credits = [] if score is None else list(score.credits.values())
+        for name, credit in zip(names, credits, strict=False):  # a score that failed has no credits
+            found.setdefault(name or "(not named)", []).append(replace(row, scores={"if": credit}))
+    return dict(sorted(found.items()))
 
 
 def leaderboard(curves: Mapping[str, Mapping[int, Figure]], notes: list[str]) -> Table:
@@ -50,9 +72,7 @@ def measurements(results: Results) -> Table:
         }
         for part in PARTS
     }
-    notes = [
-        "Means over pictures and levels. Standard deviation: of the grades of one picture, divided by their number."
-    ]
+    notes = ["Means over pictures and levels. Standard deviation: of the grades of one picture, over all of them."]
     return Table("measurements", "Measurements a score", list(columns), rows, notes=notes)
 
 

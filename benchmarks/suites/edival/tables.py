@@ -31,14 +31,21 @@ _CHANGES = (
 
 
 def tables_of(mode: str, incomplete: str, results: Results) -> list[Table]:
-    """All tables that the results have something for."""
+    """The leaderboard, and the tables of what was judged."""
+    if not results.rows:
+        return []
     kept = Kept(results, mode, incomplete)
-    found = [leaderboard(kept), rates(kept), types(kept), consistencies(kept, "consistency", results.rows)]
-    for shape, title in (("square", "square pictures"), ("padded", "pictures padded to a square")):
-        rows = [row for row in results.rows if row.labels.get("shape") == shape]
-        if rows and len(rows) < len(results.rows):
-            found.append(consistencies(kept, f"consistency-{shape}", rows, f", {title}"))
-    if any("vq" in row.scores for row in results.rows):
+    judged = {name for row in results.rows for name in row.scores}
+    found = [leaderboard(kept)]
+    if "if" in judged:
+        found += [rates(kept), types(kept)]
+    if "cc" in judged:
+        found.append(consistencies(kept, "consistency", results.rows))
+        for shape, title in (("square", "square pictures"), ("padded", "pictures padded to a square")):
+            rows = [row for row in results.rows if row.labels.get("shape") == shape]
+            if rows and len(rows) < len(results.rows):
+                found.append(consistencies(kept, f"consistency-{shape}", rows, f", {title}"))
+    if "vq" in judged:
         found += [quality(kept), luminance(kept)]
     return found
 

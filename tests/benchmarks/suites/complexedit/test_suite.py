@@ -127,6 +127,25 @@ def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignme
     )
 
 
+def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> None:
+    suite = ComplexEdit(data, levels="1-2", n=2)
+    results = judged(suite, outputs(tmp_path, range(1, 3)), Judging())
+    found = next(one for one in suite.tables(results) if one.name == "operations")
+    cells = {name: row["IF"] for name, row in Computed.of(found, None).cells.items()}
+    assert {name: (cell.value, cell.count) for name, cell in cells.items()} == {
+        "Add an Object": (9.0, 2 * ROWS),  # 9.5 at C1, 8.5 at C2
+        "Change Color": (8.5, ROWS),
+    }
+
+
+def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data: Path) -> None:
+    suite = ComplexEdit(data, levels="1-2")
+    assert suite.tables(Results("nobody", [])) == []
+    only = [Row(item.id, item.case, item.labels, {"pq": Score.of(5.0)}) for item in suite.items]
+    assert [one.name for one in suite.tables(Results("one", only))] == ["leaderboard", "levels"]
+    assert values(suite, Results("one", only), "leaderboard")["all"] == {"IF": None, "IP": None, "PQ": 5.0, "O": None}
+
+
 def test_one_level_may_lie_in_a_flat_folder(data: Path, tmp_path: Path) -> None:
     suite = ComplexEdit(data, levels="8")
     folder = outputs(tmp_path, range(8, 9), flat=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -154,6 +155,18 @@ def test_image_success_is_the_and_over_the_turns_so_far(data: Path) -> None:
     assert rates["task rate"] == pytest.approx({"T1": 100.0, "T2": 200 / 3, "T3": 200 / 3})
 
 
+def test_what_was_not_judged_has_no_table(data: Path) -> None:
+    suite = EdiVal(data)
+    assert [one.name for one in suite.tables(scripted(suite, lambda case, turn: 1.0))] == [
+        "leaderboard",
+        "rates",
+        "types",
+    ]
+    rows = [row_of(suite, item.id, {"cc": Score.of(0.9)}) for item in suite.items]
+    assert [one.name for one in suite.tables(Results("x", rows))] == ["leaderboard", "consistency"]
+    assert suite.tables(Results("nobody", [])) == []
+
+
 def test_a_failed_score_is_in_no_denominator_and_is_counted(data: Path) -> None:
     suite = EdiVal(data)
     results = scripted(suite, lambda case, turn: None if (case, turn) == (0, 2) else 1.0)
@@ -173,9 +186,7 @@ def test_a_picture_that_lacks_a_turn_is_left_out_as_the_option_says(data: Path) 
         results = scripted(suite, lambda case, turn: 1.0, without=["1/multipass/2", "1/multipass/3"])
         found = table(suite, results, "rates")
         counts[incomplete] = [cell.count for cell in Computed.of(found, None).cells["image success"].values()]
-        assert any(
-            "1 of 3 pictures lack a turn" in note and f"incomplete={incomplete}" in note for note in found.notes
-        )
+        assert any("1 of 3 pictures lack a turn" in note and f"incomplete={incomplete}" in note for note in found.notes)
     assert counts == {"drop": [2, 2, 2], "later": [3, 2, 2]}
 
 
@@ -279,6 +290,19 @@ def test_options_are_what_results_depend_on(data: Path) -> None:
         "seed": 4,
     }
     assert list(shuffled.metrics()) == ["if", "cc"]
+
+
+def test_outputs_in_the_data_folder_are_no_base_pictures(tmp_path: Path) -> None:
+    folder = write_data(tmp_path / "data", chained())
+    with zipfile.ZipFile(folder / ZIP) as archive:
+        archive.extractall(folder / "pictures")
+    (folder / ZIP).unlink()
+    outputs = write_outputs(folder / "generations", chained())
+    suite = EdiVal(folder)
+    assert not suite.problems
+    assert len(suite.items) == 3 * COUNT
+    again = EdiVal(folder / "oai_instruction_generation_output.csv", pictures=str(outputs / "multipass"))
+    assert [item.id for item in again.items] == [item.id for item in suite.items]
 
 
 def test_outputs_may_lie_in_the_folder_of_their_mode_or_right_in_it(data: Path, tmp_path: Path) -> None:
