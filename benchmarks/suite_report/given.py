@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,8 @@ from ..suite_run.loading import load_suite
 from ..suites.results import RESULT, RUN, Results
 from ..suites.suite import Suite
 
-_DIGESTS = ("prompts",)
-"""Options that results name by a digest, and that matter to judging alone."""
+_PACK = "prompts"
+"""The option for a folder of prompts, which results name by its digest, and which matters to judging alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,12 @@ class Loaded:
     given: Mapping[str, Any]
 
     def place(self, name: str) -> Path | None:
-        """A folder or file that the run was told of, if it is still there."""
+        """A folder or file that the run was told of, if it is still there; written as seen from the results."""
         found = self.given.get(name)
-        return Path(found) if isinstance(found, str) and Path(found).exists() else None
+        if not isinstance(found, str):
+            return None
+        place = Path(os.path.normpath(self.folder / found))
+        return place if place.exists() else None
 
 
 def load_results(folders: Sequence[Path]) -> list[Loaded]:
@@ -60,8 +64,9 @@ def suite_of(loaded: Sequence[Loaded], data: Path | None, spec: str | None = Non
     name = provenance.get("suite")
     if not isinstance(name, str):
         raise InputError(f"{loaded[0].folder} does not say which suite it is of: it was not written by `bench run`")
-    options = {key: value for key, value in provenance.get("options", {}).items() if key not in _DIGESTS}
-    query = urlencode({key: json.dumps(value) for key, value in options.items()})
+    options = provenance.get("options", {}).items()
+    kept = {key: json.dumps(value) for key, value in options if key != _PACK or not isinstance(value, str)}
+    query = urlencode(kept)
     place = data or next((found for one in loaded if (found := one.place("data")) is not None), None)
     base = spec or name
     suite = load_suite(f"{base}?{query}" if query and "?" not in base else base, place)

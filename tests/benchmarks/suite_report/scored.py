@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -51,7 +51,7 @@ class Drawn(Suite):
         )
         if case % 5 == 4 and turn == 1:
             sample = replace(sample, sources=(*sample.sources, picture(case, 1, size=self.size)))
-        labels = {"turn": turn, "type": kind, "level": f"C{1 + case % 4}", "category": ("person", "place")[case % 2],
+        labels: dict[str, str | int] = {"turn": turn, "type": kind, "level": f"C{1 + case % 4}", "category": ("person", "place")[case % 2],
                   "shape": "padded" if case % 3 == 0 else "square"}  # fmt: skip
         return Item(name, str(case), f"{case}_turn_{turn}", sample, f"{case}/{turn - 1}" if turn > 1 else "", labels)
 
@@ -73,7 +73,7 @@ class Drawn(Suite):
         ]
 
 
-def _of(name: str) -> object:
+def _of(name: str) -> Callable[[Row], float | None]:
     return lambda row: row.value(name)
 
 
