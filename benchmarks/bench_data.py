@@ -64,11 +64,17 @@ def prepare(
     ] = None,
     judge: Annotated[str | None, typer.Option("--judge", help="For i2ibench: who writes; as for `make`.")] = None,
     single: Annotated[
-        int, typer.Option("--single", min=0, help="For i2ibench: prompts a category that edit one picture.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--single",
+            min=0,
+            help="For i2ibench: scenes of one picture, five prompts each. Default: up to 100.",
+        ),
+    ] = None,
     multi: Annotated[
-        int, typer.Option("--multi", min=0, help="For i2ibench: prompts a category that take several pictures.")
-    ] = 100,
+        int | None,
+        typer.Option("--multi", min=0, help="For i2ibench: scenes of several, five prompts each. Default: up to 100."),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
@@ -105,23 +111,16 @@ def prepare(
     return code
 
 
-def _build(images: Path, data: Path, judge: str, single: int, multi: int, seed: int, as_json: bool) -> int:
+def _build(
+    images: Path, data: Path, judge: str, single: int | None, multi: int | None, seed: int, as_json: bool
+) -> int:
     """A suite of pictures for I2I-Bench, whose own is not published."""
-    from ..reward import AnswerLog, Judge
-    from .making.given import ANSWERS, expert_of
+    from ..reward import Judge
+    from .making.given import expert_of
     from .suites.i2ibench.prepare import prepare as build
 
     asked = expert_of(judge, "judge", Judge)
-    data.mkdir(parents=True, exist_ok=True)
-    with AnswerLog(data / ANSWERS) as log:
-        found = build(images, data, judge=asked, single=single, multi=multi, seed=seed, log=log)
-    if as_json:
-        document({**found.to_json(), "exit_code": found.exit_code})
-    else:
-        for line in found.lines():
-            say(line, stderr=False)
-    code: int = found.exit_code
-    return code
+    return _report(build(images, data, judge=asked, single=single, multi=multi, seed=seed), "prompts", as_json)
 
 
 @make.command("edival")

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from editcritic.benchmarks.bench_data import add_to
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.making.given import Picture
 from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
@@ -187,3 +190,16 @@ def test_scenes_are_drawn_once_each_and_by_seed(images: Path) -> None:
         drawn_scenes(given, 5, 0, (2,), 0)
     with pytest.raises(InputError, match="nothing to make"):
         drawn_scenes(given, 0, 0, (2,), 0)
+
+
+def test_the_command_prepares_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    add_to(app)
+    out = tmp_path / "out"
+    judge = f"{__name__}:Writer"
+    words = ["prepare", "i2ibench", str(images), "--judge", judge, "-o", str(out), "--single", "1", "--multi", "1"]
+    for _ in range(2):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        assert "10 prompts made, 0 given up" in done.output
+    assert len(I2IBench(out).items) == 10
