@@ -68,7 +68,7 @@ def agree(
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", help="A label of items to tell apart. Default: type (with --swap: turn, else type)."),
+        typer.Option("--by", help="A label of items to tell apart, or editor. Default: type (--swap: turn, or type)."),
     ] = None,
     pool: Annotated[
         str, typer.Option("--pool", help="each: a number a judgement; item: the mean or majority of each thing's.")
@@ -96,10 +96,12 @@ def agree(
         return _drift(golden_set, loaded, seed, as_json)
     from .people import agree as agreeing
     from .people import swap as swapping
+    from .people.checks import answers, checks
     from .people.labels import read
     from .people.meeting import Meeting
     from .people.telling import computed, tell
 
+    more: dict[str, object] = {}
     if swap:
         one = _swapped_measure(metric, loaded, ranges, cut)
         found = swapping.swapped(loaded, _loaded(swap), one, by or _turns(loaded))
@@ -108,8 +110,14 @@ def agree(
         if pool not in ("each", "item"):
             raise InputError(f"--pool is each or item, got {pool!r}")
         meeting = Meeting(loaded)
+        given = read(labels or ())
+        looked = checks(given, answers([label for label in given if label.phase == "answer"]))
+        more = {"checks": [check.to_json() for check in looked if check.errors is not None]}
+        for check in looked:
+            if check.again:
+                say(f"editcritic: {check}")
         found = agreeing.tables(
-            read(labels or ()),
+            given,
             meeting,
             measures=_measures(metric, ranges, cut, tie),
             by=("type",) if by is None else by,
@@ -119,7 +127,7 @@ def agree(
         )
         meaning = agreeing.MEANING
     told = computed(found, draws, seed)
-    tell(told, meaning, out, as_json, editors=[one.editor for one in loaded])
+    tell(told, meaning, out, as_json, editors=[one.editor for one in loaded], **more)
     return 0
 
 
@@ -137,6 +145,8 @@ def _given(option: str, values: Sequence[str] | None) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise InputError(f"{option} is DIMENSION=VALUE, got {text!r}")
+        if name in found:
+            raise InputError(f"{option} is given twice for {name}: a run compares one thing with it")
         found[name] = value
     return found
 

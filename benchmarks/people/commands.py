@@ -341,7 +341,7 @@ def scaling(
         from .curves import draw
 
         draw(plot, [one for one in found if ways], list(ways))
-    tell(found, {}, out, as_json, written=[] if plot is None else [plot])
+    tell(found, {}, out, as_json, plot=None if plot is None else str(plot))
     return 0
 
 

@@ -17,6 +17,7 @@ On = tuple[tuple[str, str], ...]
 
 Pool = Literal["each", "item"]
 ALL = "all"
+EDITOR = "editor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +144,15 @@ class Meeting:
 
 
 def groups(judged: Sequence[Judged], by: Sequence[str]) -> Iterator[tuple[str, list[Judged]]]:
-    """All of them, then those of each value of each label of items, in the order they come."""
+    """All of them, then those of each value of each label of items, in the order they come; `editor` is a label too."""
     yield ALL, list(judged)
     for label in by:
-        values = dict.fromkeys(one.rows[0].labels.get(label) for one in judged)
-        for value in values:
+        parts: dict[str, list[Judged]] = {}
+        for one in judged:
+            value = " and ".join(name for name, _ in one.on) if label == EDITOR else one.rows[0].labels.get(label)
             if value is not None:
-                yield f"{label} {value}", [one for one in judged if one.rows[0].labels.get(label) == value]
+                parts.setdefault(f"{label} {value}", []).append(one)
+        yield from parts.items()
 
 
 def numbered(judged: Sequence[Judged]) -> dict[str, int]:

@@ -49,10 +49,10 @@ async function begin() {
   at("suite").textContent = `Labels: ${who.suite}`;
   document.title = `Labels: ${who.suite}`;
   at("names").replaceChildren(...who.annotators.map((name) => element("option", { value: name })));
-  const known = new URLSearchParams(location.hash.slice(1)).get("annotator");
-  if (known) {
-    state.annotator = known;
-    await show();
+  const place = new URLSearchParams(location.hash.slice(1));
+  if (place.get("annotator")) {
+    state.annotator = place.get("annotator");
+    await show(place.get("number") ?? undefined);
   } else {
     only("begin");
   }

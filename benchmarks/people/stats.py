@@ -170,7 +170,9 @@ def _areas(items: Sequence[Item]) -> Counts:
 def _sources(items: Sequence[Item]) -> Counts:
     counts = Counter(len(item.sample.sources) for item in items)
     sizes = Counter(image.size for sample in _first_samples(items) for image in sample.sources)
-    rows: dict[str, list[Number]] = {f"{many} source{'s' * (many > 1)}": [count] for many, count in sorted(counts.items())}
+    rows: dict[str, list[Number]] = {
+        f"{many} source{'s' * (many > 1)}": [count] for many, count in sorted(counts.items())
+    }
     rows |= {f"{width} x {height}": [count] for (width, height), count in sizes.most_common(10)}
     notes = ["items with so many sources; then pictures of so many pixels, the ten most frequent sizes"]
     return Counts("sources", "Sources", ["count"], rows, notes)

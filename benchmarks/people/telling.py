@@ -63,8 +63,7 @@ def tell(
     if out is not None:
         write(found, out)
     if as_json:
-        said = {name: [str(one) for one in value] if isinstance(value, list) else value for name, value in more.items()}
-        document({"schema": 1, **said, "tables": [one.to_json() for one in found], "meaning": words})
+        document({"schema": 1, **more, "tables": [one.to_json() for one in found], "meaning": words})
         return
     for one in found:
         show(drawn(one))

@@ -1,0 +1,105 @@
+"""`bench label` as a user runs it: a process that serves the page until it is interrupted."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from editcritic.benchmarks.people.labels import read
+from editcritic.benchmarks.suites.results import RUN
+
+from ..suites.toy import Toy, outputs
+from . import made
+from .made import results, row
+
+TOY = "tests.benchmarks.suites.toy:Toy?count=3"
+
+
+class Served:
+    """The command in a process of its own; `url` is what it prints."""
+
+    def __init__(self, *arguments):
+        command = [sys.executable, "-m", "editcritic.benchmarks.cli", "bench", "label", *map(str, arguments)]
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores interrupts
+        try:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert self.process.stdout is not None
+        self.said = self.process.stdout.readline()
+        self.url = self.process.stdout.readline().strip()
+
+    def ask(self, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"} if data else {})
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            return json.load(answer)
+
+    def interrupted(self):
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def serve():
+    started = []
+
+    def start(*arguments):
+        started.append(Served(*arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.communicate()
+
+
+def test_labels_are_collected_until_an_interrupt_and_the_same_command_goes_on(serve, tmp_path):
+    suite = Toy(count=3)
+    folders = [f"{name}={outputs(tmp_path / name, suite)}" for name in ("one", "two")]
+    out = tmp_path / "labels.jsonl"
+    command = (TOY, "--outputs", folders[0], "--outputs", folders[1], "--trial", 0, "--recheck", 0, "-o", out)
+    page = serve(*command)
+    assert page.said.startswith("6 questions")
+    for number in range(6):
+        assert page.ask("question?annotator=ann")["number"] == number
+        page.ask("answer", {"annotator": "ann", "number": number, "label": "tie", "seconds": 1})
+    code, said, problems = page.interrupted()
+    assert (code, "nothing was checked" in said, "Traceback" in problems) == (0, True, False)
+    assert [label.label for label in read([out])] == ["tie"] * 6
+    again = serve(*command)
+    assert again.ask("question?annotator=ann")["finished"]
+    assert again.interrupted()[0] == 0
+
+
+def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
+    folder = made.write(tmp_path / "results", results("mine", [row("0/1")]))
+    outputs(tmp_path / "outputs", Toy(count=3))
+    (folder / RUN).write_text(json.dumps({"given": {"suite": TOY, "data": None, "outputs": "../outputs"}}))
+    page = serve(folder, "--ask", "yes-no:following", "--trial", 0, "-o", tmp_path / "labels.jsonl")
+    page.ask("answer", {"annotator": "ann", "number": 0, "label": "yes", "seconds": 1})
+    assert page.interrupted()[0] == 0
+    assert read([tmp_path / "labels.jsonl"])[0].editor == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--outputs", "elsewhere"], "NAME=FOLDER"),
+        (["--outputs", "one=elsewhere"], "does not exist"),
+        (["--ask", "pairs:overall"], "KIND:DIMENSION"),
+        (["--ask", "reference:reference"], "nothing to ask"),
+        (["--define", "overall"], "DIMENSION=TEXT"),
+        (["--answers", "labels.jsonl"], "need a file each"),
+        (["-o", "nowhere/labels.jsonl"], "no folder nowhere"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, options, why):
+    monkeypatch.chdir(tmp_path)
+    ran = editcritic("bench", "label", TOY, "-o", "labels.jsonl", *options)
+    assert ran.exit_code == 2
+    assert why in ran.stderr
