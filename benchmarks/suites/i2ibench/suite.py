@@ -19,7 +19,7 @@ from ..results import Results, Row
 from ..suite import About, Item, Label, Problem, Suite
 from ..tables import Table
 from .reading import Prompt, read_prompts
-from .tables import metric_of, tables
+from .tables import tables
 
 HALVES = ("all", "single", "multi")
 
@@ -70,7 +70,7 @@ class I2IBench(Suite):
         return {} if self.half == "all" else {"half": self.half}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
-        """A metric for each dimension that an item has.
+        """A metric for each dimension that an item has, by its name, as in `multi-spatial-accuracy`.
 
         protocol: `judge-only` is the ablation of section 4.3, one question for a level whatever the dimension.
         """
@@ -79,10 +79,10 @@ class I2IBench(Suite):
         options: dict[str, Any] = {"judge_only": True} if protocol else {}
         options |= {} if self.prompts is None else {"prompts": self.prompts}
         there = {name for item in self.items for name in item.sample.dimensions or ()}
-        return {metric_of(name): {"use": metric_of(name), **options} for name in TABLE if name in there}
+        return {name: {"use": f"i2i-{name}", **options} for name in TABLE if name in there}
 
     def judges(self, metric: str, item: Item) -> bool:
-        return any(metric_of(name) == metric for name in item.sample.dimensions or ())
+        return metric in (item.sample.dimensions or ())
 
     def tables(self, results: Results) -> list[Table]:
         """Overall, tables 1 and 2, success, category by dimension, single against multi."""

@@ -39,18 +39,13 @@ def over_dimensions(*values: Numbers) -> Numbers:
     return found
 
 
-def metric_of(dimension: str) -> str:
-    """What a dimension is called in results, as in `i2i-multi-spatial-accuracy`."""
-    return f"i2i-{dimension}"
-
-
 def title_of(dimension: str) -> str:
     """Its column, as in `Spatial-Accuracy`."""
     return "-".join(word.capitalize() for word in dimension.removeprefix("multi-").split("-"))
 
 
 Applies = Callable[[Row, str], bool]
-"""Whether a metric is asked about a row, be it that its picture is missing."""
+"""Whether a dimension is asked about a row, be it that its picture is missing."""
 
 
 def tables(results: Results, applies: Applies) -> list[Table]:
@@ -94,17 +89,16 @@ class _Cut:
     def dimensions(self, half: str) -> list[str]:
         """Those that somebody was asked about, in the table's order."""
         there = {name for row in self.results.where(half=half) for name in row.scores}
-        return [name for name, one in TABLE.items() if one.multi == HALVES[half] and metric_of(name) in there]
+        return [name for name, one in TABLE.items() if one.multi == HALVES[half] and name in there]
 
     def mean(self, rows: Iterable[Row], dimension: str, *, succeeded: bool = False) -> Figure:
         """Over the rows that it applies to; succeeded: of whether each reaches `SUCCESS`."""
-        metric = metric_of(dimension)
 
         def value(row: Row) -> float | None:
-            found = row.value(metric)
+            found = row.value(dimension)
             return float(found >= SUCCESS) if succeeded and found is not None else found
 
-        return self.results.mean((row for row in rows if self.applies(row, metric)), value)
+        return self.results.mean((row for row in rows if self.applies(row, dimension)), value)
 
     def means(self, rows: Sequence[Row], dimensions: Sequence[str]) -> dict[str, Figure]:
         """By dimension, and the mean of all their scores that the paper's overall is."""
@@ -115,16 +109,16 @@ class _Cut:
         return {**row, OVERALL: self._pooled(rows, {name: there[name] for name in paper})} if paper else row
 
     def _pooled(self, rows: Sequence[Row], means: Mapping[str, Figure]) -> Figure:
-        quotas = [self._count(rows, metric_of(name)) for name in means]
+        quotas = [self._count(rows, name) for name in means]
         found = Figure.of(lambda *parts: by_quota(parts[: len(means)], parts[len(means) :]), *means.values(), *quotas)
         return replace(found, count=sum(one.count for one in means.values()))
 
-    def _count(self, rows: Sequence[Row], metric: str) -> Figure:
+    def _count(self, rows: Sequence[Row], dimension: str) -> Figure:
         """How many scores there are."""
         numbers = {case: number for number, case in enumerate(self.results.cases)}
         counts = np.zeros(len(numbers))
         for row in rows:
-            counts[numbers[row.case]] += self.applies(row, metric) and row.value(metric) is not None
+            counts[numbers[row.case]] += self.applies(row, dimension) and row.value(dimension) is not None
 
         def at(weights: Numbers) -> Numbers:
             found: Numbers = weights @ counts

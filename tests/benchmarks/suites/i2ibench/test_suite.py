@@ -38,8 +38,8 @@ def test_each_prompt_is_judged_in_its_own_dimensions(data: Path, tmp_path: Path)
     suite = I2IBench(data)
     results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
     asked = {row.id: set(row.scores) for row in results.rows}
-    assert asked["0-local-editing"] == {"i2i-instruction-following", "i2i-local-attribute"}
-    assert asked["1-combination-reasoning"] == {"i2i-multi-world-knowledge"}
+    assert asked["0-local-editing"] == {"instruction-following", "local-attribute"}
+    assert asked["1-combination-reasoning"] == {"multi-world-knowledge"}
     assert all(score.status == "scored" for row in results.rows for score in row.scores.values())
 
 
@@ -109,7 +109,7 @@ def test_the_ablation_asks_for_levels_alone(data: Path, tmp_path: Path) -> None:
     suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
     judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
     assert set(judge.asked) == {"i2i/level"}
-    assert build(suite.metrics("judge-only")["i2i-local-attribute"]).signature.endswith("[judge_only]")
+    assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
 
 
 def test_digests_are_of_prompts_and_pictures(data: Path, tmp_path: Path) -> None:
