@@ -11,6 +11,7 @@ import pytest
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.suites.edival.pictures import find_pictures, is_padded
 from editcritic.benchmarks.suites.suite import Problem
+from editcritic.benchmarks.suites.unpacking import unpacked
 from editcritic.reward import Image
 
 from ..toy import picture
@@ -46,6 +47,19 @@ def test_a_zip_of_other_pictures_is_another_one(tmp_path: Path) -> None:
     one = find_pictures(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), [])
     other = find_pictures(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), [])
     assert Image.open(one[4]) != Image.open(other[4])
+
+
+def test_of_two_processes_at_it_the_first_to_finish_has_unpacked(cache: Path) -> None:
+    def quick(folder: Path) -> None:
+        (folder / "picture").write_text("first")
+
+    def slow(folder: Path) -> None:
+        unpacked("edival", "k" * 64, quick)
+        (folder / "picture").write_text("second")
+
+    found = unpacked("edival", "k" * 64, slow)
+    assert (found / "picture").read_text() == "first"
+    assert list(cache.iterdir()) == [found]
 
 
 def test_paths_of_a_zip_are_not_followed(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from editcritic.benchmarks.suites.results import Results, Row
 from editcritic.benchmarks.suites.tables import Computed, Table
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.engine import Engine
+from editcritic.reward.score import Evidence
 from editcritic.reward.spec import build
 
 from .layout import ZIP, chains, index_of, write_data, write_outputs
@@ -201,6 +202,47 @@ def test_the_official_protocol_measures_no_consistency_after_a_change_of_backgro
         cells = Computed.of(table(suite, Results("x", rows), "consistency"), None).cells
         counts[protocol] = cells["objects, features"]["T1"].count
     assert counts == {"fixed": COUNT, "official": COUNT - 1}
+
+
+def test_a_half_with_nothing_to_compare_is_no_part_of_the_question_and_a_failed_one_is_missed(data: Path) -> None:
+    suite = EdiVal(data)
+    halves = {"0": Score.of(0.5), "1": Score.not_applicable("no object"), "3": Score.failed("no detector")}
+    rows = [
+        row_of(suite, item.id, {"cc": Score.of(0.9, parts={"objects": halves[item.case], "background": Score.of(0.7)})})
+        for item in suite.items
+    ]
+    results = Results("x", rows)
+    cell = Computed.of(table(suite, results, "consistency"), None).cells["objects, features"]["T1"]
+    assert (cell.value, cell.count, cell.without) == (50.0, 1, 1)
+    assert values(table(suite, results, "leaderboard"))["all"]["CC T1"] == pytest.approx(60.0)
+
+
+def test_changes_of_quality_are_given_in_both_ways(data: Path) -> None:
+    suite = EdiVal(data)
+    ratings = {"0": 5.0, "1": 3.0, "3": 4.6}
+    light = [Evidence("luminance of the edited picture", numbers={"99 %": 0.5, "99.9 %": 0.6})]
+    rows = [
+        row_of(
+            suite,
+            item.id,
+            {
+                "vq": Score.of(
+                    ratings[item.case],
+                    parts={"base": Score.of(4.0), "change": Score.of(ratings[item.case] - 4.0)},
+                    evidence=light,
+                )
+            },
+        )
+        for item in suite.items
+    ]
+    found = values(table(suite, Results("x", rows), "quality"))
+    assert {name: row["T2"] for name, row in found.items()} == pytest.approx(
+        {"VQ": 4.2, "base": 4.0, "change of the mean": 0.2, "mean change": 2.6 / 3}
+    )
+    light_found = values(table(suite, Results("x", rows), "luminance"))
+    assert {name: row["T1"] for name, row in light_found.items()} == pytest.approx(
+        {"99.9 %, edited": 60.0, "99.9 %, base": None, "99 %, edited": 50.0, "99 %, base": None}
+    )
 
 
 def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
