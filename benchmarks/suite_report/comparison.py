@@ -258,7 +258,15 @@ def _metrics(found: Comparison) -> RenderableType:
 
 def _leaderboard(found: Comparison) -> RenderableType:
     right = ("B − A", "p")
-    lines = _lines("The leaderboard's columns", "column", "B − A", "95 % interval", "p", "beyond chance", right=right)
+    lines = _lines(
+        "The leaderboard's columns, each by itself",
+        "column",
+        "B − A",
+        "95 % interval",
+        "p",
+        "beyond chance",
+        right=right,
+    )
     for one in found.tables:
         own = _interval(one.all_low, one.all_high)
         lines.add_row(Text(one.column), _text(one.value, sign=True), own, _text(one.all_p), _verdict(one.matters))

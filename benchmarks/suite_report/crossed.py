@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from ...reward import Evidence, Score
 from ..suites.figures import Figure
 from ..suites.results import Results, Row
@@ -54,7 +56,8 @@ def sources(material: Material) -> Section | None:
         return None
     names = ("single", "multi")
     blocks: list[Chart | Grid] = []
-    both = [metric for metric in material.metrics if all(_asked(material, metric, many, one) for one in (False, True))]
+    pairs = [(name, _of_several(material, name)) for name in material.metrics]
+    both = [one for one in pairs if _asked(material, one[0], many, False) and _asked(material, one[1], many, True)]
     rows: list[list[Shown]] = []
     overall = []
     for kind, one in enumerate(material.results):
@@ -62,9 +65,11 @@ def sources(material: Material) -> Section | None:
         means = [_pooled(material, one, half) for half in halves]
         overall.append(Series(one.editor, [point(float(at), cell, names[at]) for at, cell in enumerate(means)], kind))
         rows.append([one.editor])
-        for metric in [*both, ""]:
-            figures = [_over_all(material, one, half) if not metric else one.mean(half, of_metric(metric))
-                       for half in halves]  # fmt: skip
+        for metric, of_several in [*both, ("", "")]:
+            asked = zip(halves, (metric, of_several), strict=True)
+            figures = [
+                one.mean(half, of_metric(name)) if name else _over_all(material, one, half) for half, name in asked
+            ]
             cells = [material.cell(one, figure) for figure in figures]
             less = material.cell(one, Figure.of(lambda a, b: b - a, *figures))
             share = not metric or metric in material.shares
@@ -88,6 +93,11 @@ def _several(material: Material) -> Callable[[Row], bool] | None:
     return many if len(found) == 2 else None
 
 
+def _of_several(material: Material, metric: str) -> str:
+    """The metric of edits of several pictures that goes by that name, with `multi-` before it where there is one."""
+    return f"multi-{metric}" if f"multi-{metric}" in material.metrics else metric
+
+
 def _asked(material: Material, metric: str, many: Callable[[Row], bool], several: bool) -> bool:
     return any(row.value(metric) is not None and many(row) is several for one in material.results for row in one.rows)
 
@@ -96,7 +106,7 @@ def _over_all(material: Material, one: Results, rows: Sequence[Row]) -> Figure:
     """The mean over all scores of all metrics that are shares."""
     names = [name for name in material.metrics if name in material.shares]
     sums = [one.mean(rows, _summed(names)), one.mean(rows, _counted(names))]
-    return Figure.of(lambda a, b: a / b, *sums)
+    return Figure.of(lambda a, b: a / np.where(b > 0, b, np.nan), *sums)
 
 
 def _summed(names: Sequence[str]) -> Callable[[Row], float | None]:

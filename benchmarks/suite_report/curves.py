@@ -75,14 +75,12 @@ def _of_tables(material: Material, label: str, values: Sequence[Label]) -> Curve
 
 
 def _steps(table: Table, label: str, number: Mapping[str, str]) -> Iterator[tuple[str, str, Figure]]:
-    """(what, step, figure) of a table that has a row for each step and nothing else, or such columns."""
+    """(what, step, figure) of a table that has rows that are named by steps, or such columns."""
     rows = [_step(line, label, number) for line in table.rows]
-    if all(row is not None and not row[0] for row in rows) and len(rows) >= 2:
-        for row, cells in zip(rows, table.rows.values(), strict=True):
-            assert row is not None
-            for column in table.columns:
-                if column in cells:
-                    yield column, row[1], cells[column]
+    steps = [(row[1], cells) for row, cells in zip(rows, table.rows.values(), strict=True) if row and not row[0]]
+    if len(steps) >= 2:
+        for name, cells in steps:
+            yield from ((column, name, cells[column]) for column in table.columns if column in cells)
         return
     columns = {column: _step(column, label, number) for column in table.columns}
     whats = [step[0] for step in columns.values() if step is not None]

@@ -92,7 +92,10 @@ def _names(spots: Sequence[tuple[float, float, str]], bottom: float) -> list[Mar
 
 
 def radar(title: str, series: Sequence[Series], axes: Sequence[str], *, top: float, caption: str = "") -> Chart:
-    """A ring of axes from 0 in the middle to `top`, a polygon a series; at least three axes."""
+    """A ring of axes from 0 in the middle to `top`, a polygon a series; at least three axes.
+
+    A polygon leaves out the axes that its series has no number on.
+    """
     middle, centre, reach = WIDTH / 2, 190.0, 150.0
     angles = [2 * math.pi * number / len(axes) - math.pi / 2 for number in range(len(axes))]
 
@@ -114,13 +117,10 @@ def radar(title: str, series: Sequence[Series], axes: Sequence[str], *, top: flo
         found.append(element("text", joined([element("title", name), Markup(escape(shown))]), x=x, y=lowered,
                              text_anchor=anchor))  # fmt: skip
     for one in series:
-        corners = [(at(angles[int(point.x)], max(0.0, (point.y or 0.0) / top)), point) for point in one.points]
+        having = [(point, point.y) for point in one.points if point.y is not None]
+        corners = [(at(angles[int(point.x)], max(0.0, y / top)), point) for point, y in having]
         found.append(element("path", d=path([place for place, _ in corners]) + "Z", class_=f"area c{one.kind % 8}"))
-        found += [
-            mark(*place, one.kind, f"{one.name}, {point.says}", size=3)
-            for place, point in corners
-            if point.y is not None
-        ]
+        found += [mark(*place, one.kind, f"{one.name}, {point.says}", size=3) for place, point in corners]
     legend = [(one.name, one.kind) for one in series]
     says = f"{', '.join(one.name for one in series)} on {len(axes)} axes: {', '.join(axes)}."
     return Chart(title, drawing(title, says, WIDTH, 380.0, found), caption, legend, step_grid(series, axes))

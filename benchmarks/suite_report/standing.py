@@ -12,6 +12,9 @@ from .material import Material, Section, words
 from .planes import radar
 
 _AXES = (3, 20)
+_MANY = 8
+"""Columns that are dimensions, rather than a few numbers of different kinds."""
+_MOST_RADARS, _ALL_RADARS = 6, 12
 _BESIDE = 12
 """Columns that stand beside each other before they are too many."""
 
@@ -197,31 +200,29 @@ def _by_editor(material: Material, name: str) -> dict[str, Computed]:
 
 
 def radars(material: Material) -> Section | None:
-    """Editors over the types of each table by type, and over the dimensions that a leaderboard has."""
+    """Editors over the types that are rows or columns of a table, and over its columns where there are many."""
     blocks: list[Chart | Grid] = []
-    side = material.side
     kinds = {editor: number for number, editor in enumerate(material.editors)}
     values = {_plain(value) for name in material.labels for value in material.groups(name)}
-    for name in dict.fromkeys(table.name for tables in side.by_editor.values() for table in tables[1:]):
+    for name in dict.fromkeys(table.name for tables in material.side.by_editor.values() for table in tables):
         found = _by_editor(material, name)
+        table = next(iter(found.values())).table
+        columns = [column for column in table.columns if column not in table.lower]
         lines = list(dict.fromkeys(line for one in found.values() for line in one.cells))
-        named = sum(_plain(line) in values for line in lines)
-        if _AXES[0] <= len(lines) <= _AXES[1] and named >= len(lines) - 1 and not all(map(_is_step, lines)):
-            blocks += _by_line(found, lines, kinds)
-    columns = [column for column in side.leaderboard.columns if column not in side.leaderboard.lower]
-    if not blocks and _AXES[0] <= len(columns) <= _AXES[1] + 20:
-        board = Computed.of(side.leaderboard, None)
-        cells = {editor: {column: row.get(column) for column in columns} for editor, row in board.cells.items()}
-        blocks += _drawn("Leaderboard", cells, columns, kinds, side.leaderboard.scale)
+        types = [line for line in lines if _plain(line) in values and not _is_step(line)]
+        kinds_of = [column for column in columns if _plain(column) in values and not _is_step(column)]
+        if _AXES[0] <= len(types) <= _AXES[1] and len(types) >= len(lines) - 1:
+            for column in columns[:_MOST_RADARS]:
+                rows = {e: {line: one.cells.get(line, {}).get(column) for line in types} for e, one in found.items()}
+                blocks += _drawn(f"{table.title}: {column}", rows, types, kinds, table.scale)
+            continue
+        axes = kinds_of if len(kinds_of) >= _AXES[0] else columns if len(columns) >= _MANY else []
+        for line in lines[:_MOST_RADARS] if len(axes) <= _AXES[1] else ():
+            title = f"{table.title}: {words(line)}" if len(lines) > 1 else table.title
+            blocks += _drawn(title, {e: dict(one.cells.get(line, {})) for e, one in found.items()}, axes, kinds,
+                             table.scale)  # fmt: skip
     lead = "0 in the middle. Points show their numbers; intervals are in the tables."
-    return Section("radar", "Radar", lead, blocks) if blocks else None
-
-
-def _by_line(found: Mapping[str, Computed], lines: Sequence[str], kinds: Mapping[str, int]) -> Iterator[Chart]:
-    table = next(iter(found.values())).table
-    for column in [name for name in table.columns if name not in table.lower][:6]:
-        cells = {editor: {line: one.cells.get(line, {}).get(column) for line in lines} for editor, one in found.items()}
-        yield from _drawn(f"{table.title}: {column}", cells, lines, kinds, table.scale)
+    return Section("radar", "Radar", lead, blocks[:_ALL_RADARS]) if blocks else None
 
 
 def _drawn(

@@ -51,8 +51,13 @@ class Drawn(Suite):
         )
         if case % 5 == 4 and turn == 1:
             sample = replace(sample, sources=(*sample.sources, picture(case, 1, size=self.size)))
-        labels: dict[str, str | int] = {"turn": turn, "type": kind, "level": f"C{1 + case % 4}", "category": ("person", "place")[case % 2],
-                  "shape": "padded" if case % 3 == 0 else "square"}  # fmt: skip
+        labels: dict[str, str | int] = {
+            "turn": turn,
+            "type": kind,
+            "level": f"C{1 + case % 4}",
+            "category": ("person", "place")[case % 2],
+            "shape": "padded" if case % 3 == 0 else "square",
+        }
         return Item(name, str(case), f"{case}_turn_{turn}", sample, f"{case}/{turn - 1}" if turn > 1 else "", labels)
 
     @property

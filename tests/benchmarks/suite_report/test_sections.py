@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,17 @@ import pytest
 
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.suite_report import crossed, curves, outcomes, scale, standing, tradeoffs
-from editcritic.benchmarks.suite_report.charts import Chart, Grid
+from editcritic.benchmarks.suite_report.charts import Chart, Grid, Point, Series
 from editcritic.benchmarks.suite_report.material import Material, Section, in_order, subject_of
 from editcritic.benchmarks.suite_report.page import sections
-from editcritic.benchmarks.suite_report.planes import Spot, front
+from editcritic.benchmarks.suite_report.planes import Spot, front, radar
 from editcritic.benchmarks.suite_report.svg import Scale, element, number
 from editcritic.benchmarks.suites.leaderboards import SideBySide
 from editcritic.benchmarks.suites.results import Results, Row
 from editcritic.benchmarks.suites.tables import Table
 from editcritic.reward import Evidence, Score
 
-from .scored import LABELS, Drawn, outputs, scored
+from .scored import LABELS, TYPES, Drawn, outputs, scored
 
 SKILLS = {"good": 0.9, "bad": 0.3}
 
@@ -127,6 +128,45 @@ def test_the_curve_over_size_counts_samples_that_have_a_value(material: Material
     assert [texts(row)[0] for row in rows] == ["following", "good", "bad", "consistency", "good", "bad"]
     values = [row.value("following") for row in material.results[0].rows]
     assert texts(rows[1])[-1] == str(len(values) - values.count(None))
+
+
+class ByLevel(Drawn):
+    """Rows for levels, their mean and their difference, as Complex-Edit has them; and types as columns."""
+
+    def tables(self, results: Results) -> list[Table]:
+        rows = {f"C{level}": {"O": results.mean(results.where(level=f"C{level}"), _kept)} for level in range(1, 5)}
+        last = {"mean": rows["C1"], "C4 - C1": rows["C1"]}
+        types = {kind.replace("_", " ").title(): results.mean(results.where(type=kind), _kept) for kind in TYPES}
+        average = {"Average": results.mean(results.rows, _kept)}
+        return [
+            Table("leaderboard", "Levels", [*types, "Average"], {"IF": types | average}),
+            Table("levels", "Levels", ["O"], rows | last),
+        ]
+
+
+def _kept(row: Row) -> float | None:
+    return row.value("consistency")
+
+
+def test_rows_beside_the_levels_are_no_part_of_a_curve(material: Material) -> None:
+    found = charts(curves.levels(material_of(ByLevel(), *material.results)))
+    assert [chart.title for chart in found] == ["O"]
+    assert found[0].grid is not None
+    assert list(found[0].grid.head) == ["", "C1", "C2", "C3", "C4"]
+
+
+def test_a_radar_is_drawn_of_columns_that_are_types_without_what_is_none(material: Material) -> None:
+    found = charts(standing.radars(material_of(ByLevel(), *material.results)))
+    assert [chart.title for chart in found] == ["Levels"]
+    assert found[0].grid is not None
+    assert list(found[0].grid.head) == ["", "Color Alter", "Count Change", "Subject Add", "Text Change"]
+
+
+def test_what_has_no_number_is_on_no_axis_of_a_radar() -> None:
+    points = [Point(0.0, 1.0, name="a"), Point(1.0, None, name="b"), Point(2.0, 0.5, name="c"), Point(3.0, 1.0)]
+    found = radar("r", [Series("one", points)], list("abcd"), top=1.0)
+    areas = re.findall(r'<path d="([^"]*)" class="area', found.svg)
+    assert [area.count("L") for area in areas] == [2]
 
 
 # -- trade-offs -------------------------------------------------------------------------------------------------------
