@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from editcritic.benchmarks.suite_run.running import How, run
 from editcritic.benchmarks.suites.dlebench.reading import TYPES
-from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
-from editcritic.reward import Engine, Expert, Image, Judge, Reply, Reward
+from editcritic.reward import Expert, Image, Judge, Reply
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.differences import Differences
 from editcritic.reward.experts.lanczos import Lanczos
+from editcritic.reward.spec import Spec
 
 SIDE = 64
 
@@ -78,25 +80,11 @@ class Labels(Expert):
         return found
 
 
-def experts(judge: Expert) -> Mapping[str, Expert]:
+def experts(judge: Expert) -> Mapping[str, Expert | Spec]:
     return {"judge": judge, "enhancer": Lanczos(), "differences": Differences(), "detector": Annotated()}
 
 
-def judged(suite: Suite, outputs: Path, judge: Expert, protocol: str | None = None) -> Results:
-    """What a run finds, without a run."""
-    bound, engine = experts(judge), Engine()
-    rewards = {
-        name: Reward.of(spec, bound, engine=engine, on_failures="none")
-        for name, spec in suite.metrics(protocol).items()
-    }
-    rows = []
-    for item in suite.items:
-        path = suite.find(outputs, item)
-        if path is None:
-            rows.append(Row(item.id, item.case, item.labels, missing="there is no picture"))
-            continue
-        picture = Image.open(path)
-        sample = suite.edited(item, lambda _, picture=picture: picture)  # type: ignore[misc]
-        scores = {name: reward([sample])[0] for name, reward in rewards.items() if suite.judges(name, item)}
-        rows.append(Row(item.id, item.case, item.labels, scores, edited=picture.digest))
-    return Results("editor", rows)
+def judged(suite: Suite, outputs: Path, judge: Expert, protocol: str | None = None, out: Path | None = None) -> Results:
+    """What a run finds."""
+    how = How(on_failures="none")
+    return run(suite, outputs, experts=experts(judge), protocol=protocol, out=out, how=how)

@@ -94,6 +94,14 @@ def test_what_gave_no_label_is_in_no_denominator_and_counted(data: Path, outputs
     assert (lost.value, lost.count, lost.without) == (None, 0, 2)
 
 
+def test_results_on_disk_make_the_same_tables(data: Path, outputs: Path, tmp_path: Path) -> None:
+    suite = DleBench(data)
+    found = judged(suite, outputs, Labels(by_size), out=tmp_path / "results")
+    held = Results.load(tmp_path / "results")
+    assert cells(held, suite, "leaderboard") == cells(found, suite, "leaderboard")
+    assert (tmp_path / "results" / "labels-if.md").is_file()
+
+
 def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None:
     suite = DleBench(data)
     found = cells(judged(suite, outputs, Labels(by_size)), suite, "labels-if")
@@ -142,8 +150,8 @@ def test_a_source_that_two_items_share_names_neither_of_their_outputs(tmp_path: 
 def test_several_targets_are_judged_alone_and_the_worst_counts(tmp_path: Path) -> None:
     two = [[8, 8, 14, 14], [30, 30, 40, 40]]
     suite = DleBench(written(tmp_path / "data", 1, lambda line: {**line, "bbox": two}))
-    labels = iter(("Flawless Execution", "Wrong Action", "Perfect Consistency"))
-    judge = Labels(lambda instruction, topic: next(labels))
+    labels = iter(("Flawless Execution", "Wrong Action"))
+    judge = Labels(lambda said, topic: "Perfect Consistency" if "consistency" in topic else next(labels))
     results = judged(suite, tmp_path / "data" / "Reference_Images", judge)
     assert results.rows[0].value(IF) == pytest.approx(1 / 3)
     assert suite.items[0].labels["targets"] == 2

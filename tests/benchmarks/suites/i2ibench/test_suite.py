@@ -62,6 +62,14 @@ def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_
     assert cells(suite, results, "leaderboard")["all"] == {"Single": single["Overall"], "Multi": multi["Overall"]}
 
 
+def test_results_on_disk_make_the_same_tables(data: Path, tmp_path: Path) -> None:
+    suite = I2IBench(data)
+    found = judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
+    held = Results.load(tmp_path / "results")
+    assert cells(suite, held, "categories-single") == cells(suite, found, "categories-single")
+    assert (tmp_path / "results" / "single-multi.tex").is_file()
+
+
 def test_success_is_from_one_half_on(data: Path, tmp_path: Path) -> None:
     suite = I2IBench(data)
     results = judged(suite, outputs(tmp_path / "out", suite), Sure(lambda topic, said: 0.5 if "0" in said else 0.49))

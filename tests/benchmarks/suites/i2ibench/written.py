@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from editcritic.benchmarks.suite_run.running import run
 from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
-from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
-from editcritic.reward import Engine, Expert, Image, Judge, Levels, Reply, Reward
+from editcritic.reward import Expert, Image, Judge, Levels, Reply
 
 SCENES = 3
 
@@ -91,21 +92,6 @@ class Sure(Expert):
         return found
 
 
-def judged(suite: Suite, folder: Path, judge: Expert, protocol: str | None = None) -> Results:
-    """What a run finds, without a run."""
-    bound, engine = {"judge": judge}, Engine()
-    rewards = {
-        name: Reward.of(spec, bound, engine=engine, on_failures="none")
-        for name, spec in suite.metrics(protocol).items()
-    }
-    found = []
-    for item in suite.items:
-        path = suite.find(folder, item)
-        if path is None:
-            found.append(Row(item.id, item.case, item.labels, missing="there is no picture"))
-            continue
-        made = Image.open(path)
-        sample = suite.edited(item, lambda _, made=made: made)  # type: ignore[misc]
-        scores = {name: reward([sample])[0] for name, reward in rewards.items() if suite.judges(name, item)}
-        found.append(Row(item.id, item.case, item.labels, scores, edited=made.digest))
-    return Results("editor", found)
+def judged(suite: Suite, folder: Path, judge: Expert, protocol: str | None = None, out: Path | None = None) -> Results:
+    """What a run finds."""
+    return run(suite, folder, experts={"judge": judge}, protocol=protocol, out=out)
