@@ -126,9 +126,8 @@ class Spending:
             account.roles.append(role)
         for account in self._accounts.values():
             account.price = _price(account.roles, prices or {})
-        self.experts: dict[str, Expert] = {
-            role: paid(expert, self, self._accounts[id(expert)]) for role, expert in experts.items()
-        }
+        desks = {key: paid(account.expert, self, account) for key, account in self._accounts.items()}
+        self.experts: dict[str, Expert] = {role: desks[id(expert)] for role, expert in experts.items()}
         """The experts, each behind a desk that counts; one expert of several roles is one still."""
 
     @property
@@ -140,33 +139,35 @@ class Spending:
     def take(self, account: _Account, count: int) -> int:
         """How many of so many questions may be put; they count from now on."""
         with self._lock:
-            room, why = self._room(account)
+            room, name = self._room(account)
             taken = int(min(count, max(0, room)))
-            if taken < count:
-                self.ended = self.ended or why
             account.calls += taken
+            if taken < count and not self.ended:
+                self.ended = self._said(name)
             return taken
 
     def _room(self, account: _Account) -> tuple[float, str]:
-        """How many more questions there is budget for, and what to say where that is too few."""
+        """How many more questions there is budget for, and which limit it is that says so."""
         limits, spent = self._limits, self._spent()
         if limits.seconds is not None and time.monotonic() - self._began >= limits.seconds:
-            return 0, f"the budget of {limits.seconds:g} seconds is spent"
-        room, why = math.inf, ""
+            return 0, "seconds"
+        room, name = math.inf, ""
         if limits.judge_calls is not None and account.is_judge:
             room = int((limits.judge_calls - self._before.judge_calls) * self._share) - spent.judge_calls
-            why = self._said("judge_calls", self._before.judge_calls + spent.judge_calls + max(0, room))
+            name = "judge_calls"
         if limits.spend is not None and (account.price or account.metered):
             money = (limits.spend - self._before.spend) * self._share - spent.spend
             calls = math.floor(money / account.price + 1e-9) if account.price else (math.inf if money > 0 else 0)
             if calls < room:
-                room, why = calls, self._said("spend", self._before.spend + spent.spend)
-        return room, why
+                room, name = calls, "spend"
+        return room, name
 
-    def _said(self, name: str, spent: float) -> str:
-        limit = getattr(self._limits, name)
-        among = "" if self._share == 1 else f", of which this process had {self._share:.0%}"
-        return f"the budget of {limit:g} {name.replace('_', ' ')} is spent ({spent:g} by now{among})"
+    def _said(self, name: str) -> str:
+        limit = f"the budget of {getattr(self._limits, name):g} {name.replace('_', ' ')} is spent"
+        if name == "seconds":
+            return limit
+        among = "" if self._share == 1 else f", of which this process had {self._share:.0%} of what was left"
+        return f"{limit} ({getattr(self._before + self._spent(), name):g} by now{among})"
 
     def _spent(self) -> Spent:
         accounts = self._accounts.values()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.suite_run.running import How, RunIncomplete, run
 from editcritic.benchmarks.suite_run.spending import Limits
 from editcritic.benchmarks.suites.results import Results
+from editcritic.benchmarks.suites.suite import Item
+from editcritic.reward.spec import Spec
 
+from ...benchmarks.conftest import Command
 from ..suites.toy import CoinJudge, Toy, outputs
-from .asked import Paying, experts, files
+from .asked import Fails, Paying, experts, files
 
 
 def test_rows_are_in_the_order_of_items_and_read_back(tmp_path: Path) -> None:
@@ -103,3 +107,74 @@ def test_a_budget_ends_a_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     assert len(paid.read_text().split()) == len(set(paid.read_text().split())) == 8
     run(suite, made, experts=bound, out=tmp_path / "straight")
     assert files(tmp_path / "out") == files(tmp_path / "straight")
+
+
+def test_what_failed_is_a_row_that_says_so_and_is_asked_again(tmp_path: Path) -> None:
+    suite = Toy()
+    made = outputs(tmp_path / "outputs", suite)
+    found = run(suite, made, experts=experts(Fails()), metrics=["following"], out=tmp_path / "out")
+    failed = [row.id for row in found.rows if row.scores["following"].status == "failed"]
+    assert 0 < len(failed) < len(found.rows)
+    assert "no answer today" in found.rows[[row.id for row in found.rows].index(failed[0])].scores["following"].reason
+    again = Fails()
+    run(suite, made, experts=experts(again), metrics=["following"], out=tmp_path / "out")
+    assert again.asked == len(failed)
+
+
+def test_a_line_that_was_torn_off_is_judged_again(tmp_path: Path) -> None:
+    suite = Toy()
+    made = outputs(tmp_path / "outputs", suite)
+    found = run(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
+    rows = tmp_path / "out" / "journal" / "rows-0.jsonl"
+    rows.write_bytes(rows.read_bytes()[:-40])
+    judge = CoinJudge()
+    again = run(suite, made, experts=experts(judge), out=tmp_path / "out")
+    assert [row.to_json() for row in again.rows] == [row.to_json() for row in found.rows]
+    assert judge.asked == 0  # its answer was kept beside the rows
+    assert len(rows.read_text().splitlines()) == len(suite.items)
+
+
+class Demanding(Toy):
+    """Asks for what its data has not, and leaves one item out of one metric."""
+
+    def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
+        return {"following": "judge-yes-no", "small": "dlebench-if"}
+
+    def judges(self, metric: str, item: Item) -> bool:
+        return metric != "following" or item.id != "0/1"
+
+
+def test_what_the_data_lacks_does_not_apply_and_what_is_not_asked_is_not_there(tmp_path: Path) -> None:
+    suite = Demanding(count=1)
+    made = outputs(tmp_path / "outputs", suite)
+    found = run(suite, made, experts=experts(CoinJudge()))
+    assert list(found.rows[0].scores) == ["small"]
+    assert list(found.rows[1].scores) == ["following", "small"]
+    assert found.rows[0].scores["small"].status == "not_applicable"
+    assert "targets" in found.rows[0].scores["small"].reason
+
+
+def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allowed(
+    editcritic: Command, tmp_path: Path
+) -> None:
+    suite = Toy(count=2)
+    made = outputs(tmp_path / "outputs", suite, without=["1/2"])
+    coin = "judge=tests.benchmarks.suites.toy:CoinJudge"
+    asked = ("bench", "run", "tests.benchmarks.suites.toy:Toy?count=2", "--outputs", made, "--experts", coin)
+    short = (*asked, "--metric", "following", "--budget", "judge_calls=1", "-o", tmp_path / "out")
+    ended = editcritic(*short)
+    assert ended.exit_code == 1
+    assert "budget of 1 judge calls" in ended.stderr
+    assert not (tmp_path / "out" / "result.json").exists()
+    assert editcritic(*short, "--allow-partial").exit_code == 1
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert not result["provenance"]["complete"]
+    assert result["counts"] == {
+        "items": 4,
+        "missing": 3,
+        "metrics": {"following": {"scored": 1, "not_applicable": 0, "abstained": 0, "failed": 0}},
+    }
+    whole = editcritic(*asked, "--metric", "following", "-o", tmp_path / "out", "--json")
+    assert whole.exit_code == 1  # one picture is missing
+    assert json.loads(whole.stdout)["counts"]["missing"] == 1
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["provenance"]["complete"]
