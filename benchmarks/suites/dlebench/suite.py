@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from ....reward import Box, ImageError, SpecError, build
-from ....reward.dlebench.options import MODES
+from ....reward.dlebench.options import MODES, PACKAGE
+from ....reward.prompts import Prompts
 from ....reward.spec import Spec
 from ....verifiers import unedited
 from ...inputs import InputError
@@ -80,11 +81,14 @@ class DleBench(Suite):
 
     @property
     def options(self) -> Mapping[str, Label]:
+        """What the results depend on besides the data; of a prompt pack, its digest."""
         found: dict[str, Label] = {"mode": self.mode}
         if self.mode == "oracle":
             found["context"] = str(self.context)
         if self.turns != _TURNS:
             found["turns"] = self.turns
+        if self.prompts is not None:
+            found["prompts"] = Prompts(PACKAGE, self.prompts).digest
         return found if self.boxes == "xyxy" else {**found, "boxes": self.boxes}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ....reward import ImageError
+from ....reward.i2ibench.dimension import PACKAGE
 from ....reward.i2ibench.table import TABLE
 from ....reward.prompts import Prompts
 from ....reward.spec import Spec
@@ -49,7 +50,7 @@ class I2IBench(Suite):
         if half not in HALVES:
             raise InputError(f"half is one of {', '.join(HALVES)}, got {half!r}")
         try:
-            Prompts("editcritic.reward.i2ibench", prompts)
+            Prompts(PACKAGE, prompts)
         except ValueError as error:
             raise InputError(str(error)) from None
         self.half, self.prompts = half, prompts
@@ -67,7 +68,9 @@ class I2IBench(Suite):
 
     @property
     def options(self) -> Mapping[str, Label]:
-        return {} if self.half == "all" else {"half": self.half}
+        """What the results depend on besides the data; of a prompt pack, its digest."""
+        found: dict[str, Label] = {} if self.half == "all" else {"half": self.half}
+        return found if self.prompts is None else {**found, "prompts": Prompts(PACKAGE, self.prompts).digest}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """A metric for each dimension that an item has, by its name, as in `multi-spatial-accuracy`.

@@ -176,3 +176,14 @@ def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:
         DleBench(data, context="wide")
     with pytest.raises(InputError, match="--data"):
         DleBench()
+
+
+def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> None:
+    pack = tmp_path / "pack"
+    pack.mkdir()
+    (pack / "answer.txt").write_text("Say it.", encoding="utf-8")
+    suite = DleBench(data, prompts=str(pack))
+    digest = suite.options["prompts"]
+    assert f"prompts={digest}" in build(suite.metrics()[IF]).signature
+    with pytest.raises(InputError, match="not a folder"):
+        DleBench(data, prompts=str(tmp_path / "nowhere"))

@@ -163,3 +163,14 @@ def test_what_there_is_nothing_of_is_refused(tmp_path: Path) -> None:
         I2IBench(data, half="multi")
     with pytest.raises(InputError, match="judge-only"):
         I2IBench(data).metrics("official")
+
+
+def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> None:
+    pack = tmp_path / "pack"
+    pack.mkdir()
+    (pack / "answer.txt").write_text("Say it.", encoding="utf-8")
+    suite = I2IBench(data, prompts=str(pack))
+    digest = suite.options["prompts"]
+    assert f"prompts={digest}" in build(suite.metrics()["instruction-following"]).signature
+    with pytest.raises(InputError, match="not a folder"):
+        I2IBench(data, prompts=str(tmp_path / "nowhere"))
