@@ -96,6 +96,7 @@ class DiffusionConfig:
     those that learn from them, which `grpo`'s ratio accounts for. Not across a checkpoint, so that a run that was
     resumed equals one that was not to the bit, on one device. save_every: a checkpoint each so many steps; 0 for none.
     save_total: so many are kept.
+    probe_every: see `DiffusionTrainer`; 0 for never.
     report_to: trackers of accelerate, such as "tensorboard" or "wandb".
     """
 
@@ -134,6 +135,7 @@ class DiffusionConfig:
     seed: int = 0
     save_every: int = 0
     save_total: int = 2
+    probe_every: int = 0
     mixed_precision: str = "no"
     report_to: str | None = None
     call: Mapping[str, Any] = field(default_factory=dict)
@@ -201,7 +203,9 @@ class DiffusionTrainer:
     do not count; a policy's own log says how many they are.
 
     heldout: a reward that nothing is trained on, for `watch`; asked about the same pictures. watch: alarms, fed by the
-    main process with what it has made itself. Found afterwards in `trainer.watch.alarms`.
+    main process with what it has made itself. Found afterwards in `trainer.watch.alarms`. probes: samples that it edits
+    from the same noise before the first step and after each `probe_every`, for `watch.probe`; best some that are not
+    trained on, 100 or more.
 
     log_history: the numbers of each step, means over processes: `reward`, `unscored`, `degenerate` and the other shares
     of `Advantages`; `ratio/clipped`, `ratio/off` (mean distance from 1) and `kl`; for `nft` `error` and `moved` (root
@@ -219,19 +223,22 @@ class DiffusionTrainer:
         *,
         heldout: Judge | None = None,
         watch: Watch | None = None,
+        probes: Sequence[EditSample] = (),
         callbacks: Sequence[Callback] = (),
     ) -> None:
         if not len(dataset):
             raise ValueError("there is nothing to train on: the dataset holds no sample")
         if heldout is not None and watch is None:
             raise ValueError("a held-out reward is for the alarms: pass watch=Watch() with it")
+        if bool(probes) != bool(config.probe_every) or (probes and heldout is None):
+            raise ValueError("probes are for a held-out reward, now and then: pass probes=, heldout= and probe_every")
         family = family_of(pipeline)
         if family is None or family.whole:
             why = family.whole if family else "it is not among editcritic.integrations.diffusers.FAMILIES"
             raise ValueError(f"{type(pipeline).__name__} cannot be trained here: {why}")
         self.moves = moves_of(pipeline, config.noise, config.sampling)
         self.config, self.pipeline, self.reward, self.dataset = config, pipeline, reward, dataset
-        self.heldout, self.watch, self.callbacks = heldout, watch, callbacks
+        self.heldout, self.watch, self.probes, self.callbacks = heldout, watch, probes, callbacks
         self.accelerator = Accelerator(
             mixed_precision=config.mixed_precision, log_with=config.report_to, project_dir=str(config.output_dir)
         )
@@ -262,6 +269,8 @@ class DiffusionTrainer:
             (folder / "log.jsonl").write_text(lines, encoding="utf-8")
         if config.report_to:
             self.accelerator.init_trackers("editcritic")
+        if config.probe_every and not self.step:
+            self._probe(-1)
         with ThreadPoolExecutor(1, "judge") as thread:
             ahead: tuple[Batch, Future[Judged]] | None = None
             while self.step < config.steps:
@@ -478,6 +487,8 @@ class DiffusionTrainer:
         log = metrics(found) | numbers | ({"reward": fmean(known)} if known else {})
         if self.watch is not None and self.accelerator.is_main_process:
             log |= self.watch.step(batch.step, batch.samples, judged.scores, judged.heldout)
+        if self.config.probe_every and (batch.step + 1) % self.config.probe_every == 0:
+            log |= self._probe(batch.step)
         for callback in self.callbacks:
             log |= callback(self, batch.step, log) or {}
         everywhere = gather_object([log])
@@ -489,6 +500,25 @@ class DiffusionTrainer:
                 file.write(json.dumps(self.log_history[-1]) + "\n")
         if self.config.report_to:
             self.accelerator.log(means, step=batch.step)
+
+    def _probe(self, step: int) -> dict[str, float]:
+        """What the editor now makes of the probes, by both rewards. The main process looks."""
+        if not self.accelerator.is_main_process or self.watch is None or self.heldout is None:
+            return {}
+        seeds = [_seed(self.config.seed, "probe", row) for row in range(len(self.probes))]
+        drafts = [
+            started(sample.sources, sample.instruction, Noise(seed), sample.earlier)
+            for sample, seed in zip(self.probes, seeds, strict=True)
+        ]
+
+        def make(part: Sequence[Any]) -> Sequence[Any]:
+            with self.accelerator.autocast(), torch.no_grad():
+                return self.calls.pictures(part, [torch.Generator().manual_seed(one.noise.seed) for one in part])
+
+        pictures = self.calls.each(drafts, make)
+        samples = [replace(sample, edited=one) for sample, one in zip(self.probes, pictures, strict=True)]
+        with untouched():
+            return self.watch.probe(step, self.reward(samples), self.heldout(samples))
 
     # -- to go on another day ------------------------------------------------------------------------------------------
 

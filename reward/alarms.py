@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, median, pstdev
+from statistics import fmean, median, pstdev, stdev
 from types import MappingProxyType
 from typing import Any
 
@@ -68,6 +68,9 @@ WATCHED: Mapping[str, Watched] = {
 Means = tuple[float, float, float, float]
 """Of a step: the means of the trained and the held-out reward, and their standard deviations over samples."""
 
+Pair = tuple[float | None, float | None]
+"""Of an edit: the trained and the held-out reward."""
+
 _DIVERGED = 0.25  # standard deviations over samples: the smallest divergence that can alarm
 _FOLLOWS = 0.25  # of the rise of the trained reward: a held-out one that rises by less does not follow
 _TINY = 1e-9
@@ -99,6 +102,9 @@ class Watch:
 
     alarms: all so far, oldest first. pictures: so many are looked at in a step (see `appearance`).
 
+    What a step's prompts are like varies far more than a policy does. `probe` is for the same prompts, begun from the
+    same noise time and again: differences are taken pair by pair, so that a small rise or fall is seen early.
+
     What is watched: `looks` of edited pictures against their sources; the shares of unscored rows and of degenerate
     groups; and with a held-out reward, which nothing is trained on, two things more. `agreement`: Kendall's tau-b with
     the trained reward, over pairs within a group. `divergence`: the trained reward minus the held-out one, each in
@@ -122,6 +128,7 @@ class Watch:
         self._courses: dict[str, Course] = {}
         self._first: list[Means] = []
         self._last: list[Means] = []
+        self._probed: list[Pair] = []
 
     def step(
         self,
@@ -210,6 +217,53 @@ class Watch:
             self.alarms.append(Alarm(step, "divergence", z, self.limit, words))
         return {**log, "reward/rise": rise, "heldout/rise": heldout_rise, "divergence/z": z}
 
+    def probe(
+        self,
+        step: int,
+        scores: Sequence[Score | float | None],
+        heldout: Sequence[Score | float | None],
+    ) -> dict[str, float]:
+        """Look at edits of the same prompts from the same noise, in the same order each time, by both rewards.
+
+        The first call is what later ones are compared with. It alarms, once each: `probe/heldout`, where the held-out
+        reward has fallen by more than `limit` standard errors of the mean difference; `probe/divergence`, where the
+        trained one has risen by more than that, and the held-out one by less than a quarter as far, each in standard
+        deviations over edits at first. Gives back the means, and the z-scores from the second call on.
+
+        Raises ValueError for another number of edits than before, and for lists of other lengths.
+        """
+        pairs = list(zip(_values(scores), _values(heldout), strict=True))
+        if self._probed and len(pairs) != len(self._probed):
+            raise ValueError(f"a probe has the same edits each time: there were {len(self._probed)}, got {len(pairs)}")
+        names = ("reward", "heldout")
+        means = _both_means(pairs)
+        log = {f"probe/{name}": mean for name, mean in zip(names, means, strict=True) if mean is not None}
+        if not self._probed:
+            self._probed = pairs
+            return log
+        rises: list[tuple[float, float]] = []  # in standard deviations over edits, and in standard errors
+        for place, name in enumerate(names):
+            both = [(was[place], now[place]) for was, now in zip(self._probed, pairs, strict=True)]
+            found = [(was, now) for was, now in both if was is not None and now is not None]
+            if len(found) < 2:
+                return log
+            rise, z = _risen(found)
+            rises.append((rise, z))
+            log[f"probe/{name}/z"] = z
+        (rise, z), (heldout_rise, heldout_z) = rises
+        first = _both_means(self._probed)
+        told = (
+            f"on the same prompts from the same noise the trained reward went from {first[0]:.3g} to "
+            f"{log['probe/reward']:.3g} and the held-out one from {first[1]:.3g} to {log['probe/heldout']:.3g}"
+        )
+        heard = {alarm.name for alarm in self.alarms}
+        if heldout_z < -self.limit and "probe/heldout" not in heard:
+            self.alarms.append(Alarm(step, "probe/heldout", heldout_z, self.limit, f"{told}: edits have become worse"))
+        if z > self.limit and heldout_rise < _FOLLOWS * rise and "probe/divergence" not in heard:
+            words = f"{told}: the policy pleases its judge alone"
+            self.alarms.append(Alarm(step, "probe/divergence", z, self.limit, words))
+        return log
+
     # -- to go on another day -----------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -220,6 +274,7 @@ class Watch:
             "options": options,
             "courses": {name: asdict(course) for name, course in self._courses.items()},
             "rewards": {"first": self._first, "last": self._last},
+            "probed": self._probed,
             "alarms": [asdict(alarm) for alarm in self.alarms],
         }
 
@@ -232,6 +287,7 @@ class Watch:
         watch = Watch(**data["options"])
         watch._courses = {name: Course(**course) for name, course in data["courses"].items()}
         watch._first, watch._last = ([_means(row) for row in data["rewards"][name]] for name in ("first", "last"))
+        watch._probed = [(one, two) for one, two in data["probed"]]
         watch.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         return watch
 
@@ -239,6 +295,20 @@ class Watch:
 def _means(row: Sequence[float]) -> Means:
     a, b, c, d = row
     return a, b, c, d
+
+
+def _both_means(pairs: Sequence[Pair]) -> list[float | None]:
+    """Of the trained and of the held-out reward, over edits that have one."""
+    known = ([one for one in column if one is not None] for column in zip(*pairs, strict=True))
+    return [fmean(values) if values else None for values in known]
+
+
+def _risen(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """How far a number has risen, pair by pair: in its standard deviations at first, and in standard errors."""
+    apart = [now - was for was, now in pairs]
+    error = stdev(apart) / math.sqrt(len(apart))
+    mean = fmean(apart)
+    return mean / max(pstdev([was for was, _ in pairs]), _TINY), mean / max(error, _TINY)
 
 
 def _values(scores: Sequence[Score | float | None]) -> list[float | None]:

@@ -63,15 +63,17 @@ def run(
     said: Mapping[str, Any],
 ) -> dict[str, Any] | None:
     """Train, and look at held-out prompts before, in between and after. None beside the main process."""
-    pipeline = load()
-    settings = {**SETTINGS, "steps": steps, "seed": seed, **said}
+    pipeline, lessons = load(), Lessons(seed)
+    watched = reward != "following"  # by a reward that nothing is trained on
+    settings = {**SETTINGS, **(_WATCHED if watched else {}), "steps": steps, "seed": seed, **said}
     trainer = DiffusionTrainer(
         pipeline,
         Reward(REWARDS[reward](), experts()),
-        Lessons(seed),
+        lessons,
         DiffusionConfig(out.with_suffix(""), **settings),
-        heldout=Reward.of(HELD_OUT_REWARD, experts()) if reward != "following" else None,
+        heldout=Reward.of(HELD_OUT_REWARD, experts()) if watched else None,
         watch=Watch(),
+        probes=[lessons[len(lessons) - 1 - number] for number in range(_PROBES)] if watched else (),
         callbacks=[_Looks(every, count, pictures, seed)],
     )
     before = looked_at(trainer, count, pictures, seed)
@@ -112,6 +114,9 @@ SETTINGS: Mapping[str, Any] = {
     "overlap": False,
 }
 """Chosen on seeds before `FIRST`."""
+
+_WATCHED: Mapping[str, Any] = {"groups": 4, "group_size": 16, "probe_every": 5}
+_PROBES = 180  # lessons that no run comes to
 
 
 class _Looks:

@@ -737,6 +737,28 @@ def test_a_run_whose_rate_falls_is_not_made_longer(trainer):
         trainer(steps=3, save_every=2, schedule="linear").train(resume=True)
 
 
+def test_probes_are_edited_from_the_same_noise_before_and_between_steps(trainer):
+    seen: list[list[Any]] = []
+
+    def heldout(samples: Sequence[EditSample]) -> list[Score]:
+        if [one.id for one in samples] == [one.id for one in SAMPLES[:3]]:
+            seen.append([one.edited for one in samples])
+        return bright(samples)
+
+    more = {"watch": Watch(), "heldout": heldout, "probes": SAMPLES[:3]}
+    made = trainer(steps=4, probe_every=2, learning_rate=0.0, more=more)
+    log = made.train()
+    assert len(seen) == 3
+    assert seen[0] == seen[1] == seen[2]  # nothing was learned
+    assert ["probe/reward" in row for row in log] == [False, True, False, True]
+
+
+def test_probes_need_a_held_out_reward(trainer):
+    for more, every in (({"probes": SAMPLES}, 2), ({"watch": Watch(), "heldout": bright}, 2)):
+        with pytest.raises(ValueError, match="pass probes=, heldout= and probe_every"):
+            trainer(probe_every=every, more=more)
+
+
 def test_an_objective_that_is_none(trainer):
     with pytest.raises(ValueError, match="objective is one of grpo, nft, raft, got 'ppo'"):
         trainer(objective="ppo")

@@ -223,6 +223,59 @@ def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
     assert alarm.words.endswith("below that for 5 steps, now 0.00392: the source is copied")
 
 
+# -- the same prompts time and again -----------------------------------------------------------------------------------
+
+
+def probed(change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], *, count: int = 180) -> Watch:
+    """Two probes: prompts differ by far more than what `change` makes of the trained and the held-out reward."""
+    random = np.random.default_rng(0)
+    trained, heldout = random.random(count), random.random(count)
+    watch = Watch()
+    assert set(watch.probe(-1, trained.tolist(), heldout.tolist())) == {"probe/reward", "probe/heldout"}
+    later = [values + 0.05 * random.standard_normal(count) for values in change(trained, heldout)]
+    log = watch.probe(9, later[0].tolist(), later[1].tolist())
+    assert set(log) == {"probe/reward", "probe/heldout", "probe/reward/z", "probe/heldout/z"}
+    return watch
+
+
+def test_a_small_fall_of_the_held_out_reward_is_seen_on_the_same_prompts():
+    watch = probed(lambda one, other: (one, other - 0.03))
+    assert [(alarm.step, alarm.name) for alarm in watch.alarms] == [(9, "probe/heldout")]
+    assert watch.alarms[0].value < -3
+    assert watch.alarms[0].words.endswith("edits have become worse")
+
+
+def test_a_small_rise_of_the_trained_reward_alone_is_seen_on_the_same_prompts():
+    watch = probed(lambda one, other: (one + 0.03, other))
+    assert [alarm.name for alarm in watch.alarms] == ["probe/divergence"]
+    assert watch.alarms[0].words.startswith("on the same prompts from the same noise the trained reward went from 0.")
+
+
+@pytest.mark.parametrize("rise", [0.0, 0.03])
+def test_probes_that_stay_or_rise_together_raise_no_alarm(rise):
+    assert probed(lambda one, other: (one + rise, other + rise)).alarms == []
+
+
+def test_probes_without_a_score_are_left_out_and_others_are_refused():
+    watch = Watch()
+    watch.probe(-1, [None, 0.5, None], [0.1, None, 0.2])
+    assert watch.probe(0, [0.5, 0.5, None], [0.1, 0.1, None]) == {"probe/reward": 0.5, "probe/heldout": 0.1}
+    with pytest.raises(ValueError, match="the same edits each time: there were 3, got 2"):
+        watch.probe(1, [0.5] * 2, [0.5] * 2)
+
+
+def test_a_watch_that_was_saved_knows_its_probe():
+    watch = Watch()
+    random = np.random.default_rng(0)
+    scores, heldout = random.random(50).tolist(), random.random(50).tolist()
+    watch.probe(-1, scores, heldout)
+    again = Watch.from_json(json.loads(json.dumps(watch.to_json())))
+    later = [(value or 0.0) - 0.1 * random.random() for value in heldout]
+    assert again.probe(5, scores, later) == watch.probe(5, scores, later)
+    assert again.alarms == watch.alarms
+    assert [alarm.name for alarm in again.alarms] == ["probe/heldout"]
+
+
 # -- what is logged ---------------------------------------------------------------------------------------------------
 
 
