@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,15 +20,15 @@ class Files(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, files: Mapping[str, bytes], *, hub: bool = False) -> None:
+        super().__init__(("127.0.0.1", 0), _HubHandler if hub else _Handler)
         self.files = dict(files)
         self.breaks = 0
         self.refuses = 0
         self.ranges = True
         self.requests: list[tuple[str, str]] = []
 
-    def url(self, path: str) -> str:
+    def url(self, path: str = "") -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/{path}"
 
 
@@ -61,9 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(files: Mapping[str, bytes]) -> Iterator[Files]:
-    """The server, running."""
-    server = Files(files)
+def served(files: Mapping[str, bytes], *, hub: bool = False) -> Iterator[Files]:
+    """The server, running; as a hub with one data set, if wanted."""
+    server = Files(files, hub=hub)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -72,3 +73,48 @@ def served(files: Mapping[str, bytes]) -> Iterator[Files]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _HubHandler(_Handler):
+    """As much of the Hugging Face hub as its library asks of a data set; `files` are those at `commit`."""
+
+    commit = "b0b8a81d740ae413d52572281a23dc975c4b4b91"
+
+    def do_HEAD(self) -> None:
+        self._file(body=False)
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.path, self.headers.get("Range") or ""))
+        files = self.server.files
+        if "/tree/" in self.path:
+            rows = [
+                {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+                for name, data in files.items()
+            ]
+            self._json(rows)
+        elif "/revision/" in self.path:
+            siblings = [{"rfilename": name} for name in files]
+            self._json({"_id": "1", "id": "a/b", "sha": self.commit, "private": False, "siblings": siblings})
+        else:
+            self._file(body=True)
+
+    def _json(self, value: Any) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _file(self, *, body: bool) -> None:
+        data = self.server.files.get(self.path.rpartition(f"/resolve/{self.commit}/")[2])
+        if data is None:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("ETag", f'"{hashlib.sha1(data).hexdigest()}"')
+        self.send_header("X-Repo-Commit", self.commit)
+        self.end_headers()
+        if body:
+            self.wfile.write(data)

@@ -1,0 +1,159 @@
+"""`bench make` as a user meets it: any judge by its spec, and a run that is killed goes on without paying twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from editcritic.benchmarks.making.edival import CSV
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
+from editcritic.benchmarks.suites.edival.suite import EdiVal
+
+from . import scripted
+from .scripted import photographs
+
+Command = Callable[..., Result]
+ROOT = Path(__file__).parents[3]
+
+MODULE = f"""
+import json, os, time
+from {scripted.__name__} import EDIVAL, Places, Script
+
+SEQUENCE = [("Add Text", "Write DAY."), ("Add Text", "Write NIGHT.")]
+STEPS = [dict(name=name, instruction=told) for name, told in SEQUENCE]
+TABLE = {{
+    "making/complex-edit/sequence": json.dumps(dict(reasoning="", sequence=STEPS)),
+    "making/complex-edit/simplify": json.dumps(dict(simplify=False, instruction="")),
+    "making/complex-edit/compound": json.dumps(dict(reasoning="", compound_instruction="Write DAY and NIGHT.")),
+}}
+
+def judge():
+    return Script(TABLE)
+
+class Slow(Script):
+    id = "slow@1"
+    batch = 2
+
+    def __call__(self, queries):
+        with open(os.environ["ASKED"], "a") as file:
+            file.write("".join(query.digest + "\\n" for query in queries))
+        time.sleep(0.05)
+        return super().__call__(queries)
+"""
+
+
+@pytest.fixture
+def experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of experts that specs can name."""
+    name = f"experts_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return photographs(tmp_path / "photos", count=2)
+
+
+def test_edival_data_is_made_and_the_suite_reads_it(
+    editcritic: Command, photos: Path, tmp_path: Path, experts: str
+) -> None:
+    command = ("bench", "make", "edival", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
+    found = editcritic(*command, "--detector", f"{experts}:Places", "--turns", 3)
+    assert (found.exit_code, "2 chains made, 0 given up" in found.stdout) == (0, True), found.stderr
+    suite = EdiVal(tmp_path / "data")
+    assert (len(suite.items), list(suite.problems)) == (6, [])
+    assert [item.labels["turn"] for item in suite.items] == [1, 2, 3] * 2
+    assert suite.items[0].sample.source.size == (512, 512)
+
+
+def test_complex_edit_data_is_made_and_the_suite_reads_it(
+    editcritic: Command, photos: Path, tmp_path: Path, experts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "judge.toml").write_text(f'[experts.judge]\nuse = "{experts}:judge"\n', encoding="utf-8")
+    command = ("bench", "make", "complex-edit", photos, "-o", tmp_path / "data", "--judge", tmp_path / "judge.toml")
+    found = editcritic(*command, "--count", 2, "--split", "test_syn", "--json")
+    told = json.loads(found.stdout)
+    assert (found.exit_code, told["made"], told["failed"]) == (0, 2, {})
+    suite = ComplexEdit(tmp_path / "data", split="test_syn", levels="1-2")
+    assert (len(suite.items), list(suite.problems)) == (4, [])
+    assert suite.items[1].sample.instruction == "Write DAY and NIGHT."
+    assert [one.name for one in suite.items[1].sample.operations] == ["Add Text", "Add Text"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--judge", "served"), "served"),
+        (("--judge", "nobody"), "unknown expert 'nobody'"),
+        (("--judge", "grounding-dino"), "is no judge: it answers detect, not judge"),
+        (("--judge", "colour", "--counts", "3-12"), "counts lie between 1 and 10"),
+        (("--judge", "colour", "--counts", "few"), "numbers are written as in 3-5"),
+        (("--judge", "colour", "--oversized", "neither"), "--oversized is either or both"),
+        (("--judge", "colour", "--prompts", "nowhere"), "not a folder"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_the_work(
+    editcritic: Command, photos: Path, tmp_path: Path, options: tuple[str, ...], reason: str
+) -> None:
+    found = editcritic("bench", "make", "edival", photos, "-o", tmp_path / "data", *options)
+    assert (found.exit_code, reason in found.stderr) == (2, True), found.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_without_pictures_is_refused(editcritic: Command, tmp_path: Path) -> None:
+    for given in (tmp_path, tmp_path / "nowhere"):
+        found = editcritic("bench", "make", "edival", given, "-o", tmp_path / "data", "--judge", "colour")
+        assert found.exit_code == 2
+
+
+def test_a_judge_that_answers_nothing_ends_with_1_and_says_what_to_do(
+    editcritic: Command, photos: Path, tmp_path: Path, experts: str
+) -> None:
+    command = ("bench", "make", "complex-edit", photos, "-o", tmp_path / "data", "--judge", f"{experts}:Script")
+    found = editcritic(*command)
+    assert found.exit_code == 1
+    assert "2 not answered, the first of them 0: " in found.stderr
+    assert "the same command asks again" in found.stderr
+
+
+def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_flight(
+    photos: Path, tmp_path: Path, experts: str
+) -> None:
+    photographs(photos, count=4)
+
+    def started(out: str) -> subprocess.Popen[bytes]:
+        code = "from editcritic.benchmarks.cli import main; main()"
+        command = [sys.executable, "-c", code, "bench", "make", "edival", str(photos), "-o", str(tmp_path / out)]
+        command += ["--judge", f"{experts}:Slow", "--detector", f"{experts}:Places", "--turns", "5", "--window", "2"]
+        paths = os.pathsep.join((str(tmp_path), str(ROOT)))
+        environment = {**os.environ, "ASKED": str(tmp_path / f"{out}.asked"), "PYTHONPATH": paths}
+        return subprocess.Popen(command, env=environment, cwd=tmp_path)
+
+    def asked(out: str) -> list[str]:
+        path = tmp_path / f"{out}.asked"
+        return path.read_text().split() if path.exists() else []
+
+    assert started("whole").wait() == 0
+    for until in (4, 10):
+        process = started("killed")
+        while process.poll() is None and len(asked("killed")) < until:
+            pass
+        process.kill()
+        process.wait()
+    assert started("killed").wait() == 0
+    for name in (CSV, "rejects.jsonl", "making.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    times = Counter(asked("killed"))
+    assert times.keys() == Counter(asked("whole")).keys()
+    assert times.total() - len(times) <= 2 * 2  # two kills, two questions in flight at each
