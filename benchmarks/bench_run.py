@@ -13,6 +13,7 @@ from .terminal import document, plainly, progress, say
 if TYPE_CHECKING:
     from ..verifiers import Editor
     from .suite_run.running import Ran
+    from .suites.suite import Suite
 
 SuiteName = Annotated[
     str, typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?mode=singlepass`.")
@@ -38,6 +39,8 @@ Reproducible = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
 
 DEFAULT = "edit-balanced"
+_PROBLEMS = 10
+"""Of the data, that are told one by one; `run.json` has all."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -105,6 +108,7 @@ def generate(
     from .suite_run.loading import load_experts, load_suite, reward_of
 
     loaded = load_suite(suite, data)
+    _tell_problems(loaded)
     if (pipeline is None) == (editor_url is None):
         raise InputError("give the editor: either --pipeline or --editor-url")
     if selector is not None and sequential:
@@ -236,8 +240,10 @@ def run(
     else:
         recipe = Recipe(suite, data, outputs, name, given, protocol, asked_for, reproducible, draws, seed)
         asked = recipe.asked()
-    for left, why in asked.judges.left_out.items() if not share.rank else ():
-        say(f"editcritic: {left} is left out: {why}")
+    if not share.rank:
+        _tell_problems(asked.suite)
+        for left, why in asked.judges.left_out.items():
+            say(f"editcritic: {left} is left out: {why}")
     with warnings_to(say), watched("judging", shown=not share.rank) as watch:
         how = How(
             prices,
@@ -255,6 +261,13 @@ def run(
         else:
             ran = carry_out(asked, how, out=out, journal=journal, share=share)
     return 0 if ran is None else _tell(ran, out, as_json)
+
+
+def _tell_problems(suite: Suite) -> None:
+    for problem in suite.problems[:_PROBLEMS]:
+        say(f"editcritic: {problem}")
+    if len(suite.problems) > _PROBLEMS:
+        say(f"editcritic: and {len(suite.problems) - _PROBLEMS} other problems with the data")
 
 
 def _tell(ran: Ran, out: Path, as_json: bool) -> int:

@@ -69,7 +69,8 @@ def carry_out_with_ray(recipe: Recipe, how: How, cluster: Cluster, *, out: Path,
                 lines[row["id"]] = line_of(row)
             spent += Spent.from_json(batch["facts"]["spent"])
             facts.append(batch["facts"])
-            ended = ended or batch["ended"]
+            share = f" (the share of one of {cluster.workers} workers)" if batch["spent"] else ""
+            ended = ended or (batch["ended"] and batch["ended"] + share)
             book.note(spent, len(lines), len(known.lines))
             done = Progress(len(lines), len(asked.suite.items), len(known.lines), time.monotonic() - start, spent)
             how.watch(done)

@@ -25,6 +25,7 @@ from ..suites.results import RESULT, Results, Row
 from ..suites.suite import Suite
 from ..suites.tables import Computed
 from .asked import Asked, How
+from .generating import generated_rows
 from .journal import RowJournal, read_json, refuse_others
 from .judging import has_failed
 from .loading import bound
@@ -168,6 +169,7 @@ def finish(
         "problems": [str(problem) for problem in asked.suite.problems],
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
         "given": dict(how.given),
+        "latency": {name: row["seconds"] for name, row in generated_rows(asked.outputs).items() if row["file"]},
     }
     tables: Sequence[Computed] = ()
     if complete or how.allow_partial:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.sceneedit.critics import experts as critics
+from editcritic.benchmarks.suite_run.generating import generate
 from editcritic.benchmarks.suite_run.running import How, RunIncomplete, run
 from editcritic.benchmarks.suite_run.spending import Limits
 from editcritic.benchmarks.suites.results import Results
+from editcritic.benchmarks.suites.sceneedit import SceneEdit
 from editcritic.benchmarks.suites.suite import Item
+from editcritic.reward import EditSample, Image
 from editcritic.reward.spec import Spec
 
 from ...benchmarks.conftest import Command
@@ -178,3 +182,33 @@ def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allow
     assert whole.exit_code == 1  # one picture is missing
     assert json.loads(whole.stdout)["counts"]["missing"] == 1
     assert json.loads((tmp_path / "out" / "result.json").read_text())["provenance"]["complete"]
+
+
+def test_sceneedit_runs_from_made_outputs_to_its_tables(tmp_path: Path) -> None:
+    suite = SceneEdit(prompts=9)
+    generate(suite, tmp_path / "outputs", Unmoved())
+    found = run(suite, tmp_path / "outputs", editor="unmoved", experts=critics(), out=tmp_path / "out")
+    assert [row.value("truth-unchanged") for row in found.rows] == [1.0] * 9
+    assert [row.value("truth-followed") for row in found.rows] == [0.0] * 9
+    tables = json.loads((tmp_path / "out" / "result.json").read_text())["tables"]
+    assert tables[0]["rows"]["all"]["truth-unchanged"]["value"] == 100.0
+    facts = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert facts["latency"].keys() == {item.id for item in suite.items}
+
+
+class Unmoved:
+    """Gives back what it was given."""
+
+    id = "unmoved"
+    evaluations = 0
+    batch = 4
+
+    def edit(
+        self,
+        images: Sequence[tuple[Image, ...]],
+        instructions: Sequence[str],
+        seeds: Sequence[int],
+        *,
+        history: Sequence[tuple[EditSample, ...]] | None = None,
+    ) -> Sequence[Image]:
+        return [sources[0] for sources in images]
