@@ -112,7 +112,8 @@ def radar(title: str, series: Sequence[Series], axes: Sequence[str], *, top: flo
         found.append(element("line", x1=middle, y1=centre, x2=x, y2=y, class_="grid"))
         x, y = at(angle, 1.09)
         anchor = "middle" if abs(math.cos(angle)) < 0.2 else "start" if math.cos(angle) > 0 else "end"
-        shown = name if len(name) <= 22 else f"{name[:21]}…"
+        most = 30 if anchor == "middle" else 17
+        shown = name if len(name) <= most else f"{name[: most - 1]}…"
         lowered = y + 4 + 6 * math.sin(angle)
         found.append(element("text", joined([element("title", name), Markup(escape(shown))]), x=x, y=lowered,
                              text_anchor=anchor))  # fmt: skip

@@ -170,8 +170,9 @@ def others(material: Material) -> Section | None:
 def _below(found: Mapping[str, Computed], columns: Sequence[str]) -> tuple[list[Head], list[list[Shown]]]:
     """The editors below one another in each row."""
     rows: list[list[Shown]] = []
-    for line in dict.fromkeys(line for one in found.values() for line in one.cells):
-        if len(found) > 1:
+    lines = list(dict.fromkeys(line for one in found.values() for line in one.cells))
+    for line in lines:
+        if len(found) > 1 and len(lines) > 1:
             rows.append([words(line)])
         for editor, one in found.items():
             if line in one.cells:
@@ -229,13 +230,14 @@ def _drawn(
     title: str, cells: Mapping[str, Mapping[str, Cell | None]], axes: Sequence[str], kinds: Mapping[str, int],
     scale: float,
 ) -> Iterator[Chart]:  # fmt: skip
+    axes = [axis for axis in axes if any((cell := row.get(axis)) and cell.value is not None for row in cells.values())]
     series = []
     values = []
     for editor, row in cells.items():
         points = [_point(float(place), row.get(axis), words(axis)) for place, axis in enumerate(axes)]
         values += [one.y for one in points if one.y is not None]
         series.append(Series(editor, points, kinds[editor]))
-    if values and min(values) >= 0 and max(values) > 0:
+    if len(axes) >= _AXES[0] and min(values) >= 0 and max(values) > 0:
         top = scale if max(values) <= scale else max(values)
         yield radar(title, series, [words(axis) for axis in axes], top=top)
 
