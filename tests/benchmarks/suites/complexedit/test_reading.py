@@ -13,7 +13,7 @@ from editcritic.benchmarks.extras import bench
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.suites.complexedit.files import find_tables
 from editcritic.benchmarks.suites.complexedit.reading import Split, read_split
-from editcritic.reward import Image
+from editcritic.reward import Image, ImageError
 
 from ..toy import picture
 from .layout import ROWS, compound, edit, instruction, on_hub, saved
@@ -80,6 +80,18 @@ def test_pictures_are_unpacked_once_and_not_decoded_again(tmp_path: Path, cache:
     for path in folder.glob("0*"):
         path.write_bytes(b"nothing to decode")
     assert [one.image.digest for one in read(data).edits] == [picture(row).digest for row in range(ROWS)]
+
+
+def test_unpacked_pictures_that_were_tampered_with_are_said(tmp_path: Path, cache: Path) -> None:
+    data = one_parquet(tmp_path)
+    read(data)
+    (folder,) = (cache / "editcritic" / "complex-edit").iterdir()
+    (folder / "00000").write_bytes((folder / "00001").read_bytes())
+    with pytest.raises(ImageError, match="has changed since it was first read"):
+        assert read(data).edits[0].image.resized(3, 3).pixels is None
+    (folder / "pictures.json").write_text("[")
+    with pytest.raises(InputError, match="has been changed: delete it, and it is made anew"):
+        read(data)
 
 
 def test_columns_that_are_missing_are_named(tmp_path: Path) -> None:
