@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from editcritic.benchmarks.people.labels import Label
+from editcritic.benchmarks.people.labels import Kind, Label
 from editcritic.benchmarks.suites.results import RESULT, SCORES, Results, Row
 from editcritic.reward import Score
 
@@ -38,7 +38,7 @@ def write(folder: Path, one: Results) -> Path:
     return folder
 
 
-def said(label: Any, on: Any, kind: str = "yes-no", *, by: str = "ann", minute: int = 0, **fields: Any) -> Label:
+def said(label: Any, on: Any, kind: Kind = "yes-no", *, by: str = "ann", minute: int = 0, **fields: Any) -> Label:
     """A judgement, one minute after the other. on: an id; for a pair ((editor, id), (editor, id))."""
     if kind == "pair":
         fields |= {"id": (on[0][1], on[1][1]), "editor": (on[0][0], on[1][0])}

@@ -9,6 +9,7 @@ from editcritic.benchmarks.people.scaling import curves, turns
 from editcritic.benchmarks.sceneedit.critics import experts
 from editcritic.benchmarks.selection.trials import compound
 from editcritic.benchmarks.suites.complex_scaling import make_outputs, ways_of
+from editcritic.benchmarks.suites.results import Row
 from editcritic.benchmarks.suites.suite import Item
 from editcritic.reward import Image, Reward, Score
 from editcritic.verifiers import Journal
@@ -68,8 +69,7 @@ def single(*shots):
         for turn, credits in enumerate(lengths, start=1):
             scores = {f"operation {n}": Score.of(one) for n, one in enumerate(credits, start=1)}
             score = Score.of(sum(credits) / len(credits), credits=scores)
-            bare = row(f"{case}/singlepass/{turn}", case=f"{case}", labels={"turn": turn})
-            rows.append(type(bare)(bare.id, bare.case, bare.labels, {"if": score}))
+            rows.append(Row(f"{case}/singlepass/{turn}", f"{case}", {"turn": turn}, {"if": score}))
     return results("one", rows)
 
 
@@ -88,7 +88,7 @@ def test_pictures_without_a_value_on_one_side_are_left_out_of_both():
     cells = table.rows["all 2"]
     assert (cells["several turns"].value, cells["one shot"].value, cells["one shot"].without) == (1.0, 0.0, 1)
     with pytest.raises(InputError, match="no turn"):
-        turns(results("one", [row("a", **{"if": 1.0})]), single([[1]]))
+        turns(results("one", [row("a", o=1.0)]), single([[1]]))
 
 
 def test_scaling_as_a_command(editcritic, tmp_path):

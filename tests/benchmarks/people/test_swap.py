@@ -137,6 +137,7 @@ def test_a_judge_that_wavers_as_it_always_has_is_within_its_noise_and_one_that_m
     assert not drift.beyond
     (moved,) = held_against(golden, [run_of(*[1.0] * 60)]).drifts
     assert moved.beyond
+    assert moved.low is not None
     assert moved.low > 0.3
 
 
