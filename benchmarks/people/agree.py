@@ -25,8 +25,8 @@ from .weighted import Observed
 
 MEANING: Mapping[str, str] = {
     "accuracy": "share of judgements whose label the metric has too",
-    "PLCC": "Pearson's correlation of the metric's value with the label",
-    "SRCC": "Spearman's rank correlation of the metric's value with the label",
+    "PLCC": "Pearson's correlation of the metric's value with the label; of pairs, of the difference of two values",
+    "SRCC": "Spearman's rank correlation of the same",
     "MAE": "mean absolute difference of value and label, both from 0 (worst) to 1 (best)",
     "kappa": "Cohen's kappa of the metric's label and people's: 0 is chance, 1 is perfect",
     "F1": "of the yes: harmonic mean of precision and recall of the metric",
@@ -139,7 +139,8 @@ def _of(
 def _told(kind: Kind, measure: Measure) -> list[str]:
     match kind:
         case "pair":
-            return [f"scores no further apart than {measure.tie:g} are a tie of the metric"]
+            tied = f"scores no further apart than {measure.tie:g} are a tie of the metric"
+            return [tied, "of two editors the first by name less the second, whichever was called A"]
         case "four-level":
             return [f"the metric's level is the nearest of four from {measure.low:g} to {measure.high:g}"]
         case _:
