@@ -218,12 +218,13 @@ def run(
     from .suite_run.locking import read_lock, recipe_of, refuse_unlocked
     from .suite_run.raying import Cluster, carry_out_with_ray
     from .suite_run.recipe import Recipe
-    from .suite_run.running import carry_out
+    from .suite_run.running import JOURNAL, carry_out
     from .suite_run.sharing import Share
     from .suite_run.spending import Limits, prices_of
     from .suite_run.watching import watched
 
     share = Share.of(os.environ)
+    share.take_gpu(os.environ)
     limits, prices = Limits.of(budget), prices_of(price or ())
     name = editor or outputs.resolve().name
     given, asked_for = tuple(experts or ()), tuple(metric or ())
@@ -255,11 +256,16 @@ def run(
             watch=watch,
             given=recipe.to_json(out),
         )
-        if ray or ray_address:
-            cluster = Cluster(ray_address, ray_workers, ray_cpus, ray_gpus)
-            ran: Ran | None = carry_out_with_ray(recipe, how, cluster, out=out, journal=journal)
-        else:
-            ran = carry_out(asked, how, out=out, journal=journal, share=share)
+        try:
+            if ray or ray_address:
+                cluster = Cluster(ray_address, ray_workers, ray_cpus, ray_gpus)
+                ran: Ran | None = carry_out_with_ray(recipe, how, cluster, out=out, journal=journal)
+            else:
+                ran = carry_out(asked, how, out=out, journal=journal, share=share)
+        except KeyboardInterrupt:
+            place = journal or out / JOURNAL
+            say(f"editcritic: interrupted; what was judged is in {place}, and the same command goes on from there")
+            return 130
     return 0 if ran is None else _tell(ran, out, as_json)
 
 

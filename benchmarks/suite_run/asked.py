@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ...reward import Expert
 from ...reward.reward import OnFailures
+from ..inputs import InputError
 from ..suites.figures import DRAWS
 from ..suites.suite import Suite
 from .judging import Judges
@@ -65,3 +66,7 @@ class How:
     allow_partial: bool = False
     watch: Watch = unwatched
     given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.on_failures not in get_args(OnFailures):
+            raise InputError(f"--on-failures is one of {', '.join(get_args(OnFailures))}, got {self.on_failures!r}")

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +22,11 @@ from .journal import write_whole
 START_S, STALL_S, LOOK_S = 300.0, 3600.0, 0.1
 """How long the others may take to come; how long one may keep a row nobody sees; how often is looked."""
 
+_RANK = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+_WORLD = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+_HERE = ("LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
+_GPUS = "CUDA_VISIBLE_DEVICES"
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -32,10 +37,13 @@ class Share:
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> Share:
-        """As launchers say it (RANK, WORLD_SIZE). Raises `InputError` for processes on several machines."""
+        """As torchrun, accelerate and MPI say it (RANK, WORLD_SIZE).
+
+        Raises `InputError` for processes on several machines.
+        """
         try:
-            rank, world = int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1))
-            here = int(environment.get("LOCAL_WORLD_SIZE", world))
+            rank, world = _number(environment, _RANK, 0), _number(environment, _WORLD, 1)
+            here = _number(environment, _HERE, world)
         except ValueError:
             raise InputError("RANK and WORLD_SIZE in the environment are whole numbers, set by a launcher") from None
         if not 0 <= rank < world:
@@ -45,6 +53,17 @@ class Share:
         if here != world:
             raise InputError(f"{here} of {world} processes are on this machine: for several machines, use --ray")
         return Share(rank, world)
+
+    def take_gpu(self, environment: MutableMapping[str, str], devices: Path = Path("/dev")) -> None:
+        """Leave this process one GPU of those there are, in turn: local experts take the first that they see.
+
+        Only before CUDA is in use; nothing is changed for one process, and where there is no GPU.
+        """
+        given = environment.get(_GPUS)
+        there = [path.name.removeprefix("nvidia") for path in devices.glob("nvidia[0-9]*")]
+        seen = sorted(there, key=int) if given is None else [one for one in given.split(",") if one]
+        if self.world > 1 and seen:
+            environment[_GPUS] = seen[self.rank % len(seen)]
 
     def items(self, suite: Suite) -> list[Item]:
         """Those of this process: every so many cases, whole, so that what is asked twice is asked in one place."""
@@ -163,6 +182,10 @@ class Meeting:
 
     def _part(self, rank: int) -> Path:
         return self.folder / f"part-{rank}.jsonl"
+
+
+def _number(environment: Mapping[str, str], names: Sequence[str], default: int) -> int:
+    return int(next((environment[name] for name in names if name in environment), default))
 
 
 def _flock(file: IO[bytes], *, wait: bool = True) -> bool:

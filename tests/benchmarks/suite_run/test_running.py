@@ -184,6 +184,22 @@ def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allow
     assert json.loads((tmp_path / "out" / "result.json").read_text())["provenance"]["complete"]
 
 
+def test_what_is_typed_wrong_is_told_before_any_work(editcritic: Command, tmp_path: Path) -> None:
+    asked = ("bench", "run", "tests.benchmarks.suites.toy:Toy", "--outputs", tmp_path, "-o", tmp_path / "out")
+    for wrong, said in {
+        ("--on-failures", "hope"): "raise, none, wait",
+        ("--experts", "nobody"): "role=spec",
+        ("--experts", "judge=nobody"): "unknown expert",
+        ("--metric", "beauty"): "following, guards",
+        ("--budget", "calls=1"): "judge_calls",
+        ("--outputs", tmp_path / "nowhere"): "does not exist",
+    }.items():
+        refused = editcritic(*asked, *wrong)
+        assert refused.exit_code == 2
+        assert said in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_sceneedit_runs_from_made_outputs_to_its_tables(tmp_path: Path) -> None:
     suite = SceneEdit(prompts=9)
     generate(suite, tmp_path / "outputs", Unmoved())

@@ -97,3 +97,26 @@ def test_a_second_run_on_one_journal_is_refused(tmp_path: Path) -> None:
 def test_an_environment_that_makes_no_sense_is_refused(environment: dict[str, str], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Share.of(environment)
+
+
+def test_mpi_says_the_same_with_other_words() -> None:
+    said = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+    assert Share.of(said) == Share(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("share", "visible", "left"),
+    [
+        (Share(3, 4), None, "1"),
+        (Share(1, 4), "5,7", "7"),
+        (Share(0, 1), "5,7", "5,7"),
+        (Share(0, 1), None, None),
+        (Share(1, 2), "", ""),
+    ],
+)
+def test_each_process_has_a_gpu_of_its_own(tmp_path: Path, share: Share, visible: str | None, left: str | None) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidiactl"):
+        (tmp_path / name).touch()
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    share.take_gpu(environment, tmp_path)
+    assert environment.get("CUDA_VISIBLE_DEVICES") == left
