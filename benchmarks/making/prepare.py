@@ -131,7 +131,9 @@ def _by_hand(data: Path) -> bool:
 
 def _readable(source: Source, lock: Lock | None, data: Path, tell: Tell) -> None:
     """What readers need besides: zips unpacked, pictures in folders made one file a split. Once."""
-    files: Sequence[File] = lock.files if lock is not None and source.repository is not None else source.files
+    files: Sequence[File] = source.files
+    if source.repository is not None:  # without a lock, somebody has put it there by hand
+        files = lock.files if lock is not None else [File(path.name, "") for path in sorted(data.glob("*.zip"))]
     for file in files:
         zipped = file.unpack or (source.repository is not None and file.path.endswith(".zip"))
         done = data / f".unpacked-{file.path.replace('/', '-')}"
@@ -139,7 +141,7 @@ def _readable(source: Source, lock: Lock | None, data: Path, tell: Tell) -> None
             tell(f"editcritic: unpacking {file.path}")
             unpack(data / file.path, (data / file.path).parent)
             done.write_text(file.sha256, encoding="utf-8")
-    if source.repository is not None and source.repository.folder:
+    if source.repository is not None and source.repository.folder and (data / source.repository.folder).is_dir():
         bench("pyarrow")
         converted(data / source.repository.folder, data, tell)
 

@@ -15,6 +15,7 @@ from typer.testing import Result
 
 from editcritic.benchmarks.making.edival import CSV
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
+from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 
 from . import scripted
@@ -32,8 +33,20 @@ STEPS = [dict(name=name, instruction=told) for name, told in SEQUENCE]
 TABLE = {{
     "making/complex-edit/sequence": json.dumps(dict(reasoning="", sequence=STEPS)),
     "making/complex-edit/simplify": json.dumps(dict(simplify=False, instruction="")),
+    "making/dlebench/counterfactual": json.dumps(dict(
+        q_type="ocr", prompt_clean="The sign says STOP.", prompt_adv="The sign says SLOW.", edit_ops="text_flip",
+        edit_instruction="Changed the text content of sign to SLOW.", modified_object="sign",
+    )),
+    "dlebench/following_plain": "<Start Final Answer>Flawless Execution</Start Final Answer>",
+    "dlebench/consistency_plain": "<Start Final Answer>Perfect Consistency</Start Final Answer>",
     "making/complex-edit/compound": json.dumps(dict(reasoning="", compound_instruction="Write DAY and NIGHT.")),
 }}
+
+class Painter:
+    id, evaluations, batch = "painter@1", 0, 2
+
+    def edit(self, images, instructions, seeds, *, history=None):
+        return [picture.painted((0, 0, 9, 9)) for (picture,) in images]
 
 def judge():
     return Script(TABLE)
@@ -89,6 +102,38 @@ def test_complex_edit_data_is_made_and_the_suite_reads_it(
     assert (len(suite.items), list(suite.problems)) == (4, [])
     assert suite.items[1].sample.instruction == "Write DAY and NIGHT."
     assert [one.name for one in suite.items[1].sample.operations] == ["Add Text", "Add Text"]
+
+
+def test_dlebench_samples_are_made_and_the_suite_reads_them(
+    editcritic: Command, photos: Path, tmp_path: Path, experts: str
+) -> None:
+    row = {"id": "q", "image": "coffee.png", "question": "What is written on the sign?", "options": ["STOP", "SLOW"]}
+    photographs(photos, count=3)
+    (photos / "questions.jsonl").write_text(
+        json.dumps({**row, "answer": "STOP", "boxes": [[30, 30, 40, 36]]}), encoding="utf-8"
+    )
+    command = ("bench", "make", "dlebench", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
+    found = editcritic(*command, "--pipeline", f"{experts}:Painter")
+    assert (found.exit_code, "1 samples made, 0 given up" in found.stdout) == (0, True), found.stderr
+    (item,) = DleBench(tmp_path / "data").items
+    assert (item.labels["type"], item.sample.instruction) == ("Change OCR", "Changed the text content of sign to SLOW.")
+    assert item.sample.reference is not None
+
+
+def test_data_put_there_by_hand_is_opened(
+    editcritic: Command, photos: Path, tmp_path: Path, experts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for split in ("test_real", "test_syn"):
+        command = ("bench", "make", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
+        assert editcritic(*command, "--split", split, "--count", 2).exit_code == 0
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (path,) = (tmp_path / split / "data").iterdir()
+        path.rename(tmp_path / "data" / path.name)
+    found = editcritic("bench", "prepare", "complex-edit", "-o", tmp_path / "data", "--json")
+    told = json.loads(found.stdout)
+    assert [one["items"] for one in told["opened"]] == [4, 4]
+    assert found.exit_code == 1  # levels C3 to C8 are missing
 
 
 @pytest.mark.parametrize(
