@@ -373,10 +373,11 @@ def stats(
         return 0
     for one in found:
         table = Table("", title=one.title, title_justify="left")
-        for name in one.columns:
-            table.add_column(name, justify="right")
-        for name, row in one.rows.items():
-            table.add_row(name, *(_shown(number) for number in row))
+        square = list(one.columns) == list(one.rows)  # whose columns are too many to be named twice
+        for place, name in enumerate(one.columns, start=1):
+            table.add_column(str(place) if square else name, justify="right")
+        for place, (name, row) in enumerate(one.rows.items(), start=1):
+            table.add_row(f"{place} {name}" if square else name, *(_shown(number) for number in row))
         show(table)
         for note in one.notes:
             say(f"  {note}", stderr=False)
