@@ -48,12 +48,12 @@ def read_split(tables: Tables) -> Split:
     """
     try:
         folder = unpacked("complex-edit", _key(tables), lambda into: _unpack(tables, into))
-        pictures = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+        index = (folder / _INDEX).read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"the pictures of {tables.files[0].parent} cannot be unpacked: {error}") from None
+    try:
+        pictures = json.loads(index)
     except ValueError as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{folder} has been changed: delete it, and it is made anew ({error})") from None
     problems: list[Problem] = []
     edits: list[Edit] = []
