@@ -11,6 +11,7 @@ from .charts import Chart, Grid, Series, Shown, bars
 from .material import Material, Section, point, words
 
 _MOST_REASONS = 12
+_STATES = ("scored", "not applicable", "abstained", "failed", "not asked", "not judged")
 
 
 def labels(material: Material) -> Section | None:
@@ -80,34 +81,40 @@ def _by_type(material: Material, metric: str, order: list[str]) -> Grid | None:
 def statuses(material: Material) -> Section | None:
     """For each editor and metric how many edits have a value, and why the others have none."""
     rows: list[list[Shown]] = []
+    whole: list[str] = []
     reasons: Counter[tuple[str, str, str]] = Counter()
-    without = 0
     for metric in material.metrics:
+        found = [Counter(_state(row, metric) for row in one.rows) for one in material.results]
+        if all(set(counts) == {"scored"} for counts in found):
+            whole.append(metric)
+            continue
         rows.append([metric])
-        for one in material.results:
-            found: Counter[str] = Counter()
-            for row in one.rows:
-                score = row.scores.get(metric)
-                state = "not judged" if row.missing else "not asked" if score is None else score.status
-                found[state] += 1
-                if score is not None and score.status != "scored":
-                    reasons[metric, words(score.status), _short(score.reason)] += 1
-            without += len(one.rows) - found["scored"]
-            states = ("scored", "not_applicable", "abstained", "failed", "not asked", "not judged")
-            rows.append([one.editor, *(str(found[state] or "") for state in states)])
+        for one, counts in zip(material.results, found, strict=True):
+            rows.append([one.editor, *(str(counts[state] or "") for state in _STATES)])
+            scores = (row.scores.get(metric) for row in one.rows)
+            reasons.update(
+                (metric, words(score.status), _short(score.reason))
+                for score in scores
+                if score is not None and score.status != "scored"
+            )
     for one in material.results:
         for row in one.rows:
             if row.missing:
                 reasons["", "not judged", _short(row.missing)] += 1
-    if not without:
+    if not rows:
         return None
-    head = ["", "scored", "not applicable", "abstained", "failed", "not asked", "not judged"]
-    blocks: list[Chart | Grid] = [Grid(head, rows, title="Edits by status")]
+    notes = [f"All edits have a value of: {', '.join(whole)}."] if whole else []
+    blocks: list[Chart | Grid] = [Grid(["", *_STATES], rows, title="Edits by status", notes=notes)]
     common = [[str(count), *why] for why, count in reasons.most_common(_MOST_REASONS)]
     if common:
         blocks.append(Grid(["edits", "metric", "status", "reason"], common, title="The most frequent reasons"))
     lead = "What has no value is in no mean; it is counted here, and beside every number."
     return Section("statuses", "What has no value", lead, blocks)
+
+
+def _state(row: Row, metric: str) -> str:
+    score = row.scores.get(metric)
+    return "not judged" if row.missing else "not asked" if score is None else score.status.replace("_", " ")
 
 
 def _short(text: str) -> str:

@@ -164,7 +164,14 @@ const editcritic = (() => {
     withRow(number, (more) => {
       fill(strip, more.p, instruction);
       if (!Object.keys(more.s).length) tree.remove();
-      else tree.addEventListener("toggle", () => tree.childElementCount > 1 || tree.append(branches(more.s)), { once: true });
+      else {
+        const unfold = () => { if (tree.childElementCount === 1) tree.append(branches(more.s)); };
+        tree.addEventListener("toggle", unfold, { once: true });
+        if (state.item !== "") {
+          unfold();
+          tree.open = true;
+        }
+      }
     });
     return article;
   }

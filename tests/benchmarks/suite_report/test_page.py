@@ -120,6 +120,17 @@ def test_statuses_can_be_asked_for_and_hostile_words_are_words(page: Path) -> No
 
 
 @needed
+def test_one_item_is_shown_with_all_that_its_scores_rest_on(page: Path) -> None:
+    found = opened(page, "#browser?item=0%2F2&metric=following&sort=order")
+    assert (found.title, found.console) == ("Drawn edits: 2 editors", [])
+    first = found.articles()[0]
+    assert "judge followed &lt;/script&gt;&lt;script&gt;" in first
+    assert "Verdict: " in first
+    assert "detect in source (2 boxes)" in first
+    assert "objects: 0." in first
+
+
+@needed
 def test_ten_thousand_edits_are_paged_and_lie_beside_the_page(tmp_path: Path) -> None:
     suite = Drawn(count=3334, turns=3, size=8)
     path = tmp_path / "report.html"

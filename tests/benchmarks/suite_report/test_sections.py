@@ -238,6 +238,7 @@ def test_what_has_no_value_is_counted_with_its_reasons(material: Material) -> No
     assert texts(counts.rows[1]) == ["good", str(36 - failed), "", "", str(failed), "", ""]
     assert list(rows) == ["following", "good"]
     assert any("the judge did not answer" in texts(row) for row in reasons.rows)
+    assert counts.notes == ["All edits have a value of: consistency, quality."]
 
 
 # -- crossed ----------------------------------------------------------------------------------------------------------
