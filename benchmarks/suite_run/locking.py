@@ -27,9 +27,11 @@ def lock(recipe: Recipe, asked: Asked) -> str:
 
     Raises `InputError` where an expert has no spec, so that nobody else could ask it.
     """
+    by = () if isinstance(recipe.experts, Mapping) else recipe.experts
     for role, expert in asked.settings["experts"].items():
-        if expert["spec"] is None:
-            raise InputError(f"the expert of {role} ({expert['id']}) has no spec: give one by role=spec or in a file")
+        if expert["spec"] is None and not any(":" in text for text in by):
+            raise InputError(f"the expert of {role} ({expert['id']}) has no spec: bind it by module:function")
+    whole = all(expert["spec"] is not None for expert in asked.settings["experts"].values())
     settings = {name: value for name, value in asked.settings.items() if name not in _FREE and value is not None}
     table = {
         "schema": SCHEMA,
@@ -39,6 +41,7 @@ def lock(recipe: Recipe, asked: Asked) -> str:
         "citation": asked.suite.about.citation,
         "bootstrap": {"draws": asked.draws, "seed": asked.seed},
         "asked_metrics": list(asked.metrics),
+        "experts_by": None if whole else list(by),
         "versions": versions(),
     }
     return _HEAD + "\n" + toml_of(table)
@@ -71,7 +74,7 @@ def recipe_of(locked: Mapping[str, Any], data: Path | None, outputs: Path, edito
         data,
         outputs,
         editor,
-        {role: expert["spec"] for role, expert in locked["experts"].items()},
+        tuple(locked.get("experts_by", ())) or {role: one["spec"] for role, one in locked["experts"].items()},
         locked.get("protocol"),
         tuple(locked["asked_metrics"]),
         locked["reproducible"],

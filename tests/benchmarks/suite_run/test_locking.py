@@ -37,6 +37,16 @@ def test_what_a_lock_says_gives_the_same_results(editcritic: Command, made: Path
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
+def test_experts_of_a_function_are_bound_by_it_again(editcritic: Command, made: Path, tmp_path: Path) -> None:
+    locked = tmp_path / "protocol.toml"
+    critics = "editcritic.benchmarks.sceneedit.critics:experts"
+    done = editcritic("bench", "lock", TOY, "--experts", critics, "--metric", "following", "-o", locked)
+    assert done.exit_code == 0, done.stderr
+    by_lock = editcritic("bench", "run", "--lock", locked, "--outputs", made, "-o", tmp_path / "b")
+    assert by_lock.exit_code in (0, 1), by_lock.stderr
+    assert "scene-judge" in (tmp_path / "b" / "result.json").read_text()
+
+
 def test_other_data_than_was_locked_is_refused(editcritic: Command, made: Path, tmp_path: Path) -> None:
     locked = tmp_path / "protocol.toml"
     editcritic("bench", "lock", TOY, "--experts", COIN, "-o", locked)
