@@ -73,7 +73,7 @@ def _about(material: Material, column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Seconds that one picture took to make. turn: which, where it is known."""
+    """Seconds that one picture took to make. item: which."""
 
     item: str
     seconds: float
