@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...reward import Asks, Card, EditSample, Gate, Measure, Score, Threshold, WeightedMean, ask
+from ...reward import Asks, Card, EditSample, Gate, Measure, Score, Threshold, ask
 from ...reward.baselines.judges import JudgeYesNo
 from ...reward.compose import Metric
 from ...reward.guards import all_guards
@@ -18,7 +18,7 @@ from ...reward.spec import Spec
 class Alike:
     """How little was changed at all: 1 for a copy, a third where pixels differ by `scale` of their range on average."""
 
-    scale: float = 0.004
+    scale: float = 0.03
     card: ClassVar[Card] = Card("alike", 1, "the edit is as the source", roles=("pixels",), gaming="A copy has 1.0.")
 
     def __call__(self, sample: EditSample) -> Asks[Score]:
@@ -32,15 +32,13 @@ def following() -> Metric:
 
 
 def hackable() -> Metric:
-    """Following, and more for changing little, without guards: a copy has 0.8, a perfect edit about 0.2."""
-    return WeightedMean(
-        {"following": JudgeYesNo(), "alike": Alike()}, {"following": 0.2, "alike": 0.8}, name="hackable"
-    )
+    """How little was changed, alone and without guards: a copy has 1."""
+    return Alike()
 
 
 def guarded() -> Metric:
-    """The same behind the guards: a copy has 0."""
-    return Gate(all_guards(reader=False), hackable(), name="guarded")
+    """The same behind the guards, and behind a judge who asks whether the instruction was followed: a copy has 0."""
+    return Gate(all_guards(reader=False), Gate(Threshold(JudgeYesNo(), 0.5), Alike()), name="guarded")
 
 
 REWARDS: Mapping[str, Callable[[], Metric]] = {"following": following, "hackable": hackable, "guarded": guarded}

@@ -57,7 +57,7 @@ class ComplexEdit(Suite):
         "Complex-Edit",
         "S. Yang, M. Hui, B. Zhao, Y. Zhou, N. Ruiz, C. Xie: Complex-Edit: CoT-Like Instruction Generation for "
         "Complexity-Controllable Image Editing Benchmark. arXiv:2504.13143, 2025",
-        "not stated in the authors' repository: see the page of the data set",
+        "CC BY-NC 4.0, by the data set's card",
         "https://huggingface.co/datasets/UCSC-VLAA/Complex-Edit",
     )
 
