@@ -228,7 +228,8 @@ class Watch:
         The first call is what later ones are compared with. It alarms, once each: `probe/heldout`, where the held-out
         reward has fallen by more than `limit` standard errors of the mean difference; `probe/divergence`, where the
         trained one has risen by more than that, and the held-out one by less than a quarter as far, each in standard
-        deviations over edits at first. Gives back the means, and the z-scores from the second call on.
+        deviations over edits at first. Gives back the means, and from the second call on z-scores and how many alarms
+        there are.
 
         Raises ValueError for another number of edits than before, and for lists of other lengths.
         """
@@ -262,7 +263,7 @@ class Watch:
         if z > self.limit and heldout_rise < _FOLLOWS * rise and "probe/divergence" not in heard:
             words = f"{told}: the policy pleases its judge alone"
             self.alarms.append(Alarm(step, "probe/divergence", z, self.limit, words))
-        return log
+        return {**log, "alarms": float(len(self.alarms))}
 
     # -- to go on another day -----------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ SETTINGS: Mapping[str, Any] = {
 }
 """Chosen on seeds before `FIRST`."""
 
-_WATCHED: Mapping[str, Any] = {"groups": 4, "group_size": 16, "probe_every": 5}
+_WATCHED: Mapping[str, Any] = {"warmup": 20, "probe_every": 5}  # which begins while little has been learned
 _PROBES = 180  # lessons that no run comes to
 
 

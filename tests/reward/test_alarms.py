@@ -234,7 +234,7 @@ def probed(change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarr
     assert set(watch.probe(-1, trained.tolist(), heldout.tolist())) == {"probe/reward", "probe/heldout"}
     later = [values + 0.05 * random.standard_normal(count) for values in change(trained, heldout)]
     log = watch.probe(9, later[0].tolist(), later[1].tolist())
-    assert set(log) == {"probe/reward", "probe/heldout", "probe/reward/z", "probe/heldout/z"}
+    assert set(log) == {"probe/reward", "probe/heldout", "probe/reward/z", "probe/heldout/z", "alarms"}
     return watch
 
 
