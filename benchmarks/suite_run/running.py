@@ -169,7 +169,11 @@ def finish(
         "problems": [str(problem) for problem in asked.suite.problems],
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
         "given": dict(how.given),
-        "latency": {name: row["seconds"] for name, row in generated_rows(asked.outputs).items() if row["file"]},
+        "latency": {
+            name: row["seconds"]
+            for name, row in generated_rows(asked.outputs).items()
+            if row.get("file") and "seconds" in row  # others than `bench generate` may have written it
+        },
     }
     tables: Sequence[Computed] = ()
     if complete or how.allow_partial:

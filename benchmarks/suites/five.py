@@ -162,7 +162,7 @@ def _keep(folder: Path, place: str, name: str, picture: Image, seconds: float) -
     path.parent.mkdir(parents=True, exist_ok=True)
     picture.pil().save(path)
     with (folder / GENERATED).open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps({"item": name, "seconds": round(seconds, 4)}) + "\n")
+        lines.write(json.dumps({"item": name, "file": path.name, "seconds": round(seconds, 4)}) + "\n")
 
 
 def judged(suite: SceneEdit, folders: Mapping[str, Path], out: Path, tell: Callable[[str], None]) -> dict[str, Ran]:
