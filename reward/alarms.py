@@ -231,8 +231,10 @@ class Watch:
         deviations over edits at first. Gives back the means, and from the second call on z-scores and how many alarms
         there are.
 
-        Raises ValueError for another number of edits than before, and for lists of other lengths.
+        Raises ValueError for no edits, for another number of them than before, and for lists of other lengths.
         """
+        if not scores:
+            raise ValueError("a probe without edits says nothing: give some, best 100 or more")
         pairs = list(zip(_values(scores), _values(heldout), strict=True))
         if self._probed and len(pairs) != len(self._probed):
             raise ValueError(f"a probe has the same edits each time: there were {len(self._probed)}, got {len(pairs)}")
@@ -288,7 +290,7 @@ class Watch:
         watch = Watch(**data["options"])
         watch._courses = {name: Course(**course) for name, course in data["courses"].items()}
         watch._first, watch._last = ([_means(row) for row in data["rewards"][name]] for name in ("first", "last"))
-        watch._probed = [(one, two) for one, two in data["probed"]]
+        watch._probed = [(one, two) for one, two in data.get("probed", ())]
         watch.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         return watch
 

@@ -262,6 +262,8 @@ def test_probes_without_a_score_are_left_out_and_others_are_refused():
     assert watch.probe(0, [0.5, 0.5, None], [0.1, 0.1, None]) == {"probe/reward": 0.5, "probe/heldout": 0.1}
     with pytest.raises(ValueError, match="the same edits each time: there were 3, got 2"):
         watch.probe(1, [0.5] * 2, [0.5] * 2)
+    with pytest.raises(ValueError, match="without edits says nothing"):
+        watch.probe(1, [], [])
 
 
 def test_a_watch_that_was_saved_knows_its_probe():
