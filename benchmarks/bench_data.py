@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .pipeline_options import Batch, Device, Download, Dtype, Setting
 from .terminal import document, plainly, progress, say
 
 if TYPE_CHECKING:
@@ -231,16 +232,11 @@ def make_dlebench(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many questions, the first ones.")] = None,
     prompts: Pack = None,
     window: Window = 64,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--setting", help="Of the pipeline's call, as in num_inference_steps=20; may be repeated."),
-    ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures a call of the pipeline.")] = 8,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="Of the weights. Default: bfloat16 on a GPU, else float32.")
-    ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="As in cuda:1. Default: the GPU, if any.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Ask the hub for what is not on this machine.")] = False,
+    setting: Setting = None,
+    batch: Batch = 8,
+    dtype: Dtype = None,
+    device: Device = None,
+    download: Download = False,
     as_json: Json = False,
 ) -> int:
     """DLEBench: an edit that makes a wrong answer to a question true, and a reference picture of it.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .pipeline_options import Device, Download, Dtype, Setting
 from .terminal import document, plainly, progress, say
 
 if TYPE_CHECKING:
@@ -84,16 +85,11 @@ def generate(
         bool, typer.Option("--sequential", help="The operations of a compound instruction one after the other.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Each item has a seed of its own, made of this and its id.")] = 0,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--setting", help="Of the pipeline's call, as in num_inference_steps=20; may be repeated."),
-    ] = None,
+    setting: Setting = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures a call, or requests at a time.")] = 8,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="Of the weights. Default: bfloat16 on a GPU, else float32.")
-    ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="As in cuda:1. Default: the GPU, if any.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Ask the hub for what is not on this machine.")] = False,
+    dtype: Dtype = None,
+    device: Device = None,
+    download: Download = False,
     as_json: Json = False,
 ) -> int:
     """Have an editor make what a suite asks for. The same command again goes on: what is there is kept.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .bench import app as bench
+from .pipeline_options import Batch, Device, Download, Dtype, Setting
 from .terminal import document, one_thread_a_library, plainly, progress, say, show
 
 if TYPE_CHECKING:
@@ -288,16 +289,11 @@ def edit(
         str | None,
         typer.Option("--boxes", help='Objects of the source, in pixels: {"cup": [[x0, y0, x1, y1]]}; or a file of it.'),
     ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--setting", help="Of the pipeline's call, as in num_inference_steps=20; may be repeated."),
-    ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures a call of the pipeline.")] = 8,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="Of the weights. Default: bfloat16 on a GPU, else float32.")
-    ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="As in cuda:1. Default: the GPU, if any.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Ask the hub for what is not on this machine.")] = False,
+    setting: Setting = None,
+    batch: Batch = 8,
+    dtype: Dtype = None,
+    device: Device = None,
+    download: Download = False,
     again: Annotated[bool, typer.Option("--again", help="Write over what another run has left in the folder.")] = False,
     as_json: Json = False,
 ) -> int:
