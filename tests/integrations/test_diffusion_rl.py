@@ -714,6 +714,19 @@ def test_noise_that_became_a_bad_picture_comes_nearer_to_the_good_one(trainer):
     assert {log["replaced"] for log in logs} == {0.5}
 
 
+def test_an_epsilon_editor_learns_from_good_pictures_too(tmp_path):
+    pipeline = instruct(tmp_path / "made")
+    pipeline.scheduler = DDIMScheduler.from_config(pipeline.scheduler.config, clip_sample=False)
+    call = {"num_inference_steps": 3}
+    settings = {"objective": "raft", "levels": 3, "agree": 100.0, "group_size": 4, "learning_rate": 1e-3, "call": call}
+    trainer = DiffusionTrainer(quiet(pipeline), bright, SAMPLES, DiffusionConfig(tmp_path / "run", **SMALL | settings))
+    batch = trainer.rollout(0)
+    scores = [Score.of(float(row % 2)) for row in range(8)]
+    errors = [trainer.learn(batch, scores)["error"] for _ in range(6)]
+    assert all(np.isfinite(errors))
+    assert errors[-1] < errors[0]
+
+
 def test_where_good_pictures_differ_only_they_are_learned_from(trainer):
     made = trainer(objective="raft", agree=0.0, group_size=4)
     batch = made.rollout(0)
