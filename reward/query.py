@@ -112,8 +112,11 @@ def _is_line(line: object) -> bool:
 def _expect_measured(answer: object, query: Query[Any]) -> None:
     _expect(answer, Measured, query)
     assert isinstance(answer, Measured)
-    if not (answer.value is None or _is_number(answer.value)) or not _is_number(answer.share):
+    stated = [number for number in (answer.value, answer.sigma) if number is not None]
+    if not all(map(_is_number, [*stated, answer.share])):
         raise BadAnswer(f"{query.kind} wants finite floats, got {answer!r}")
+    if answer.sigma is not None and answer.sigma < 0:
+        raise BadAnswer(f"{query.kind} wants a standard deviation of 0 or more, got {answer.sigma!r}")
 
 
 # -- where is it? -----------------------------------------------------------------------------------------------------
@@ -347,10 +350,14 @@ class EmbedText(Query[Vectors]):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured quantity; `value` is None where no pixel was left to measure. `share` of the pixels was used."""
+    """A measured quantity; `value` is None where no pixel was left to measure. `share` of the pixels was used.
+
+    sigma: the standard deviation that the expert itself states, in the value's unit, where it states one.
+    """
 
     value: float | None
     share: float = 1.0
+    sigma: float | None = None
 
 
 @dataclass(frozen=True)
@@ -512,20 +519,26 @@ class ReadText(Query[Reading]):
 
 @dataclass(frozen=True)
 class Rate(Query[Measured]):
-    """How good is the picture, on the expert's own scale (HPSv3 and its like)? Higher is better."""
+    """How good is the picture, on the expert's own scale (HPSv3 and its like)? Higher is better.
+
+    prompt: what it was made from or is to show. sources: the pictures that it was edited from, for experts that rate
+    edits; others pass over them.
+    """
 
     image: Image
     prompt: str = ""
     quality: str = "preference"
+    sources: tuple[Image, ...] = ()
     role: ClassVar[str] = "preference"
     kind: ClassVar[str] = "rate"
 
     @property
     def images(self) -> tuple[Image, ...]:
-        return (self.image,)
+        return (*self.sources, self.image)
 
     def describe(self) -> dict[str, Any]:
-        return {"image": self.image.digest, "prompt": self.prompt, "quality": self.quality}
+        said = {"image": self.image.digest, "prompt": self.prompt, "quality": self.quality}
+        return said | ({"sources": [source.digest for source in self.sources]} if self.sources else {})
 
     def check(self, answer: object) -> None:
         _expect_measured(answer, self)

@@ -30,8 +30,8 @@ def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
             return {"vectors": values.tolist(), "patches": patches.tolist(), "dim": values.shape[1]}
         case Enhanced(image):
             return {"png": base64.b64encode(_png(image)).decode()}
-        case Measured(value, share):
-            return {"value": value, "share": share}
+        case Measured(value, share, sigma):
+            return {"value": value, "share": share} | ({} if sigma is None else {"sigma": sigma})
         case Reply(text, probabilities, mass, calls):
             said: dict[str, Any] = {"reply": text, "p": dict(probabilities)}
             if mass is not None:
@@ -62,7 +62,7 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "abstained" in data:
         return Abstention(data["abstained"])
     if "value" in data:
-        return Measured(data["value"], data["share"])
+        return Measured(data["value"], data["share"], data.get("sigma"))
     raise ValueError(f"unknown kind of answer with fields {sorted(data)}: was it written by a newer version?")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded
+from ..models.checkpoint import Loaded, Loading
 from ..models.local import LocalExpert
 from ..outcomes import Failure
 from ..query import Embed, EmbedText, Outcome, Vectors
@@ -35,27 +35,17 @@ class Clip(LocalExpert[Outcome]):
 
     kinds = (Embed, EmbedText)
     loader = "AutoModel"
+    usual: ClassVar[Loading] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "openai/clip-vit-base-patch32",
         *,
-        revision: str | None = None,
-        dtype: str = "float32",
-        device: str = "auto",
-        backend: str = "auto",
         batch: int = 64,
         limit_bytes: int = 64 * 2**20,
+        **loading: Unpack[Loading],
     ) -> None:
-        super().__init__(
-            name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-            batch=batch,
-            limit_bytes=limit_bytes,
-        )
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
 
     def prepare(self) -> None:
         """Load the model. Raises `ExpertDown` where it has no vectors for both pictures and texts."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ..expert import ExpertDown
-from ..models.checkpoint import Loaded
+from ..models.checkpoint import Loaded, Loading
 from ..models.decisions import Decision as Request
 from ..models.decisions import reply_of, request_of
 from ..models.local import LocalExpert
@@ -73,22 +73,11 @@ class Decision(LocalExpert[Outcome]):
         self,
         name: str,
         *,
-        revision: str | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
-        backend: str = "auto",
         batch: int = 16,
         limit_bytes: int = 1024 * 2**20,
+        **loading: Unpack[Loading],
     ) -> None:
-        super().__init__(
-            name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-            batch=batch,
-            limit_bytes=limit_bytes,
-        )
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
         self.counts = dict.fromkeys(("image_passes", "forward_passes", "prompt_tokens"), 0)
         self.pipeline: Any = None
 

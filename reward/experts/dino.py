@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded
+from ..models.checkpoint import Loaded, Loading
 from ..models.local import LocalExpert
 from ..pooling import Grid, Tokens, vectors
 from ..query import Embed, Vectors
@@ -33,31 +33,21 @@ class Dino(LocalExpert[Vectors]):
     loader = "AutoModel"
     processor = "AutoImageProcessor"
     plain_processor = "ViTImageProcessorPil"  # DINOv3 brings one on torchvision only
+    usual: ClassVar[Loading] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "facebook/dinov3-vitb16-pretrain-lvd1689m",
         *,
         size: int | None = None,
-        revision: str | None = None,
-        dtype: str = "float32",
-        device: str = "auto",
-        backend: str = "auto",
         batch: int = 32,
         limit_bytes: int = 256 * 2**20,
+        **loading: Unpack[Loading],
     ) -> None:
         if size is not None and size < 1:
             raise ValueError(f"size must be a side in pixels, got {size}")
         self.size = size
-        super().__init__(
-            name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-            batch=batch,
-            limit_bytes=limit_bytes,
-        )
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
 
     def options_id(self) -> str:
         return f"whole picture, size={self.size or 'default'}"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded
+from ..models.checkpoint import Loaded, Loading
 from ..models.detecting import detections
 from ..models.local import LocalExpert
 from ..outcomes import Failure
@@ -64,31 +64,21 @@ class GroundingDino(LocalExpert[Detections | Failure]):
 
     loader = "AutoModelForZeroShotObjectDetection"
     kinds = (Detect,)
+    usual: ClassVar[Loading] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "IDEA-Research/grounding-dino-tiny",
         *,
-        revision: str | None = None,
-        dtype: str = "float32",
-        device: str = "auto",
-        backend: str = "auto",
         floor: float = 0.1,
         batch: int = 8,
         together: int | None = None,
         limit_bytes: int = 1024 * 2**20,
+        **loading: Unpack[Loading],
     ) -> None:
         if not 0 <= floor <= 1:
             raise ValueError(f"floor is a score in [0, 1], got {floor}")
-        super().__init__(
-            name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-            batch=batch,
-            limit_bytes=limit_bytes,
-        )
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
         self.floor = floor
         self.together = together
         self._joint_passes = 0
@@ -124,9 +114,10 @@ class GroundingDino(LocalExpert[Detections | Failure]):
                     for place, caption in about[image]
                 ]
                 # On a CPU several pairs at once take longer than one after the other: their maps outgrow its caches.
-                most = self.together or (1 if loaded.device.type == "cpu" else self.batch)
+                most = self.together or (1 if loaded.device.type == "cpu" else self.passes.size)
                 for together in _of_one_size(pairs, most):
-                    outcomes |= self._answer(loaded, together)
+                    with self.passes.watched(len(together), loaded.device):
+                        outcomes |= self._answer(loaded, together)
         return [outcomes[place] for place in range(len(queries))]
 
     def _core(self, loaded: Loaded) -> Any:
@@ -138,8 +129,6 @@ class GroundingDino(LocalExpert[Detections | Failure]):
 
     def _features(self, loaded: Loaded, images: Sequence[Image]) -> list[Levels]:
         """What the encoder is to be given of each picture. Only pictures that come out equally large share a pass."""
-        import torch
-
         prepared: dict[tuple[int, ...], list[tuple[int, Any]]] = {}
         for number, image in enumerate(images):
             pixels = loaded.processor.image_processor(image.pil(), do_pad=False, return_tensors="pt")["pixel_values"]
@@ -147,10 +136,14 @@ class GroundingDino(LocalExpert[Detections | Failure]):
         features: dict[int, Levels] = {}
         for alike in prepared.values():
             numbers, pixels = zip(*alike, strict=True)
-            levels = _levels(self._core(loaded), torch.cat(pixels).to(loaded.device, loaded.dtype))
-            for row, number in enumerate(numbers):
-                features[number] = [level[row].clone() for level in levels]
+            features |= dict(zip(numbers, self.in_passes(self._levels, loaded, pixels), strict=True))
         return [features[number] for number in range(len(images))]
+
+    def _levels(self, loaded: Loaded, pixels: Sequence[Any]) -> list[Levels]:
+        import torch
+
+        levels = _levels(self._core(loaded), torch.cat(list(pixels)).to(loaded.device, loaded.dtype))
+        return [[level[row].clone() for level in levels] for row in range(len(pixels))]
 
     def _answer(self, loaded: Loaded, pairs: Sequence[_Pair]) -> dict[int, Detections | Failure]:
         """The answers of pairs whose pictures are equally large, by place."""

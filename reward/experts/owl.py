@@ -7,13 +7,13 @@ is encoded once, whatever is asked of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded
+from ..models.checkpoint import Loaded, Loading
 from ..models.detecting import by_picture, clip_tokens, detections
 from ..models.local import LocalExpert
 from ..outcomes import Failure
@@ -39,30 +39,20 @@ class Owl(LocalExpert[Detections | Failure]):
 
     loader = "AutoModelForZeroShotObjectDetection"
     kinds = (Detect,)
+    usual: ClassVar[Loading] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "google/owlv2-base-patch16-ensemble",
         *,
-        revision: str | None = None,
-        dtype: str = "float32",
-        device: str = "auto",
-        backend: str = "auto",
         floor: float = 0.1,
         batch: int = 16,
         limit_bytes: int = 512 * 2**20,
+        **loading: Unpack[Loading],
     ) -> None:
         if not 0 <= floor <= 1:
             raise ValueError(f"floor is a score in [0, 1], got {floor}")
-        super().__init__(
-            name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-            batch=batch,
-            limit_bytes=limit_bytes,
-        )
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
         self.floor = floor
         self._image_passes = 0
         self._text_passes = 0

@@ -10,12 +10,12 @@ import contextlib
 import functools
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from ..image import Image
-from ..models.checkpoint import Loaded
+from ..models.checkpoint import Loaded, Loading
 from ..models.detecting import by_picture, clip_tokens, detections
 from ..models.local import LocalExpert
 from ..outcomes import Failure
@@ -58,30 +58,20 @@ class Sam3(LocalExpert[Detections | Failure]):
     loader = Sam3Weights
     processor = "Sam3Processor"
     kinds = (Detect,)
+    usual: ClassVar[Loading] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "facebook/sam3",
         *,
-        revision: str | None = None,
-        dtype: str = "float32",
-        device: str = "auto",
-        backend: str = "auto",
         floor: float = 0.1,
         batch: int = 8,
         limit_bytes: int = 512 * 2**20,
+        **loading: Unpack[Loading],
     ) -> None:
         if not 0 <= floor <= 1:
             raise ValueError(f"floor is a score in [0, 1], got {floor}")
-        super().__init__(
-            name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-            batch=batch,
-            limit_bytes=limit_bytes,
-        )
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
         self.floor = floor
         self._image_passes = 0
         self._text_passes = 0

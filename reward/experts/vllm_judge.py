@@ -16,7 +16,7 @@ from typing import Any
 from ..expert import Expert, ExpertDown
 from ..forms import FreeText, Grade, Json, Levels, Message, Reply, Tool, YesNo, read_reply
 from ..models.alternatives import Step, probabilities_of
-from ..models.checkpoint import weights_identity
+from ..models.published import weights_identity
 from ..models.turns import calls_in, offered, turn
 from ..outcomes import Failure
 from ..query import Judge, Outcome

@@ -6,11 +6,11 @@ import contextlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from ..forms import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, read_reply
 from ..models.batching import Prompt, batched
-from ..models.checkpoint import Loaded
+from ..models.checkpoint import Loaded, Loading
 from ..models.local import LocalExpert
 from ..models.options import Trie, trie_of
 from ..models.turns import calls_in, calls_of, offered, turn
@@ -70,25 +70,14 @@ class Vlm(LocalExpert[Outcome]):
         self,
         name: str = "Qwen/Qwen2.5-VL-7B-Instruct",
         *,
-        revision: str | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
-        backend: str = "auto",
         batch: int = 8,
         limit_bytes: int = 1024 * 2**20,
         least_mass: float = 0.01,
+        **loading: Unpack[Loading],
     ) -> None:
         if not 0 <= least_mass <= 1:
             raise ValueError(f"least_mass is a probability in [0, 1], got {least_mass}")
-        super().__init__(
-            name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
-            batch=batch,
-            limit_bytes=limit_bytes,
-        )
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
         self.least_mass = least_mass
         self.counts = dict.fromkeys(("image_passes", "prompt_tokens", "generated_tokens", "forward_passes"), 0)
         self.guide: Any = None
@@ -105,6 +94,7 @@ class Vlm(LocalExpert[Outcome]):
 
     def answers(self, queries: Sequence[Judge]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
+            self.reserve()
             return _Session(self, loaded).outcomes(queries)
 
 
@@ -140,7 +130,8 @@ class _Session:
         waiting = rows
         while waiting:
             for batch in self._batches(waiting):
-                (self._look if batch[0].looks else self._write)(batch)
+                with self.judge.passes.watched(len(batch), self.device):
+                    (self._look if batch[0].looks else self._write)(batch)
             asked = [(row, row.writer) for row in rows if isinstance(row.writer, OptionsLook)]
             waiting = [_Row(row.place, row.prompt, look) for row, first in asked for look in first.further()]
         for row in rows:
@@ -224,7 +215,7 @@ class _Session:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _batches(self, rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-        most = self.judge.batch if self.shares else 1
+        most = self.judge.passes.size if self.shares else 1
         batch: list[_Row] = []
         for row in sorted(rows, key=lambda row: (row.looks, row.tokens)):
             full = len(batch) == most

@@ -1,26 +1,65 @@
 """Checkpoint: a local model's weights: where from, at what precision, on which device, and given back on request.
 
 Nothing is imported or loaded before somebody asks; beside a policy that wants the memory, `offload` moves the weights
-to the CPU's and `unload` drops them, and the next question brings them back.
+to the CPU's and `unload` drops them, and the next question brings them back. Experts of one process that ask for the
+same weights in the same way share them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+from weakref import WeakValueDictionary
 
 from ..expert import ExpertDown
+from .published import stamp, weights_identity
+
+
+class Loading(TypedDict, total=False):
+    """How a model is loaded: options that every local expert takes beside its own.
+
+    revision: branch, tag or commit on the hub. dtype: a name such as `float32`, or `auto`: bfloat16 on an accelerator,
+    float32 on a CPU. device: as in torch, or `auto`: the accelerator if there is one. device_map: spread over all
+    accelerators, as accelerate does it: `auto`, `balanced`, `balanced_low_0` or `sequential`. quantisation: by
+    bitsandbytes: `int8`, `nf4` or `fp4`, computing in `dtype`. compiled: whether torch compiles the layers, which takes
+    a minute at first. backend: what prepares pictures, `pil`, `torchvision`, or `auto`: transformers' choice, which is
+    torchvision where that is installed. memory: the most that weights, passes and what is kept may take together, such
+    as `8GiB`; see `Passes`.
+    """
+
+    revision: str | None
+    dtype: str
+    device: str
+    device_map: str
+    quantisation: str
+    compiled: bool
+    backend: str
+    memory: str
+
+
+UNSAID = Loading(
+    revision=None,
+    dtype="auto",
+    device="auto",
+    device_map="",
+    quantisation="",
+    compiled=False,
+    backend="auto",
+    memory="",
+)
+"""What holds where nothing is said."""
+
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+QUANTISATIONS = ("int8", "nf4", "fp4")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model in evaluation mode, without gradients, on `device`, and its processor."""
+    """A model in evaluation mode, without gradients, and its processor. device: where inputs go."""
 
     model: Any
     processor: Any
@@ -28,48 +67,75 @@ class Loaded:
     dtype: Any
 
 
+class _Weights:
+    """A model in memory, for all checkpoints of the same settings."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.loaded: Loaded | None = None
+        self.away = False
+        self.gone = False
+        """Dropped on request: who wants it again looks at what lies there by then."""
+        self.user = 0
+        self.identity = ""
+        self.identifying = threading.Lock()  # one of its own: who asks does not wait for a batch under way
+
+
+_HELD: WeakValueDictionary[tuple[Any, ...], _Weights] = WeakValueDictionary()
+_ATTACHING = threading.Lock()
+
+
 class Checkpoint:
     """Weights that `from_pretrained` reads. Thread-safe: who uses them has them to himself.
 
-    name: a folder, or a model's name on the hub. loader, processor: classes of transformers that load its two halves;
-    the loader may be a class of one's own with a `from_pretrained` that passes on what it is given, and gives model and
-    loading info (`output_loading_info` in transformers).
+    name: a folder, a single file, or a model's name on the hub. loader, processor: classes of transformers that load
+    its two halves, or classes of one's own with a `from_pretrained` that passes on what it is given; the loader's gives
+    model and loading info (`output_loading_info` in transformers).
     plain_processor: one that does with PIL what the model's own does with torchvision only, and reads its file.
-    revision: branch, tag or commit on the hub. dtype: a name such as `float32`, or `auto`: bfloat16 on an accelerator,
-    float32 on a CPU. device: as in torch, or `auto`: the accelerator if there is one. backend: what prepares pictures,
-    `pil`, `torchvision`, or `auto`: transformers' choice, which is torchvision where that is installed. options: for
-    the model's `from_pretrained`.
+    base: where processor and configuration lie if not with the weights, a folder or a name; the loader is told.
+    weights_file: what the hub is sure to have, of models without `config.json`. options: for the model's
+    `from_pretrained`. The others: see `Loading`; `memory` is for `LocalExpert`.
     """
 
     def __init__(
         self,
         name: str,
         loader: str | type[Any],
-        processor: str = "AutoProcessor",
+        processor: str | type[Any] = "AutoProcessor",
         plain_processor: str = "",
         *,
+        base: str = "",
+        weights_file: str = "config.json",
+        options: Mapping[str, Any] | None = None,
         revision: str | None = None,
         dtype: str = "auto",
         device: str = "auto",
+        device_map: str = "",
+        quantisation: str = "",
+        compiled: bool = False,
         backend: str = "auto",
-        options: Mapping[str, Any] | None = None,
     ) -> None:
+        if device_map and device_map not in DEVICE_MAPS:
+            raise ValueError(
+                f"device_map is one of {', '.join(DEVICE_MAPS)}, got {device_map!r}: device takes the rest"
+            )
+        if quantisation and quantisation not in QUANTISATIONS:
+            raise ValueError(f"quantisation is one of {', '.join(QUANTISATIONS)}, got {quantisation!r}")
         self.name = name
+        self.base = base
         self._loader = loader
         self._processor = processor
         self._plain_processor = plain_processor
+        self._weights_file = weights_file
+        self._options = dict(options or {})
         self._revision = revision
         self._dtype = dtype
         self._device = device
+        self._device_map = device_map
+        self._quantisation = quantisation
+        self._compiled = compiled
         self._backend = backend
-        self._options = dict(options or {})
-        self.lock = threading.RLock()
-        """Held by who uses, moves or drops the model."""
-        self._loaded: Loaded | None = None
-        self._away = False
-        self._user = 0
-        self._identity = ""
-        self._identifying = threading.Lock()  # one of its own: who asks does not wait for a batch under way
+        self._held: _Weights | None = None
 
     @property
     def identity(self) -> str:
@@ -78,79 +144,130 @@ class Checkpoint:
         Looked up when first asked for, and again after `unload`, since other weights may lie there by then.
         Raises `ExpertDown` where neither the folder nor the hub has it.
         """
-        with self._identifying:
-            if not self._identity:
-                torch, transformers = _libraries()
-                dtype = str(self._on(torch)[1]).removeprefix("torch.")
-                where = weights_identity(self.name, self._revision)
-                self._identity = f"{where} {dtype} {self._prepared_by(transformers)}"
-            return self._identity
+        weights = self._weights
+        with weights.identifying:
+            if not weights.identity:
+                torch, transformers = libraries()
+                where = weights_identity(self.name, self._revision, self._weights_file)
+                if self.base:
+                    where += f" with {weights_identity(self.base)}"
+                how = [str(self._on(torch)[1]).removeprefix("torch."), self._quantisation, "compiled" * self._compiled]
+                weights.identity = f"{where} {' '.join(filter(None, how))} {self._prepared_by(transformers)}"
+            return weights.identity
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Loaded]:
         """The model, loaded and on its device; nobody else uses, moves or drops it meanwhile. Raises `ExpertDown`."""
-        with self.lock:
-            if self._loaded is None or self._away:
-                with _outside_of_inference():
-                    if self._loaded is None:
-                        self._loaded = self._load()
-                    else:
-                        self._loaded.model.to(self._loaded.device)
-                self._away = False
-            before, self._user = self._user, threading.get_ident()
-            try:
-                yield self._loaded
-            finally:
-                self._user = before
+        while True:
+            weights = self._weights
+            with weights.lock:
+                if weights.gone:  # while we waited
+                    continue
+                if weights.loaded is None or weights.away:
+                    with _outside_of_inference():
+                        if weights.loaded is None:
+                            weights.loaded = self._load()
+                        else:
+                            self._to(weights.loaded.model, weights.loaded.device)
+                    weights.away = False
+                before, weights.user = weights.user, threading.get_ident()
+                try:
+                    yield weights.loaded
+                finally:
+                    weights.user = before
+                return
+
+    @property
+    def lock(self) -> threading._RLock:
+        """Held by who uses, moves or drops the model."""
+        return self._weights.lock
+
+    @property
+    def held(self) -> object:
+        """What those who share the weights have in common; another one after `unload`."""
+        return self._weights
 
     @property
     def used_here(self) -> bool:
         """Whether this thread is within `use`: whatever it asked of another thread could not get at the model."""
-        return self._user == threading.get_ident()
+        return self._weights.user == threading.get_ident()
 
     @property
     def on_cpu(self) -> bool:
         """Whether the model computes on the CPU."""
-        return bool(self._on(_libraries()[0])[0].type == "cpu")
+        return bool(self._on(libraries()[0])[0].type == "cpu")
 
     def offload(self) -> None:
-        """Move the weights to the CPU's memory until somebody asks again. Waits for the batch under way."""
-        with self.lock:
-            if self._loaded is not None:
+        """Move the weights to the CPU's memory until somebody asks again. Waits for the batch under way.
+
+        What is spread over devices or quantised cannot be moved: it is dropped, and loaded again.
+        """
+        weights = self._weights
+        with weights.lock:
+            if weights.loaded is None:
+                return
+            if self._fixed:
+                weights.loaded, weights.away = None, False
+            else:
                 with _outside_of_inference():
-                    self._loaded.model.to("cpu")
-                self._away = True
-                _give_back()
+                    weights.loaded.model.to("cpu")
+                weights.away = True
+            give_back()
 
     def unload(self) -> None:
         """Drop model and processor until somebody asks again. Waits for the batch under way."""
-        with self.lock, self._identifying:
-            self._identity = ""
-            if self._loaded is not None:
-                self._loaded, self._away = None, False
-                _give_back()
+        weights = self._weights
+        with weights.lock, weights.identifying:
+            weights.gone = True
+            if weights.loaded is not None:
+                weights.loaded, weights.away = None, False
+                give_back()
 
     @property
     def bytes(self) -> dict[str, int]:
         """What parameters and buffers take, by device; empty while nothing is loaded."""
         found: dict[str, int] = {}
-        with self.lock:
-            if self._loaded is not None:
-                model = self._loaded.model
+        weights = self._weights
+        with weights.lock:
+            if weights.loaded is not None:
+                model = weights.loaded.model
                 for tensor in {id(t): t for t in (*model.parameters(), *model.buffers())}.values():
                     place = tensor.device.type
                     found[place] = found.get(place, 0) + tensor.nbytes
         return found
 
+    @property
+    def _fixed(self) -> bool:
+        return bool(self._device_map or self._quantisation)
+
+    @property
+    def _weights(self) -> _Weights:
+        """Those of this process that were loaded in the same way from the same files, whoever asked for them."""
+        with _ATTACHING:
+            if self._held is None or self._held.gone:
+                made = [str(self._loader), str(self._processor), self._plain_processor, repr(self._options)]
+                how = [self._dtype, self._device, self._device_map, self._quantisation, self._compiled, self._backend]
+                key = (stamp(self.name), stamp(self.base), self._revision, *made, *how)
+                found = _HELD.get(key)
+                if found is None or found.gone:
+                    found = _HELD[key] = _Weights()
+                self._held = found
+            return self._held
+
     def _load(self) -> Loaded:
-        torch, transformers = _libraries()
+        torch, transformers = libraries()
         device, dtype = self._on(torch)
         loader = getattr(transformers, self._loader) if isinstance(self._loader, str) else self._loader
+        options: dict[str, Any] = {"revision": self._revision, "dtype": dtype, "output_loading_info": True}
+        if self.base:
+            options["base"] = self.base
+        if self._fixed:
+            options["device_map"] = self._device_map or {"": device}
+        if self._quantisation:
+            options["quantization_config"] = quantised(transformers, self._quantisation, dtype)
         try:
             processor = self._prepare(transformers)
-            model, info = loader.from_pretrained(
-                self.name, revision=self._revision, dtype=dtype, output_loading_info=True, **self._options
-            )
+            model, info = loader.from_pretrained(self.name, **options, **self._options)
         except (ImportError, OSError, ValueError, KeyError) as error:
             if "torchvision" in str(error).lower():
                 raise ExpertDown(
@@ -164,18 +281,35 @@ class Checkpoint:
             raise ExpertDown(
                 f"{self.name} lacks {len(missing)} of its weights ({named}): it is another kind of model, or damaged"
             )
-        model = model.to(device)
+        if self._fixed:
+            device = getattr(model, "device", device)
+        else:
+            model = self._to(model, device)
         model.requires_grad_(False)
+        if self._compiled:
+            compile_layers(model)
         return Loaded(model, processor, device, dtype)
+
+    def _to(self, model: Any, device: Any) -> Any:
+        try:
+            return model.to(device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:  # no such device, or no room on it
+            size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers())) / 2**30
+            raise ExpertDown(
+                f"{self.name} ({size:.2g} GiB of weights) cannot be put on {device}: {_line(error)}; there are device, "
+                "dtype, quantisation and device_map to try"
+            ) from error
 
     def _prepare(self, transformers: Any) -> Any:
         """The processor, with the backend that the identity names."""
         wanted = self._prepared_by(transformers)
         chosen = {} if self._backend == "auto" else {"backend": self._backend}
+        where = {"pretrained_model_name_or_path": self.base or self.name}
+        if not self.base:
+            where["revision"] = self._revision
+        load = getattr(transformers, self._processor) if isinstance(self._processor, str) else self._processor
         try:
-            processor = getattr(transformers, self._processor).from_pretrained(
-                self.name, revision=self._revision, **chosen
-            )
+            processor = load.from_pretrained(**where, **chosen)
             # Tokenizers, which are all the processor there is of models without pictures, have backends of their own.
             if getattr(getattr(processor, "image_processor", processor), "backend", wanted) not in _BACKENDS - {wanted}:
                 return processor
@@ -184,7 +318,7 @@ class Checkpoint:
                 raise
         if wanted != "pil" or not self._plain_processor:
             raise ExpertDown(f"{self.name} has no processor on {wanted}: leave backend at auto")
-        return getattr(transformers, self._plain_processor).from_pretrained(self.name, revision=self._revision)
+        return getattr(transformers, self._plain_processor).from_pretrained(**where)
 
     def _prepared_by(self, transformers: Any) -> str:
         if self._backend != "auto":
@@ -192,58 +326,42 @@ class Checkpoint:
         return "torchvision" if transformers.utils.is_torchvision_available() else "pil"
 
     def _on(self, torch: Any) -> tuple[Any, Any]:
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        device = torch.device(self._device) if self._device != "auto" else found or torch.device("cpu")
-        name = self._dtype if self._dtype != "auto" else "float32" if device.type == "cpu" else "bfloat16"
-        dtype = getattr(torch, name, None)
-        if not isinstance(dtype, torch.dtype):
-            raise ExpertDown(f"dtype {self._dtype!r} is none of torch's: give auto, float32, bfloat16 or float16")
-        return device, dtype
+        return place(torch, self._device, self._dtype)
 
 
-def weights_identity(name: str, revision: str | None) -> str:
-    """Of a folder its name and a digest of what is in it, of a model on the hub its name and commit.
-
-    Raises `ExpertDown` where neither is there.
-    """
-    folder = Path(name)
-    if folder.is_dir():
-        return f"{folder.resolve().name}@{folder_digest(folder)[:12]}"
-    _, transformers = _libraries()
-    try:
-        config = transformers.utils.cached_file(name, "config.json", revision=revision)
-    except (OSError, ValueError) as error:
-        raise ExpertDown(
-            f"{name} is neither a folder nor a model that can be had from the hub: {_line(error)}"
-        ) from error
-    return f"{name}@{Path(config).parent.name[:12]}"  # .../snapshots/<commit>/config.json
+def place(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
+    """What `auto` means here. Raises `ExpertDown` for a dtype that is none."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    found = torch.device(device) if device != "auto" else accelerator or torch.device("cpu")
+    name = dtype if dtype != "auto" else "float32" if found.type == "cpu" else "bfloat16"
+    kind = getattr(torch, name, None)
+    if not isinstance(kind, torch.dtype):
+        raise ExpertDown(f"dtype {dtype!r} is none of torch's: give auto, float32, bfloat16 or float16")
+    return found, kind
 
 
-def folder_digest(folder: Path) -> str:
-    """Over names, sizes and contents of a model's files. Of large files every 256th block of 4 KiB is read.
-
-    That takes seconds where all of it would take minutes, and changes with any training that touches a megabyte.
-    """
-    state = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _OF_MODELS):
-        size = path.stat().st_size
-        state.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
-        step = _BLOCK if size <= _WHOLE else _BLOCK * 256
-        with path.open("rb") as file:
-            for start in range(0, size, step):
-                file.seek(start)
-                state.update(file.read(_BLOCK))
-            file.seek(max(0, size - _BLOCK))
-            state.update(file.read(_BLOCK))
-    return state.hexdigest()
+def quantised(transformers: Any, how: str, dtype: Any) -> Any:
+    """transformers' configuration for bitsandbytes. Raises `ExpertDown` where that is not installed."""
+    if not transformers.utils.is_bitsandbytes_available():
+        raise ExpertDown(f"quantisation {how} needs bitsandbytes: pip install 'editcritic[quantised]'")
+    if how == "int8":
+        return transformers.BitsAndBytesConfig(load_in_8bit=True)
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type=how, bnb_4bit_compute_dtype=dtype, bnb_4bit_use_double_quant=True
+    )
 
 
-_BACKENDS = {"pil", "torchvision"}
-_BLOCK, _WHOLE = 4096, 64 * 2**20
-_OF_MODELS = {".json", ".safetensors", ".bin", ".jinja", ".model", ".txt"}
+def compile_layers(model: Any) -> None:
+    """Have torch compile each layer of a stack, in place: once for all that are alike, whoever calls them."""
+    import torch
+
+    for stack in [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]:
+        for layer in stack:
+            layer.compile()
 
 
-def _libraries() -> tuple[Any, Any]:
+def libraries() -> tuple[Any, Any]:
+    """torch and transformers. Raises `ExpertDown` where one is not installed."""
     try:
         import torch
         import transformers
@@ -252,13 +370,7 @@ def _libraries() -> tuple[Any, Any]:
     return torch, transformers
 
 
-def _outside_of_inference() -> contextlib.AbstractContextManager[Any]:
-    """Weights that were made in inference mode could not be changed in place outside of it."""
-    mode: contextlib.AbstractContextManager[Any] = _libraries()[0].inference_mode(False)
-    return mode
-
-
-def _give_back() -> None:
+def give_back() -> None:
     """Return what is free to the device, so that its other users can have it."""
     import torch
 
@@ -267,5 +379,14 @@ def _give_back() -> None:
         torch.accelerator.empty_cache()
 
 
-def _line(error: Exception) -> str:
+def _outside_of_inference() -> contextlib.AbstractContextManager[Any]:
+    """Weights that were made in inference mode could not be changed in place outside of it."""
+    mode: contextlib.AbstractContextManager[Any] = libraries()[0].inference_mode(False)
+    return mode
+
+
+def _line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+_BACKENDS = {"pil", "torchvision"}

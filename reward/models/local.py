@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from ..expert import Expert
 from ..query import Outcome
 from ..remembered import Remembered
-from .checkpoint import Checkpoint, Loaded
+from .checkpoint import UNSAID, Checkpoint, Loaded, Loading
 from .cores import in_turn
+from .passes import Passes, bytes_of, out_of_memory
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -20,40 +21,63 @@ A = TypeVar("A", bound=Outcome)
 class LocalExpert(Expert, Generic[A]):
     """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
 
-    name, revision, dtype, device, backend: see `Checkpoint`. batch: most queries in one call, and of whatever goes
-    through the model in one pass. limit_bytes: how much memory what was computed of recent pictures may take; it is
-    dropped with the weights.
+    name, base, options: see `Checkpoint`. batch: most queries in one call, and of whatever goes through the model in
+    one pass. limit_bytes: how much memory what was computed of recent pictures may take; it is dropped with the
+    weights. loading: see `Loading`; `usual` holds what is the default here where it is not the general one.
     """
 
     loader: ClassVar[str | type[Any]]
-    processor: ClassVar[str] = "AutoProcessor"
+    processor: ClassVar[str | type[Any]] = "AutoProcessor"
     plain_processor: ClassVar[str] = ""
+    weights_file: ClassVar[str] = "config.json"
+    usual: ClassVar[Loading] = {}
     version: ClassVar[int] = 1
     """Of what is done before and after the model; part of the id."""
 
     def __init__(
-        self, name: str, *, revision: str | None, dtype: str, device: str, backend: str, batch: int, limit_bytes: int
+        self,
+        name: str,
+        *,
+        batch: int,
+        limit_bytes: int,
+        base: str = "",
+        options: Mapping[str, Any] | None = None,
+        **loading: Unpack[Loading],
     ) -> None:
         if batch < 1:
             raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
+        said: Loading = {**UNSAID, **self.usual, **loading}
         self.name = name
-        self.revision = revision
-        self.dtype = dtype
-        self.device = device
-        self.backend = backend
         self.batch = batch
         self.limit_bytes = limit_bytes
+        self.revision = said["revision"]
+        self.dtype = said["dtype"]
+        self.device = said["device"]
+        self.device_map = said["device_map"]
+        self.quantisation = said["quantisation"]
+        self.compiled = said["compiled"]
+        self.backend = said["backend"]
+        self.memory = said["memory"]
         self.checkpoint = Checkpoint(
             name,
             self.loader,
             self.processor,
             self.plain_processor,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            backend=backend,
+            base=base,
+            weights_file=self.weights_file,
+            options=options,
+            revision=self.revision,
+            dtype=self.dtype,
+            device=self.device,
+            device_map=self.device_map,
+            quantisation=self.quantisation,
+            compiled=self.compiled,
+            backend=self.backend,
         )
+        self.passes = Passes(batch, bytes_of(self.memory) if self.memory else None, name)
         self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
+        self._of: object = None
+        """Whose pictures are remembered: see `Checkpoint.held`."""
 
     @abstractmethod
     def answers(self, queries: Sequence[Any]) -> list[A]:
@@ -70,9 +94,17 @@ class LocalExpert(Expert, Generic[A]):
     def _inferred(self, queries: Sequence[Any]) -> list[A]:
         import torch
 
-        # Here, since it does not cross threads.
-        with torch.inference_mode():
-            return self.answers(queries)
+        if self._of is not self.checkpoint.held:  # who shares the weights may have dropped them
+            self.remembered.clear()
+            self._of = self.checkpoint.held
+        while True:
+            try:
+                # Here, since it does not cross threads.
+                with torch.inference_mode():
+                    return self.answers(queries)
+            except (RuntimeError, MemoryError) as error:
+                if not (out_of_memory(error) and self.passes.halve()):
+                    raise
 
     def load(self) -> None:
         self._in_turn(self.prepare)
@@ -88,9 +120,14 @@ class LocalExpert(Expert, Generic[A]):
     def in_passes(
         self, compute: Callable[[Loaded, Sequence[T]], Sequence[V]], loaded: Loaded, wanted: Sequence[T]
     ) -> list[V]:
-        """What `compute` makes of each, `batch` or fewer at a time."""
-        starts = range(0, len(wanted), self.batch)
-        return [made for start in starts for made in compute(loaded, wanted[start : start + self.batch])]
+        """What `compute` makes of each, as many at a time as fit."""
+        self.reserve()
+        return self.passes.through(lambda some: compute(loaded, some), wanted, loaded.device)
+
+    def reserve(self) -> None:
+        """Have passes keep to the memory that weights and what is kept leave. The model must be loaded."""
+        if self.memory:
+            self.passes.reserve(sum(self.checkpoint.bytes.values()), self.limit_bytes)
 
     def options_id(self) -> str:
         """Options that change the answers, for the id."""

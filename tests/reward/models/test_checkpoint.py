@@ -23,8 +23,9 @@ from transformers import (
 )
 
 from editcritic.reward import ExpertDown, Measured, Rate
-from editcritic.reward.models.checkpoint import Checkpoint, folder_digest
+from editcritic.reward.models.checkpoint import Checkpoint
 from editcritic.reward.models.local import LocalExpert, held_bytes
+from editcritic.reward.models.published import folder_digest
 
 from ..fakes import PICTURE
 
@@ -139,7 +140,7 @@ class Slow(LocalExpert[Measured]):
     loader, processor, kinds = "AutoModel", "AutoImageProcessor", (Rate,)
 
     def __init__(self, name: str, between: Callable[[], None]) -> None:
-        super().__init__(name, revision=None, dtype="float32", device="cpu", backend="auto", batch=8, limit_bytes=10**6)
+        super().__init__(name, dtype="float32", device="cpu", batch=8, limit_bytes=10**6)
         self.between = between
 
     def answers(self, queries: Sequence[Rate]) -> list[Measured]:
@@ -180,14 +181,15 @@ def test_who_has_the_model_to_himself_may_ask_the_expert(folder):
     assert expert([Rate(PICTURE)]) == [Measured(1.0)]
 
 
-def test_a_model_whose_call_hangs_keeps_no_other_waiting(folder):
+def test_a_model_whose_call_hangs_keeps_no_other_waiting(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "other")
     began, go_on = threading.Event(), threading.Event()
 
     def hang():
         began.set()
         go_on.wait(60)
 
-    hanging, other = Slow(str(folder), hang), Slow(str(folder), lambda: None)
+    hanging, other = Slow(str(folder), hang), Slow(str(tmp_path / "other"), lambda: None)
     hanging.deadline_s = 0.05
     found = []
 
