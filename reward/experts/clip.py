@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..expert import ExpertDown
-from ..image import Image
-from ..models.checkpoint import Loaded, Loading
+from ..models.checkpoint import Loading
+from ..models.clip_towers import Vector, longest, of_pictures, of_texts, token_count
 from ..models.local import LocalExpert
 from ..outcomes import Failure
 from ..query import Embed, EmbedText, Outcome, Vectors
-
-_PADDED = ("siglip", "siglip2")
-"""Trained on texts that are all filled up to one length, and read at their last token."""
-
-Vector = NDArray[np.float32]
 
 
 class Clip(LocalExpert[Outcome]):
@@ -61,12 +55,12 @@ class Clip(LocalExpert[Outcome]):
         images = {_key(query): query.image for query in queries if isinstance(query, Embed) and _whole(query)}
         texts = {_key(query): query.text for query in queries if isinstance(query, EmbedText)}
         with self.checkpoint.use() as loaded:
-            most = loaded.model.config.text_config.max_position_embeddings
-            lengths = {key: _length(loaded, text) for key, text in texts.items()}
+            most = longest(loaded)
+            lengths = {key: token_count(loaded, text) for key, text in texts.items()}
             fitting = {key: text for key, text in texts.items() if lengths[key] <= most}
             found = {
-                **self.remembered.of(images, lambda new: self.in_passes(_of_pictures, loaded, new)),
-                **self.remembered.of(fitting, lambda new: self.in_passes(_of_texts, loaded, new)),
+                **self.remembered.of(images, lambda new: self.in_passes(of_pictures, loaded, new)),
+                **self.remembered.of(fitting, lambda new: self.in_passes(of_texts, loaded, new)),
             }
         return [self._answer(query, found.get(_key(query)), lengths.get(_key(query), 0), most) for query in queries]
 
@@ -89,41 +83,3 @@ def _key(query: Embed | EmbedText) -> str:
 
 def _whole(query: Embed) -> bool:
     return all(region.pool == "cls" and region.exclude is None and region.inside is None for region in query.regions)
-
-
-def _length(loaded: Loaded, text: str) -> int:
-    """In tokens."""
-    return len(loaded.processor.tokenizer(text, split_special_tokens=True)["input_ids"])
-
-
-def _of_pictures(loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
-    """Vectors and numbers of patches."""
-    inputs = loaded.processor(images=[image.pil() for image in images], return_tensors="pt").to(loaded.device)
-    inputs["pixel_values"] = inputs["pixel_values"].to(loaded.dtype)
-    vectors = loaded.model.get_image_features(**inputs).pooler_output
-    if "spatial_shapes" in inputs:
-        patches = [rows * columns for rows, columns in inputs["spatial_shapes"].tolist()]
-    else:
-        side = loaded.model.config.vision_config.patch_size
-        height, width = inputs["pixel_values"].shape[-2:]
-        patches = [(height // side) * (width // side)] * len(images)
-    return list(zip(_plain(vectors), patches, strict=True))
-
-
-def _of_texts(loaded: Loaded, texts: Sequence[str]) -> list[tuple[Vector, int]]:
-    """Vectors; texts have no patches."""
-    config = loaded.model.config
-    most = {"padding": "max_length", "max_length": config.text_config.max_position_embeddings}
-    inputs = loaded.processor.tokenizer(
-        list(texts),
-        **(most if config.model_type in _PADDED else {"padding": True}),
-        split_special_tokens=True,
-        return_tensors="pt",
-    ).to(loaded.device)
-    vectors = loaded.model.get_text_features(**inputs).pooler_output
-    return [(vector, 0) for vector in _plain(vectors)]
-
-
-def _plain(vectors: Any) -> list[Vector]:
-    # Copied one by one: a vector that is kept would hold on to its whole batch.
-    return [np.array(vector, np.float32) for vector in vectors.float().cpu().numpy()]
