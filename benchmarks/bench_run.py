@@ -97,11 +97,12 @@ def generate(
     `generated.jsonl` in the folder says of each picture what made it, its seed and the seconds it took. Exit code 1
     where pictures could not be made.
     """
+    from ..reward import load_experts, no_download
     from .inputs import InputError, budget_of, load_selector, read_spec, settings_of
     from .pipelines import Named
     from .suite_run.generating import Choice, generate
     from .suite_run.http_editor import HttpEditor
-    from .suite_run.loading import load_experts, load_suite, reward_of
+    from .suite_run.loading import load_suite, reward_of
 
     loaded = load_suite(suite, data)
     _tell_problems(loaded)
@@ -111,7 +112,7 @@ def generate(
         raise InputError("--sequential is the selector sequential?n=1: give one of the two")
     choice = Choice.one_after_the_other() if sequential else None
     if selector is not None:
-        bound = load_experts(experts) if experts else None
+        bound = load_experts(experts, no_download()) if experts else None
         choice = Choice(load_selector(read_spec(selector)), reward_of(read_spec(reward), bound), budget_of(budget))
     if editor_url is not None:
         editor: Editor = HttpEditor(

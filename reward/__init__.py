@@ -6,6 +6,7 @@ print(score("before.png", "after.png", "Change the color of cup to blue", boxes=
 
 from .answers import AnswerLog
 from .asking import Abstained, Asks, Failed, Unanswered, ask, ask_each, gather, value_of
+from .binding import load_experts
 from .boxes import Box
 from .card import Card
 from .compose import Fallback, Gate, GeometricMean, Metric, Minimum, Product, Threshold, WeightedMean
@@ -109,6 +110,7 @@ __all__ = [
     "ask_each",
     "build",
     "gather",
+    "load_experts",
     "no_download",
     "score",
     "spec_of",

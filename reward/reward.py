@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal
 
 from .answers import AnswerLog
+from .binding import Experts, load_experts
 from .boxes import Box
 from .card import Card
 from .compose import Metric, signed
@@ -88,10 +89,10 @@ class Reward:
         self._making = threading.Lock()
 
     @staticmethod
-    def of(
-        spec: Spec, experts: Mapping[str, Expert | Spec] | None = None, *, engine: Engine | None = None, **options: Any
-    ) -> Reward:
+    def of(spec: Spec, experts: Experts | None = None, *, engine: Engine | None = None, **options: Any) -> Reward:
         """Build one from a spec (see `spec`), as in `Reward.of("edival-if", protocol="official")`.
+
+        experts: see `load_experts`.
 
         Options named like an argument of `Reward` (log, window, max_failed, on_failures, patience_s) go to it, the
         others to the metric. Raises `SpecError`.
@@ -103,7 +104,7 @@ class Reward:
         metric = build(spec, **options)
         if not hasattr(metric, "card"):
             raise SpecError(f"{spec!r} is not a metric: it has no card")
-        bound = None if experts is None else {role: _expert(expert) for role, expert in experts.items()}
+        bound = None if experts is None else load_experts(experts)
         return Reward(metric, bound, engine=engine, **ours)
 
     @property
@@ -286,15 +287,6 @@ def _cached(spec: str) -> Reward:
 
 def _bound(role: str, experts: Mapping[str, Expert]) -> bool:
     return role in experts or role.partition(".")[0] in experts
-
-
-def _expert(expert: Expert | Spec) -> Expert:
-    if isinstance(expert, Expert):
-        return expert
-    built = build(expert, "editcritic.experts")
-    if not isinstance(built, Expert):
-        raise SpecError(f"{expert!r} is not an expert")
-    return built
 
 
 def _rebuild(spec: dict[str, Any], options: dict[str, Any]) -> Reward:

@@ -11,7 +11,8 @@ or a table (from TOML or JSON) with `use` and the options beside it; options may
     use = "edival-cc"
 
 Names are entry points: `editcritic.rewards` for metrics and compositions, `editcritic.experts` for experts,
-`editcritic.selectors` for selectors. Our own stand in `pyproject.toml` like everybody else's.
+`editcritic.selectors` for selectors. Our own stand in `pyproject.toml` like everybody else's. An expert may also be
+named by its model: see `models.known`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ import tomllib
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, get_args, get_origin
 from urllib.parse import parse_qsl
 
 Spec = str | Mapping[str, Any]
 Group = Literal["editcritic.rewards", "editcritic.experts", "editcritic.selectors"]
 
-_NUMBERS: Mapping[str, tuple[Any, str]] = {"int": (int, "a whole number"), "float": (int | float, "a number")}
+_KINDS: Mapping[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": (int | float, "a number"),
+    "bool": (bool, "true or false"),
+    "str": (str, "a text"),
+}
 
 
 class SpecError(ValueError):
@@ -46,7 +52,7 @@ def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> An
     """The metric, composition, expert or selector a spec describes. Raises `SpecError`."""
     if isinstance(spec, str):
         name, _, query = spec.partition("?")
-        given = {key: _value(value) for key, value in parse_qsl(query, keep_blank_values=True)}
+        given = {key: _Typed(value) for key, value in parse_qsl(query, keep_blank_values=True)}
         return _make(name, {**given, **options}, group)
     if not isinstance(spec, Mapping):
         raise SpecError(f"a spec is a name or a table, got {type(spec).__name__}: use a thing that is built as it is")
@@ -76,7 +82,7 @@ def spec_of(thing: Any) -> dict[str, Any]:
         return {"use": _place(thing)}
     kind = type(thing)
     table: dict[str, Any] = {"use": _place(kind)}
-    for name, parameter in inspect.signature(kind).parameters.items():
+    for name, parameter in parameters(kind).items():
         if not hasattr(thing, name):
             raise SpecError(f"no spec: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
         value = getattr(thing, name)
@@ -122,27 +128,90 @@ def _build_inside(value: Any, group: Group) -> Any:
 
 
 def _make(name: str, options: Mapping[str, Any], group: Group) -> Any:
-    target = _find(name, group)
+    preset: Mapping[str, Any] = {}
+    if group == "editcritic.experts" and (known := _model(name)) is not None:
+        target, preset = known
+    else:
+        target = _find(name, group)
     if not callable(target):
         raise SpecError(f"{name} is {type(target).__name__}, not something to build")
     if not inspect.isclass(target) and hasattr(target, "card"):
         if options:
             raise SpecError(f"{name} takes no options, got {sorted(options)}")
         return target
-    known = inspect.signature(target).parameters
-    if unknown := options.keys() - known.keys():
-        raise SpecError(f"{name} does not take {sorted(unknown)}: its options are {sorted(known) or 'none'}")
+    known_options = parameters(target)
+    if unknown := options.keys() - known_options.keys():
+        raise SpecError(f"{name} does not take {sorted(unknown)}: its options are {sorted(known_options) or 'none'}")
+    given = {**preset, **options}
     try:
-        return target(**{key: _fitted(name, key, value, known[key]) for key, value in options.items()})
+        return target(**{key: _fitted(name, key, value, known_options[key]) for key, value in given.items()})
     except TypeError as error:
         raise SpecError(f"{name}: {error}") from None
 
 
+def _model(name: str) -> tuple[Any, Mapping[str, Any]] | None:
+    """The expert for a model's name, folder or checkpoint, and the options that make it this model's."""
+    if name in names("editcritic.experts"):
+        return None
+    from .models.known import expert_of
+
+    found = expert_of(name)
+    if found is None:
+        return None
+    expert, preset, place = found
+    target = _find(expert, "editcritic.experts")
+    if place:  # where its weights or its server are: what the expert is first built with, or its address
+        first = next(iter(parameters(target)))
+        key = "base_url" if "://" in place and "base_url" in parameters(target) else first
+        preset = {key: place, **preset}
+    return target, preset
+
+
+def parameters(target: Any) -> dict[str, inspect.Parameter]:
+    """What a thing is built with, by name.
+
+    Options that it takes as `**name: Unpack[Table]` stand one by one, with the defaults that its `unsaid()` tells.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(target).parameters.items():
+        table = _unpacked(target, parameter)
+        if table is None:
+            found[name] = parameter
+            continue
+        unsaid = target.unsaid()
+        for key, kind in table.__annotations__.items():
+            annotation = getattr(kind, "__forward_arg__", kind)
+            found[key] = inspect.Parameter(
+                key, inspect.Parameter.KEYWORD_ONLY, default=unsaid[key], annotation=annotation
+            )
+    return found
+
+
+def _unpacked(target: Any, parameter: inspect.Parameter) -> Any:
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD or not hasattr(target, "unsaid"):
+        return None
+    said = parameter.annotation
+    if isinstance(said, str):
+        said = eval(said, target.__init__.__globals__)
+    return get_args(said)[0] if get_origin(said) is Unpack else None
+
+
+class _Typed(str):
+    """A value as it was typed: what it is depends on the option."""
+
+    __slots__ = ()
+
+
 def _fitted(name: str, key: str, value: Any, parameter: inspect.Parameter) -> Any:
-    """An option as its target wants it: a tuple of a list. Raises `SpecError` where a number is none."""
+    """An option as its target wants it: a tuple of a list. Raises `SpecError` where a number or a text is none."""
     wanted = str(parameter.annotation)
-    kind, said = _NUMBERS.get(wanted, (object, ""))
-    if said and (isinstance(value, bool) or not isinstance(value, kind)):
+    if isinstance(value, _Typed):
+        text = str(value)
+        # A revision or a folder may look like a number.
+        plain = wanted == "str" or (wanted == "str | None" and text != "null")
+        value = text if plain else _value(text)
+    kind, said = _KINDS.get(wanted, (object, ""))
+    if said and (not isinstance(value, kind) or (isinstance(value, bool) and wanted in ("int", "float"))):
         raise SpecError(f"{name}: {key} is {said}, got {value!r}")
     return tuple(value) if wanted.startswith("tuple[") and isinstance(value, list) else value
 
@@ -159,7 +228,12 @@ def _find(name: str, group: Group) -> Any:
         return found
     points = names(group)
     if name not in points:
-        near = difflib.get_close_matches(name, points, n=3, cutoff=0.4)
+        known = list(points)
+        if group == "editcritic.experts":
+            from .models.known import models
+
+            known += models()
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         there = ", ".join(points) or "none installed"
         if group == "editcritic.rewards" and points:
             there = f"{len(points)} of them, and `editcritic rewards` lists them"

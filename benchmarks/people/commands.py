@@ -186,10 +186,10 @@ def noise(
     as_json: Json = False,
 ) -> int:
     """How much a judge's score varies with the number of measurements it is the mean of, and how many it needs."""
-    from ...reward import AnswerLog, Reward
+    from ...reward import AnswerLog, Reward, load_experts, no_download
     from ...reward.complexedit.variance import MEANS
     from ..inputs import InputError
-    from ..suite_run.loading import load_experts, load_suite
+    from ..suite_run.loading import load_suite
     from ..suite_run.outputs import MissingPicture, Outputs
     from .noise import chosen, measured
 
@@ -213,7 +213,7 @@ def noise(
     many = MEANS * max(counts)
     with ExitStack() as stack, progress(many, "measuring") as (step, tell):
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
-        reward = Reward.of(single, load_experts(experts or ()), log=log, on_failures="none")
+        reward = Reward.of(single, load_experts(experts or (), no_download()), log=log, on_failures="none")
         if missing:
             tell(f"editcritic: {missing} items without a picture are left out")
         items = [item for item, _ in found]

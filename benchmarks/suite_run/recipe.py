@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...reward import load_experts, no_download
 from ...reward.spec import Spec
 from ..suites.figures import DRAWS
 from .asked import Asked
-from .loading import bound, load_experts, load_suite
+from .loading import load_suite
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Recipe:
 
     def asked(self) -> Asked:
         """Raises `InputError` or `SpecError` for what cannot be made."""
-        experts = bound(self.experts) if isinstance(self.experts, Mapping) else load_experts(self.experts)
+        experts = load_experts(self.experts, no_download())
         return Asked(
             load_suite(self.suite, self.data),
             self.outputs,

@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...reward import Expert
-from ...reward.reward import no_download
+from ...reward import Expert, load_experts, no_download
 from ...reward.spec import Spec
 from ..inputs import InputError
 from ..suites.results import RESULT, Results, Row
@@ -28,7 +27,6 @@ from .asked import Asked, How
 from .generating import generated_rows
 from .journal import RowJournal, read_json, refuse_others
 from .judging import has_failed
-from .loading import bound
 from .outputs import Outputs
 from .part import Part
 from .provenance import provenance_of
@@ -96,7 +94,7 @@ def run(
     Items without a picture are rows that say so. Raises `InputError` for what cannot be run, `RunIncomplete` where the
     run ended early and partial results are not allowed.
     """
-    given = no_download() if experts is None else bound(experts)
+    given = no_download() if experts is None else load_experts(experts)
     asked = Asked(suite, outputs, editor, given, protocol, tuple(metrics), reproducible)
     ran = carry_out(asked, how or How(), out=out, journal=journal)
     assert ran is not None  # this process is the only one

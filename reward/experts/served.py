@@ -30,7 +30,8 @@ _TOP = 20
 class ServedJudge(AsyncExpert):
     """Answers `Judge` with chat completions.
 
-    model: its name at the server. base_url: OpenAI's where it is None; else such as `http://127.0.0.1:8000/v1`.
+    model: its name at the server; empty for the only one that a server of one's own has, which it is asked for when the
+    id is first wanted. base_url: OpenAI's where it is None; else such as `http://127.0.0.1:8000/v1`.
     api_key_env: the name of the environment variable with the key. None is `OPENAI_API_KEY` at OpenAI and no key
     anywhere else: a key goes to no server that it was not meant for.
 
@@ -62,7 +63,7 @@ class ServedJudge(AsyncExpert):
 
     def __init__(
         self,
-        model: str,
+        model: str = "",
         base_url: str | None = None,
         *,
         api_key_env: str | None = None,
@@ -89,6 +90,8 @@ class ServedJudge(AsyncExpert):
             raise ValueError(
                 f"concurrency must be at least 1 and thinking_tokens 0, got {concurrency}, {thinking_tokens}"
             )
+        if not model and base_url is None:
+            raise ValueError("OpenAI has many models: say which, as in openai:gpt-4o, or the base_url of your server")
         self.model = model
         self.base_url = base_url
         self.api_key_env = api_key_env
@@ -120,9 +123,10 @@ class ServedJudge(AsyncExpert):
         self.deadline_s = 2 * self.endpoint.longest_s + 30.0
         self._unknown: set[str] = set()
         """What the server has rejected: `logprobs`, and schemas."""
-        self.id = self._identity()
+        self._served = model
 
-    def _identity(self) -> str:
+    @property
+    def id(self) -> str:  # type: ignore[override]  # a server may have to be asked for the model it has
         options = {
             "logprobs": self.logprobs,
             "json": self.json_mode,
@@ -133,7 +137,14 @@ class ServedJudge(AsyncExpert):
             "extra": json.dumps(self.extra, sort_keys=True, separators=(",", ":")) if self.extra else "",
         }
         said = " ".join(f"{name}={value}" for name, value in options.items() if value not in ("", 0) or value is False)
-        return f"served@{_VERSION} {self.model} {self.endpoint.place} {said}"
+        return f"served@{_VERSION} {self.served} {self.endpoint.place} {said}"
+
+    @property
+    def served(self) -> str:
+        """The model's name. Raises `ExpertDown` where a server that was to have one cannot tell."""
+        if not self._served:
+            self._served = self.endpoint.only_model()
+        return self._served
 
     def load(self) -> None:
         self.endpoint.load()
@@ -170,7 +181,7 @@ class ServedJudge(AsyncExpert):
             field = "max_completion_tokens" if self.base_url is None else "max_tokens"
         temperature = 0.0 if isinstance(form, YesNo | Levels) else form.temperature
         body: dict[str, Any] = {
-            "model": self.model,
+            "model": self.served,
             "messages": messages,
             field: form.max_tokens + self.thinking_tokens,
             "temperature": temperature,

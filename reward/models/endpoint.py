@@ -121,6 +121,21 @@ class Endpoint:
         if self._api_key_env and not self._key:
             raise ExpertDown(f"{self.place} wants a key: put it into the environment variable {self._api_key_env}")
 
+    def only_model(self) -> str:
+        """The name of the one model that is served. Raises `ExpertDown` where that is not one."""
+        openai = _openai()
+        client = openai.OpenAI(base_url=self._url, api_key=self._key or "none", timeout=self._timeout_s, max_retries=1)
+        with client:
+            try:
+                found = [model.id for model in client.models.list()]
+            except (openai.OpenAIError, ValueError) as error:
+                raise ExpertDown(
+                    f"{self.place} does not say which models it has ({error}): name one, as model="
+                ) from None
+        if len(found) != 1:
+            raise ExpertDown(f"{self.place} has {', '.join(found[:8]) or 'no model'}: name one, as model=")
+        return str(found[0])
+
     def meter(self) -> dict[str, float]:
         """Requests sent, retries among them, tokens and pictures; `usd` where both prices are known."""
         with self._lock:

@@ -46,7 +46,7 @@ class LocalExpert(Expert, Generic[A]):
     ) -> None:
         if batch < 1:
             raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
-        said: Loading = {**UNSAID, **self.usual, **loading}
+        said: Loading = {**self.unsaid(), **loading}
         self.name = name
         self.batch = batch
         self.limit_bytes = limit_bytes
@@ -78,6 +78,11 @@ class LocalExpert(Expert, Generic[A]):
         self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
         self._of: object = None
         """Whose pictures are remembered: see `Checkpoint.held`."""
+
+    @classmethod
+    def unsaid(cls) -> Loading:
+        """What holds of `Loading` where nothing is said."""
+        return {**UNSAID, **cls.usual}
 
     @abstractmethod
     def answers(self, queries: Sequence[Any]) -> list[A]:

@@ -37,6 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 # What experts cannot do without. The ids of those with weights are known only where the weights are.
 OF_EXPERTS: dict[str, dict[str, Any]] = {
     "decision": {"name": "someone/model"},
+    "openai": {"model": "m", "base_url": "http://127.0.0.1:1/v1"},
     "served": {"model": "m", "usd_per_million_in": 0.5, "extra": {"top_k": 1}},
     "systemone": {"model": "m", "base_url": "http://127.0.0.1:1/v1", "retries": 0},
     "vllm": {"name": "someone/model", "engine": {"max_model_len": 4096}},
