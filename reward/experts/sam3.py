@@ -1,14 +1,15 @@
-"""Sam3: boxes for phrases, by SAM 3 (Carion et al., 2025), made to draw masks of all that a phrase names.
+"""Sam3: boxes and masks for phrases, by SAM 3 (Carion et al., 2025), made to draw masks of all that a phrase names.
 
 Its image encoder is by far its largest part and knows nothing of the phrases: it runs once a picture. Masks, and what
-only they need, are not computed.
+only they need, are computed only for who asks for them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar, Unpack
 
@@ -16,12 +17,13 @@ import numpy as np
 
 from ..image import Image
 from ..models.checkpoint import Loaded, Loading
-from ..models.detecting import by_picture, clip_tokens, detections
+from ..models.detecting import NOT_FINITE, by_picture, clip_tokens, detections
 from ..models.local import LocalExpert
 from ..outcomes import Failure
-from ..query import Detect, Detections
+from ..query import Detect, Detections, Mask, Segment
 
 _KNOWN = ("sam3", "sam3_video")
+_LEAD = re.compile(r"\W*(?:please\s+)?segment\s+(?:out\s+)?", re.IGNORECASE)
 
 Pair = tuple[str, str]
 """A picture's digest, and a phrase."""
@@ -40,24 +42,31 @@ class Sam3Weights:
         return transformers.Sam3Model.from_pretrained(name, **options)
 
 
-class Sam3(LocalExpert[Detections | Failure]):
-    """Answers `Detect`. Every phrase is asked by itself; a query of several gets the boxes of each, with its label.
+class Sam3(LocalExpert[Detections | Mask | Failure]):
+    """Answers `Detect` and `Segment`. Every phrase is asked by itself; a query of several gets the boxes of each.
 
-    name: a folder or a model on the hub. revision, dtype, device: see `Checkpoint`. backend: `auto`, since its
-    processor works with torchvision only. floor: boxes with a lower score are left out, in [0, 1]. batch: most queries
-    in one call, and pictures, phrases or pairs in one pass. limit_bytes: for what was computed of recent pictures and
-    phrases, about 5 MB a picture in float32.
+    name: a folder or a model on the hub. loading: see `Loading`; backend is to stay `auto`, since the processor works
+    with torchvision only. floor: boxes with a lower score are left out, in [0, 1]. least, mask_threshold: drawn is what
+    scores more than `least` (0.5, as in the authors' own processor), with the pixels whose probability is above
+    `mask_threshold`; both in [0, 1]. batch: most queries in one call, and pictures, phrases or pairs in one pass.
+    limit_bytes: for what was computed of recent pictures and phrases, in float32 about 5 MB a picture, and 106 MB more
+    for its masks.
 
     A box's score is the probability that it is what the phrase says, times the probability that the picture holds such
-    a thing at all, as in transformers' `post_process_instance_segmentation`. Boxes may reach beyond the picture. A
-    query fails when a phrase is empty, or longer than the model reads (32 tokens).
+    a thing at all, as in transformers' `post_process_instance_segmentation`. Boxes may reach beyond the picture. A mask
+    is the union of all that the phrase names, as drawn there. Its score is the highest of theirs; that of an empty mask
+    is one minus the highest score of anything.
 
-    `meter`: `image_passes` counts pictures encoded, `text_passes` phrases encoded, `joint_passes` pairs of them.
+    A command to segment is read as one noun phrase, which is what SAM 3 knows: `Please segment` and the stop are left
+    out. A query fails when a phrase is empty, or longer than the model reads (32 tokens), as sentences are.
+
+    A picture that was encoded for boxes alone is encoded again for its first mask. `meter`: `image_passes` counts
+    pictures encoded, `text_passes` phrases encoded, `joint_passes` pairs of them.
     """
 
     loader = Sam3Weights
     processor = "Sam3Processor"
-    kinds = (Detect,)
+    kinds = (Detect, Segment)
     usual: ClassVar[Loading] = {"dtype": "float32"}
 
     def __init__(
@@ -65,20 +74,25 @@ class Sam3(LocalExpert[Detections | Failure]):
         name: str = "facebook/sam3",
         *,
         floor: float = 0.1,
+        least: float = 0.5,
+        mask_threshold: float = 0.5,
         batch: int = 8,
         limit_bytes: int = 512 * 2**20,
         **loading: Unpack[Loading],
     ) -> None:
-        if not 0 <= floor <= 1:
-            raise ValueError(f"floor is a score in [0, 1], got {floor}")
+        for option, value in (("floor", floor), ("least", least), ("mask_threshold", mask_threshold)):
+            if not 0 <= value <= 1:
+                raise ValueError(f"{option} is a score in [0, 1], got {value}")
         super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
         self.floor = floor
+        self.least = least
+        self.mask_threshold = mask_threshold
         self._image_passes = 0
         self._text_passes = 0
         self._joint_passes = 0
 
     def options_id(self) -> str:
-        return f"floor={self.floor}"
+        return f"floor={self.floor} least={self.least} mask_threshold={self.mask_threshold}"
 
     def meter(self) -> dict[str, float]:
         return {
@@ -87,24 +101,45 @@ class Sam3(LocalExpert[Detections | Failure]):
             "joint_passes": self._joint_passes,
         }
 
-    def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
+    def answers(self, queries: Sequence[Detect | Segment]) -> list[Detections | Mask | Failure]:
+        masks = any(isinstance(query, Segment) for query in queries)  # they are all of one kind
+        asked = [Detect(q.image, (_phrase(q.command),)) if isinstance(q, Segment) else q for q in queries]
         with self.checkpoint.use() as loaded:
-            about, failed = by_picture(queries, loaded.processor.tokenizer, self._reads(loaded))
-            outcomes: dict[int, Detections | Failure] = {**failed}
-            phrases = {f"phrase {p}": p for places in about.values() for n in places for p in queries[n].phrases}
+            about, failed = by_picture(asked, loaded.processor.tokenizer, self._reads(loaded))
+            outcomes: dict[int, Detections | Mask | Failure] = {**failed}
+            phrases = {f"phrase {p}": p for places in about.values() for n in places for p in asked[n].phrases}
             texts = self.remembered.of(phrases, lambda missing: self.in_passes(self._texts, loaded, missing))
             images = list(about)
-            for start in range(0, len(images), self.batch):
-                some = {f"picture {image.digest}": image for image in images[start : start + self.batch]}
-                seen = self.remembered.of(some, lambda missing: self.in_passes(self._pictures, loaded, missing))
+            step = self.passes.size if masks else self.batch  # what masks need is large, and held until they are drawn
+            for start in range(0, len(images), step):
+                some = {image.digest: image for image in images[start : start + step]}
+                seen = self._seen(loaded, some, masks)
                 places = [place for image in some.values() for place in about[image]]
-                pairs = dict.fromkeys(
-                    (queries[n].image.digest, phrase) for n in places for phrase in queries[n].phrases
-                )
+                pairs = dict.fromkeys((asked[n].image.digest, phrase) for n in places for phrase in asked[n].phrases)
                 wanted = [(seen[f"picture {digest}"], texts[f"phrase {phrase}"]) for digest, phrase in pairs]
-                found = dict(zip(pairs, self.in_passes(self._joint, loaded, wanted), strict=True))
-                outcomes |= {place: self._detections(queries[place], found) for place in places}
+                if masks:
+                    finer = [(seen[f"finer {digest}"], some[digest].size) for digest, _ in pairs]
+                    drawn = self.in_passes(self._drawn, loaded, list(zip(wanted, finer, strict=True)))
+                    by_pair = dict(zip(pairs, drawn, strict=True))
+                    outcomes |= {n: by_pair[asked[n].image.digest, asked[n].phrases[0]] for n in places}
+                else:
+                    found = dict(zip(pairs, self.in_passes(self._joint, loaded, wanted), strict=True))
+                    outcomes |= {place: self._detections(asked[place], found) for place in places}
         return [outcomes[place] for place in range(len(queries))]
+
+    def _seen(self, loaded: Loaded, images: Mapping[str, Image], masks: bool) -> dict[str, Any]:
+        """Of each picture the map that things are found in, and, if masks are to be drawn, the two finer ones."""
+        # Finer ones first: so they are forgotten first, and they are twenty times as large.
+        parts = ("finer", "picture") if masks else ("picture",)
+        wanted = {f"{part} {digest}": (part, image) for part in parts for digest, image in images.items()}
+
+        def made(missing: Sequence[tuple[str, Image]]) -> list[Any]:
+            distinct = list(dict.fromkeys(image for _, image in missing))
+            passes = self.in_passes(functools.partial(self._pictures, masks=masks), loaded, distinct)
+            maps = dict(zip(distinct, passes, strict=True))
+            return [maps[image][-1] if part == "picture" else maps[image][:-1] for part, image in missing]
+
+        return self.remembered.of(wanted, made)
 
     def _texts(self, loaded: Loaded, phrases: Sequence[str]) -> list[tuple[Any, Any]]:
         """Of each phrase its tokens' features, n x d, and which of them are words, n."""
@@ -113,21 +148,22 @@ class Sam3(LocalExpert[Detections | Failure]):
         self._text_passes += len(phrases)
         return [(row.clone(), mask) for row, mask in zip(features, tokens["attention_mask"], strict=True)]
 
-    def _pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[Any]:
-        """The feature map that boxes are found in, d x rows x columns each."""
+    def _pictures(self, loaded: Loaded, images: Sequence[Image], masks: bool) -> list[tuple[Any, ...]]:
+        """Feature maps, d x rows x columns each: the finer ones if asked, and the one that things are found in."""
         import torch
 
         prepared = loaded.processor.image_processor([image.pil() for image in images], return_tensors="pt")
         encoder = loaded.model.vision_encoder
         # Finer maps are for masks, and the last one is for nothing. Positions would stay in transformers' cache.
-        only = torch.nn.ModuleList([encoder.neck.fpn_layers[-2]])
+        layers = encoder.neck.fpn_layers
+        only = torch.nn.ModuleList(layers[:-1] if masks else [layers[-2]])
         with _standing_in(encoder.neck, fpn_layers=only, position_encoding=_module(lambda *_: None)):
-            (maps,) = encoder(prepared["pixel_values"].to(loaded.device, loaded.dtype)).fpn_hidden_states
+            maps = encoder(prepared["pixel_values"].to(loaded.device, loaded.dtype)).fpn_hidden_states
         self._image_passes += len(images)
-        return [one.clone() for one in maps]
+        return [tuple(one.clone() for one in level) for level in zip(*maps, strict=True)]
 
-    def _joint(self, loaded: Loaded, pairs: Sequence[tuple[Any, tuple[Any, Any]]]) -> list[tuple[Any, Any]]:
-        """Of each pair the scores, n, and the boxes, n x 4: corners in fractions."""
+    def _found(self, loaded: Loaded, pairs: Sequence[tuple[Any, tuple[Any, Any]]]) -> tuple[Any, Any, dict[str, Any]]:
+        """Of each pair the scores, n, and the boxes, n x 4: corners in fractions; and what masks are drawn from."""
         import torch
         from transformers.modeling_outputs import BaseModelOutputWithPooling
         from transformers.models.sam3.modeling_sam3 import Sam3VisionEncoderOutput
@@ -139,14 +175,60 @@ class Sam3(LocalExpert[Detections | Failure]):
         words = torch.stack([mask for _, (_, mask) in pairs])
         # Of several maps the model leaves out the last.
         seen = Sam3VisionEncoderOutput(fpn_hidden_states=(maps, maps), fpn_position_encoding=(place, place))
-        maskless = _module(lambda **_: SimpleNamespace(pred_masks=None, semantic_seg=None, attentions=None))
+        handed: dict[str, Any] = {}
+
+        def later(**given: Any) -> Any:
+            handed.update(given)
+            return SimpleNamespace(pred_masks=None, semantic_seg=None, attentions=None)
+
         # Cached by transformers, it would keep the decoder's weights alive when the model is dropped.
         coordinates = functools.partial(type(model.detr_decoder)._get_coords.__wrapped__, model.detr_decoder)
-        with _standing_in(model, mask_decoder=maskless), _standing_in(model.detr_decoder, _get_coords=coordinates):
+        with (
+            _standing_in(model, mask_decoder=_module(later)),
+            _standing_in(model.detr_decoder, _get_coords=coordinates),
+        ):
             found = model(vision_embeds=seen, text_embeds=text, attention_mask=words)
         self._joint_passes += len(pairs)
         scores = found.pred_logits.float().sigmoid() * found.presence_logits.float().sigmoid()
-        return list(zip(scores.cpu().numpy(), found.pred_boxes.float().cpu().numpy(), strict=True))
+        return scores, found.pred_boxes.float(), handed
+
+    def _joint(self, loaded: Loaded, pairs: Sequence[tuple[Any, tuple[Any, Any]]]) -> list[tuple[Any, Any]]:
+        """Of each pair the scores and the boxes."""
+        scores, boxes, _ = self._found(loaded, pairs)
+        return list(zip(scores.cpu().numpy(), boxes.cpu().numpy(), strict=True))
+
+    def _drawn(self, loaded: Loaded, wanted: Sequence[tuple[Any, Any]]) -> list[Mask | Failure]:
+        """Of each pair, given with the finer maps and the picture's width and height, the mask."""
+        import torch
+
+        scores, _, handed = self._found(loaded, [pair for pair, _ in wanted])
+        kept = scores > self.least
+        rows = kept.any(1).nonzero()[:, 0].tolist()
+        some = kept[rows].any(0)  # no other instance is drawn, and nothing where there is none
+        masks: dict[int, Any] = {}
+        if rows:
+            levels = zip(*([*wanted[row][1][0], wanted[row][0][0]] for row in rows), strict=True)
+            drawn = loaded.model.mask_decoder(
+                decoder_queries=handed["decoder_queries"][rows][:, some],
+                backbone_features=[torch.stack(level) for level in levels],
+                encoder_hidden_states=handed["encoder_hidden_states"][rows],
+                prompt_features=handed["prompt_features"][rows],
+                prompt_mask=handed["prompt_mask"][rows],
+            )
+            masks = dict(zip(rows, drawn.pred_masks.float().sigmoid(), strict=True))
+        outcomes: list[Mask | Failure] = []
+        for row, (_, (_, (width, height))) in enumerate(wanted):
+            union = torch.zeros(height, width, dtype=torch.bool, device=scores.device)
+            finite = bool(scores[row].isfinite().all())
+            for mask in masks[row][kept[row][some]] if row in masks else ():
+                finite = finite and bool(mask.isfinite().all())
+                # One by one: together they would be large at the picture's size.
+                large = torch.nn.functional.interpolate(mask[None, None], size=(height, width), mode="bilinear")
+                union |= large[0, 0] > self.mask_threshold
+            sure = float(scores[row].max())
+            score = sure if bool(union.any()) else 1 - sure
+            outcomes.append(Mask(union.cpu().numpy(), score) if finite else Failure(NOT_FINITE))
+        return outcomes
 
     def _detections(self, query: Detect, found: dict[Pair, tuple[Any, Any]]) -> Detections | Failure:
         phrases = dict.fromkeys(query.phrases)
@@ -158,6 +240,12 @@ class Sam3(LocalExpert[Detections | Failure]):
     def _reads(self, loaded: Loaded) -> int:
         """How many tokens of a phrase."""
         return int(loaded.model.config.text_config.max_position_embeddings)
+
+
+def _phrase(command: str) -> str:
+    """What a command to segment names: without the words of a command, and without the stop."""
+    lead = _LEAD.match(command)
+    return command[lead.end() if lead else 0 :].strip().rstrip(".!").rstrip()
 
 
 def _module(forward: Any) -> Any:

@@ -13,6 +13,8 @@ from ..image import Image
 from ..outcomes import Failure
 from ..query import Detect, Detections
 
+NOT_FINITE = "the model's output holds NaN or infinity: load it with dtype float32"
+
 
 def detections(
     boxes: NDArray[np.floating], scores: NDArray[np.floating], labels: Sequence[str], floor: float
@@ -22,7 +24,7 @@ def detections(
     boxes: n x 4, centre and size in fractions of the sides. scores: n, in [0, 1]. labels: n.
     """
     if not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
-        return Failure("the model's output holds NaN or infinity: load it with dtype float32")
+        return Failure(NOT_FINITE)
     kept = []
     for n in np.argsort(-scores, kind="stable"):
         if scores[n] >= floor:

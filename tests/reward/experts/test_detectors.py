@@ -21,10 +21,9 @@ CLIP_LIKE = pytest.mark.parametrize("detector", ["OWL-ViT", "OWLv2", "SAM 3"], i
 
 
 @pytest.mark.parametrize("batch", [1, 3, 5, 64])
-def test_a_mixed_batch_says_what_the_library_says_of_each_sample(detector, expert, expected, batch):
-    expert.batch = batch
-    if hasattr(expert, "together"):
-        expert.together = batch
+def test_a_mixed_batch_says_what_the_library_says_of_each_sample(detector, folder, expected, batch):
+    options = dict.fromkeys(("batch", *detector.options), batch)
+    expert = detector.expert(str(folder), device="cpu", floor=0.0, **options)
     assert tiny.apart(expert(detector.mixed), expected) < 1e-4
 
 

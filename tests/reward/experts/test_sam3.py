@@ -1,15 +1,16 @@
-"""Sam3 encodes every picture and every phrase once, draws no masks, and refuses what lacks weights.
+"""Sam3 encodes every picture and every phrase once, draws masks only where asked, and refuses what lacks weights.
 
 More in test_detectors.
 """
 
+import itertools
 import shutil
 
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from editcritic.reward import Detect, ExpertDown, Image
+from editcritic.reward import Detect, ExpertDown, Failure, Image, Mask, Segment
 from editcritic.reward.experts import sam3
 from editcritic.reward.experts.sam3 import Sam3
 from editcritic.reward.models.detecting import clip_tokens
@@ -56,12 +57,147 @@ def test_padding_read_as_words_is_noticed(detector, expert, expected, monkeypatc
     assert tiny.apart(expert(detector.mixed), expected) > 0.01
 
 
+# -- what it draws -----------------------------------------------------------------------------------------------------
+
+COMMANDS = ("cat", "Please segment the blue teapot on the table.", "segment out a red cup")
+NAMED = ("cat", "the blue teapot on the table", "a red cup")
+
+
+@pytest.fixture(scope="module")
+def drawn(detector, folder):
+    """What the library says of every scene and phrase: each one's score, and its mask at the picture's size."""
+    import torch
+    import transformers
+
+    model = transformers.Sam3Model.from_pretrained(folder).eval()
+    processor = transformers.Sam3Processor.from_pretrained(folder)
+
+    def one(scene, phrase):
+        inputs = processor(images=scene.pil(), text=phrase, return_tensors="pt")
+        with torch.no_grad():
+            outputs = model(**inputs)
+        size = [(scene.height, scene.width)]
+        (found,) = processor.post_process_instance_segmentation(outputs, threshold=0.0, target_sizes=size)
+        return found["scores"].numpy(), found["masks"].numpy().astype(bool)
+
+    return [one(*pair) for pair in itertools.product(detector.scenes, NAMED)]
+
+
+@pytest.fixture(scope="module")
+def least(drawn):
+    """Between two scores of the library's: some things are found with it, and others are not."""
+    scores = np.sort(np.concatenate([scores for scores, _ in drawn]))
+    gaps = np.diff(scores)
+    middle = len(scores) // 2
+    return float(scores[middle] + gaps[middle] / 2)
+
+
+@pytest.fixture
+def segmenter(folder, least):
+    return Sam3(str(folder), device="cpu", least=least)
+
+
+@pytest.fixture(scope="module")
+def segments(detector):
+    return [Segment(*pair) for pair in itertools.product(detector.scenes, COMMANDS)]
+
+
+def union(found, least):
+    scores, masks = found
+    together = masks[scores > least].any(0)
+    return together, float(scores.max() if together.any() else 1 - scores.max())
+
+
+def test_a_mask_is_the_union_of_what_the_library_draws_of_each_sample(segmenter, segments, drawn, least):
+    answers = segmenter(segments)
+    shares = []
+    for query, answer, found in zip(segments, answers, drawn, strict=True):
+        query.check(answer)
+        pixels, score = union(found, least)
+        assert (answer.values != pixels).mean() < 1e-3
+        assert answer.score == pytest.approx(score, abs=1e-4)
+        shares.append(pixels.mean())
+    assert np.ptp(shares) > 0.1
+    assert sum((found[0] > least).sum() > 1 for found in drawn) > 1
+
+
+@pytest.mark.parametrize("options", [{"batch": 1}, {"limit_bytes": 1}, {"memory": "64MiB", "limit_bytes": 2**20}])
+def test_how_pictures_are_batched_and_kept_changes_no_mask(folder, least, segmenter, segments, options):
+    other = Sam3(str(folder), device="cpu", least=least, **options)
+    for a, b in zip(segmenter(segments), other(segments[::-1])[::-1], strict=True):
+        assert (a.values != b.values).mean() < 1e-3
+        assert a.score == pytest.approx(b.score, abs=1e-4)
+
+
+def test_where_nothing_is_sure_enough_the_mask_is_empty_and_nothing_is_drawn(folder, segments, drawn):
+    strict = Sam3(str(folder), device="cpu", least=1.0)
+    seen = passes(strict)
+    for answer, (scores, _) in zip(strict(segments), drawn, strict=True):
+        assert not answer.values.any()
+        assert answer.score == pytest.approx(1 - scores.max(), abs=1e-4)
+    assert seen["masks"] == []
+
+
+def test_a_higher_threshold_of_pixels_draws_less(folder, least, segmenter, segments):
+    strict = Sam3(str(folder), device="cpu", least=least, mask_threshold=0.9)
+    for wide, narrow in zip(segmenter(segments), strict(segments), strict=True):
+        assert not (narrow.values & ~wide.values).any()
+    assert sum(a.values.sum() for a in segmenter(segments)) > sum(a.values.sum() for a in strict(segments))
+    assert len({segmenter.id, strict.id, Sam3(str(folder), device="cpu").id}) == 3
+
+
+def test_a_sentence_and_an_empty_command_fail_by_themselves(detector, segmenter):
+    scene = detector.scenes[0]
+    asked = [Segment(scene, "please segment " + "cat " * 31), Segment(scene, "cat"), Segment(scene, "Please segment .")]
+    long, good, empty = segmenter(asked)
+    assert isinstance(long, Failure)
+    assert "takes 33 tokens, the model reads 32: use fewer words" in long.reason
+    assert isinstance(good, Mask)
+    assert isinstance(empty, Failure)
+    assert "is empty: say what to look for" in empty.reason
+
+
+def test_masks_that_are_no_numbers_are_a_failure(segmenter, segments):
+    import torch
+
+    with segmenter.checkpoint.use() as loaded:
+        torch.nn.init.constant_(loaded.model.mask_decoder.instance_projection.bias, float("nan"))
+    kinds = {type(answer) for answer in segmenter(segments)}
+    segmenter.unload()  # others of this process would be given the same weights
+    assert kinds == {Failure, Mask}  # nothing was drawn of what is not there
+
+
+def test_what_only_masks_need_is_computed_for_masks_alone(detector, folder, least, segments):
+    expert = Sam3(str(folder), device="cpu", least=least, batch=64)
+    seen = passes(expert)
+    expert(detector.mixed[:4])
+    boxes_alone = expert.bytes["remembered"]
+    expert(segments[:3])
+    assert (seen["pictures"], len(seen["masks"])) == ([1, 1], 1)
+    finer = 32 * (32 * 32 + 16 * 16) * 4
+    assert expert.bytes["remembered"] - boxes_alone == finer
+    expert(segments[3:6])
+    expert([*detector.mixed[:8]])
+    expert(segments[:6])
+    assert seen["pictures"] == [1, 1, 1]  # a picture that was encoded for masks is known for boxes, too
+
+
+def test_finer_maps_are_forgotten_before_others(detector, folder, least, segments):
+    with_masks = 32 * (32 * 32 + 16 * 16 + 8 * 8) * 4
+    expert = Sam3(str(folder), device="cpu", least=least, limit_bytes=int(1.5 * with_masks), batch=64)
+    expert(segments)
+    assert 0 < expert.bytes["remembered"] <= 1.5 * with_masks
+    before = expert.meter()["image_passes"]
+    expert([Detect(scene, ("cat",)) for scene in detector.scenes])
+    assert expert.meter()["image_passes"] == before
+
+
 # -- how much work it takes --------------------------------------------------------------------------------------------
 
 
-def test_every_picture_and_every_phrase_is_encoded_once(detector, expert):
+def test_every_picture_and_every_phrase_is_encoded_once(detector, folder):
+    expert = Sam3(str(folder), device="cpu", floor=0.0, batch=64)
     seen = passes(expert)
-    expert.batch = 64
     expert(detector.mixed[:8])
     expert([*detector.mixed[4:], Detect(Image.of(detector.scenes[0].pixels), ("small dog",))])
     assert seen == {
