@@ -1,0 +1,132 @@
+"""Score maps: monotone, clamped, kept in files that are found by name, and told apart by what they say."""
+
+import json
+import os
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editcritic.reward import SpecError
+from editcritic.reward.score_maps import ComesOut, GoesIn, ScoreMap, find, installed
+
+IN = GoesIn("rated@1", "share", (0.0, 1.0))
+NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
+
+
+def made(x=(0.0, 0.5, 1.0), y=(-2.0, 0.0, 1.0), **fields):
+    given = {"goes_in": IN, "comes_out": ComesOut("log-odds", (y[0], y[-1])), "provenance": {"count": 40}, **fields}
+    return ScoreMap(x, y, **given)
+
+
+@st.composite
+def maps(draw):
+    x = sorted(draw(st.sets(NUMBERS, min_size=2, max_size=8)))
+    y = sorted(draw(st.lists(NUMBERS, min_size=len(x), max_size=len(x))))
+    return made(x, y)
+
+
+@given(by=maps(), values=st.lists(st.floats(-2e6, 2e6), min_size=2))
+def test_a_higher_score_is_never_worth_less(by, values):
+    worth = [by(value) for value in sorted(values)]
+    assert worth == sorted(worth)
+    assert by.y[0] <= worth[0]
+    assert worth[-1] <= by.y[-1]
+
+
+@given(by=maps())
+def test_knots_are_met_exactly_and_what_lies_beyond_is_clamped(by):
+    assert [by(x) for x in by.x] == list(by.y)
+    assert (by(by.x[0] - 1), by(by.x[-1] + 1)) == (by.y[0], by.y[-1])
+    assert by.beyond(by.x[0] - 1)
+    assert not by.beyond(by.x[0])
+    assert not by.beyond(by.x[-1])
+
+
+def test_between_knots_it_is_straight():
+    assert made()(0.25) == -1.0
+    assert made()(0.75) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "says"),
+    [
+        ((0.0,), (0.0,), "two at least"),
+        ((0.0, 1.0), (0.0, 1.0, 2.0), "as many x as y"),
+        ((0.0, 0.0), (0.0, 1.0), "increase"),
+        ((0.0, 1.0), (1.0, 0.0), "never fall"),
+        ((0.0, float("nan")), (0.0, 1.0), "finite"),
+    ],
+)
+def test_knots_that_are_no_monotone_map_are_refused(x, y, says):
+    with pytest.raises(ValueError, match=says):
+        made(x, y)
+
+
+def test_a_range_that_the_knots_leave_and_a_score_that_is_none_are_refused():
+    with pytest.raises(ValueError, match="says that its range is 0 to 1"):
+        made(comes_out=ComesOut("share", (0.0, 1.0)))
+    with pytest.raises(ValueError, match="finite"):
+        made()(float("nan"))
+
+
+def test_it_comes_back_from_its_file(tmp_path):
+    by = made(provenance={"count": 40, "held_out": {"map": {"log_loss": 0.5}}})
+    by.save(tmp_path / "mine.json")
+    again = ScoreMap.load(tmp_path / "mine.json")
+    assert again == by
+    assert (again.digest, again.name) == (by.digest, "mine")
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine.json"]
+
+
+def test_the_digest_is_of_what_it_says_and_not_of_where_that_comes_from():
+    assert made(provenance={}).digest == made().digest
+    others = [made(y=(-2.0, 0.1, 1.0)), made(goes_in=GoesIn("rated@2")), made(comes_out=ComesOut("u", (-2.0, 1.0)))]
+    assert len({made().digest, *(other.digest for other in others)}) == 4
+
+
+def test_a_file_that_was_changed_or_is_no_map_is_refused(tmp_path):
+    path = tmp_path / "mine.json"
+    made().save(path)
+    data = json.loads(path.read_text())
+    for change, says in [
+        ({"y": [-3.0, 0.0, 1.0], "comes_out": {**data["comes_out"], "range": [-3.0, 1.0]}}, "was changed after"),
+        ({"schema": 2}, "reads schema 1"),
+        ({"x": "abc"}, "is not a score map"),
+        ({"more": 1}, "is not a score map"),
+        ({"goes_in": None}, "is not a score map"),
+    ]:
+        path.write_text(json.dumps({**data, **change}))
+        with pytest.raises(SpecError, match=says):
+            ScoreMap.load(path)
+    path.write_text("[1, 2")
+    with pytest.raises(SpecError, match=r"mine\.json is not a score map"):
+        ScoreMap.load(path)
+
+
+def test_maps_are_found_by_name_in_the_folders_in_order(tmp_path, monkeypatch):
+    first, second, own = (tmp_path / name for name in ("first", "second", "config/editcritic/maps"))
+    for folder in (first, second, own):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("EDITCRITIC_MAPS", os.pathsep.join(map(str, (first, tmp_path / "not there", second))))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for folder, names in ((first, "a"), (second, "ab"), (own, "abc")):
+        for name in names:
+            made().save(folder / f"{name}.json")
+    assert installed() == {"a": first / "a.json", "b": second / "b.json", "c": own / "c.json"}
+    assert find("b") == second / "b.json"
+    assert find(str(own / "a.json")) == own / "a.json"
+    with pytest.raises(SpecError) as caught:
+        ScoreMap.named("d")
+    for said in (str(first), str(own), "there: a, b, c", "EDITCRITIC_MAPS"):
+        assert said in str(caught.value)
+    with pytest.raises(SpecError, match=r"there is no score map .*d\.json"):
+        find(first / "d.json")
+
+
+def test_random_knots_that_are_shuffled_are_no_map():
+    x = list(range(9))
+    random.Random(0).shuffle(x)
+    with pytest.raises(ValueError, match="increase"):
+        made(x, sorted(x))
