@@ -144,7 +144,9 @@ class Checkpoint:
         Looked up when first asked for, and again after `unload`, since other weights may lie there by then.
         Raises `ExpertDown` where neither the folder nor the hub has it.
         """
-        weights = self._weights
+        return self._identified(self._weights)
+
+    def _identified(self, weights: _Weights) -> str:
         with weights.identifying:
             if not weights.identity:
                 torch, transformers = libraries()
@@ -167,6 +169,7 @@ class Checkpoint:
                     with _outside_of_inference():
                         if weights.loaded is None:
                             weights.loaded = self._load()
+                            self._identified(weights)  # somebody may write there later
                         else:
                             self._to(weights.loaded.model, weights.loaded.device)
                     weights.away = False
@@ -178,7 +181,7 @@ class Checkpoint:
                 return
 
     @property
-    def lock(self) -> threading._RLock:
+    def lock(self) -> Any:
         """Held by who uses, moves or drops the model."""
         return self._weights.lock
 
@@ -304,7 +307,7 @@ class Checkpoint:
         """The processor, with the backend that the identity names."""
         wanted = self._prepared_by(transformers)
         chosen = {} if self._backend == "auto" else {"backend": self._backend}
-        where = {"pretrained_model_name_or_path": self.base or self.name}
+        where: dict[str, Any] = {"pretrained_model_name_or_path": self.base or self.name}
         if not self.base:
             where["revision"] = self._revision
         load = getattr(transformers, self._processor) if isinstance(self._processor, str) else self._processor

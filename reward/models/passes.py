@@ -135,11 +135,11 @@ def _counted() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
-    class Counted(TorchDispatchMode):
+    class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Bytes of the storages that operators make, while somebody holds them."""
 
         def __init__(self) -> None:
-            super().__init__()
+            super().__init__()  # type: ignore[no-untyped-call]
             self.now = self.peak = 0
             self.alive: dict[int, weakref.ref[Any]] = {}
 

@@ -17,7 +17,15 @@ def weights_identity(name: str, revision: str | None = None, file: str = "config
     place = Path(name)
     if place.exists():
         return f"{place.resolve().name}@{folder_digest(place)[:12]}"
-    return f"{name}@{find_file(name, file, revision).parent.name[:12]}"  # .../snapshots/<commit>/config.json
+    found = find_file(name, file, revision)  # .../snapshots/<commit>/config.json, or in a folder of that
+    return f"{name}@{found.parents[len(Path(repository(name)[1]).parts)].name[:12]}"
+
+
+def repository(name: str) -> tuple[str, str]:
+    """A model's name on the hub (or folder here), and a folder in it: `owner/model/folder` is such a one."""
+    owner, _, rest = name.partition("/")
+    model, _, folder = rest.partition("/")
+    return (f"{owner}/{model}", folder) if owner and folder and not Path(name).exists() else (name, "")
 
 
 def find_file(name: str, file: str, revision: str | None = None) -> Path:
@@ -38,7 +46,8 @@ def find_file(name: str, file: str, revision: str | None = None) -> Path:
     except ImportError as error:
         raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[hf]'") from error
     try:
-        return Path(cached_file(name, file, revision=revision))
+        repo, folder = repository(name)
+        return Path(cached_file(repo, file, revision=revision, subfolder=folder))
     except (OSError, ValueError) as error:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ExpertDown(f"{name} is neither a folder nor a model that can be had from the hub: {said}") from error
@@ -69,7 +78,11 @@ def stamp(name: str) -> str:
     place = Path(name)
     if not name or not place.exists():
         return name
-    written = [(path.as_posix(), found.st_size, found.st_mtime_ns) for path in _files(place) for found in [path.stat()]]
+    written = [
+        (path.relative_to(place).as_posix(), found.st_size, found.st_mtime_ns)
+        for path in _files(place)
+        for found in [path.stat()]
+    ]
     return f"{place.resolve()} {written}"
 
 

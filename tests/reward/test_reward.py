@@ -190,7 +190,7 @@ def test_a_table_may_bind_the_experts_too():
 def test_what_is_no_metric_or_no_expert_is_refused():
     with pytest.raises(SpecError, match="is not a metric: it has no card"):
         Reward.of("tests.reward.fakes:Seeded")
-    with pytest.raises(SpecError, match="is not an expert"):
+    with pytest.raises(SpecError, match="is no expert"):
         Reward.of("tests.reward.fakes:Rated", {"preference": "tests.reward.fakes:Rated"})
 
 
