@@ -12,6 +12,8 @@ from editcritic.reward import Box, Embed, ExpertDown, Failure, Image, Region
 from editcritic.reward.experts.clip import Clip
 from editcritic.reward.query import EmbedText, Vectors
 
+from .tiny_clips import clip_tokenizer, picture
+
 LAYERS: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -22,9 +24,7 @@ LONGEST = 24
 
 
 def clip():
-    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    tokenizer = transformers.CLIPTokenizer(vocab={word: n for n, word in enumerate(words)}, merges=[])
+    tokenizer = clip_tokenizer()
     size = {"height": 32, "width": 32}
     config = transformers.CLIPConfig(
         text_config={**text(tokenizer), "eos_token_id": tokenizer.eos_token_id},
@@ -92,16 +92,6 @@ def folders(tmp_path_factory):
 @pytest.fixture(scope="module", params=list(KINDS))
 def kind(request):
     return request.param
-
-
-SIZES = [(32, 32), (90, 40), (31, 77), (60, 45), (5, 3)]
-
-
-def picture(number: int) -> Image:
-    """Patches of random colours, of one size of `SIZES`."""
-    width, height = SIZES[number % len(SIZES)]
-    coarse = np.random.default_rng(number).integers(0, 256, (6, 6, 3), dtype=np.uint8)
-    return Image.of(coarse[np.arange(height) * 6 // height][:, np.arange(width) * 6 // width])
 
 
 PICTURES = [picture(number) for number in range(7)]
