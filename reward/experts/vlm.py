@@ -1,4 +1,4 @@
-"""Vlm: a vision-language model on this machine as a judge, any that `AutoModelForImageTextToText` loads."""
+"""Vlm: a vision-language model on this machine as a judge, any that `AutoModelForImageTextToText` loads, and more."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from ..models.batching import Prompt, batched
 from ..models.checkpoint import Loaded, Loading
 from ..models.local import LocalExpert
 from ..models.options import Trie, trie_of
+from ..models.published import weights_identity
 from ..models.turns import calls_in, calls_of, offered, turn
 from ..models.vision_tokens import Prepare, VisionTokens, accepts_tokens, encode, standing_in, without_pixels
+from ..models.vlms import VisionLanguageModel, VisionLanguageProcessor
 from ..models.writers import JsonWriter, OptionsLook, Told, WordsWriter, check, drawn
 from ..outcomes import Failure
 from ..query import Judge, Outcome
@@ -52,9 +54,11 @@ class Vlm(LocalExpert[Outcome]):
     tokens in a question is read as plain text. A question fails by itself if the model's chat template refuses it, if
     it offers tools to a template that has no place for them, and if it is longer than the model reads.
 
-    name, revision, dtype, device, backend: see `Checkpoint`. batch: most rows in a forward pass. limit_bytes: for the
-    vision tokens of recent pictures, about 10 MB a megapixel with Qwen2.5-VL 7B. least_mass: a judge that gives all
-    options together less probability, in [0, 1], wanted to say something else, and the question fails.
+    name: also an InternVL in its authors' own format (`internvl_chat`), none of whose code runs. lora: an adapter on
+    top, a folder or a name on the hub, with `lora_revision` there; peft loads it. batch: most rows in a forward pass.
+    limit_bytes: for the vision tokens of recent pictures, about 10 MB a megapixel with Qwen2.5-VL 7B. least_mass: a
+    judge that gives all options together less probability, in [0, 1], wanted to say something else, and the question
+    fails.
 
     A picture is encoded once for all questions about it. Models that cannot be handed vision tokens
     (`mm_encoder_outputs` in transformers) are asked one question at a time, with its pictures.
@@ -63,7 +67,8 @@ class Vlm(LocalExpert[Outcome]):
     `prompt_tokens` and `generated_tokens` what it read and wrote, without padding.
     """
 
-    loader = "AutoModelForImageTextToText"
+    loader = VisionLanguageModel
+    processor = VisionLanguageProcessor
     kinds = (Judge,)
 
     def __init__(
@@ -73,23 +78,31 @@ class Vlm(LocalExpert[Outcome]):
         batch: int = 8,
         limit_bytes: int = 1024 * 2**20,
         least_mass: float = 0.01,
+        lora: str = "",
+        lora_revision: str | None = None,
         **loading: Unpack[Loading],
     ) -> None:
         if not 0 <= least_mass <= 1:
             raise ValueError(f"least_mass is a probability in [0, 1], got {least_mass}")
-        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
+        options = {"lora": lora, "lora_revision": lora_revision} if lora else None
+        super().__init__(name, batch=batch, limit_bytes=limit_bytes, options=options, **loading)
         self.least_mass = least_mass
+        self.lora = lora
+        self.lora_revision = lora_revision
+        self._adapter = ""
         self.counts = dict.fromkeys(("image_passes", "prompt_tokens", "generated_tokens", "forward_passes"), 0)
         self.guide: Any = None
 
     def options_id(self) -> str:
-        return f"least_mass={self.least_mass:g}"
+        if self.lora and not self._adapter:
+            self._adapter = f" lora={weights_identity(self.lora, self.lora_revision, 'adapter_config.json')}"
+        return f"least_mass={self.least_mass:g}{self._adapter}"
 
     def meter(self) -> Mapping[str, float]:
         return dict(self.counts)
 
     def unload(self) -> None:
-        self.guide = None
+        self.guide, self._adapter = None, ""
         super().unload()
 
     def answers(self, queries: Sequence[Judge]) -> list[Outcome]:
