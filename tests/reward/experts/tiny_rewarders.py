@@ -1,0 +1,119 @@
+"""Rewarders with heads as they are published, at reduced sizes: a file of random weights, and a base beside it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from PIL.Image import Resampling
+from safetensors.torch import save_file
+
+from editcritic.reward import Image
+
+from . import formats
+from .tiny_vlms import QWEN, TEMPLATE, _tokenizer
+
+SMALL = {"hidden": 32, "kv": 16, "ffn": 64, "layers": 2, "vision": 16, "blocks": 2}
+REWARD = "<|Reward|>"
+
+
+def tiny_base(folder: Path, kind: str, longest: int = 2048) -> Any:
+    """What the backbone's own checkpoint has beside its weights; returns the tokenizer."""
+    tokenizer = _tokenizer(QWEN)
+    tokenizer.chat_template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+    text = {
+        "vocab_size": len(tokenizer) + 40,  # the published ones have rows to spare, too
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": longest,
+        "rms_norm_eps": 1e-6,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]},
+    }
+    ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
+    config: Any
+    if kind == "qwen2_vl":
+        vision: dict[str, Any] = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 4}
+        config = transformers.Qwen2VLConfig(vision_config=vision, text_config=text, **ids)
+    else:
+        vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "out_hidden_size": 32}
+        vision |= {"window_size": 112, "fullatt_block_indexes": [1]}
+        config = transformers.Qwen2_5_VLConfig(vision_config=vision, text_config=text, **ids)
+    config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    transformers.Qwen2VLImageProcessorPil().save_pretrained(folder)
+    return tokenizer
+
+
+def tiny_weights(name: str, tokenizer: Any, **sizes: int) -> dict[str, torch.Tensor]:
+    """Random weights under the published names; the tokenizer's last row is that of the token that is read."""
+    weights = formats.load(name).random(seed=3, scale=0.3, **{**SMALL, **sizes, "vocab": len(tokenizer) + 1})
+    for key, value in weights.items():
+        if "norm" in key or "ln_q" in key:
+            value.add_(1.0)
+    return weights
+
+
+def put(weights: dict[str, torch.Tensor], file: Path) -> None:
+    if file.suffix == ".safetensors":
+        save_file(weights, file)
+    else:
+        torch.save(weights, file)
+
+
+def picture(number: int, size: tuple[int, int]) -> Image:
+    """Patches of random colours."""
+    width, height = size
+    coarse = np.random.default_rng(number).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+    return Image.of(coarse[np.arange(height) * 6 // height][:, np.arange(width) * 6 // width])
+
+
+class Plainly:
+    """The authors' computation in the library's own classes, for one row at a time."""
+
+    def __init__(self, base: Path, weights: dict[str, torch.Tensor]) -> None:
+        self.weights = weights
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+        self.tokenizer.add_special_tokens({"extra_special_tokens": [REWARD]})
+        config = transformers.AutoConfig.from_pretrained(base)
+        config.text_config.vocab_size = len(self.tokenizer)
+        kind: Any = {
+            "qwen2_vl": transformers.Qwen2VLForConditionalGeneration,
+            "qwen2_5_vl": transformers.Qwen2_5_VLForConditionalGeneration,
+        }[config.model_type]
+        backbone = {key: value for key, value in weights.items() if not key.startswith("rm_")}
+        self.model, info = kind.from_pretrained(None, config=config, state_dict=backbone, output_loading_info=True)
+        assert not info["missing_keys"]
+        assert not info["unexpected_keys"]
+        self.pictures = transformers.AutoImageProcessor.from_pretrained(base, backend="pil")
+
+    def __call__(self, images: tuple[Image, ...], text: str, head: str = "rm_head", plain: bool = True) -> Any:
+        """Two outputs. plain: positions counted through; otherwise as the backbone itself has them."""
+        size = {"shortest_edge": 256 * 28 * 28, "longest_edge": 256 * 28 * 28}
+        shown = self.pictures(
+            [image.pil() for image in images], size=size, resample=Resampling.BICUBIC, return_tensors="pt"
+        )
+        said = [{"role": "user", "content": [*({"type": "image"} for _ in images), {"type": "text", "text": text}]}]
+        chat = self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        for grid in shown["image_grid_thw"]:
+            chat = chat.replace("<|image_pad|>", "<|x|>" * (int(grid.prod()) // 4), 1)
+        tokens = self.tokenizer(chat.replace("<|x|>", "<|image_pad|>"), return_tensors="pt")["input_ids"]
+        kinds = (tokens == self.tokenizer.convert_tokens_to_ids("<|image_pad|>")).long()
+        counted = torch.arange(tokens.shape[1]).view(1, 1, -1).expand(3, 1, -1)
+        with torch.no_grad():
+            made = self.model.model(
+                input_ids=tokens,
+                position_ids=counted if plain else None,
+                mm_token_type_ids=kinds,
+                **shown,
+            ).last_hidden_state
+        read = made[tokens == self.tokenizer.convert_tokens_to_ids(REWARD)]
+        for layer in ("0", "3", "5"):
+            read = read @ self.weights[f"{head}.{layer}.weight"].T + self.weights[f"{head}.{layer}.bias"]
+            read = read if layer == "5" else read.relu()
+        return read[0].double()
