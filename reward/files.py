@@ -140,15 +140,24 @@ def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterato
 
 
 def sample_from_json(
-    data: Mapping[str, Any], *, folder: Path | None = None, name: str = "sample", index: FileIndex | None = None
+    data: Mapping[str, Any],
+    *,
+    folder: Path | None = None,
+    name: str = "sample",
+    index: FileIndex | None = None,
+    pictures: Mapping[str, Image] | None = None,
 ) -> EditSample:
     """A sample of one JSON object. `folder` is where relative paths start.
+
+    pictures: by name or digest, where the JSON came with its pictures: they are looked up there, and no file is opened.
 
     Raises pydantic's ValidationError, `ImageError`, or ValueError.
     """
     row = _Sample.model_validate(data)
 
     def image(value: str | _Picture) -> Image:
+        if pictures is not None:
+            return _sent(value, pictures)
         if isinstance(value, _Picture):
             return Image.unseen(value.digest, value.size)
         return Image.open((folder or Path()) / value, index=index)
@@ -234,6 +243,18 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
     if sample.metadata:
         data["metadata"] = dict(sample.metadata)
     return data
+
+
+def _sent(value: str | _Picture, pictures: Mapping[str, Image]) -> Image:
+    named = value if isinstance(value, str) else value.digest
+    if named not in pictures:
+        raise ValueError(
+            f"the picture {named!r:.80} was not sent: there are {len(pictures)} pictures beside the samples"
+        )
+    found = pictures[named]
+    if not isinstance(value, str) and (found.digest, found.size) != (value.digest, value.size):
+        raise ValueError(f"the picture {named!r:.80} has other pixels than its digest says: send it without losses")
+    return found
 
 
 def _boxes(label: str, found: tuple[Corners, ...], size: Size) -> tuple[Box, ...]:
