@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_WITHIN = ("params_ema", "params", "state_dict")
+_WITHIN = ("params_ema", "params", "state_dict", "model")
 
 _LINEAR, _RECTIFIED = [0, 2, 4, 6, 7], [0, 3, 6, 9, 11]
 """Where the layers with weights come, with dropout alone between them, and with ReLU and dropout."""
@@ -79,9 +79,9 @@ def regressor(state: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         state = {f"0.{name}": value for name, value in state.items()}
     numbers = sorted({int(name.split(".")[0]) for name in state if name.split(".")[0].isdigit()})
     if numbers not in ([0], _LINEAR, _RECTIFIED) or any(f"{number}.weight" not in state for number in numbers):
+        has = f"layers {numbers}" if numbers else f"weights {', '.join(sorted(state)[:3]) or 'of no kind'}"
         raise ValueError(
-            f"its head has layers {numbers or 'without numbers'}, and there are heads with one layer, with {_LINEAR} "
-            f"and, with ReLU, {_RECTIFIED}"
+            f"its head has {has}, and there are heads with one layer, with {_LINEAR} and, with ReLU, {_RECTIFIED}"
         )
     layers: OrderedDict[str, Any] = OrderedDict()
     for number in numbers:
