@@ -15,15 +15,15 @@ name files, these name pictures that were sent. A picture may also be meant by i
 [w, h]}`, and then has the digest for a name; the server refuses one whose pixels are others.
 
 key: of the request, chosen by the client: a request that is sent again with its key is not judged again. deadline_s:
-after so long, what is not scored yet comes back as `failed` and `"late": true`. detail: `value` for values, statuses and
-reasons, `parts` for those of the parts as well, `all` for evidence, too.
+after so long, what is not scored yet comes back as `failed` and `"late": true`. detail: `value` for values, statuses
+and reasons, `parts` for those of the parts as well, `all` for evidence, too.
 
 The answer has a score for each sample, in order, as `Score.to_json` writes them, with the sample's `id`:
 
     {"schema": 1, "reward": "edit-balanced@3", "scores": [{"id": "a", "value": 0.81, "status": "scored"}]}
 
-Errors are `{"error": "...", "retry": true}` with a status that tells who has to do something: 4xx the client, 503 nobody
-(wait as `Retry-After` says, and send the same again).
+Errors are `{"error": "...", "retry": true}` with a status that tells who has to do something: 4xx the client, 503
+nobody (wait as `Retry-After` says, and send the same again).
 """
 
 from __future__ import annotations
