@@ -14,10 +14,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, ClassVar
 
 from .published import find_file
+from .states import read_state
 
 REWARD = "<|Reward|>"
 """The token whose hidden state is read; it is added to the tokenizer behind all others."""
@@ -55,9 +55,9 @@ class RewardHeads:
         if _WORDS in weights:
             config.text_config.vocab_size = len(weights[_WORDS])  # tokens were added to those of the base
         check(name, weights, parameters(config, cls.heads))
-        quantised = options.get("quantization_config")
-        if hasattr(quantised, "llm_int8_skip_modules"):
-            quantised.llm_int8_skip_modules = [*(quantised.llm_int8_skip_modules or ()), "rm_head", "rm_heads"]
+        quantised: Any = options.get("quantization_config")
+        if quantised is not None:
+            quantised.llm_int8_skip_modules = ["rm_head", "rm_heads"]
         kind = reward_model(cls.backbone, cls.heads)
         model, info = kind.from_pretrained(None, config=config, state_dict=weights, **options)
         return model, info
@@ -66,21 +66,14 @@ class RewardHeads:
 def published(path: Path) -> dict[str, Any]:
     """Parameters of a checkpoint, under the names of today's classes; those of the unused language head are left out.
 
-    path: of safetensors, or of a pickle of tensors, from which nothing else is taken.
+    path: of safetensors, or of a pickle of tensors. Raises ValueError for anything else.
     """
-    import torch
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
     try:
-        if path.suffix == ".safetensors":
-            weights = load_file(path)
-        else:
-            weights = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except (SafetensorError, UnpicklingError, RuntimeError) as error:
-        raise ValueError(f"{path.name} is damaged, or holds more than tensors: {error}") from error
-    if isinstance(weights.get("model"), Mapping):
-        weights = weights["model"]
+        weights = read_state(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path.name} is damaged: {error}") from error
     return {renamed(name): value for name, value in weights.items() if not name.startswith("lm_head.")}
 
 

@@ -41,7 +41,8 @@ class Template:
     def of(path: str | None, package: str, name: str) -> Template:
         """The text of a file; without one ours, which lies in a package's `prompts` under that name."""
         if path is None:
-            return Template((files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8"))
+            ours = (files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+            return Template(ours.replace("{reward}", REWARD))
         if not Path(path).is_file():
             raise ValueError(f"template {path!r} is no file: give one with the text, {{prompt}} and {REWARD} in it")
         return Template(Path(path).read_text(encoding="utf-8"), True, f"template {path}")

@@ -59,7 +59,7 @@ def tiny_weights(name: str, tokenizer: Any, **sizes: int) -> dict[str, torch.Ten
     return weights
 
 
-def put(weights: dict[str, torch.Tensor], file: Path) -> None:
+def put(weights: dict[str, Any], file: Path) -> None:
     if file.suffix == ".safetensors":
         save_file(weights, file)
     else:
