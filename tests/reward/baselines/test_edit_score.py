@@ -1,0 +1,176 @@
+"""EditScore: two questions a draw, the lower of two grades each, the root of their product, the mean over draws."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from editcritic.reward import Failure, Image, Reply, Reward
+from editcritic.reward.baselines.edit_score import EditScore
+from editcritic.reward.spec import build, spec_of
+
+from ..fakes import Fake, alone, picture, sample
+
+
+def graded(*grades):
+    return Reply(json.dumps({"reasoning": f"it is {grades}", "score": list(grades)}))
+
+
+def judge(following, quality):
+    """Says so to the two questions, by draw."""
+
+    def rule(query):
+        said = quality if query.topic.endswith("quality") else following
+        return said[query.draw % 1000 % len(said)]
+
+    return rule
+
+
+def asked(metric, one=None):
+    seen = []
+
+    def rule(query):
+        seen.append(query)
+        return graded(20, 10)
+
+    found = alone(metric(one or sample()), rule)
+    return seen, found
+
+
+def test_one_draw_is_the_root_of_the_product_of_the_lower_grades():
+    found = alone(EditScore()(sample()), judge([graded(25, 10)], [graded(15, 5)]))
+    assert found.value == pytest.approx(math.sqrt(4.0 * 2.0))
+    assert {name: part.value for name, part in found.parts.items()} == {
+        "following": 10.0,
+        "consistency": 4.0,
+        "quality": 2.0,
+    }
+    assert [each.text for each in found.evidence] == ["it is (25, 10)", "it is (15, 5)"]
+    assert found.metric == "edit-score@1"
+
+
+@pytest.mark.parametrize(
+    "grades", [[(25, 25), (25, 25)], [(0, 25), (25, 25)], [(25, 25), (0, 0)], [(12.5, 20), (25, 13)]]
+)
+def test_the_score_lies_between_0_and_10_and_one_bad_half_is_none(grades):
+    found = alone(EditScore()(sample()), judge([graded(*grades[0])], [graded(*grades[1])]))
+    assert 0.0 <= found.value <= 10.0
+    assert (found.value == 0.0) == (0 in (*grades[0], *grades[1]))
+
+
+def test_draws_are_averaged_each_by_itself():
+    rule = judge([graded(25, 25), graded(5, 25)], [graded(25, 25), graded(25, 5)])
+    found = alone(EditScore(draws=2)(sample()), rule)
+    assert found.value == pytest.approx((10.0 + 2.0) / 2)  # and not the root of the means' product
+    assert found.parts["quality"].value == pytest.approx((10.0 + 2.0) / 2)
+    assert len(found.evidence) == 4
+    assert found.metric == "edit-score@1[draws=2]"
+
+
+def test_a_draw_that_fails_fails_the_score():
+    found = alone(EditScore(draws=2)(sample()), judge([graded(25, 25), Failure("refused")], [graded(9, 9)]))
+    assert (found.status, found.value) == ("failed", None)
+    assert "refused" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("I would say 20.", "not JSON"),
+        ('{"score": [20, 20]}', "reasoning"),
+        ('{"reasoning": "", "score": [20]}', "score"),
+        ('{"reasoning": "", "score": [20, 26]}', "26"),
+        ('{"reasoning": "", "score": [20, -1]}', "-1"),
+        ('{"reasoning": "", "score": [20, NaN]}', "NaN"),
+    ],
+)
+def test_words_that_are_no_grades_fail_the_score_with_the_words(words, wrong):
+    found = alone(EditScore()(sample()), judge([graded(20, 20)], [Reply(words)]))
+    assert (found.status, found.value) == ("failed", None)
+    assert wrong in found.reason
+
+
+def test_each_question_is_shown_what_it_is_about():
+    one = sample()
+    (following, quality), _ = asked(EditScore(), one)
+    assert [image.digest for image in following.images] == [one.source.digest, one.edited.digest]
+    assert [image.digest for image in quality.images] == [one.edited.digest]
+    assert "make it blue" in str(following.messages)
+    assert "make it blue" not in str(quality.messages)
+    assert (following.form.max_tokens, following.form.temperature) == (512, 0.7)
+
+
+def test_the_looks_are_asked_about_once_for_all_instructions():
+    seen, _ = asked(EditScore())
+    other, _ = asked(EditScore(), sample(instruction="make it red"))
+    assert seen[1] == other[1]
+    assert seen[0] != other[0]
+
+
+def test_draws_are_questions_of_their_own_and_no_two_seeds_share_one():
+    seen, _ = asked(EditScore(draws=3))
+    more, _ = asked(EditScore(draws=3, seed=1))
+    assert len({query.digest for query in (*seen, *more)}) == 12
+
+
+def test_an_instruction_that_looks_like_a_slot_is_only_words():
+    one = sample(instruction="write {source} and \0edited\0 on it")
+    (following, _), _ = asked(EditScore(), one)
+    assert len(following.images) == 2
+    assert "write {source} and \0edited\0 on it" in following.messages[0].parts[-1]
+
+
+def test_the_scale_is_said_and_read():
+    (following, quality), found = asked(EditScore(highest=20))
+    assert "from 0 to 20" in str(following.messages)
+    assert "from 0 to 20" in str(quality.messages)
+    assert found.value == pytest.approx(5.0)
+    assert found.metric == "edit-score@1[highest=20]"
+
+
+def test_the_edited_picture_is_brought_to_the_size_of_the_source_where_that_is_asked():
+    one = sample(edited=Image.of(picture(1).pil().resize((30, 20))))
+    for same, size in ((False, (30, 20)), (True, one.source.size)):
+        (following, quality), _ = asked(EditScore(same_size=same), one)
+        assert following.images[1].size == quality.images[0].size == size
+
+
+def test_a_sample_of_several_sources_does_not_apply():
+    found = alone(EditScore()(sample(sources=(picture(0), picture(2)))), lambda query: graded(1, 1))
+    assert found.status == "not_applicable"
+
+
+def test_a_prompt_pack_says_where_pictures_stand(tmp_path):
+    (tmp_path / "edit_score.txt").write_text("<img1>: {source}<img2>: {edited}Rate: {instruction}", encoding="utf-8")
+    (tmp_path / "edit_score_quality.txt").write_text("Rate it to {highest}.", encoding="utf-8")
+    one = sample()
+    metric = EditScore(prompts=str(tmp_path))
+    (following, quality), found = asked(metric, one)
+    assert following.messages[0].parts == ("<img1>: ", one.source, "<img2>: ", one.edited, "Rate: make it blue")
+    assert quality.messages[0].parts == (one.edited, "Rate it to 25.")
+    assert found.metric.startswith("edit-score@1[prompts=")
+    assert build(spec_of(metric)) == metric
+
+
+def test_it_asks_a_judge_of_its_own_where_one_is_bound():
+    own, general = Fake(lambda query: graded(25, 25)), Fake(lambda query: graded(5, 5))
+    assert Reward(EditScore(), {"judge": general})([sample()]).values == [2.0]
+    assert Reward(EditScore(), {"judge": general, "judge.editscore": own})([sample()]).values == [10.0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"draws": 0},
+        {"draws": 1001},
+        {"seed": -1},
+        {"highest": 0},
+        {"temperature": -1.0},
+        {"draws": 2, "temperature": 0.0},
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options):
+    with pytest.raises(ValueError, match="draw"):
+        EditScore(**options)
+    assert replace(EditScore(), draws=4).signature == "edit-score@1[draws=4]"
