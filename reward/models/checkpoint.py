@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 from weakref import WeakValueDictionary
 
 from ..expert import ExpertDown
+from .own_code import unasked
 from .published import stamp, weights_identity
 
 
@@ -269,9 +270,14 @@ class Checkpoint:
         if self._quantisation:
             options["quantization_config"] = quantised(transformers, self._quantisation, dtype)
         try:
-            processor = self._prepare(transformers)
-            model, info = loader.from_pretrained(self.name, **options, **self._options)
+            with unasked():
+                processor = self._prepare(transformers)
+                model, info = loader.from_pretrained(self.name, **options, **self._options)
         except (ImportError, OSError, ValueError, KeyError) as error:
+            if "trust_remote_code" in str(error):
+                raise ExpertDown(
+                    f"{self.name} is run by Python code of its own, and {loader.__name__} runs none but transformers'"
+                ) from error
             if "torchvision" in str(error).lower():
                 raise ExpertDown(
                     f"{self.name} cannot be loaded without torchvision: pip install torchvision"

@@ -1,0 +1,363 @@
+"""Sa2va runs the code of a checkpoint when it is allowed to, and never before; what that draws becomes one mask."""
+
+import json
+import shutil
+import sys
+import warnings
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from editcritic.reward import ExpertDown, Failure, Mask, Segment
+from editcritic.reward.experts.clip import Clip
+from editcritic.reward.experts.sa2va import Sa2va
+from editcritic.reward.models.local import LocalExpert
+
+from . import tiny_detectors as tiny
+from .tiny_sa2va import expected, tiny_sa2va
+
+SCENES = [tiny.scene(n, size) for n, size in enumerate([(40, 30), (24, 24), (17, 50)])]
+COMMANDS = ("Please segment the cat", "the red dog", "a cat on the dog left of a cup", "Please segment the teapot.")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+REWARD = Path(__file__).parents[3] / "reward"
+LOCAL = {
+    point.name: kind
+    for point in entry_points(group="editcritic.experts")
+    for kind in [point.load()]
+    if isinstance(kind, type) and issubclass(kind, LocalExpert) and kind is not Sa2va
+}
+
+
+@pytest.fixture(autouse=True)
+def modules(tmp_path_factory, monkeypatch):
+    """Where transformers puts the code that it runs."""
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path_factory.mktemp("modules")))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("transformers_modules"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def diary(tmp_path):
+    return tmp_path / "diary"
+
+
+@pytest.fixture(params=[False, True], ids=["for transformers 4", "for transformers 5"])
+def folder(request, tmp_path, diary):
+    return tiny_sa2va(tmp_path / "tiny-sa2va", diary, new=request.param)
+
+
+@pytest.fixture
+def old(tmp_path, diary):
+    return tiny_sa2va(tmp_path / "tiny-sa2va", diary)
+
+
+def trusted(folder, **options):
+    return Sa2va(str(folder), trust_remote_code=True, device="cpu", dtype="float32", **options)
+
+
+# -- permission --------------------------------------------------------------------------------------------------------
+
+
+def test_without_permission_nothing_is_run_and_it_says_what_would_be(old, diary, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    expert = Sa2va(str(old), device="cpu")
+    assert "tiny-sa2va@" in expert.id
+    for run in (expert.load, lambda: expert([Segment(SCENES[0], "cat")])):
+        with pytest.raises(ExpertDown) as down:
+            run()
+        for part in (
+            "configuration_tiny_sa2va.TinySa2vaConfig for AutoConfig",
+            "modeling_tiny_sa2va.TinySa2va for AutoModel",
+            f"from the folder {old}",
+            "None of it was run",
+            "allow it: trust_remote_code=True",
+        ):
+            assert part in str(down.value)
+    assert not diary.exists()
+    trusted(old).load()
+    assert set(diary.read_text().split()) == {"configuration", "drawing", "modeling"}
+
+
+def test_permission_for_one_is_none_for_another(old, diary):
+    allowed = trusted(old)
+    allowed.load()
+    with pytest.raises(ExpertDown, match="None of it was run"):
+        Sa2va(str(old), device="cpu", dtype="float32").load()
+
+
+@pytest.mark.parametrize("given", ["true", 1, None])
+def test_permission_is_true_or_false(given):
+    with pytest.raises(ValueError, match="trust_remote_code is true or false"):
+        Sa2va("someone/model", trust_remote_code=given)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "warned"),
+    [
+        ("someone/model", {"trust_remote_code": True}, True),
+        ("someone/model", {"trust_remote_code": True, "revision": "main"}, True),
+        ("someone/model", {"trust_remote_code": True, "revision": COMMIT}, False),
+        ("someone/model", {}, False),
+        (str(REWARD), {"trust_remote_code": True}, False),
+    ],
+)
+def test_code_that_may_change_is_warned_of(name, options, warned):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        Sa2va(name, **options)
+    found = [str(warning.message) for warning in said if "may bring other code tomorrow" in str(warning.message)]
+    assert len(found) == warned
+    assert all("pin what you have read, with a commit's full hash as revision=" in message for message in found)
+
+
+def on_the_hub(cache, monkeypatch, **snapshots):
+    """A cache of the hub's as it is after a download: snapshots by commit; the first is the newest."""
+    model = cache / "models--someone--tiny"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text(next(iter(snapshots)).removeprefix("c"))
+    for commit, folder in snapshots.items():
+        shutil.copytree(folder, model / "snapshots" / commit.removeprefix("c"))
+    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(cache))
+
+
+def test_the_code_of_a_pinned_commit_is_run_and_no_other(tmp_path, monkeypatch):
+    good = tiny_sa2va(tmp_path / "good", tmp_path / "good-diary")
+    newest = tiny_sa2va(tmp_path / "newest", tmp_path / "newest-diary")
+    on_the_hub(tmp_path / "cache", monkeypatch, **{"c" + "f" * 40: newest, "c" + COMMIT: good})
+    with pytest.raises(
+        ExpertDown, match=rf"commit {'f' * 40} of someone/tiny on the hub \(its newest\).*revision='fff"
+    ):
+        Sa2va("someone/tiny", device="cpu").load()
+    expert = Sa2va("someone/tiny", revision=COMMIT, device="cpu", dtype="float32", trust_remote_code=True)
+    (answer,) = expert([Segment(SCENES[0], "cat")])
+    np.testing.assert_array_equal(answer.values, expected(SCENES[0], "cat"))
+    assert (tmp_path / "good-diary").exists()
+    assert not (tmp_path / "newest-diary").exists()
+    assert expert.id.startswith(f"Sa2va@1 someone/tiny@{COMMIT[:12]}")
+
+
+def test_code_from_elsewhere_is_refused_even_with_permission(old, diary):
+    changed(old, auto_map={"AutoConfig": "else/where--configuration.Config", "AutoModel": "else/where--modeling.Model"})
+    with pytest.raises(ExpertDown, match="run by code from else/where, whose revision cannot be pinned"):
+        trusted(old).load()
+    assert not diary.exists()
+
+
+# -- what it draws -----------------------------------------------------------------------------------------------------
+
+
+def test_masks_are_the_union_of_what_is_drawn(folder):
+    expert = trusted(folder)
+    queries = [Segment(scene, command) for scene in SCENES for command in COMMANDS]
+    shares = []
+    for query, answer in zip(queries, expert(queries), strict=True):
+        query.check(answer)
+        np.testing.assert_array_equal(answer.values, expected(query.image, query.command))
+        assert answer.score == 1.0
+        shares.append(float(answer.values.mean()))
+    assert len(set(shares)) > 6
+    one, two, three = (expected(SCENES[0], words) for words in ("cat", "dog", "cat dog cup"))
+    assert three.sum() > max(one.sum(), two.sum())
+
+
+def test_where_nothing_is_drawn_the_mask_is_empty_and_counted(old):
+    expert = trusted(old)
+    answers = expert([Segment(scene, "the blue teapot") for scene in SCENES])
+    assert not any(answer.values.any() for answer in answers)
+    assert expert.meter() == {"drew_nothing": 3}
+
+
+def test_it_says_what_transformers_own_loading_says_where_that_works(tmp_path, diary):
+    folder = tiny_sa2va(tmp_path / "tiny", diary, new=True)
+    model = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    for command in COMMANDS[:3]:
+        found = model.predict_forward(image=SCENES[1].pil(), text=f"<image>{command}", tokenizer=tokenizer)
+        (answer,) = trusted(folder)([Segment(SCENES[1], command)])
+        np.testing.assert_array_equal(answer.values, np.concatenate(found["prediction_masks"]).any(0))
+
+
+def test_a_model_that_wants_a_processor_gets_one(tmp_path, diary):
+    folder = tiny_sa2va(tmp_path / "tiny", diary, processor=True)
+    (answer,) = trusted(folder)([Segment(SCENES[0], "cat")])
+    np.testing.assert_array_equal(answer.values, expected(SCENES[0], "cat"))
+
+
+def test_it_runs_in_bfloat16_unless_told_otherwise(old):
+    expert = Sa2va(str(old), trust_remote_code=True, device="cpu")
+    (answer,) = expert([Segment(SCENES[0], "cat")])
+    assert "bfloat16" in expert.id
+    assert (answer.values != expected(SCENES[0], "cat")).mean() < 0.1
+
+
+def test_a_bare_name_becomes_a_sentence_and_a_command_stays(old, monkeypatch):
+    expert, told = trusted(old), []
+
+    def heard(image, text, tokenizer):
+        told.append(text)
+        return {"prediction": "no", "prediction_masks": []}
+
+    with expert.checkpoint.use() as loaded:
+        monkeypatch.setattr(loaded.model, "predict_forward", heard)
+    expert([Segment(SCENES[0], said) for said in ("the red circle.", " Please segment the cup ", "Give me its mask")])
+    assert told == [
+        "<image>\nPlease segment the red circle.",
+        "<image>\nPlease segment the cup",
+        "<image>\nGive me its mask",
+    ]
+
+
+# -- what cannot be answered -------------------------------------------------------------------------------------------
+
+PIXELS = np.ones((1, 30, 40), bool)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ({"prediction": "<|im_end|>", "prediction_masks": []}, "it said nothing"),
+        ({"prediction": "Sure, [SEG].", "prediction_masks": []}, r"said \[SEG\] 1 times, and drew 0 masks"),
+        ({"prediction": "Sure.", "prediction_masks": [PIXELS]}, r"said \[SEG\] 0 times, and drew 1 masks"),
+        (
+            {"prediction": "[SEG]", "prediction_masks": [PIXELS[:, :9]]},
+            r"masks of \(1, 9, 40\) for a picture of 30 x 40",
+        ),
+        (("Sure.", []), "no prediction and prediction_masks, but tuple"),
+    ],
+)
+def test_answers_that_make_no_sense_fail_with_what_was_said(old, monkeypatch, found, reason):
+    expert = trusted(old)
+    with expert.checkpoint.use() as loaded:
+        monkeypatch.setattr(loaded.model, "predict_forward", lambda image, text, tokenizer: found)
+    (answer,) = expert([Segment(SCENES[0], "cat")])
+    assert isinstance(answer, Failure)
+    assert answer.raw == (found["prediction"] if isinstance(found, dict) else str(found))
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(answer.reason)
+
+
+def test_commands_that_cannot_be_told_fail_by_themselves(old):
+    empty, good, marked = trusted(old)([Segment(SCENES[0], said) for said in (" . ", "cat", "<image> cat")])
+    assert isinstance(good, Mask)
+    assert isinstance(empty, Failure)
+    assert isinstance(marked, Failure)
+    assert "is empty: say what to segment" in empty.reason
+    assert "leave it out" in marked.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (AttributeError("no generate"), rf"does not run here: AttributeError: no generate.*{transformers.__version__}"),
+        (RuntimeError("No CUDA GPUs are available"), "works on CUDA only, and the model is on cpu"),
+        (AssertionError("Torch not compiled with CUDA enabled"), "works on CUDA only"),
+    ],
+)
+def test_code_that_does_not_fit_this_machine_says_so(old, monkeypatch, error, said):
+    def predict_forward(image, text, tokenizer):
+        raise error
+
+    expert = trusted(old)
+    with expert.checkpoint.use() as loaded:
+        monkeypatch.setattr(loaded.model, "predict_forward", predict_forward)
+    with pytest.raises(ExpertDown, match=said):
+        expert([Segment(SCENES[0], "cat")])
+
+
+def test_what_goes_wrong_with_one_picture_stays_its_own(old, monkeypatch):
+    def predict_forward(image, text, tokenizer):
+        raise RuntimeError("sizes of tensors must match")
+
+    expert = trusted(old)
+    with expert.checkpoint.use() as loaded:
+        monkeypatch.setattr(loaded.model, "predict_forward", predict_forward)
+    with pytest.raises(RuntimeError, match="sizes of tensors"):
+        expert([Segment(SCENES[0], "cat")])
+
+
+def changed(folder, **entries):
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **entries}))
+
+
+def test_checkpoints_of_other_kinds_are_refused(old, tmp_path):
+    with pytest.raises(ExpertDown, match="brings no model of its own"):
+        trusted(tiny.owl(tmp_path / "owl")).load()
+    code = old / "modeling_tiny_sa2va.py"
+    code.write_text(code.read_text().replace("predict_forward", "answer"))
+    with pytest.raises(ExpertDown, match="is a TinySa2va without Sa2VA's predict_forward"):
+        trusted(old).load()
+
+
+def test_code_that_lacks_a_package_says_which(old):
+    code = old / "modeling_tiny_sa2va.py"
+    code.write_text("import no_such_package\n" + code.read_text())
+    with pytest.raises(ExpertDown, match=r"ImportError: .*not found in your environment: no_such"):
+        trusted(old).load()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda weights: weights.pop("text_hidden_fcs.2.bias"), r"lacks 1 of its weights \(text_hidden_fcs.2.bias\)"),
+        (lambda weights: weights.update(more=torch.zeros(2)), r"has no place for 1 of its weights \(more\)"),
+        (
+            lambda weights: weights.update({"text_hidden_fcs.2.bias": torch.zeros(4)}),
+            r"is \(4,\) in the file, and \(3,\)",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(old, change, said):
+    weights = {}
+    for shard in sorted(old.glob("*.safetensors")):
+        weights |= load_file(shard)
+        shard.unlink()
+    (old / "model.safetensors.index.json").unlink()
+    change(weights)
+    save_file(weights, old / "model.safetensors")
+    with pytest.raises(ExpertDown, match=said):
+        trusted(old).load()
+
+
+@pytest.mark.parametrize("option", [{"device_map": "auto"}, {"quantisation": "nf4"}])
+def test_it_is_loaded_whole(option):
+    with pytest.raises(ValueError, match="leave device_map and quantisation out"):
+        Sa2va("someone/model", **option)
+
+
+# -- all others --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", LOCAL.values(), ids=LOCAL)
+def test_no_other_expert_runs_code_of_a_checkpoint(kind, old, diary, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers asks in the main thread, if nothing is said
+    with pytest.raises(ExpertDown):
+        kind(str(old), device="cpu").prepare()
+    assert not diary.exists()
+
+
+def test_the_refusal_names_no_option_that_there_is_not(old):
+    patience = transformers.dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    with pytest.raises(ExpertDown, match="is run by Python code of its own, and AutoModel runs none but transformers'"):
+        Clip(str(old), device="cpu").load()
+    assert transformers.dynamic_module_utils.TIME_OUT_REMOTE_CODE == patience > 0
+
+
+def test_only_one_file_allows_code_of_checkpoints():
+    allowing = [
+        path.relative_to(REWARD.parent).as_posix()
+        for folder in ("reward", "verifiers", "integrations", "benchmarks")
+        for path in (REWARD.parent / folder).rglob("*.py")
+        if "trust_remote_code=True" in path.read_text(encoding="utf-8").replace(" ", "")
+    ]
+    assert allowing == ["reward/models/own_code.py"]

@@ -1,0 +1,169 @@
+"""A checkpoint that brings its own code, with the interface that Sa2VA's has: tiny, with random weights.
+
+What it draws follows from words and pixels: of every word it knows, the pixels whose colour agrees with that word's
+vector, on a coarse grid. Its code leaves a line in a diary whenever a file of it is run.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from editcritic.reward import Image
+
+from .tiny_detectors import WORDS, clip_tokenizer
+
+GRID, WIDTH = 8, 12
+THINGS = ("cat", "dog", "cup")
+"""Words that it draws something for."""
+
+_CONFIGURATION = """\
+from transformers import PretrainedConfig
+
+open({diary!r}, "a").write("configuration\\n")
+
+
+class TinySa2vaConfig(PretrainedConfig):
+    model_type = "sa2va_chat"
+
+    def __init__(self, words=1, width=12, grid=8, things=(), **others):
+        self.words, self.width, self.grid, self.things = words, width, grid, list(things)
+        super().__init__(**others)
+"""
+
+_MODELING = """\
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from .configuration_tiny_sa2va import TinySa2vaConfig
+from .drawing_tiny_sa2va import drawn
+
+open({diary!r}, "a").write("modeling\\n")
+
+
+class TinySa2va(PreTrainedModel):
+    config_class = TinySa2vaConfig
+
+    def __init__(self, config, use_flash_attn=True):
+        super().__init__(config)
+        self.language_model = nn.Embedding(config.words, config.width)
+        width = config.width
+        self.text_hidden_fcs = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 3))
+        rates = torch.linspace(0.5, 1.5, config.width)
+        self.register_buffer("rates", rates, persistent={new})
+        self.sharp = [rate.item() for rate in torch.linspace(0, 4, 3)][-1]
+        if {new}:
+            self.post_init()
+
+    def predict_forward(
+        self, image=None, video=None, text=None, past_text="", mask_prompts=None, tokenizer=None{processor}
+    ):
+        assert text.startswith("<image>")
+        {wants}
+        ids = tokenizer(text.removeprefix("<image>"))["input_ids"]
+        seen = [number for number in ids if number in self.config.things]
+        if not seen:
+            return {{"prediction": "There is no such thing.<|im_end|>", "prediction_masks": []}}
+        with torch.no_grad():
+            states = self.language_model(torch.tensor(seen, device=self.device)) * self.rates
+            colours = self.text_hidden_fcs(states)
+            masks = [drawn(image, colour, self.config.grid, self.sharp) for colour in colours]
+        return {{"prediction": "It is " + "[SEG]" * len(seen) + ".<|im_end|>", "prediction_masks": masks}}
+"""
+
+_DRAWING = """\
+import numpy as np
+import torch
+
+open({diary!r}, "a").write("drawing\\n")
+
+
+def drawn(image, colour, grid, sharp):
+    pixels = torch.from_numpy(np.array(image.resize((grid, grid)))).to(colour) / 127.5 - 1
+    logits = sharp * (pixels @ colour)[None, None]
+    width, height = image.size
+    large = torch.nn.functional.interpolate(logits, size=(height, width), mode="bilinear", align_corners=False)
+    return (large[:, 0].sigmoid() > 0.5).cpu().numpy()
+"""
+
+
+def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool = False) -> Path:
+    """new: written for transformers 5, with one file of weights; or else for 4, as the published code is, with two.
+
+    processor: wants one, as the Qwen-VL family does.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wants = "assert processor is not None and processor.tokenizer is tokenizer" if processor else "pass"
+    parts = {"diary": str(diary), "new": new, "processor": ", processor=None" if processor else "", "wants": wants}
+    for name, source in (("configuration", _CONFIGURATION), ("modeling", _MODELING), ("drawing", _DRAWING)):
+        (folder / f"{name}_tiny_sa2va.py").write_text(source.format(**parts), encoding="utf-8")
+    tokenizer = clip_tokenizer(64)
+    tokenizer.add_tokens(["[SEG]"], special_tokens=True)
+    things = [number for thing in THINGS for number in tokenizer(thing, add_special_tokens=False)["input_ids"]]
+    assert len(things) == len(THINGS) <= len(WORDS)
+    configuration = {
+        "architectures": ["TinySa2va"],
+        "auto_map": {
+            "AutoConfig": "configuration_tiny_sa2va.TinySa2vaConfig",
+            "AutoModel": "modeling_tiny_sa2va.TinySa2va",
+        },
+        "model_type": "sa2va_chat",
+        "words": len(tokenizer),
+        "width": WIDTH,
+        "grid": GRID,
+        "things": things,
+    }
+    (folder / "config.json").write_text(json.dumps(configuration), encoding="utf-8")
+    weights = _weights(len(tokenizer))
+    if new:
+        save_file({**weights, "rates": torch.linspace(0.5, 1.5, WIDTH)}, folder / "model.safetensors", {"format": "pt"})
+    else:
+        shards = {name: f"model-0000{1 + n % 2}-of-00002.safetensors" for n, name in enumerate(weights)}
+        for shard in set(shards.values()):
+            save_file({name: weights[name] for name in weights if shards[name] == shard}, folder / shard)
+        index = {"metadata": {}, "weight_map": shards}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    if processor:
+        import transformers
+
+        pictures: Any = transformers.OwlViTImageProcessorPil(size={"height": 8, "width": 8})
+        transformers.OwlViTProcessor(pictures, tokenizer).save_pretrained(folder)
+    else:
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _weights(words: int) -> dict[str, torch.Tensor]:
+    noise = torch.Generator().manual_seed(5)
+    shapes = {
+        "language_model.weight": (words, WIDTH),
+        "text_hidden_fcs.0.weight": (WIDTH, WIDTH),
+        "text_hidden_fcs.0.bias": (WIDTH,),
+        "text_hidden_fcs.2.weight": (3, WIDTH),
+        "text_hidden_fcs.2.bias": (3,),
+    }
+    return {name: torch.randn(shape, generator=noise) for name, shape in shapes.items()}
+
+
+def expected(image: Image, words: str) -> Any:
+    """The mask, computed by hand from the same weights: height x width."""
+    tokenizer = clip_tokenizer(64)
+    tokenizer.add_tokens(["[SEG]"], special_tokens=True)
+    weights = {name: weight.numpy() for name, weight in _weights(len(tokenizer)).items()}
+    small = np.asarray(image.pil().resize((GRID, GRID)), np.float32) / 127.5 - 1
+    union = np.zeros((image.height, image.width), bool)
+    for word in words.split():
+        if word in THINGS:
+            (number,) = tokenizer(word, add_special_tokens=False)["input_ids"]
+            state = weights["language_model.weight"][number] * np.linspace(0.5, 1.5, WIDTH, dtype=np.float32)
+            hidden = weights["text_hidden_fcs.0.weight"] @ state + weights["text_hidden_fcs.0.bias"]
+            colour = weights["text_hidden_fcs.2.weight"] @ np.maximum(hidden, 0) + weights["text_hidden_fcs.2.bias"]
+            logits = torch.from_numpy(4 * (small @ colour))[None, None]
+            size = (image.height, image.width)
+            union |= (torch.nn.functional.interpolate(logits, size=size, mode="bilinear")[0, 0] > 0).numpy()
+    return union
