@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .pipeline_options import Device, Download, Dtype, Setting
+from .pipeline_options import Device, Download, Dtype, Experts, Setting
 from .terminal import document, plainly, progress, say
 
 if TYPE_CHECKING:
@@ -21,14 +21,6 @@ SuiteName = Annotated[
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", help="Where the suite's data lies; `sceneedit` is built in and needs none.")
-]
-Experts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--experts",
-        help="Who is asked: role=spec (may be repeated), a TOML file, or module:function that returns role -> expert. "
-        "Default: those that need no download.",
-    ),
 ]
 Protocol = Annotated[str | None, typer.Option("--protocol", help="A named way of computing the suite's metrics.")]
 Metric = Annotated[

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .bench import app as bench
-from .pipeline_options import Batch, Device, Download, Dtype, Setting
+from .pipeline_options import Batch, Device, Download, Dtype, Experts, Setting
 from .terminal import document, one_thread_a_library, plainly, progress, say, show
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def score(
         ),
     ],
     reward: RewardName = DEFAULT,
+    experts: Experts = None,
     protocol: Protocol = None,
     out: Annotated[
         Path | None,
@@ -127,7 +128,7 @@ def score(
     with ExitStack() as stack:
         log = None if path is None else stack.enter_context(AnswerLog(path, describe=record is not None))
         options = {"log": log, "window": window, "max_failed": max_failed, "on_failures": on_failures}
-        bound = load_reward(read_spec(reward), protocol, **options)
+        bound = load_reward(read_spec(reward), protocol, given=experts, **options)
         recording = None if log is None or record is None else Recording(log, bound)
         rows = None if out is None else stack.enter_context(rows_to(out))
         kept: list[Any] = []
@@ -199,6 +200,7 @@ def rank(
         typer.Option("--boxes", help='Objects of the source, in pixels: {"cup": [[x0, y0, x1, y1]]}; or a file of it.'),
     ] = None,
     reward: RewardName = DEFAULT,
+    experts: Experts = None,
     protocol: Protocol = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a contact sheet (HTML) here.")] = None,
     cache: Annotated[Path | None, typer.Option("--cache", help="As in `score`.")] = None,
@@ -214,7 +216,7 @@ def rank(
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         index = {} if log is None else log.files
         entries = ranked_entries(candidates, source, instruction, boxes, index)
-        bound = load_reward(read_spec(reward), protocol, log=log, on_failures="none")
+        bound = load_reward(read_spec(reward), protocol, given=experts, log=log, on_failures="none")
         if out is not None:
             out.touch()  # before the work, not after it
         taken: list[Any] = []
@@ -270,6 +272,7 @@ def edit(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="A folder for what comes out, and for the journal.")],
     reward: RewardName = DEFAULT,
+    experts: Experts = None,
     protocol: Protocol = None,
     selector: Annotated[
         str,
@@ -306,7 +309,7 @@ def edit(
 
     asked = Asked(
         to_edit(sources, instruction, boxes),
-        load_reward(read_spec(reward), protocol),
+        load_reward(read_spec(reward), protocol, given=experts),
         load_selector(read_spec(selector)),
         budget_of(budget),
         None if ties is None else load_reward(read_spec(ties)),

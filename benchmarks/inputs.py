@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..reward import EditSample, ImageError, Reward, SpecError, build
+from ..reward import EditSample, ImageError, Reward, SpecError, build, load_experts, no_download
 from ..reward.files import BadLine, read_samples, sample_from_json
 from ..reward.image import FileIndex
 from ..reward.spec import Spec, read
@@ -215,13 +215,18 @@ def read_spec(text: str) -> Spec:
         raise InputError(f"{text} is not TOML: {error}") from None
 
 
-def load_reward(spec: Spec, protocol: str | None = None, **options: Any) -> Reward:
+def load_reward(
+    spec: Spec, protocol: str | None = None, *, given: Sequence[str] | None = None, **options: Any
+) -> Reward:
     """The reward of a spec, with the experts that need no download unless it names others.
 
-    options: those of `Reward`. Raises `InputError` for whatever stands in the way, a missing package included.
+    given: experts as `load_experts` takes them, over those. options: those of `Reward`. Raises `InputError` for whatever stands in the way, a missing package included.
     """
     if protocol is not None:
         options["protocol"] = protocol
+    if given:
+        own = spec.get("experts") if isinstance(spec, Mapping) else None
+        options["experts"] = load_experts(given, no_download() if own is None else load_experts(own))
     try:
         return Reward.of(spec, **options)
     except SpecError:

@@ -1,0 +1,189 @@
+"""Experts are bound by a line, and it is the same line everywhere."""
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from editcritic.benchmarks.inputs import load_reward
+from editcritic.reward import ExpertDown, Reward, SpecError, build, load_experts, spec_of
+from editcritic.reward.experts.clip import Clip
+from editcritic.reward.experts.dino import Dino
+from editcritic.reward.experts.grounding_dino import GroundingDino
+from editcritic.reward.experts.served import ServedJudge
+from editcritic.reward.experts.vlm import Vlm
+from editcritic.reward.models.known import models
+from editcritic.reward.spec import names
+
+from .experts.loopback import serving
+from .fakes import picture
+
+LINE = (
+    "detector=grounding-dino-tiny?floor=0.2&device=cpu judge=openai:http://127.0.0.1:9/v1?model=some-judge "
+    "features=dinov3-vitb16?dtype=bfloat16&memory=2GiB reader=rapidocr pixels=pixels"
+)
+
+
+def written(experts) -> dict:
+    return {role: spec_of(expert) for role, expert in experts.items()}
+
+
+def test_models_are_found_by_name():
+    experts = load_experts(LINE)
+    assert isinstance(experts["detector"], GroundingDino)
+    assert experts["detector"].name == "IDEA-Research/grounding-dino-tiny"
+    assert experts["detector"].floor == 0.2
+    assert isinstance(experts["features"], Dino)
+    assert (experts["features"].dtype, experts["features"].memory) == ("bfloat16", "2GiB")
+    assert isinstance(experts["judge"], ServedJudge)
+    assert (experts["judge"].model, experts["judge"].base_url) == ("some-judge", "http://127.0.0.1:9/v1")
+
+
+def test_the_same_line_loads_in_toml_on_the_command_line_and_after_pickling(tmp_path):
+    expected = written(load_experts(LINE))
+    file = tmp_path / "experts.toml"
+    file.write_text(f'experts = "{LINE}"\n')
+    assert written(load_experts(str(file))) == expected
+    file.write_text("[experts]\n" + "".join('"{}" = "{}"\n'.format(*word.split("=", 1)) for word in LINE.split()))
+    assert written(load_experts(file)) == expected
+    reward = Reward.of("edival-if", LINE)
+    assert written(reward.experts) == expected
+    assert written(pickle.loads(pickle.dumps(reward)).experts) == expected
+    assert written(Reward.of(json.loads(json.dumps(reward.spec))).experts) == expected
+    file.write_text(f'reward = "edival-if"\nexperts = "{LINE}"\n')
+    assert written(load_reward({"reward": "edival-if", "experts": LINE}).experts) == expected
+    assert expected.items() <= written(load_reward("edival-if", given=[LINE]).experts).items()
+    assert expected.items() <= written(load_reward("edival-if", given=LINE.split()).experts).items()
+
+
+def test_the_command_line_scores_with_the_line(tmp_path):
+    for name in ("a_source", "a_edited"):
+        PIL.Image.fromarray(picture(3, 64, 64).pixels).save(tmp_path / f"{name}.png")
+    (tmp_path / "a.txt").write_text("make it blue")
+    line = "pixels=pixels?"
+    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "score", str(tmp_path), "--reward", "guard-changed"]
+    ran = subprocess.run([*command, "--experts", line[:-1], "--json"], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["reward"]["experts"]["pixels"] == {"use": "editcritic.reward.experts.pixels:PixelFeatures"}
+    wrong = subprocess.run([*command, "--experts", "pixels=pixies"], capture_output=True, text=True, timeout=120)
+    assert wrong.returncode == 2
+    assert "pixels: unknown expert 'pixies': did you mean pixels?" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+
+def test_later_words_win_and_a_line_stands_over_what_is_there():
+    over = load_experts("pixels=pixels reader=rapidocr")
+    found = load_experts(["pixels=differences", "pixels=lanczos"], over)
+    assert type(found["pixels"]).__name__ == "Lanczos"
+    assert found["reader"] is over["reader"]
+
+
+def test_a_role_with_a_dot_may_be_a_table_in_a_table(tmp_path):
+    file = tmp_path / "experts.toml"
+    file.write_text(
+        '[experts]\npixels = "pixels"\n[experts.judge]\nquality = "colour"\n[experts.other]\nuse = "colour"\n'
+    )
+    assert sorted(load_experts(file)) == ["judge.quality", "other", "pixels"]
+
+
+@pytest.mark.parametrize("name", sorted(models()))
+def test_every_model_that_is_known_has_its_expert(name):
+    model = models()[name]
+    if model.expert not in names("editcritic.experts"):
+        pytest.fail(f"{name} names the expert {model.expert}, which is not installed")
+    expert = build(name, "editcritic.experts")
+    assert type(expert) is names("editcritic.experts")[model.expert].load()
+    assert type(build(spec_of(expert), "editcritic.experts")) is type(expert)
+
+
+def test_a_folder_says_itself_what_it_is(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "dinov2"}')
+    assert isinstance(load_experts({"features": str(tmp_path)})["features"], Dino)
+    (tmp_path / "config.json").write_text('{"model_type": "siglip2"}')
+    assert isinstance(load_experts(f"features='{tmp_path}'")["features"], Clip)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl"}')
+    assert isinstance(load_experts(f"judge={tmp_path}")["judge"], Vlm)
+    assert isinstance(load_experts(f"judge=vlm:{tmp_path}?batch=2")["judge"], Vlm)
+
+
+def test_a_name_on_the_hub_is_looked_at_where_it_is_kept(tmp_path, monkeypatch):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    snapshot = tmp_path / "models--someone--tiny" / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text('{"model_type": "clip"}')
+    (tmp_path / "models--someone--tiny" / "refs").mkdir()
+    (tmp_path / "models--someone--tiny" / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert isinstance(load_experts("features=someone/tiny")["features"], Clip)
+
+
+def test_a_revision_that_looks_like_a_number_stays_a_text():
+    assert load_experts("features=dinov2-base?revision=1234567")["features"].revision == "1234567"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("detector=grounding-dyno-tiny", "did you mean grounding-dino-tiny"),
+        ("judge=http://127.0.0.1:9/v1", "say who is asked there, as in openai:http"),
+        ("judge=vlm:", "names no model"),
+        ("judge=openai:", "names no model"),
+        ("judge=served", "OpenAI has many models: say which"),
+        ("judge=vlm?quantisation=q4", "quantisation is one of int8, nf4, fp4, got 'q4'"),
+        ("judge=vlm?device_map=cuda", "device_map is one of auto"),
+        ("judge=vlm?compiled=maybe", "compiled is true or false, got 'maybe'"),
+        ("judge=vlm?memory=lots", "memory is a size such as 8GiB"),
+        ("judge=vlm?dtpe=float16", r"does not take \['dtpe'\]: its options are"),
+        ("grounding-dino-tiny", "given as role=spec"),
+        ("judge='vlm", "No closing quotation"),
+        ("nowhere.toml", "cannot read nowhere.toml"),
+        ("no.module:function", "cannot be found"),
+    ],
+)
+def test_nonsense_is_said_in_a_line(given, said):
+    with pytest.raises(SpecError, match=said):
+        load_experts(given)
+
+
+def test_a_folder_of_an_unknown_kind_and_a_file_of_weights_ask_for_their_expert(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "wav2vec2"}')
+    with pytest.raises(SpecError, match=r"is a wav2vec2: say which expert answers with it"):
+        load_experts(f"judge={tmp_path}")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(SpecError, match="cannot be read"):
+        load_experts(f"judge={tmp_path}")
+    weights = tmp_path / "some.pth"
+    weights.write_bytes(b"")
+    with pytest.raises(SpecError, match=r"is a file: say which expert answers with it"):
+        load_experts(f"enhancer={weights}")
+    with pytest.raises(SpecError, match=r"holds no config.json, .* there is some.pth"):
+        (tmp_path / "config.json").unlink()
+        load_experts(f"enhancer={tmp_path}")
+
+
+def test_a_server_is_asked_for_the_only_model_it_has():
+    def models_of(*ids):
+        return lambda *_: (200, {"object": "list", "data": [{"id": one, "object": "model"} for one in ids]})
+
+    with serving(models_of("only-one")) as server:
+        judge = load_experts(f"judge=openai:{server.url}")["judge"]
+        assert judge.served == "only-one"
+        assert "only-one" in judge.id
+        assert spec_of(judge) == {"use": "editcritic.reward.experts.served:ServedJudge", "base_url": server.url}
+    with serving(models_of("one", "two")) as server, pytest.raises(ExpertDown, match="has one, two: name one"):
+        _ = load_experts(f"judge=openai:{server.url}")["judge"].id
+    with pytest.raises(ExpertDown, match="does not say which models it has"):
+        _ = load_experts("judge=openai:http://127.0.0.1:9/v1?timeout_s=1")["judge"].id
+
+
+def test_a_path_of_its_own_is_relative_to_where_one_is(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text('{"model_type": "dinov2"}')
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(load_experts("features=mine")["features"], Dino)
+    assert Path("mine").is_dir()
