@@ -220,7 +220,8 @@ def load_reward(
 ) -> Reward:
     """The reward of a spec, with the experts that need no download unless it names others.
 
-    given: experts as `load_experts` takes them, over those. options: those of `Reward`. Raises `InputError` for whatever stands in the way, a missing package included.
+    given: experts as `load_experts` takes them, over those. options: those of `Reward`. Raises `InputError` for
+    whatever stands in the way, a missing package included.
     """
     if protocol is not None:
         options["protocol"] = protocol

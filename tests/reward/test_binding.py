@@ -1,9 +1,13 @@
 """Experts are bound by a line, and it is the same line everywhere."""
 
+import contextlib
 import json
 import pickle
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import PIL.Image
@@ -19,7 +23,6 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.models.known import models
 from editcritic.reward.spec import names
 
-from .experts.loopback import serving
 from .fakes import picture
 
 LINE = (
@@ -161,22 +164,41 @@ def test_a_folder_of_an_unknown_kind_and_a_file_of_weights_ask_for_their_expert(
     weights.write_bytes(b"")
     with pytest.raises(SpecError, match=r"is a file: say which expert answers with it"):
         load_experts(f"enhancer={weights}")
+    (tmp_path / "config.json").unlink()
     with pytest.raises(SpecError, match=r"holds no config.json, .* there is some.pth"):
-        (tmp_path / "config.json").unlink()
         load_experts(f"enhancer={tmp_path}")
 
 
-def test_a_server_is_asked_for_the_only_model_it_has():
-    def models_of(*ids):
-        return lambda *_: (200, {"object": "list", "data": [{"id": one, "object": "model"} for one in ids]})
+@contextlib.contextmanager
+def having(*models: str) -> Iterator[str]:
+    """The address of a server that has these models."""
 
-    with serving(models_of("only-one")) as server:
-        judge = load_experts(f"judge=openai:{server.url}")["judge"]
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"object": "list", "data": [{"id": one, "object": "model"} for one in models]}).encode()
+            self.send_response(200 if self.path == "/v1/models" else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        server.shutdown()
+
+
+def test_a_server_is_asked_for_the_only_model_it_has():
+    with having("only-one") as url:
+        judge = load_experts(f"judge=openai:{url}")["judge"]
         assert judge.served == "only-one"
         assert "only-one" in judge.id
-        assert spec_of(judge) == {"use": "editcritic.reward.experts.served:ServedJudge", "base_url": server.url}
-    with serving(models_of("one", "two")) as server, pytest.raises(ExpertDown, match="has one, two: name one"):
-        _ = load_experts(f"judge=openai:{server.url}")["judge"].id
+        assert spec_of(judge) == {"use": "editcritic.reward.experts.served:ServedJudge", "base_url": url}
+    with having("one", "two") as url, pytest.raises(ExpertDown, match="has one, two: name one"):
+        _ = load_experts(f"judge=openai:{url}")["judge"].id
     with pytest.raises(ExpertDown, match="does not say which models it has"):
         _ = load_experts("judge=openai:http://127.0.0.1:9/v1?timeout_s=1")["judge"].id
 
