@@ -99,8 +99,8 @@ def running(name: str, *also: type[Exception]) -> Iterator[None]:
     """
     try:
         yield
-    except (*_DOES_NOT_FIT, *also) as error:
-        if isinstance(error, ExpertDown) or out_of_memory(error):
+    except Exception as error:
+        if not isinstance(error, (*_DOES_NOT_FIT, *also)) or isinstance(error, ExpertDown) or out_of_memory(error):
             raise
         import transformers
 

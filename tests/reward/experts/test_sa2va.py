@@ -6,6 +6,7 @@ import sys
 import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def old(tmp_path, diary):
     return tiny_sa2va(tmp_path / "tiny-sa2va", diary)
 
 
-def trusted(folder, **options):
+def trusted(folder, **options) -> Any:
     return Sa2va(str(folder), trust_remote_code=True, device="cpu", dtype="float32", **options)
 
 
@@ -138,7 +139,7 @@ def test_the_code_of_a_pinned_commit_is_run_and_no_other(tmp_path, monkeypatch):
         ExpertDown, match=rf"commit {'f' * 40} of someone/tiny on the hub \(its newest\).*revision='fff"
     ):
         Sa2va("someone/tiny", device="cpu").load()
-    expert = Sa2va("someone/tiny", revision=COMMIT, device="cpu", dtype="float32", trust_remote_code=True)
+    expert: Any = Sa2va("someone/tiny", revision=COMMIT, device="cpu", dtype="float32", trust_remote_code=True)
     (answer,) = expert([Segment(SCENES[0], "cat")])
     np.testing.assert_array_equal(answer.values, expected(SCENES[0], "cat"))
     assert (tmp_path / "good-diary").exists()
@@ -194,7 +195,7 @@ def test_a_model_that_wants_a_processor_gets_one(tmp_path, diary):
 
 
 def test_it_runs_in_bfloat16_unless_told_otherwise(old):
-    expert = Sa2va(str(old), trust_remote_code=True, device="cpu")
+    expert: Any = Sa2va(str(old), trust_remote_code=True, device="cpu")
     (answer,) = expert([Segment(SCENES[0], "cat")])
     assert "bfloat16" in expert.id
     assert (answer.values != expected(SCENES[0], "cat")).mean() < 0.1
@@ -318,7 +319,7 @@ def test_code_that_lacks_a_package_says_which(old):
     ],
 )
 def test_weights_that_do_not_fit_are_refused(old, change, said):
-    weights = {}
+    weights: dict[str, torch.Tensor] = {}
     for shard in sorted(old.glob("*.safetensors")):
         weights |= load_file(shard)
         shard.unlink()
