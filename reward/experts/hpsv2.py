@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Unpack
 
+from ..image import Image
 from ..models.checkpoint import Loaded, Loading
-from ..models.clip_towers import Nearness
+from ..models.clip_towers import Nearness, Vector, of_pictures
 from ..models.open_clip import WholePictures, clip_names
 from ..models.published import find_file
 from ..models.states import fill, only_plain, read_state
@@ -43,7 +45,9 @@ class Hpsv2(Nearness):
     name: a folder with `HPS_v2.1_compressed.pt`, a file (`HPS_v2_compressed.pt` for version 2.0), or a model on the
     hub. base: a CLIP ViT-H/14 in transformers' format, of which configuration and tokenizer are read. cut: whether only
     the beginning of a prompt that is longer than the model reads (77 tokens) is read, as the authors do; else such a
-    query fails. A query without a prompt fails. limit_bytes: for vectors of recent pictures and prompts (4 KB each).
+    query fails. A query without a prompt fails. antialias: whether pictures are smoothed when they are made smaller, as
+    the authors' code has it with torchvision 0.17 and later; before, it had not, and ratings came out otherwise.
+    limit_bytes: for vectors of recent pictures and prompts (4 KB each).
     The authors compute in float16 where there is a GPU; here it is float32 unless `dtype` says otherwise.
     """
 
@@ -58,11 +62,19 @@ class Hpsv2(Nearness):
         *,
         base: str = "laion/CLIP-ViT-H-14-laion2B-s32B-b79K",
         cut: bool = True,
+        antialias: bool = True,
         batch: int = 64,
         limit_bytes: int = 64 * 2**20,
         **loading: Unpack[Loading],
     ) -> None:
         super().__init__(name, base=base, cut=cut, batch=batch, limit_bytes=limit_bytes, **loading)
+        self.antialias = antialias
+
+    def options_id(self) -> str:
+        return " ".join(["whole prompts"] * (not self.cut) + ["no antialias"] * (not self.antialias))
+
+    def pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
+        return of_pictures(loaded, images, antialias=self.antialias)
 
     def scale(self, loaded: Loaded) -> float:
         return 1.0

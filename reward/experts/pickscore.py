@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Unpack
 
+from ..image import Image
 from ..models.checkpoint import Loaded, Loading
-from ..models.clip_towers import Nearness
+from ..models.clip_towers import Nearness, Vector, of_pictures
 
 
 class ClipWeights:
@@ -25,7 +27,7 @@ class PickScore(Nearness):
     """Answers `Rate` of "preference": how well a picture suits its prompt, in the eyes of those who asked for it.
 
     The rating is what github.com/yuvalkirstain/PickScore computes: the cosine of CLIP's two vectors times
-    `exp(logit_scale)`, which is about 100 in published checkpoints, so that ratings are about 15 to 25. The
+    `exp(logit_scale)`, which is about 100 in published checkpoints, so that ratings are around 20. The
     difference of two pictures' ratings for one prompt is the log-odds of the one being picked; ratings for different
     prompts are not on one scale. Pictures are cut to the square in their middle. Sources are passed over: an edit is
     rated like any picture, by what the prompt says it shows.
@@ -49,6 +51,12 @@ class PickScore(Nearness):
         **loading: Unpack[Loading],
     ) -> None:
         super().__init__(name, base=base, cut=cut, batch=batch, limit_bytes=limit_bytes, **loading)
+
+    def options_id(self) -> str:
+        return "" if self.cut else "whole prompts"
+
+    def pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
+        return of_pictures(loaded, images)
 
     def scale(self, loaded: Loaded) -> float:
         return float(loaded.model.logit_scale.float().exp())

@@ -32,9 +32,10 @@ def longest(loaded: Loaded) -> int:
     return int(loaded.model.config.text_config.max_position_embeddings)
 
 
-def of_pictures(loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
-    """Vectors, as the tower gives them, and numbers of patches."""
-    inputs = loaded.processor(images=[image.pil() for image in images], return_tensors="pt").to(loaded.device)
+def of_pictures(loaded: Loaded, images: Sequence[Image], **options: Any) -> list[tuple[Vector, int]]:
+    """Vectors, as the tower gives them, and numbers of patches. options: for the processor."""
+    pictures = [image.pil() for image in images]
+    inputs = loaded.processor(images=pictures, return_tensors="pt", **options).to(loaded.device)
     inputs["pixel_values"] = inputs["pixel_values"].to(loaded.dtype)
     vectors = loaded.model.get_image_features(**inputs).pooler_output
     if "spatial_shapes" in inputs:
@@ -86,11 +87,12 @@ class Nearness(LocalExpert[Outcome]):
         self._cut = 0
 
     @abstractmethod
+    def pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
+        """As `of_pictures`."""
+
+    @abstractmethod
     def scale(self, loaded: Loaded) -> float:
         """What cosines are multiplied with."""
-
-    def options_id(self) -> str:
-        return "" if self.cut else "whole prompts"
 
     def meter(self) -> Mapping[str, float]:
         return {"image_passes": self.remembered.computed, "prompts_cut": self._cut}
@@ -111,7 +113,7 @@ class Nearness(LocalExpert[Outcome]):
             images = {f"picture {query.image.digest}": query.image for query in asked}
             texts = {f"text {query.prompt}": query.prompt for query in asked}
             found = {
-                **self.remembered.of(images, lambda new: self.in_passes(of_pictures, loaded, new)),
+                **self.remembered.of(images, lambda new: self.in_passes(self.pictures, loaded, new)),
                 **self.remembered.of(texts, lambda new: self.in_passes(of_texts, loaded, new)),
             }
             scale = self.scale(loaded)

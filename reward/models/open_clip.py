@@ -46,11 +46,7 @@ def clip_names(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class WholePictures:
-    """Pictures as HPSv2 takes them: the longer side made 224 pixels, the rest filled up with black. CLIP's tokenizer.
-
-    On values from 0 to 1 and with what torchvision calls antialias, which is its default; older releases left that
-    out, and with it pictures much larger than 224 pixels look different to the model.
-    """
+    """Pictures as HPSv2 takes them: the longer side made 224 pixels, the rest filled up with black. And a tokenizer."""
 
     def __init__(self, tokenizer: Any, side: int = 224) -> None:
         self.tokenizer = tokenizer
@@ -70,14 +66,15 @@ class WholePictures:
         tokenizer = transformers.AutoTokenizer.from_pretrained(pretrained_model_name_or_path, **where)
         return cls(tokenizer, config.vision_config.image_size)
 
-    def __call__(self, *, images: Sequence[Any], return_tensors: str = "pt") -> Any:
+    def __call__(self, *, images: Sequence[Any], return_tensors: str = "pt", antialias: bool = True) -> Any:
+        """antialias: whether pictures are smoothed when they are made smaller."""
         import torch
         import transformers
 
-        made = torch.stack([self._prepared(image) for image in images])
+        made = torch.stack([self._prepared(image, antialias) for image in images])
         return transformers.BatchFeature({"pixel_values": made})
 
-    def _prepared(self, image: Any) -> Any:
+    def _prepared(self, image: Any, antialias: bool) -> Any:
         import numpy as np
         import torch
         from torch.nn import functional
@@ -89,7 +86,7 @@ class WholePictures:
         if scale != 1:
             height, width = (max(1, round(side * scale)) for side in (height, width))
             values = functional.interpolate(
-                values[None], (height, width), mode="bicubic", antialias=True, align_corners=False
+                values[None], (height, width), mode="bicubic", antialias=antialias, align_corners=False
             )[0]
         left, top = (self.side - width) // 2, (self.side - height) // 2
         values = functional.pad(values, (left, self.side - width - left, top, self.side - height - top))

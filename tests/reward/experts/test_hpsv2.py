@@ -70,14 +70,14 @@ def transformer(state, where, x, mask=None):
 
 
 @torch.no_grad()
-def published(image, prompt):
+def published(image, prompt, antialias=True):
     """The rating of one picture."""
     state = {name: value.half().float() for name, value in weights().items()}
 
     def norm(name, x):
         return functional.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"])
 
-    pixels = WholePictures(None, side=32)(images=[image.pil()])["pixel_values"]
+    pixels = WholePictures(None, side=32)(images=[image.pil()], antialias=antialias)["pixel_values"]
     patches = functional.conv2d(pixels, state["visual.conv1.weight"], stride=8)[0].flatten(1).T
     x = torch.cat([state["visual.class_embedding"][None], patches]) + state["visual.positional_embedding"]
     x = transformer(state, "visual.", norm("visual.ln_pre", x))
@@ -108,6 +108,14 @@ def test_ratings_are_those_of_the_published_architecture(expert):
     assert np.ptp(expected) > 0.1
     found = values(expert([Rate(*pair) for pair in PAIRS]))
     assert np.abs(found - expected).max() < 1e-5
+
+
+def test_pictures_are_smoothed_or_not_and_the_id_says_so(expert, folder, base):
+    rough = Hpsv2(folder, base=base, device="cpu", antialias=False)
+    (smooth,), (found,) = (values(each([Rate(*PAIRS[1])])) for each in (expert, rough))
+    assert abs(found - published(*PAIRS[1], antialias=False)) < 1e-5
+    assert abs(found - smooth) > 1e-3
+    assert rough.id == f"{expert.id} no antialias"
 
 
 def test_a_long_prompt_is_cut_as_the_authors_do(expert):
