@@ -20,7 +20,7 @@ from editcritic.reward.experts.sa2va import Sa2va
 from editcritic.reward.models.local import LocalExpert
 
 from . import tiny_detectors as tiny
-from .tiny_sa2va import expected, tiny_sa2va
+from .tiny_sa2va import WIDTH, expected, tiny_sa2va
 
 SCENES = [tiny.scene(n, size) for n, size in enumerate([(40, 30), (24, 24), (17, 50)])]
 COMMANDS = ("Please segment the cat", "the red dog", "a cat on the dog left of a cup", "Please segment the teapot.")
@@ -176,6 +176,16 @@ def test_where_nothing_is_drawn_the_mask_is_empty_and_counted(old):
     answers = expert([Segment(scene, "the blue teapot") for scene in SCENES])
     assert not any(answer.values.any() for answer in answers)
     assert expert.meter() == {"drew_nothing": 3}
+
+
+def test_what_is_computed_when_the_model_is_made_is_no_garbage(old):
+    """transformers' own loading leaves whatever the memory held in such tensors, of code written for version 4."""
+    with trusted(old).checkpoint.use() as loaded:
+        model = loaded.model
+    torch.testing.assert_close(model.rates, torch.linspace(0.5, 1.5, WIDTH))
+    torch.testing.assert_close(model.language_model.model.rotary_emb.inv_freq, 10000.0 ** -(torch.arange(3) / 3))
+    assert model.language_model.lm_head.weight is model.language_model.model.embed_tokens.weight
+    assert not model.training
 
 
 def test_it_says_what_transformers_own_loading_says_where_that_works(tmp_path, diary):

@@ -17,6 +17,13 @@ from editcritic.reward import Image
 from .tiny_detectors import WORDS, clip_tokenizer
 
 GRID, WIDTH = 8, 12
+_LLAMA = {
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": True,
+}
 THINGS = ("cat", "dog", "cup")
 """Words that it draws something for."""
 
@@ -38,7 +45,7 @@ _MODELING = """\
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from .configuration_tiny_sa2va import TinySa2vaConfig
 from .drawing_tiny_sa2va import drawn
@@ -51,8 +58,9 @@ class TinySa2va(PreTrainedModel):
 
     def __init__(self, config, use_flash_attn=True):
         super().__init__(config)
-        self.language_model = nn.Embedding(config.words, config.width)
         width = config.width
+        sizes = {sizes}
+        self.language_model = LlamaForCausalLM(LlamaConfig(vocab_size=config.words, hidden_size=width, **sizes))
         self.text_hidden_fcs = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 3))
         rates = torch.linspace(0.5, 1.5, config.width)
         self.register_buffer("rates", rates, persistent={new})
@@ -70,7 +78,7 @@ class TinySa2va(PreTrainedModel):
         if not seen:
             return {{"prediction": "There is no such thing.<|im_end|>", "prediction_masks": []}}
         with torch.no_grad():
-            states = self.language_model(torch.tensor(seen, device=self.device)) * self.rates
+            states = self.language_model.get_input_embeddings()(torch.tensor(seen, device=self.device)) * self.rates
             colours = self.text_hidden_fcs(states)
             masks = [drawn(image, colour, self.config.grid, self.sharp) for colour in colours]
         return {{"prediction": "It is " + "[SEG]" * len(seen) + ".<|im_end|>", "prediction_masks": masks}}
@@ -100,6 +108,7 @@ def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool 
     folder.mkdir(parents=True, exist_ok=True)
     wants = "assert processor is not None and processor.tokenizer is tokenizer" if processor else "pass"
     parts = {"diary": str(diary), "new": new, "processor": ", processor=None" if processor else "", "wants": wants}
+    parts["sizes"] = repr(_LLAMA)
     for name, source in (("configuration", _CONFIGURATION), ("modeling", _MODELING), ("drawing", _DRAWING)):
         (folder / f"{name}_tiny_sa2va.py").write_text(source.format(**parts), encoding="utf-8")
     tokenizer = clip_tokenizer(64)
@@ -140,8 +149,14 @@ def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool 
 
 def _weights(words: int) -> dict[str, torch.Tensor]:
     noise = torch.Generator().manual_seed(5)
-    shapes = {
-        "language_model.weight": (words, WIDTH),
+    layer = "language_model.model.layers.0"
+    shapes: dict[str, tuple[int, ...]] = {
+        "language_model.model.embed_tokens.weight": (words, WIDTH),  # the same as of the last layer, which is left out
+        "language_model.model.norm.weight": (WIDTH,),
+        **{f"{layer}.self_attn.{part}_proj.weight": (WIDTH, WIDTH) for part in "qkvo"},
+        **{f"{layer}.mlp.{part}_proj.weight": (16, WIDTH) for part in ("gate", "up")},
+        f"{layer}.mlp.down_proj.weight": (WIDTH, 16),
+        **{f"{layer}.{part}_layernorm.weight": (WIDTH,) for part in ("input", "post_attention")},
         "text_hidden_fcs.0.weight": (WIDTH, WIDTH),
         "text_hidden_fcs.0.bias": (WIDTH,),
         "text_hidden_fcs.2.weight": (3, WIDTH),
@@ -160,7 +175,9 @@ def expected(image: Image, words: str) -> Any:
     for word in words.split():
         if word in THINGS:
             (number,) = tokenizer(word, add_special_tokens=False)["input_ids"]
-            state = weights["language_model.weight"][number] * np.linspace(0.5, 1.5, WIDTH, dtype=np.float32)
+            state = weights["language_model.model.embed_tokens.weight"][number] * np.linspace(
+                0.5, 1.5, WIDTH, dtype=np.float32
+            )
             hidden = weights["text_hidden_fcs.0.weight"] @ state + weights["text_hidden_fcs.0.bias"]
             colour = weights["text_hidden_fcs.2.weight"] @ np.maximum(hidden, 0) + weights["text_hidden_fcs.2.bias"]
             logits = torch.from_numpy(4 * (small @ colour))[None, None]
