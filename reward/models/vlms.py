@@ -24,13 +24,7 @@ class VisionLanguageModel:
         import transformers
 
         repo, folder = repository(name)
-        kind = _model_type(name, revision)
-        if kind is None and (trained_on := _adapted(name, revision)):
-            raise ValueError(
-                f"it is an adapter for {trained_on}: give that model (or a folder with it) as the name, and this one "
-                "as lora"
-            )
-        if kind == MODEL_TYPE:
+        if _model_type(name, revision) == MODEL_TYPE:
             model, info = InternVLChat.from_pretrained(name, revision=revision, **options)
         else:
             model, info = transformers.AutoModelForImageTextToText.from_pretrained(
@@ -54,16 +48,16 @@ class VisionLanguageProcessor:
         return transformers.AutoProcessor.from_pretrained(repo, revision=revision, subfolder=folder, **backend)
 
 
-def _model_type(name: str, revision: str | None) -> str | None:
-    """What config.json says; None where there is none."""
-    config = _read(name, "config.json", revision)
-    return None if config is None else config.get("model_type", "")
-
-
-def _adapted(name: str, revision: str | None) -> str | None:
-    """What an adapter says it was trained on; None where it is no adapter."""
-    config = _read(name, "adapter_config.json", revision)
-    return None if config is None else config.get("base_model_name_or_path") or "some model"
+def _model_type(name: str, revision: str | None) -> str:
+    """What config.json says, "" where there is none. Raises ValueError for an adapter, which is no model by itself."""
+    adapter = _read(name, "adapter_config.json", revision)
+    if adapter is not None:
+        trained_on = adapter.get("base_model_name_or_path") or "another model"
+        raise ValueError(
+            f"it is an adapter for {trained_on}: give that model (or a folder with it) as the name, and this one as "
+            "lora"
+        )
+    return str((_read(name, "config.json", revision) or {}).get("model_type", ""))
 
 
 def _read(name: str, file: str, revision: str | None) -> dict[str, Any] | None:
