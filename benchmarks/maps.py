@@ -67,7 +67,11 @@ def fit(
             help="Of pairs: log-odds, or share (from 0 to 1: the probability of being preferred to the mean edit).",
         ),
     ] = "log-odds",
-    ridge: Annotated[float, typer.Option("--ridge", help="Of pairs: how strongly rises are held back.")] = 1.0,
+    ridge: Annotated[float, typer.Option("--ridge", help="Of pairs: how strongly rises are held back.")] = 0.1,
+    smooth: Annotated[
+        float | None,
+        typer.Option("--smooth", help="Of pairs: how strongly rises are kept alike. Default: what does best held out."),
+    ] = None,
     knots: Annotated[int | None, typer.Option("--knots", min=2, help="Of pairs. Default: by their number.")] = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Of the judgements that are held out.")] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Of what is held out together.")] = 0,
@@ -84,9 +88,8 @@ def fit(
     asked = Asked.of(read, kind, dimension)
     rewards = [built(read_spec(text)) for text in reward or ()]
     wanted = metric or list(source.meeting.metrics)
-    maps = fit_maps(
-        asked, source, wanted, rewards=rewards, scale=chosen, ridge=ridge, knots=knots, folds=folds, seed=seed
-    )
+    settings: dict[str, Any] = {"ridge": ridge, "smooth": smooth, "knots": knots, "folds": folds, "seed": seed}
+    maps = fit_maps(asked, source, wanted, rewards=rewards, scale=chosen, **settings)
     check_rewards(rewards, maps)
     written = _written(maps, out)
     poor = any(one.provenance["problems"] for one in maps.values())

@@ -142,7 +142,7 @@ class ScoreMap:
         path = Path(path)
         data = {"schema": SCHEMA, "digest": self.digest, **asdict(self)}
         del data["name"]
-        half = path.with_name(f".{os.getpid()}-{path.name}")
+        half = path.with_name(f".{path.name}.{os.getpid()}")  # no name that `installed` would find
         half.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
         half.replace(path)
 

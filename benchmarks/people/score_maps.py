@@ -29,6 +29,9 @@ from .monotone import FOLDS, Fitted, chances, fit_pairs, fit_points
 Scale = Literal["log-odds", "share"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
+On = tuple[str, str]
+"""What was judged: (editor, id)."""
+
 _FINE = 65  # knots at least of a map that bends between those it was fitted at
 _DIGITS = 12  # of a digest that units are told apart by
 
@@ -83,7 +86,7 @@ class _Met:
     """Judgements with a score of a metric. judged: with their values, in the order of `Judged.on`."""
 
     judged: Sequence[tuple[Judged, tuple[float, ...]]]
-    things: Mapping[tuple[str, str], float]
+    things: Mapping[On, float]
     signature: str
     lost: int
     without: int
@@ -96,16 +99,18 @@ def fit_maps(
     *,
     rewards: Sequence[Metric] = (),
     scale: Scale = "log-odds",
-    ridge: float = 1.0,
+    ridge: float = 0.1,
+    smooth: float | None = None,
     knots: int | None = None,
     folds: int = FOLDS,
     seed: int = 0,
 ) -> dict[str, ScoreMap]:
     """A map for each metric, by its name; parts of one behind a /, as in `edit-balanced/reward`.
 
-    Maps of pairs that were fitted on the same labels share a scale: 0 is the mean of the edits that were compared and
-    have a score of all these metrics. rewards: what made the scores, of any of them: then the map says so, and `Mapped`
-    refuses a reward that is made of other parts. scale: of pairs. Raises `InputError`.
+    Maps of pairs that were fitted on the same labels at once share a scale, and their unit says so: 0 is the mean of
+    the edits that were compared and have a score of all these metrics. rewards: what made the scores, of any of them:
+    then the map says so, and `Mapped` refuses a reward that is made of other parts. scale: of pairs. Raises
+    `InputError`.
     """
     if not metrics:
         raise InputError("no metric is named, which a map could be fitted for")
@@ -118,7 +123,7 @@ def fit_maps(
     options = {"folds": folds, "seed": seed}
     found = {}
     for name, one in met.items():
-        fitted = _fit(asked.kind, one, common, {**options, "ridge": ridge, "knots": knots})
+        fitted = _fit(asked.kind, one, common, {**options, "ridge": ridge, "smooth": smooth, "knots": knots})
         found[name] = _made(asked, source, one, fitted, _goes_in(one.signature, rewards), scale, common)
     return found
 
@@ -133,7 +138,7 @@ def _meet(asked: Asked, meeting: Meeting, name: str) -> _Met:
     if not judged:
         raise InputError(f"no label is about an edit that has scores ({lost} are about others): are the ids the same?")
     found, without = [], 0
-    things: dict[tuple[str, str], float] = {}
+    things: dict[On, float] = {}
     signatures: Counter[str] = Counter()
     for one in judged:
         values = tuple(value for row in one.rows if (value := row.value(*path)) is not None)
@@ -159,7 +164,7 @@ def _signature(row: Row, path: tuple[str, ...]) -> str:
     return "" if score is None else score.metric
 
 
-def _fit(kind: Kind, met: _Met, common: Collection[tuple[str, str]], options: Mapping[str, Any]) -> Fitted:
+def _fit(kind: Kind, met: _Met, common: Collection[On], options: Mapping[str, Any]) -> Fitted:
     rows = [(one.case, values, said) for one, values in met.judged for said in one.said.values()]
     cases, said = [case for case, _, _ in rows], np.array([one for _, _, one in rows])
     values = np.array([found for _, found, _ in rows])
@@ -171,7 +176,7 @@ def _fit(kind: Kind, met: _Met, common: Collection[tuple[str, str]], options: Ma
 
 
 def _made(
-    asked: Asked, source: Source, met: _Met, fitted: Fitted, goes_in: GoesIn, scale: Scale, common: Collection[object]
+    asked: Asked, source: Source, met: _Met, fitted: Fitted, goes_in: GoesIn, scale: Scale, common: Collection[On]
 ) -> ScoreMap:
     x, y = fitted.x, fitted.y
     if asked.kind != "pair":
@@ -180,7 +185,7 @@ def _made(
         )
         out = ComesOut("share", (0.0, 1.0), f"{what} about {asked.dimension}, of edits with such a score")
     else:
-        mean = f"the mean edit of labels {asked.digest[:_DIGITS]}"
+        mean = f"the mean of {len(common)} edits, {_told_apart(asked, common)}"
         if scale == "share":
             # The curve bends between knots: finer ones, so that straight pieces follow it.
             fine = np.union1d(x, np.linspace(x[0], x[-1], _FINE))
@@ -203,7 +208,7 @@ def _made(
         "annotators": len({name for one, _ in met.judged for name in one.said}),
         "not_scored": met.without,
         "of_other_edits": met.lost,
-        "zero": f"mean of {len(common)} edits" if asked.kind == "pair" else None,
+        "zero": f"the mean of {len(common)} edits" if asked.kind == "pair" else None,
         "fit": dict(fitted.settings),
         "held_out": dict(fitted.held_out),
         "problems": list(fitted.problems),
@@ -212,6 +217,12 @@ def _made(
     }
     kept = {name: value for name, value in provenance.items() if value is not None}
     return ScoreMap(x.tolist(), y.tolist(), goes_in, out, kept)
+
+
+def _told_apart(asked: Asked, common: Collection[On]) -> str:
+    """Equal for maps whose zero is the same: those of the same labels, with the mean of the same edits."""
+    told = f"{asked.digest} {sorted(common)!r}"
+    return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
 
 
 def _yes(kind: Kind) -> str:

@@ -90,13 +90,15 @@ def test_a_file_that_was_changed_or_is_no_map_is_refused(tmp_path):
     path = tmp_path / "mine.json"
     made().save(path)
     data = json.loads(path.read_text())
-    for change, says in [
-        ({"y": [-3.0, 0.0, 1.0], "comes_out": {**data["comes_out"], "range": [-3.0, 1.0]}}, "was changed after"),
+    higher = {**data["comes_out"], "range": [-3.0, 1.0]}
+    changes: list[tuple[dict[str, object], str]] = [
+        ({"y": [-3.0, 0.0, 1.0], "comes_out": higher}, "was changed after"),
         ({"schema": 2}, "reads schema 1"),
         ({"x": "abc"}, "is not a score map"),
         ({"more": 1}, "is not a score map"),
         ({"goes_in": None}, "is not a score map"),
-    ]:
+    ]
+    for change, says in changes:
         path.write_text(json.dumps({**data, **change}))
         with pytest.raises(SpecError, match=says):
             ScoreMap.load(path)

@@ -157,7 +157,7 @@ def test_a_score_that_people_go_against_gives_a_flat_map_that_says_so():
     found = fit_pairs(a, b, a < b)
     assert found.y[-1] - found.y[0] < 0.01
     assert "people prefer what it puts lower" in found.problems[0]
-    assert "no better than a constant" in found.problems[1]
+    assert "not clearly better than a constant" in found.problems[1]
     points = fit_points(a, a < 0)
     assert "is it a cost" in points.problems[0]
 
@@ -165,7 +165,8 @@ def test_a_score_that_people_go_against_gives_a_flat_map_that_says_so():
 def test_a_score_that_has_nothing_to_do_with_people_says_so():
     chance = np.random.default_rng(1)
     a, b = chance.normal(size=(2, 300))
-    assert any("no better" in one for one in fit_pairs(a, b, chance.random(300) < 0.5).problems)
+    assert any("not clearly better" in one for one in fit_pairs(a, b, chance.random(300) < 0.5).problems)
+    assert not fit_pairs(a, b, chance.random(300) < chances(a - b)).problems
 
 
 def test_groups_are_held_out_together():
@@ -174,7 +175,7 @@ def test_groups_are_held_out_together():
     labels = np.repeat(np.arange(10) % 2, 6).astype(float)
     apart = fit_points(scores, labels, groups=np.repeat(np.arange(10), 6).tolist())
     assert apart.held_out["folds"] == 5
-    assert any("no better than a constant" in one for one in apart.problems)
+    assert any("not clearly better" in one for one in apart.problems)
     few = fit_points(scores, labels, groups=["one"] * 30 + ["two"] * 30)
     assert few.held_out == {}
     assert any("is not known" in one for one in few.problems)
@@ -204,5 +205,27 @@ def test_points_that_make_no_map_are_refused():
     ]:
         with pytest.raises(InputError, match=says):
             fit_points(scores, labels)
-    with pytest.raises(InputError, match="ridge is above 0"):
-        fit_pairs(np.arange(30.0), np.ones(30), np.ones(30), ridge=0.0)
+
+
+@pytest.mark.parametrize("wrong", [{"ridge": 0.0}, {"ridge": float("nan")}, {"smooth": -1.0}, {"knots": 1}])
+def test_settings_that_make_no_map_are_refused(wrong):
+    with pytest.raises(InputError, match="got"):
+        fit_pairs(np.arange(30.0), np.ones(30), np.ones(30), **wrong)
+
+
+def test_noise_makes_no_steps():
+    _, grade, _, i, j, won = judges(noise=0.3, pairs=400)
+    found, rough = (fit_pairs(grade[i], grade[j], won, smooth=smooth) for smooth in (10.0, 0.0))
+    assert (np.diff(found.y) > 1e-3).all()  # or edits that the judge tells apart would come out equal
+    assert (np.diff(rough.y) < 1e-3).any()
+    assert found.held_out["map"]["log_loss"] < rough.held_out["map"]["log_loss"]
+
+
+@pytest.mark.parametrize("pairs", [60, 2000])
+def test_how_smooth_it_is_held_out_judgements_decide(pairs):
+    _, grade, _, i, j, won = judges(noise=0.3, pairs=pairs)
+    chosen = fit_pairs(grade[i], grade[j], won)
+    fixed = [fit_pairs(grade[i], grade[j], won, smooth=smooth) for smooth in (0.3, 3.0, 30.0)]
+    losses = [one.held_out["map"]["log_loss"] for one in fixed]
+    assert chosen.held_out["map"]["log_loss"] == min(losses)
+    assert chosen.settings["smooth"] in (0.3, 3.0, 30.0)
