@@ -123,7 +123,10 @@ def fit_maps(
     options = {"folds": folds, "seed": seed}
     found = {}
     for name, one in met.items():
-        fitted = _fit(asked.kind, one, common, {**options, "ridge": ridge, "smooth": smooth, "knots": knots})
+        try:
+            fitted = _fit(asked.kind, one, common, {**options, "ridge": ridge, "smooth": smooth, "knots": knots})
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
         found[name] = _made(asked, source, one, fitted, _goes_in(one.signature, rewards), scale, common)
     return found
 

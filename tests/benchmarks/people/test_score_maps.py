@@ -196,7 +196,7 @@ def replace_phase(label):
 def test_what_makes_no_map_is_refused():
     with pytest.raises(InputError, match="no row has a score 'light': there are following, quality"):
         fitted(metrics=["light"])
-    with pytest.raises(InputError, match="20 judgements at least, and there are 9"):
+    with pytest.raises(InputError, match="following: a map takes 20 judgements at least, and there are 9"):
         fitted(pairs()[:9])
     elsewhere = [said("A", (("x", "0"), ("y", "0")), "pair") for _ in range(30)]
     with pytest.raises(InputError, match="no label is about an edit that has scores"):
