@@ -64,16 +64,20 @@ class EditReward(RewardExpert):
     ) -> None:
         if template is not None and not Path(template).is_dir():
             raise ValueError(f"template {template!r} is not a folder: give one with following.txt and quality.txt")
-        self.templates = {
+        self.base = base
+        self.template = template
+        self.texts = {
             quality: Template.of(
-                template and str(Path(template) / f"{text}.txt"), "editcritic.reward.experts", f"edit_reward_{text}"
+                None if template is None else str(Path(template) / f"{file}.txt"),
+                "editcritic.reward.experts",
+                f"edit_reward_{file}",
             )
-            for quality, text in _HEADS.items()
+            for quality, file in _HEADS.items()
         }
         super().__init__(name, base=base, batch=batch, limit_bytes=limit_bytes, **loading)
 
     def options_id(self) -> str:
-        return "template=" + ",".join(template.digest for template in self.templates.values())
+        return "template=" + ",".join(text.digest for text in self.texts.values())
 
     def rows(self, query: Rate) -> tuple[Row, ...]:
         if len(query.sources) != 1:
@@ -84,7 +88,7 @@ class EditReward(RewardExpert):
             raise ValueError("its prompt is the instruction, which is empty")
         shown = (*query.sources, query.image)
         return tuple(
-            Row(head, template, shown, query.prompt)
-            for head, (quality, template) in enumerate(self.templates.items())
+            Row(head, text, shown, query.prompt)
+            for head, (quality, text) in enumerate(self.texts.items())
             if query.quality in ("preference", quality)
         )

@@ -53,11 +53,13 @@ class Hpsv3(RewardExpert):
         limit_bytes: int = 512 * 2**20,
         **loading: Unpack[Loading],
     ) -> None:
-        self.template = Template.of(template, "editcritic.reward.experts", "hpsv3")
+        self.base = base
+        self.template = template
+        self.text = Template.of(template, "editcritic.reward.experts", "hpsv3")
         super().__init__(name, base=base, batch=batch, limit_bytes=limit_bytes, **loading)
 
     def options_id(self) -> str:
-        return f"template={self.template.digest}"
+        return f"template={self.text.digest}"
 
     def rows(self, query: Rate) -> tuple[Row, ...]:
-        return (Row(0, self.template, (query.image,), query.prompt),)
+        return (Row(0, self.text, (query.image,), query.prompt),)

@@ -12,6 +12,7 @@ from editcritic.reward.baselines.edit_reward import QUALITIES
 from editcritic.reward.experts.edit_reward import EditHeads, EditReward
 from editcritic.reward.experts.hpsv3 import Hpsv3
 from editcritic.reward.models.reward_heads import parameters, renamed
+from editcritic.reward.spec import build, spec_of
 
 from . import formats
 from .tiny_rewarders import Plainly, picture, put, tiny_base, tiny_weights
@@ -38,7 +39,7 @@ def made(tmp_path_factory):
     weights = tiny_weights(TABLE, tiny_base(base, "qwen2_5_vl"), vision_ffn=24)
     put(weights, folder / "model.safetensors")
     plainly = Plainly(base, weights)
-    texts = EditReward().templates
+    texts = EditReward().texts
     heads = torch.stack(
         [
             torch.stack(
@@ -125,6 +126,7 @@ def test_the_authors_texts_are_given_as_a_folder_and_are_in_the_id(made, tmp_pat
     for name in ("following", "quality"):
         (tmp_path / f"{name}.txt").write_text(f"\n{name}? {{text_prompt}}\n<|Reward|>\nEND\n", encoding="utf-8")
     expert = loaded(made, template=str(tmp_path))
+    assert build(spec_of(expert)).id == expert.id
     ours, theirs = loaded(made).id, expert.id
     assert ours.count("ours:") == theirs.count("given:") == 2
     assert (numbers(expert(queries())) - made.heads.mean(0)).abs().max() > 0.01

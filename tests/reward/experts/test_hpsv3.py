@@ -15,6 +15,7 @@ from editcritic.reward import ExpertDown, Failure, Measured, Rate
 from editcritic.reward.experts.hpsv3 import HpsHead, Hpsv3
 from editcritic.reward.models.reward_heads import parameters, renamed
 from editcritic.reward.models.reward_texts import fitted
+from editcritic.reward.spec import build, spec_of
 
 from . import formats
 from .tiny_rewarders import Plainly, picture, put, tiny_base, tiny_weights
@@ -46,7 +47,7 @@ def numbers(outcomes):
 
 
 def plain(made, query, template=None, **options):
-    text = (template or Hpsv3().template.text).replace("{prompt}", query.prompt)
+    text = (template or Hpsv3().text.text).replace("{prompt}", query.prompt)
     return made.plainly((query.image,), text, **options)
 
 
@@ -98,6 +99,7 @@ def test_a_template_is_asked_as_it_is_written_and_is_in_the_id(made, tmp_path):
     found = numbers(expert(QUERIES[:3]))
     assert (found - expected).abs().max() < 1e-4
     assert (found - numbers(made.found[:3])).abs().max() > 0.1
+    assert build(spec_of(expert)).id == expert.id
     ours, theirs = loaded(made).id, expert.id
     assert "template=ours:" in ours
     assert "template=given:" in theirs
