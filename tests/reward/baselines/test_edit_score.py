@@ -55,6 +55,7 @@ def test_one_draw_is_the_root_of_the_product_of_the_lower_grades():
 )
 def test_the_score_lies_between_0_and_10_and_one_bad_half_is_none(grades):
     found = alone(EditScore()(sample()), judge([graded(*grades[0])], [graded(*grades[1])]))
+    assert found.value is not None
     assert 0.0 <= found.value <= 10.0
     assert (found.value == 0.0) == (0 in (*grades[0], *grades[1]))
 

@@ -70,6 +70,7 @@ def test_a_picture_is_asked_about_once_whatever_else_the_queries_say():
 def test_the_rating_is_the_mean_of_its_draws():
     judge = Fake(by_picture)
     (found,) = Rater(judge, draws=4, temperature=1.0)([rate(PICTURES[2])])
+    assert isinstance(found, Measured)
     assert found.value == pytest.approx(2.15)
     assert len(judge.seen) == 4
 
