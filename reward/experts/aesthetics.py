@@ -103,6 +103,7 @@ class LaionAesthetics(LocalExpert[Outcome]):
         **loading: Unpack[Loading],
     ) -> None:
         super().__init__(name, base=base, batch=batch, limit_bytes=limit_bytes, **loading)
+        self.base = base
 
     def answers(self, queries: Sequence[Rate]) -> list[Outcome]:
         failed = {n: why for n, q in enumerate(queries) if (why := refused(q, self.name, "aesthetics", prompted=False))}

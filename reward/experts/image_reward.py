@@ -55,6 +55,7 @@ class ImageReward(LocalExpert[Outcome]):
         **loading: Unpack[Loading],
     ) -> None:
         super().__init__(name, base=base, batch=batch, limit_bytes=limit_bytes, **loading)
+        self.base = base
         self.cut = cut
         self._joint_passes = 0
         self._cut = 0
@@ -112,7 +113,7 @@ class ImageReward(LocalExpert[Outcome]):
         has, knows = len(loaded.processor.tokenizer), loaded.model["text"].config.vocab_size
         if not 0 <= knows - has <= 2:  # BLIP's marks may be in it or not
             raise ExpertDown(
-                f"{self.name} was trained with the {knows - 2} tokens of bert-base-uncased, and {self.checkpoint.base} "
+                f"{self.name} was trained with the {knows - 2} tokens of bert-base-uncased, and {self.base} "
                 f"has {has}: give the tokenizer as base"
             )
 

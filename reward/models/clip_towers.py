@@ -83,6 +83,7 @@ class Nearness(LocalExpert[Outcome]):
         self, name: str, *, base: str, cut: bool, batch: int, limit_bytes: int, **loading: Unpack[Loading]
     ) -> None:
         super().__init__(name, base=base, batch=batch, limit_bytes=limit_bytes, **loading)
+        self.base = base
         self.cut = cut
         self._cut = 0
 

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from editcritic.reward import ExpertDown, Failure, Measured, Rate
 from editcritic.reward.experts.aesthetics import LaionAesthetics
 from editcritic.reward.models.states import part, regressor
+from editcritic.reward.spec import build, spec_of
 
 from . import formats
 from .tiny_clips import clip_config, picture, saved_processor
@@ -101,6 +102,7 @@ def test_ratings_are_the_authors_of_one_at_a_time(expert, base, kind):
     found = expert([rate(image) for image in PICTURES])
     assert np.abs(values(found) - expected).max() < 1e-4
     rate(PICTURES[0]).check(found[0])
+    assert build(spec_of(expert)).id == expert.id
 
 
 def test_prompt_and_sources_do_not_matter_and_a_picture_is_encoded_once(expert):

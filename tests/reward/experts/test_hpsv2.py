@@ -12,6 +12,7 @@ from torch.nn import functional
 from editcritic.reward import ExpertDown, Failure, Image, Measured, Rate
 from editcritic.reward.experts.hpsv2 import Hpsv2
 from editcritic.reward.models.open_clip import WholePictures, clip_names
+from editcritic.reward.spec import build, spec_of
 
 from . import formats
 from .tiny_clips import LENGTH, SMALL, clip_tokenizer, picture, published_config, saved_processor
@@ -115,7 +116,7 @@ def test_pictures_are_smoothed_or_not_and_the_id_says_so(expert, folder, base):
     (smooth,), (found,) = (values(each([Rate(*PAIRS[1])])) for each in (expert, rough))
     assert abs(found - published(*PAIRS[1], antialias=False)) < 1e-5
     assert abs(found - smooth) > 1e-3
-    assert rough.id == f"{expert.id} no antialias"
+    assert rough.id == build(spec_of(rough)).id == f"{expert.id} no antialias"
 
 
 def test_a_long_prompt_is_cut_as_the_authors_do(expert):

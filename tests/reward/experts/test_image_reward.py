@@ -16,6 +16,7 @@ from editcritic.reward import ExpertDown, Failure, Measured, Rate
 from editcritic.reward.experts.image_reward import ImageReward
 from editcritic.reward.models.blip import towers, vision_names
 from editcritic.reward.models.states import part
+from editcritic.reward.spec import build, spec_of
 
 from . import formats
 from .tiny_clips import picture
@@ -172,6 +173,7 @@ def test_a_long_prompt_is_cut_as_the_authors_do_and_counted_or_fails(folder, bas
     (refused,) = strict([Rate(PICTURES[0], LONG)])
     assert "42 tokens is longer than the 35" in refused.reason
     assert strict.id != expert.id
+    assert build(spec_of(strict)).id == strict.id
 
 
 def test_a_mark_in_a_prompt_is_only_words(expert):

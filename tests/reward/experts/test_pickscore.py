@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 
 from editcritic.reward import ExpertDown, Failure, Measured, Rate
 from editcritic.reward.experts.pickscore import PickScore
+from editcritic.reward.spec import build, spec_of
 
 from . import formats
 from .tiny_clips import LENGTH, SMALL, clip_config, picture, published_config, saved_processor
@@ -87,6 +88,7 @@ def test_a_long_prompt_is_cut_as_the_authors_do_and_counted_or_fails(expert, fol
     assert f"{LENGTH + 2} tokens is longer than the {LENGTH}" in refused.reason
     assert isinstance(short, Measured)
     assert strict.id != expert.id
+    assert build(spec_of(strict)).id == strict.id
 
 
 @pytest.mark.parametrize(
