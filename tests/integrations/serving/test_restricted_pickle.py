@@ -1,0 +1,287 @@
+"""A reader of pickles that reads plain values as Python's does, and cannot be made to run anything."""
+
+import builtins
+import collections
+import copyreg
+import fractions
+import os
+import pickle
+import struct
+import subprocess
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editcritic.integrations.serving.restricted_pickle import PickleError, dumps, loads
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.floats(allow_nan=False) | st.text() | st.binary()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner, max_size=5).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.binary(max_size=4), inner)
+        | st.binary().map(bytearray)
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=VALUES, protocol=st.integers(0, 5))
+def test_plain_values_are_read_as_python_reads_them(value, protocol):
+    data = pickle.dumps(value, protocol)
+    try:
+        found = loads(data)
+    except PickleError:  # bytes are calls in old protocols, bytearrays before the fifth
+        assert b"codecs" in data or b"bytes" in data or b"bytearray" in data
+        return
+    assert repr(found) == repr(value)
+
+
+@given(value=VALUES)
+def test_what_is_written_is_read(value):
+    if "bytearray" not in repr(value):
+        assert loads(dumps(value)) == value
+
+
+def test_values_that_are_there_twice_are_one():
+    shared = ["a"]
+    found = loads(pickle.dumps([shared, shared, {"again": shared}]))
+    assert found[0] is found[1] is found[2]["again"]
+
+
+@settings(max_examples=600, deadline=None)
+@given(data=st.binary(max_size=200))
+def test_noise_is_refused_or_read_and_nothing_else_happens(data):
+    with without_doing_anything():
+        try:
+            loads(data)
+        except PickleError as error:
+            assert str(error)
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    value=VALUES,
+    protocol=st.integers(0, 5),
+    changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
+)
+def test_damage_is_refused_or_read_and_nothing_else_happens(value, protocol, changes):
+    data = bytearray(pickle.dumps(value, protocol))
+    for place, byte in changes:
+        data[int(place * len(data))] = byte
+    with without_doing_anything():
+        try:
+            loads(bytes(data))
+        except PickleError as error:
+            assert str(error)
+
+
+class without_doing_anything:
+    """Fails where something is imported, evaluated or started meanwhile."""
+
+    watched = ((os, "system"), (subprocess, "Popen"), (builtins, "eval"), (builtins, "exec"), (builtins, "__import__"))
+
+    def __enter__(self) -> None:
+        self.before = [(owner, name, getattr(owner, name)) for owner, name in self.watched]
+        for owner, name, _ in self.before:
+            setattr(owner, name, self._refuse)
+
+    def __exit__(self, *_: object) -> None:
+        for owner, name, value in self.before:
+            setattr(owner, name, value)
+
+    @staticmethod
+    def _refuse(*given: Any, **named: Any) -> Any:
+        raise AssertionError(f"something was done: {given!r:.200}")
+
+
+class Calls:
+    """Pickles to a call."""
+
+    def __init__(self, *reduced: Any) -> None:
+        self.reduced = reduced
+
+    def __reduce__(self) -> Any:
+        return self.reduced
+
+
+class Stateful:
+    def __init__(self) -> None:
+        self.x = 1
+
+    def __setstate__(self, state: Any) -> None:
+        raise AssertionError("a state was set")
+
+
+class Dictlike(dict):  # type: ignore[type-arg]
+    pass
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def raw(*parts: bytes) -> bytes:
+    return b"".join(parts) + b"."
+
+
+def touching(path: Path) -> dict[str, bytes]:
+    """Pickles that would make a file, if anything in them were run."""
+    command = f"touch {path}"
+    text = command.encode()
+    unicode = b"\x8c" + bytes([len(text)]) + text
+    os_system = b"\x8c\x02os\x8c\x06system\x93"
+    return {
+        "reduce": pickle.dumps(Calls(os.system, (command,))),
+        "reduce, protocol 0": pickle.dumps(Calls(os.system, (command,)), 0),
+        "reduce, protocol 2": pickle.dumps(Calls(os.system, (command,)), 2),
+        "nested": pickle.dumps({"images": [b"x", {"a": [Calls(os.system, (command,))]}]}),
+        "eval": pickle.dumps(Calls(eval, (f"__import__('os').system({command!r})",))),
+        "popen": pickle.dumps(Calls(subprocess.Popen, (["touch", str(path)],))),
+        "global": raw(b"cos\nsystem\n(S'", text, b"'\ntR"),
+        "stack global": raw(b"\x80\x04", os_system, unicode, b"\x85R"),
+        "inst": raw(b"(S'", text, b"'\nios\nsystem\n"),
+        "obj": raw(b"(cos\nsystem\nS'", text, b"'\no"),
+        "newobj": raw(b"\x80\x02cos\nsystem\n", unicode, b"\x85\x81"),
+        "newobj ex": raw(b"\x80\x04", os_system, unicode, b"\x85}\x92"),
+        "build": raw(b"\x80\x02ccopyreg\n_reconstructor\n(cbuiltins\nobject\ncbuiltins\nobject\nNtR}b"),
+        "set items of a reduce": raw(b"ccollections\nOrderedDict\n)R(U\x01aU\x01bu"),
+        "memo": raw(b"\x80\x04", os_system, b"\x94", unicode, b"\x94\x85\x94h\x00h\x02R"),
+        "extension": raw(b"\x82\x01)R"),
+        "extension of two bytes": raw(b"\x83\x01\x00)R"),
+        "extension of four bytes": raw(b"\x84\x01\x00\x00\x00)R"),
+        "persistent id": raw(b"Pname\n"),
+        "binary persistent id": raw(b"U\x04nameQ"),
+        "buffer": raw(b"\x80\x05\x97"),
+        "read-only buffer": raw(b"\x80\x05\x97\x98"),
+    }
+
+
+HOSTILE_OBJECTS = {
+    "array": np.zeros(3),
+    "number of numpy": np.float64(1.0),
+    "tensor": torch.zeros(2),
+    "picture": PIL.Image.new("RGB", (2, 2)),
+    "instance": Stateful(),
+    "dict of a class": Dictlike(a=1),
+    "named tuple": Point(1, 2),
+    "ordered": collections.OrderedDict(a=1),
+    "default": collections.defaultdict(list),
+    "set": {1},
+    "frozen set": frozenset({1}),
+    "complex": 1j,
+    "fraction": fractions.Fraction(1, 3),
+    "path": Path("/"),
+    "function": os.system,
+    "class": dict,
+    "ellipsis": ...,
+    "range": range(3),
+    "slice": slice(1),
+}
+
+
+@pytest.mark.parametrize("name", list(touching(Path("x"))))
+def test_nothing_is_run(name, tmp_path):
+    data = touching(tmp_path / "made")[name]
+    with without_doing_anything(), pytest.raises(PickleError, match="more than plain values"):
+        loads(data)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("name", ["reduce", "global", "stack global", "inst", "memo"])
+def test_the_corpus_would_run_with_pythons_reader(name, tmp_path):
+    """What is refused above is no straw man."""
+    data = touching(tmp_path / "made")[name]
+    pickle.loads(data)
+    assert (tmp_path / "made").exists()
+
+
+def test_an_extension_that_is_registered_is_not_looked_up(tmp_path):
+    copyreg.add_extension("os", "system", 240)
+    try:
+        with without_doing_anything(), pytest.raises(PickleError, match="EXT1"):
+            loads(raw(b"\x82\xf0", b"U\x04true\x85R"))
+    finally:
+        copyreg.remove_extension("os", "system", 240)
+
+
+@pytest.mark.parametrize("name", list(HOSTILE_OBJECTS))
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_objects_are_refused_with_what_to_send_instead(name, protocol):
+    data = pickle.dumps({"images": [HOSTILE_OBJECTS[name]]}, protocol)
+    with without_doing_anything(), pytest.raises(PickleError, match=r"pictures as the bytes of PNG or JPEG files"):
+        loads(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a memo place beyond all", raw(b"]r\xff\xff\xff\x7f")),
+        ("a text that claims 4 GB", b"\x80\x03X" + struct.pack("<I", 2**32 - 1) + b"abc."),
+        ("bytes that claim an exabyte", b"\x80\x04\x8e" + struct.pack("<Q", 2**60) + b"abc."),
+        ("a frame of an exabyte", b"\x80\x04\x95" + struct.pack("<Q", 2**60) + b"N."),
+        ("a bytearray that claims an exabyte", b"\x80\x05\x96" + struct.pack("<Q", 2**60) + b"abc."),
+        ("a whole number that claims 2 GB", b"\x80\x02\x8b" + struct.pack("<i", 2**31 - 1) + b"\x01."),
+        ("a whole number of a million digits", b"L" + b"9" * 10**6 + b"L\n."),
+        ("many empty lists", b"\x80\x04" + b"]\x94" * 3_000_000 + b"."),
+        ("laughs", b"\x80\x04]\x94" + b"(h\x00h\x00h\x00h\x00h\x00h\x00h\x00h\x00l\x94" * 300_000 + b"."),
+    ],
+)
+def test_memory_is_bounded(name, data):
+    tracemalloc.start()
+    try:
+        with without_doing_anything():
+            try:
+                loads(data)
+            except PickleError as error:
+                assert str(error)
+        assert tracemalloc.get_traced_memory()[1] < 400 * 2**20 + 4 * len(data), name
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_memo_place_far_out_is_a_place_like_others():
+    place = struct.pack("<I", 2**31 - 1)
+    assert loads(raw(b"]r", place, b"0j", place)) == []
+
+
+def test_deep_nesting_neither_overflows_nor_hangs():
+    deep = loads(b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".")
+    assert isinstance(deep, list)
+    with pytest.raises(PickleError, match="keyed by a tuple"):
+        loads(b"\x80\x04}" + b")" + b"\x85" * 100_000 + b"Ns.")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b".",
+        b"N",
+        b"\x80\x04",
+        b"0.",
+        b"a.",
+        b"]a.",
+        b"](.",
+        b"e.",
+        b"(NN.",
+        b"}(Nu.",
+        b"h\x05.",
+        b"NN.",
+        b"]]s.",
+        b"(t",
+    ],
+)
+def test_damage_is_said(data):
+    with pytest.raises(PickleError, match="pickle"):
+        loads(data)
