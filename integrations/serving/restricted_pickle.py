@@ -15,7 +15,7 @@ from typing import Any, Final
 PickleError = pickle.UnpicklingError
 
 MOST_ITEMS: Final = 1_000_000
-"""Opcodes in one pickle. Each makes one value at most, of a byte or two: without this, 64 MB of them would take gigabytes."""
+"""Opcodes in one pickle. One of a byte or two makes a value: without a limit, 64 MB of them would take gigabytes."""
 
 _MOST_BITS = 8192
 """Of whole numbers. Larger ones are slow to compute with, and no trainer sends any."""

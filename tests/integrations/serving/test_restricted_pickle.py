@@ -2,6 +2,7 @@
 
 import builtins
 import collections
+import contextlib
 import copyreg
 import fractions
 import os
@@ -36,7 +37,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(value=VALUES, protocol=st.integers(0, 5))
 def test_plain_values_are_read_as_python_reads_them(value, protocol):
     data = pickle.dumps(value, protocol)
@@ -60,17 +61,14 @@ def test_values_that_are_there_twice_are_one():
     assert found[0] is found[1] is found[2]["again"]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(data=st.binary(max_size=200))
 def test_noise_is_refused_or_read_and_nothing_else_happens(data):
     with without_doing_anything():
-        try:
-            loads(data)
-        except PickleError as error:
-            assert str(error)
+        refused_at_most(data)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     value=VALUES,
     protocol=st.integers(0, 5),
@@ -81,10 +79,13 @@ def test_damage_is_refused_or_read_and_nothing_else_happens(value, protocol, cha
     for place, byte in changes:
         data[int(place * len(data))] = byte
     with without_doing_anything():
-        try:
-            loads(bytes(data))
-        except PickleError as error:
-            assert str(error)
+        refused_at_most(bytes(data))
+
+
+def refused_at_most(data: bytes, **limits: int) -> None:
+    """No other exception comes of it."""
+    with contextlib.suppress(PickleError):
+        loads(data, **limits)
 
 
 class without_doing_anything:
@@ -233,19 +234,16 @@ def test_objects_are_refused_with_what_to_send_instead(name, protocol):
         ("a bytearray that claims an exabyte", b"\x80\x05\x96" + struct.pack("<Q", 2**60) + b"abc."),
         ("a whole number that claims 2 GB", b"\x80\x02\x8b" + struct.pack("<i", 2**31 - 1) + b"\x01."),
         ("a whole number of a million digits", b"L" + b"9" * 10**6 + b"L\n."),
-        ("many empty lists", b"\x80\x04" + b"]\x94" * 3_000_000 + b"."),
-        ("laughs", b"\x80\x04]\x94" + b"(h\x00h\x00h\x00h\x00h\x00h\x00h\x00h\x00l\x94" * 300_000 + b"."),
+        ("many empty lists", b"\x80\x04" + b"]\x94" * 300_000 + b"."),
+        ("laughs", b"\x80\x04]\x94" + b"(h\x00h\x00h\x00h\x00h\x00h\x00h\x00h\x00l\x94" * 30_000 + b"."),
     ],
 )
 def test_memory_is_bounded(name, data):
     tracemalloc.start()
     try:
         with without_doing_anything():
-            try:
-                loads(data)
-            except PickleError as error:
-                assert str(error)
-        assert tracemalloc.get_traced_memory()[1] < 400 * 2**20 + 4 * len(data), name
+            refused_at_most(data, most_items=100_000)
+        assert tracemalloc.get_traced_memory()[1] < 40 * 2**20 + 4 * len(data), name
     finally:
         tracemalloc.stop()
 
