@@ -32,7 +32,7 @@ class ImageReward(LocalExpert[Outcome]):
     adds to it are not used by the reward. cut: whether only the beginning of a prompt of more than 35 tokens (about 25
     words) is read, as the authors do; else such a query fails. A query without a prompt fails: the authors' code would
     rate it by marks alone. limit_bytes: for features of recent pictures, 0.8 MB each in float32, so that another prompt
-    on a picture does not encode it again. Weights and head are one kind of checkpoint: no quantisation, no device_map.
+    on a picture does not encode it again. It is loaded whole: there is no quantisation and no device_map for it.
 
     `meter`: `image_passes` counts pictures encoded, `joint_passes` pairs of picture and prompt, `prompts_cut` queries
     with a longer prompt.
