@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from editcritic.reward import Engine, ExpertDown, Image, Score, Upscale, ask
+from editcritic.reward import Engine, Enhanced, ExpertDown, Score, Upscale, ask
 from editcritic.reward.experts import real_esrgan
 from editcritic.reward.experts.enhancer import Enhancer
 from editcritic.reward.experts.lanczos import Lanczos
@@ -98,7 +98,7 @@ def test_its_memory_is_given_back(esrgan):
     for give_back in (enhancer.offload, enhancer.unload):
         give_back()
         assert enhancer([QUERY]) == [answer]
-    assert isinstance(answer.image, Image)
+    assert isinstance(answer, Enhanced)
 
 
 def test_it_is_built_of_a_spec_and_taken_by_an_engine(swin):

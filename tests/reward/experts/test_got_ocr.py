@@ -1,12 +1,13 @@
 """GotOcr writes down what transformers' plain call writes down, line by line; what has no end is no reading."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 import transformers
 
-from editcritic.reward import Box, Engine, ExpertDown, Failure, Reading, ReadText, Score, ask
+from editcritic.reward import Box, Engine, ExpertDown, Failure, Image, Reading, ReadText, Score, ask
 from editcritic.reward.experts.got_ocr import GotOcr, circling
 
 from ..fakes import picture
@@ -26,6 +27,10 @@ def folder(tmp_path_factory):
 def sign(tmp_path_factory):
     """It reads a sign in every picture."""
     return str(tiny.save(tmp_path_factory.mktemp("sign"), SIGN))
+
+
+def read(expert: Any, *images: Image) -> list[Any]:
+    return list(expert([ReadText(image) for image in images]))
 
 
 def library(folder, image, tokens, **asked):
@@ -68,7 +73,7 @@ def test_the_real_model_has_the_published_names_and_shapes():
 @pytest.mark.parametrize("asked", [{}, {"formatted": True}, {"crop_to_patches": True, "max_patches": 3}], ids=str)
 def test_it_writes_what_the_library_writes(folder, asked):
     expert = GotOcr(folder, device="cpu", max_tokens=7, **asked)
-    answers = expert([ReadText(TALL), ReadText(WIDE)])
+    answers = read(expert, TALL, WIDE)
     theirs = {"format" if name == "formatted" else name: value for name, value in asked.items()}
     expected = [library(folder, image, 7, **theirs)[0] for image in (TALL, WIDE)]
     assert all(isinstance(answer, Failure) for answer in answers)
@@ -78,8 +83,8 @@ def test_it_writes_what_the_library_writes(folder, asked):
 
 
 def test_the_prompt_and_the_crops_make_a_difference(folder):
-    ways = [{}, {"formatted": True}, {"crop_to_patches": True}]
-    raws = {GotOcr(folder, device="cpu", max_tokens=7, **way)([ReadText(TALL)])[0].raw for way in ways}
+    ways: list[dict[str, Any]] = [{}, {"formatted": True}, {"crop_to_patches": True}]
+    raws = {read(GotOcr(folder, device="cpu", max_tokens=7, **way), TALL)[0].raw for way in ways}
     assert len(raws) == 3
 
 
@@ -155,7 +160,7 @@ def test_a_tokenizer_that_cannot_end_a_text_is_refused(tmp_path):
 
 
 def test_options_that_change_the_text_are_in_the_id(folder):
-    options = [{}, {"formatted": True}, {"crop_to_patches": True}, {"max_tokens": 5}]
+    options: list[dict[str, Any]] = [{}, {"formatted": True}, {"crop_to_patches": True}, {"max_tokens": 5}]
     options += [{"crop_to_patches": True, "max_patches": 5}]
     assert len({GotOcr(folder, device="cpu", **some).id for some in options}) == len(options)
     assert GotOcr(folder, device="cpu", batch=3).id == GotOcr(folder, device="cpu").id

@@ -1,12 +1,14 @@
 """Swin2Sr enlarges as transformers' plain call does, big pictures in tiles, and by no more than its model can."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.torch import save_file
 
-from editcritic.reward import Engine, Enhanced, ExpertDown, Failure, Score, Upscale, ask
+from editcritic.reward import Engine, Enhanced, ExpertDown, Failure, Image, Score, Upscale, ask
 from editcritic.reward.experts.swin2sr import Swin2Sr
 
 from ..fakes import picture
@@ -58,6 +60,11 @@ def library(folder, image):
     return whole[: image.height * 4, : image.width * 4]  # without the padding
 
 
+def enlarged(expert: Any, *queries: Upscale) -> list[Any]:
+    """The pixels of each."""
+    return [answer.image.pixels for answer in expert(queries)]
+
+
 def apart(one, other):
     """The largest and the mean difference, in levels."""
     apart = np.abs(one.astype(int) - other)
@@ -80,21 +87,19 @@ def test_the_real_model_has_the_published_names_and_shapes(kind):
 @pytest.mark.parametrize("backend", ["pil", "torchvision"])
 def test_it_enlarges_as_the_library_does(folder, size, backend):
     image = picture(1, *size)
-    (answer,) = Swin2Sr(folder, device="cpu", backend=backend)([Upscale(image, 4)])
+    (answer,) = enlarged(Swin2Sr(folder, device="cpu", backend=backend), Upscale(image, 4))
     expected = library(folder, image)
-    assert isinstance(answer, Enhanced)
-    assert answer.image.pixels.shape == expected.shape
-    assert apart(answer.image.pixels, expected)[0] <= 1  # a half may be rounded either way
+    assert answer.shape == expected.shape
+    assert apart(answer, expected)[0] <= 1  # a half may be rounded either way
     assert expected.std() > 20
 
 
 def test_pictures_of_a_few_pixels_are_enlarged_on_both_backends(classical):
     image = picture(1, 3, 1)
-    one, other = (
-        Swin2Sr(classical, device="cpu", backend=name)([Upscale(image, 4)]) for name in ("pil", "torchvision")
-    )
-    assert one[0].image.size == (12, 4)
-    assert apart(one[0].image.pixels, other[0].image.pixels)[0] <= 1
+    experts = [Swin2Sr(classical, device="cpu", backend=name) for name in ("pil", "torchvision")]
+    one, other = (enlarged(expert, Upscale(image, 4))[0] for expert in experts)
+    assert one.shape == (4, 12, 3)
+    assert apart(one, other)[0] <= 1
 
 
 # -- what it answers ---------------------------------------------------------------------------------------------------
@@ -102,9 +107,9 @@ def test_pictures_of_a_few_pixels_are_enlarged_on_both_backends(classical):
 
 def test_a_smaller_factor_is_the_models_own_made_smaller(classical):
     image = picture(2, 30, 20)
-    whole, half, again = Swin2Sr(classical, device="cpu")([Upscale(image, 4), Upscale(image, 2), Upscale(image, 4)])
-    assert half.image == whole.image.resized(60, 40)
-    assert again == whole
+    whole, half, again = enlarged(Swin2Sr(classical, device="cpu"), *(Upscale(image, factor) for factor in (4, 2, 4)))
+    assert np.array_equal(half, Image.of(whole).resized(60, 40).pixels)
+    assert np.array_equal(again, whole)
 
 
 def test_more_than_the_model_can_do_fails_and_the_rest_is_answered(classical):
@@ -118,8 +123,8 @@ def test_the_batch_makes_no_difference(classical):
     queries = [Upscale(picture(seed, *size), 4) for seed, size in enumerate([(9, 9), (20, 9), (9, 9), (9, 20)])]
     together = Swin2Sr(classical, device="cpu")
     alone = Swin2Sr(classical, device="cpu", batch=1)
-    for one, query in zip(together(queries), queries, strict=True):
-        assert apart(one.image.pixels, alone([query])[0].image.pixels)[0] <= 1
+    for one, query in zip(enlarged(together, *queries), queries, strict=True):
+        assert apart(one, enlarged(alone, query)[0])[0] <= 1
     assert together.meter() == {"image_passes": 4}
 
 
@@ -143,16 +148,16 @@ def test_big_pictures_go_through_in_tiles_and_show_no_seams(classical):
         hook = loaded.model.register_forward_pre_hook(
             lambda model, args, kwargs: seen.append(max((*args, *kwargs.values())[0].shape[2:])), with_kwargs=True
         )
-    (one,), (other,) = tiled([Upscale(image, 4)]), whole([Upscale(image, 4)])
+    (one,), (other,) = enlarged(tiled, Upscale(image, 4)), enlarged(whole, Upscale(image, 4))
     hook.remove()
     assert max(seen[:-1]) <= 128 + 8  # the weights are shared: the last pass is the whole picture's
     assert len(seen) > 2
-    most, mean = apart(one.image.pixels, other.image.pixels)
+    most, mean = apart(one, other)
     assert most <= 8
     assert mean < 0.01
     # Side by side without overlap, there are seams.
-    parts = [tiled([Upscale(image.crop(x, 0, min(x + 96, 200), 40), 4)])[0].image.pixels for x in (0, 96, 192)]
-    worst, worse = apart(np.concatenate(parts, 1), other.image.pixels)
+    parts = [enlarged(tiled, Upscale(image.crop(x, 0, min(x + 96, 200), 40), 4))[0] for x in (0, 96, 192)]
+    worst, worse = apart(np.concatenate(parts, 1), other)
     assert worst > 5 * most
     assert worse > 5 * mean
 

@@ -34,7 +34,7 @@ def test_a_picture_cut_into_tiles_is_put_together_again(size, factor, align):
     canvas = Canvas(size, factor)
     for x0, y0, x1, y1 in Tiling(size, 128, align):
         part = larger[y0 * factor : y1 * factor, x0 * factor : x1 * factor]
-        canvas.lay((x0, y0, x1, y1), part.astype(np.float32) / 255)
+        canvas.lay((x0, y0, x1, y1), part.astype(np.float32) / np.float32(255))
     assert canvas.sound
     assert np.array_equal(canvas.pixels(), larger)
 
