@@ -18,6 +18,7 @@ from editcritic.reward import ExpertDown, Failure, Mask, Segment
 from editcritic.reward.experts.clip import Clip
 from editcritic.reward.experts.sa2va import Sa2va
 from editcritic.reward.models.local import LocalExpert
+from editcritic.reward.spec import build, spec_of
 
 from . import tiny_detectors as tiny
 from .tiny_sa2va import WIDTH, expected, tiny_sa2va
@@ -100,6 +101,13 @@ def test_permission_for_one_is_none_for_another(old, diary):
 def test_permission_is_true_or_false(given):
     with pytest.raises(ValueError, match="trust_remote_code is true or false"):
         Sa2va("someone/model", trust_remote_code=given)
+
+
+def test_permission_is_written_down_with_the_expert():
+    expert = build(f"editcritic.reward.experts.sa2va:Sa2va?trust_remote_code=true&revision={COMMIT}")
+    assert (expert.trust_remote_code, expert.revision) == (True, COMMIT)
+    assert spec_of(expert)["trust_remote_code"] is True
+    assert "trust_remote_code" not in spec_of(Sa2va())
 
 
 @pytest.mark.parametrize(

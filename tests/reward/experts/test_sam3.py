@@ -177,10 +177,14 @@ def test_masks_that_are_no_numbers_are_a_failure(segmenter, segments):
 def test_what_only_masks_need_is_computed_for_masks_alone(detector, folder, least, segments):
     expert = Sam3(str(folder), device="cpu", least=least, batch=64)
     seen = passes(expert)
+    finest = []
+    with expert.checkpoint.use() as loaded:
+        loaded.model.vision_encoder.neck.fpn_layers[0].register_forward_hook(lambda *_: finest.append(1))
     expert(detector.mixed[:4])
     boxes_alone = expert.bytes["remembered"]
+    assert finest == []
     expert(segments[:3])
-    assert (seen["pictures"], len(seen["masks"])) == ([1, 1], 1)
+    assert (seen["pictures"], len(seen["masks"]), finest) == ([1, 1], 1, [1])
     finer = 32 * (32 * 32 + 16 * 16) * 4
     assert expert.bytes["remembered"] - boxes_alone == finer
     expert(segments[3:6])
