@@ -89,20 +89,21 @@ class Vlm(LocalExpert[Outcome]):
         self.least_mass = least_mass
         self.lora = lora
         self.lora_revision = lora_revision
-        self._adapter = ""
+        self._adapter: tuple[object, str] = (None, "")
         self.counts = dict.fromkeys(("image_passes", "prompt_tokens", "generated_tokens", "forward_passes"), 0)
         self.guide: Any = None
 
     def options_id(self) -> str:
-        if self.lora and not self._adapter:
-            self._adapter = f" lora={weights_identity(self.lora, self.lora_revision, 'adapter_config.json')}"
-        return f"least_mass={self.least_mass:g}{self._adapter}"
+        held = self.checkpoint.held
+        if self.lora and self._adapter[0] is not held:  # looked up again with the weights, see `Checkpoint.identity`
+            self._adapter = (held, f" lora={weights_identity(self.lora, self.lora_revision, 'adapter_config.json')}")
+        return f"least_mass={self.least_mass:g}{self._adapter[1]}"
 
     def meter(self) -> Mapping[str, float]:
         return dict(self.counts)
 
     def unload(self) -> None:
-        self.guide, self._adapter = None, ""
+        self.guide = None
         super().unload()
 
     def answers(self, queries: Sequence[Judge]) -> list[Outcome]:

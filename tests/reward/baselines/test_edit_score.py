@@ -8,8 +8,10 @@ import pytest
 
 from editcritic.reward import Failure, Image, Reply, Reward
 from editcritic.reward.baselines.edit_score import EditScore
+from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.spec import build, spec_of
 
+from ..experts.tiny_vlms import tiny_qwen2_5_vl
 from ..fakes import Fake, alone, picture, sample
 
 
@@ -158,6 +160,22 @@ def test_it_asks_a_judge_of_its_own_where_one_is_bound():
     own, general = Fake(lambda query: graded(25, 25)), Fake(lambda query: graded(5, 5))
     assert Reward(EditScore(), {"judge": general})([sample()]).values == [2.0]
     assert Reward(EditScore(), {"judge": general, "judge.editscore": own})([sample()]).values == [10.0]
+
+
+def test_a_local_judge_is_held_to_the_form(tmp_path):
+    """Random weights: whatever they write, there are reasons and two grades of the scale in it, or it fails."""
+    tiny_qwen2_5_vl(tmp_path, spread=3.0)
+    (found,) = Reward(EditScore(), {"judge": Vlm(str(tmp_path), device="cpu")})([sample()])
+    if found.status == "failed":  # it was cut off: no text was left to write grades in
+        assert "JSON" in found.reason
+    else:
+        assert 0.0 <= found.value <= 10.0
+        assert len(found.evidence) == 2
+
+
+def test_the_published_weights_are_a_judge_by_name():
+    judge = build("vlm:Qwen/Qwen2.5-VL-7B-Instruct?lora=EditScore/EditScore-7B", "editcritic.experts")
+    assert (judge.name, judge.lora) == ("Qwen/Qwen2.5-VL-7B-Instruct", "EditScore/EditScore-7B")
 
 
 @pytest.mark.parametrize(

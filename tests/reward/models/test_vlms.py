@@ -78,6 +78,17 @@ def test_the_id_holds_model_and_adapter(base, adapter, tmp_path):
     assert ids[1].startswith(f"{ids[0]} lora={adapter.name}@")
 
 
+def test_an_adapter_that_was_trained_further_is_read_again_by_all_who_share_it(base, adapter, tmp_path):
+    trained = copied(adapter, tmp_path, lambda name: name)
+    one, other = judge(base, lora=str(trained)), judge(base, lora=str(trained))
+    before = (yes(one), one.id, other.id)
+    weights = load_file(trained / "adapter_model.safetensors")
+    save_file({name: 1.5 * value for name, value in weights.items()}, trained / "adapter_model.safetensors")
+    one.unload()
+    assert one.id == other.id != before[1] == before[2]
+    assert yes(other) == yes(one)
+
+
 def test_an_adapter_for_another_model_is_refused(base, adapter, tmp_path):
     other = copied(adapter, tmp_path, lambda name: name.replace("layers.1.self_attn", "layers.7.self_attn"))
     with pytest.raises(ExpertDown, match=r"the LoRA .* weights .*: it is for another model"):
