@@ -18,6 +18,7 @@ from typing import Any
 
 from ..expert import ExpertDown
 from ..spec import SpecError, names
+from .checkpoint import QUANTISATIONS
 from .published import find_file
 
 
@@ -28,7 +29,9 @@ class Model:
     name: the short one. expert: entry point of who answers with it. checkpoint: name on the hub; empty where weights
     come with a package. parameters: how many, in millions. licence: of the weights, as their publisher states it; empty
     where it was not found. gated: whether the hub wants terms to be accepted first. use: what for. papers: which of the
-    four systems took it. options: of the expert, for this model. file: of weights without a `config.json`.
+    four systems took it. options: of the expert, for this model. file: of weights without a `config.json`. counted:
+    whether the number of parameters is that of the published configuration, built and counted. unquantised: those that
+    8 and 4 bits leave as they are (embeddings, the output layer, norms), in millions; 0 where nobody counted them.
     """
 
     name: str
@@ -41,11 +44,14 @@ class Model:
     gated: bool = False
     file: str = ""
     note: str = ""
+    counted: bool = False
+    unquantised: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def memory(self, dtype: str) -> int:
-        """Bytes that the weights take at a precision."""
-        return int(self.parameters * 1e6 * BYTES[dtype])
+        """Bytes that the weights take at a precision: of quantised ones what is left as it is in 16 bits."""
+        left = self.unquantised if dtype in QUANTISATIONS else 0.0
+        return int(((self.parameters - left) * BYTES[dtype] + left * BYTES["bfloat16"]) * 1e6)
 
 
 BYTES: Mapping[str, float] = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "nf4": 0.53, "fp4": 0.53}
