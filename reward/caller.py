@@ -81,7 +81,7 @@ class ExpertThread:
             try:
                 self._load()
                 with _no_gradients():
-                    outcomes = self._answer(number, queries)
+                    outcomes = self._answer(number, queries) if queries else []
             except ExpertDown as error:
                 down = str(error) or "down"
                 outcomes = [Failure(down)] * len(queries)

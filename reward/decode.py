@@ -7,7 +7,7 @@ import io
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,6 +47,15 @@ def decode(data: bytes, name: str) -> Pixels:
         _refuse_bomb(picture.size, name)
         picture.seek(0)  # of an animation, the first frame
         return flatten(picture)
+
+
+def size_of(data: bytes, name: str, formats: Sequence[str] | None = None) -> Size:
+    """Width and height by the header of encoded bytes; no pixel is decoded. formats: PIL's names of those admitted.
+
+    Raises ImageError.
+    """
+    with _said_of(name), PIL.Image.open(io.BytesIO(data), formats=formats) as picture:
+        return picture.size
 
 
 def from_pil(picture: PIL.Image.Image) -> Pixels:

@@ -53,22 +53,38 @@ class Reload:
     expert: str
 
 
+@dataclass(slots=True)
+class Prepare:
+    """Have this expert get ready before it is asked. ready: why it could not, or nothing."""
+
+    expert: Expert
+    ready: Future[str]
+
+
 class Stop:
     """End the thread."""
 
 
-Event = list[Task] | Answered | Reload | Stop
+Event = list[Task] | Answered | Reload | Prepare | Stop
 
 
 class Call:
-    """One batch on its way through an expert."""
+    """One batch on its way through an expert. Without queries: the expert gets `ready`."""
 
-    __slots__ = ("deadline", "queries", "worker")
+    __slots__ = ("deadline", "queries", "ready", "worker")
 
-    def __init__(self, queries: list[Query[Any]], worker: Worker, deadline: float) -> None:
+    def __init__(
+        self, queries: list[Query[Any]], worker: Worker, deadline: float, ready: Future[str] | None = None
+    ) -> None:
         self.queries = queries
         self.worker = worker
         self.deadline = deadline
+        self.ready = ready
+
+    def prepared(self, problem: str) -> None:
+        """Tell who waits for the expert to be ready."""
+        if self.ready is not None:
+            self.ready.set_result(problem)
 
 
 class Desk:

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 
 from .answers import AnswerLog
 from .asking import Asks
-from .desks import Reload, Task
+from .desks import Prepare, Reload, Task
 from .expert import Expert
 from .sample import EditSample
 from .scheduler import Scheduler
@@ -63,7 +63,18 @@ class Engine:
         self._put([Task(program, experts, sample, future=future, engine=self)])
         return future
 
-    def _put(self, tasks: list[Task]) -> None:
+    def prepare(self, expert: Expert) -> Future[str]:
+        """Have an expert get ready (load its weights, say) before it is asked; one that is dead gets another chance.
+
+        The result: why it is down, or nothing. Thread-safe, and returns at once.
+        """
+        if not isinstance(expert, Expert):
+            raise TypeError(f"{type(expert).__name__} is not an Expert")
+        ready: Future[str] = Future()
+        self._put(Prepare(expert, ready))
+        return ready
+
+    def _put(self, tasks: list[Task] | Prepare) -> None:
         with self._scheduler.gate:
             if self._scheduler.broken is not None:
                 raise RuntimeError("this engine broke down: make a new one") from self._scheduler.broken

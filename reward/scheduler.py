@@ -13,13 +13,14 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from .answers import AnswerLog, LogError
 from .asking import Ask, Failed, Gather, Unanswered
 from .caller import Answered, ExpertLoop, ExpertThread, LoopSeat, Worker, say
-from .desks import Call, Desk, Event, Reload, Stop, Task
+from .desks import Call, Desk, Event, Prepare, Reload, Stop, Task
 from .expert import AsyncExpert, Expert
 from .image import ImageError
 from .memory import Memory
@@ -60,9 +61,13 @@ class Scheduler:
                 while True:
                     event = self.inbox.get_nowait()
                     self._tasks.update(event if isinstance(event, list) else ())
+                    if isinstance(event, Prepare):
+                        event.ready.set_result(_BROKEN)
             for task in self._tasks:
                 if task.future is not None and not task.future.done():
                     task.future.set_exception(error)
+            for call in self._under_way():
+                call.prepared(_BROKEN)
             raise
 
     def _loop(self) -> None:
@@ -103,6 +108,8 @@ class Scheduler:
             case Reload(expert) if expert in self.desks:
                 desk = self.desks[expert]
                 desk.dead, desk.crashes, desk.retry_at = "", 0, None
+            case Prepare(expert, ready):
+                self._prepare(expert, ready)
 
     def _settle(self) -> None:
         """Advance whatever can be advanced, then hand out work; repeat until only experts can bring news."""
@@ -229,6 +236,9 @@ class Scheduler:
             desk = self.desks[expert.id] = Desk(expert)
         return desk
 
+    def _under_way(self) -> list[Call]:
+        return [call for desk in self.desks.values() for call in desk.running.values()]
+
     # -- experts ------------------------------------------------------------------------------------------------------
 
     def _look_up(self, desk: Desk) -> None:
@@ -268,13 +278,31 @@ class Scheduler:
                 desk.workers += 1
             queue = max(desk.queues.values(), key=len)
             queries = [queue.popleft() for _ in range(min(size, len(queue)))]
-            worker = desk.idle.pop()
-            self._calls += 1
-            deadline = time.monotonic() + desk.expert.deadline_s
-            desk.running[self._calls] = Call(queries, worker, deadline)
-            worker.start(self._calls, queries)
+            self._begin(desk, queries)
             if desk.dead:
                 return
+
+    def _prepare(self, expert: Expert, ready: Future[str]) -> None:
+        try:
+            desk = self.desks.get(expert.id) or self.desks.setdefault(expert.id, Desk(expert))
+        except Exception as error:
+            ready.set_result(say(error))
+            return
+        desk.dead, desk.crashes, desk.retry_at = "", 0, None
+        if not desk.idle:
+            if desk.workers >= max(1, expert.concurrency):
+                ready.set_result("")  # all of them are at work: it has been ready before
+                return
+            desk.idle.append(self._worker(desk))
+            desk.workers += 1
+        self._begin(desk, [], ready)
+
+    def _begin(self, desk: Desk, queries: list[Query[Any]], ready: Future[str] | None = None) -> None:
+        worker = desk.idle.pop()
+        self._calls += 1
+        deadline = time.monotonic() + desk.expert.deadline_s
+        desk.running[self._calls] = Call(queries, worker, deadline, ready)
+        worker.start(self._calls, queries)
 
     def _worker(self, desk: Desk) -> Worker:
         if not isinstance(desk.expert, AsyncExpert):
@@ -316,6 +344,7 @@ class Scheduler:
             failure = next(outcome for outcome in event.outcomes if isinstance(outcome, Failure))
             desk.dead = f"{desk.crashes} failures in a row, the last: {failure.reason}"
         desk.retry_at = time.monotonic() + self._cooldown if desk.dead else None
+        call.prepared(desk.dead)
 
     def _deliver(self, desk: Desk, query: Query[Any], outcome: Outcome) -> None:
         if isinstance(outcome, Failure) and not outcome.expert:
@@ -347,10 +376,13 @@ class Scheduler:
                 desk.stats.failed += len(call.queries)
                 for query in call.queries:
                     self._deliver(desk, query, Failure(reason, desk.id))
+                call.prepared(reason)
         if self._ready or any(desk.dead and desk.queued for desk in self.desks.values()):
             self._settle()
 
     def _end(self) -> None:
+        for call in self._under_way():
+            call.prepared("the engine was closed before it was ready")
         for desk in self.desks.values():
             for worker in (*desk.idle, *(call.worker for call in desk.running.values())):
                 worker.stop()
@@ -382,3 +414,6 @@ class Scheduler:
         experts = {name: desk.snapshot() for name, desk in list(self.desks.items())}
         now = self._stats
         return Stats(now.programs, now.asked, now.unique, now.known, now.joined, experts)
+
+
+_BROKEN = "the engine broke down before it was ready"

@@ -16,7 +16,8 @@ name files, these name pictures that were sent. A picture may also be meant by i
 
 key: of the request, chosen by the client: a request that is sent again with its key is not judged again. deadline_s:
 after so long, what is not scored yet comes back as `failed` and `"late": true`. detail: `value` for values, statuses
-and reasons, `parts` for those of the parts as well, `all` for evidence, too.
+and reasons, `parts` for those of the parts as well, `all` for evidence, too. reward: which one, by its name at the
+server; may be left out where there is one.
 
 The answer has a score for each sample, in order, as `Score.to_json` writes them, with the sample's `id`:
 
@@ -29,7 +30,6 @@ nobody (wait as `Retry-After` says, and send the same again).
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,6 +67,7 @@ class Request:
     key: str = ""
     deadline_s: float | None = None
     detail: Detail = "value"
+    reward: str = ""
 
 
 class _Rgb(BaseModel):
@@ -81,6 +82,7 @@ class _Asked(BaseModel):
     key: str = Field("", max_length=512)
     deadline_s: float | None = Field(None, gt=0, le=86_400, allow_inf_nan=False)
     detail: Detail = "value"
+    reward: str = Field("", max_length=512)
     samples: list[dict[str, Any]]
     pictures: dict[str, str | _Rgb] = {}
 
@@ -89,7 +91,12 @@ class _Asked(BaseModel):
 
 
 def request_json(
-    samples: Sequence[EditSample], *, key: str = "", deadline_s: float | None = None, detail: Detail = "value"
+    samples: Sequence[EditSample],
+    *,
+    key: str = "",
+    deadline_s: float | None = None,
+    detail: Detail = "value",
+    reward: str = "",
 ) -> dict[str, Any]:
     """A request, but for its pictures."""
     data: dict[str, Any] = {"schema": SCHEMA, "detail": detail, "samples": [sample_to_json(one) for one in samples]}
@@ -97,6 +104,8 @@ def request_json(
         data["key"] = key
     if deadline_s is not None:
         data["deadline_s"] = deadline_s
+    if reward:
+        data["reward"] = reward
     return data
 
 
@@ -165,7 +174,7 @@ def request_of(data: Any, parts: Mapping[str, tuple[bytes, str]] | None = None) 
             raise WireError(f"sample {name!r:.80}: {error}") from None
         except ValueError as error:
             raise WireError(f"sample {name!r:.80}: {error}", 400) from None
-    return Request(tuple(samples), asked.key, asked.deadline_s, asked.detail)
+    return Request(tuple(samples), asked.key, asked.deadline_s, asked.detail, asked.reward)
 
 
 def answer_json(
@@ -193,11 +202,16 @@ def unpacked(name: str, content: bytes, kind: str) -> Image:
 
 
 def _picture(name: str, value: str | _Rgb) -> Image:
+    if isinstance(value, str):
+        return _decoded(name, from_base64(name, value))
+    return _pixels(name, from_base64(name, value.rgb), value.size)
+
+
+def from_base64(name: str, text: str) -> bytes:
+    """The bytes of a picture in JSON. Raises `WireError`."""
     try:
-        if isinstance(value, str):
-            return _decoded(name, base64.b64decode(value, validate=True))
-        return _pixels(name, base64.b64decode(value.rgb, validate=True), value.size)
-    except binascii.Error as error:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:  # letters beyond ASCII are no `binascii.Error`
         raise WireError(f"picture {name!r:.80} is not base64: {error}", 400) from None
 
 
