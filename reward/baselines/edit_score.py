@@ -1,7 +1,7 @@
 """EditScore: a reward model for edits that reasons, and then gives two numbers each to two questions.
 
 Paper: EditScore, arXiv 2509.23909; code: VectorSpaceLab/EditScore. Its weights are LoRA adapters for Qwen2.5-VL (7B,
-32B, 72B) and Qwen3-VL (4B, 8B, 32B), trained on grades that GPT-4.1 gave. The questions go back to VIEScore.
+32B, 72B) and Qwen3-VL (4B, 8B, 32B). The questions go back to VIEScore.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class EditScore:
         roles=("judge.editscore",),
         requires=("sources", "edited", "instruction"),
         source=(
-            "EditScore (arXiv 2509.23909), section 4.1 and appendix M; code VectorSpaceLab/EditScore: grades from 0 to "
-            "25, the lower of each two, the root of the product, the mean over passes. The questions are ours."
+            "EditScore (arXiv 2509.23909), as its code (VectorSpaceLab/EditScore) has it: grades from 0 to 25, the lower "
+            "of each two, the root of the product, the mean over passes. The questions are ours."
         ),
         gaming=(
             "One model's impression, and one that an editor was trained against: it misses small changes, and words "
