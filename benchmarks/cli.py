@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .bench import app as bench
+from .maps import app as maps
 from .pipeline_options import Batch, Device, Download, Dtype, Experts, Setting
 from .terminal import document, one_thread_a_library, plainly, progress, say, show
 
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 
 app.add_typer(bench)
+app.add_typer(maps)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
 RewardName = Annotated[
@@ -454,10 +456,44 @@ def differences(
 
 @app.command()
 @plainly
-def doctor(as_json: Json = False) -> int:
+def doctor(
+    experts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--experts",
+            help="Say what these would load, from where and into how much memory: `role=spec ...`, a TOML file, or "
+            "`module:function`. Nothing is loaded. Repeatable.",
+        ),
+    ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="With --experts: ask servers for their only model.")] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            "--check",
+            help="Compare a model that lies here with published scores: the name of a reference, or a TOML file. "
+            "--experts then says which expert to compare.",
+        ),
+    ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option("--pictures", help="With --check: the folder its pictures lie in.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
     """Say what is installed, which experts can run here, how fast, and what to install for the rest."""
+    from . import check_model, would_load
     from .doctor import examine, table
+    from .inputs import InputError
 
+    if (pictures is not None and check is None) or (ask and (check is not None or not experts)):
+        raise InputError("--pictures belongs to --check, --ask to --experts")
+    if check is not None:
+        checked = check_model.check(check, pictures or Path(), experts or [])
+        document(checked.to_json()) if as_json else show(check_model.table(checked))
+        return checked.exit_code
+    if experts:
+        found = would_load.would_load(experts, ask=ask)
+        document(found.to_json()) if as_json else show(would_load.table(found))
+        return found.exit_code
     report = examine()
     document(report.to_json()) if as_json else show(table(report))
     return report.exit_code
