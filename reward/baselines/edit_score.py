@@ -69,8 +69,8 @@ class EditScore:
         roles=("judge.editscore",),
         requires=("sources", "edited", "instruction"),
         source=(
-            "EditScore (arXiv 2509.23909), as its code (VectorSpaceLab/EditScore) has it: grades from 0 to 25, the lower "
-            "of each two, the root of the product, the mean over passes. The questions are ours."
+            "EditScore (arXiv 2509.23909), as its code (VectorSpaceLab/EditScore) has it: grades from 0 to 25, the "
+            "lower of each two, the root of the product, the mean over passes. The questions are ours."
         ),
         gaming=(
             "One model's impression, and one that an editor was trained against: it misses small changes, and words "
