@@ -29,6 +29,7 @@ class Enhancer(Expert):
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Upscale,)
     batch = 4
+    deadline_s = 3600.0
 
     def __init__(
         self,

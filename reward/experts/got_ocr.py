@@ -51,6 +51,7 @@ class GotOcr(LocalExpert[Outcome]):
 
     kinds = (ReadText,)
     loader = "GotOcr2ForConditionalGeneration"
+    deadline_s = 3600.0  # on a CPU, long texts take many minutes
 
     def __init__(
         self,

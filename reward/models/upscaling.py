@@ -34,6 +34,8 @@ class Upscaler(LocalExpert[Outcome]):
     # Pictures have 256 levels, and bfloat16 as many from one power of two to the next: what is smooth gets steps.
     usual: ClassVar[Loading] = {"dtype": "float32"}
 
+    deadline_s = 3600.0  # on a CPU, a tile takes a minute or more
+
     def __init__(self, name: str, *, tile: int, batch: int, **loading: Unpack[Loading]) -> None:
         if tile < _LEAST_TILE:
             raise ValueError(f"tile is the side of a tile in pixels, {_LEAST_TILE} or more, got {tile}")
