@@ -1,0 +1,256 @@
+"""What a line of experts would load, told without loading it."""
+
+import json
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from huggingface_hub import constants
+from safetensors.torch import save_file
+
+from editcritic.benchmarks import weights_here
+from editcritic.benchmarks.would_load import Device, WouldLoad, would_load
+from editcritic.reward import SpecError
+from editcritic.reward.experts.dino import Dino
+from editcritic.reward.models.checkpoint import Checkpoint
+from editcritic.reward.models.known import models
+from editcritic.reward.models.local import LocalExpert
+
+from .conftest import Command
+
+SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def dino(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("weights") / "my-dino"
+    config = transformers.DINOv3ViTConfig(patch_size=16, image_size=64, num_register_tokens=4, **SHAPE)
+    transformers.DINOv3ViTModel(config).save_pretrained(folder)
+    transformers.ViTImageProcessorPil(size={"height": 64, "width": 64}).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A hub cache of our own, and no network."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("somebody went to the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return tmp_path / "hub"
+
+
+@pytest.fixture(autouse=True)
+def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("somebody loaded a model")
+
+    monkeypatch.setattr(Checkpoint, "_load", refuse)
+
+
+def cached(hub: Path, name: str, folder: str, *files: str) -> Path:
+    """Put a model's files where the hub's client would."""
+    place = hub / f"models--{name.replace('/', '--')}"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text(COMMIT)
+    snapshot = place / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    for file in files or [each.name for each in Path(folder).iterdir()]:
+        shutil.copy(Path(folder) / file, snapshot / file)
+    return snapshot
+
+
+def plainly_loaded(folder: str, dtype: str) -> int:
+    model = transformers.AutoModel.from_pretrained(folder, dtype=getattr(torch, dtype))
+    return sum(one.nbytes for one in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_weights_of_a_folder_are_counted_to_the_byte(dino: str, hub: Path, dtype: str) -> None:
+    (entry,) = would_load([f"features={dino}?dtype={dtype}"]).entries
+    assert (entry.source, entry.exact, entry.problem) == ("folder", True, "")
+    assert entry.weights == plainly_loaded(dino, dtype)
+    assert (entry.expert, entry.dtype, entry.roles) == ("Dino", dtype, ("features",))
+    assert entry.kept == Dino(dino).limit_bytes
+
+
+def test_a_model_in_several_files_is_counted_like_one(dino: str, hub: Path, tmp_path: Path) -> None:
+    model = transformers.AutoModel.from_pretrained(dino)
+    model.save_pretrained(tmp_path / "parts", max_shard_size="40KB")
+    parts = sorted((tmp_path / "parts").glob("*.safetensors"))
+    assert len(parts) > 2
+    spec = f"x=dino:{tmp_path / 'parts'}"
+    assert would_load([spec]).entries[0].weights == plainly_loaded(dino, "float32")
+    parts[1].unlink()
+    found = would_load([spec])
+    assert f"lacks {parts[1].name}" in found.entries[0].problem
+    assert found.exit_code == 1
+
+
+def test_whole_numbers_in_a_file_keep_their_width(tmp_path: Path) -> None:
+    held = {"a.weight": torch.zeros(3, 5), "steps": torch.zeros(7, dtype=torch.int64), "on": torch.zeros(2, dtype=bool)}
+    save_file(held, tmp_path / "model.safetensors")
+    assert weights_here.memory(weights_here.look(str(tmp_path)), "bfloat16") == (2 * 15 + 8 * 7 + 2, True)
+    about, exact = weights_here.memory(weights_here.look(str(tmp_path)), "bfloat16", "nf4")
+    assert about < 2 * 15 + 8 * 7 + 2
+    assert not exact
+
+
+def test_a_pickle_is_told_by_its_size(tmp_path: Path) -> None:
+    torch.save({"a": torch.zeros(100)}, tmp_path / "head.pt")
+    found = weights_here.look(str(tmp_path / "head.pt"))
+    assert weights_here.memory(found, "bfloat16") == ((tmp_path / "head.pt").stat().st_size, False)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0[]", b"\x02\0\0\0\0\0\0\0{}more"])
+def test_a_damaged_file_is_a_problem_not_a_crash(damage: bytes, dino: str, hub: Path, tmp_path: Path) -> None:
+    shutil.copytree(dino, tmp_path / "damaged")
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(damage)
+    (entry,) = would_load([f"x={tmp_path / 'damaged'}"]).entries
+    assert "model.safetensors is no safetensors file" in entry.problem
+
+
+def test_of_the_hub_only_the_cache_is_looked_into(dino: str, hub: Path) -> None:
+    line = ["x=dinov3-vitb16"]
+    (entry,) = would_load(line).entries
+    assert (entry.source, entry.exact, entry.gated, entry.licence) == ("hub", False, True, "DINOv3 License")
+    assert entry.weights == models()["dinov3-vitb16"].memory("float32")
+    cached(hub, "facebook/dinov3-vitb16-pretrain-lvd1689m", dino)
+    (entry,) = would_load(line).entries
+    assert (entry.source, entry.exact, entry.revision) == ("hub cache", True, COMMIT[:12])
+    assert entry.weights == plainly_loaded(dino, "float32")
+
+
+def test_a_model_that_was_cached_in_part_would_be_downloaded_in_part(dino: str, hub: Path) -> None:
+    cached(hub, "facebook/dinov2-base", dino, "config.json")
+    found = would_load(["x=dinov2-base"])
+    assert "the rest would be downloaded" in found.entries[0].where
+    assert found.entries[0].weights == models()["dinov2-base"].memory("float32")
+
+
+def test_a_model_that_nobody_knows_has_no_size(hub: Path) -> None:
+    found = would_load(["judge=vlm:somebody/something"])
+    assert found.entries[0].weights is None
+    assert found.devices[0].fits is None
+    assert "judge" in found.devices[0].verdict
+
+
+def test_what_has_the_same_settings_is_counted_once(dino: str, hub: Path) -> None:
+    found = would_load([f"a=dino:{dino}", f"b=dino:{dino}?size=32", f"c=dino:{dino}?dtype=bfloat16", f"d=dino:{dino}"])
+    assert [entry.roles for entry in found.entries] == [("a", "d"), ("b",), ("c",)]
+    assert [entry.shares for entry in found.entries] == ["", "a", ""]
+    whole = plainly_loaded(dino, "float32")
+    assert found.devices[0].weights == whole + whole // 2
+    assert found.devices[0].kept == 3 * Dino(dino).limit_bytes
+
+
+@pytest.mark.parametrize(
+    ("spec", "source", "says"),
+    [
+        ("openai:http://127.0.0.1:8000/v1", "server", "its only model (not asked)"),
+        ("openai:gpt-4o", "server", "gpt-4o"),
+        ("rapidocr", "package", ""),
+        ("pixels", "none", ""),
+    ],
+)
+def test_what_needs_no_weights_says_where_it_comes_from(spec: str, source: str, says: str, hub: Path) -> None:
+    found = would_load([f"x={spec}"])
+    assert (found.entries[0].source, found.entries[0].model, found.exit_code) == (source, says, 0)
+
+
+def test_a_server_is_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("editcritic.reward.models.endpoint.Endpoint.only_model", lambda _: "qwen")
+    assert would_load(["x=openai:http://127.0.0.1:8000/v1"], ask=True).entries[0].model == "qwen"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("dino:{dino}?device=cuda:7", "cuda:7"),
+        ("dino:{dino}?dtype=float33", "none of torch's"),
+        ("dino:{dino}?device=nonsense", "nonsense"),
+        ("dino:/nowhere/at/all", "there is no /nowhere/at/all"),
+    ],
+)
+def test_what_would_not_load_is_told_with_its_reason(spec: str, says: str, dino: str, hub: Path) -> None:
+    found = would_load([f"x={spec.format(dino=dino)}"])
+    assert says in found.entries[0].problem
+    assert found.exit_code == 1
+
+
+def test_what_does_not_fit_is_told() -> None:
+    device = Device("cuda:0", 3 * 2**30, 2**30, True, (), 2 * 2**30, 4 * 2**30)
+    assert device.fits is False
+    assert device.verdict == "does not fit: 1.0 GiB too much"
+    assert WouldLoad((), (device,)).exit_code == 1
+    close = Device("cuda:0", 3 * 2**30, 2 * 2**30, True, (), 4 * 2**30, 8 * 2**30)
+    assert close.fits
+    assert "lower limit_bytes" in close.verdict
+
+
+class Head:
+    """A loader of a head that takes one tower of the model below it."""
+
+    takes_of_base = ("embeddings.",)
+
+
+class OnTop(Dino):
+    loader = Head
+
+    def __init__(self, name: str, base: str) -> None:
+        LocalExpert.__init__(self, name, base=base, batch=1, limit_bytes=0, dtype="float32")
+
+
+def test_what_a_head_takes_of_the_model_below_it_is_counted_too(dino: str, hub: Path, tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(10)}, tmp_path / "model.safetensors")
+    table = {"use": f"{OnTop.__module__}:OnTop", "name": str(tmp_path), "base": dino}
+    (tmp_path / "experts.toml").write_text("\n".join(["[x]", *(f'{key} = "{value}"' for key, value in table.items())]))
+    sys.modules.setdefault(OnTop.__module__, sys.modules[__name__])
+    model = transformers.AutoModel.from_pretrained(dino)
+    below = sum(one.nbytes for name, one in model.named_parameters() if name.startswith("embeddings."))
+    (entry,) = would_load([str(tmp_path / "experts.toml")]).entries
+    assert below > 0
+    assert entry.weights == 40 + below
+    assert dino in entry.where
+
+
+def test_nothing_is_looked_up_for_a_name_of_unknown_kind(hub: Path) -> None:
+    with pytest.raises(SpecError, match="nothing is downloaded here: say which expert"):
+        would_load(["x=somebody/something"])
+
+
+def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub: Path) -> None:
+    line = f"detector=grounding-dino-tiny features={dino} judge=openai:http://127.0.0.1:8000/v1"
+    shown = editcritic("doctor", "--experts", line, "--experts", "reader=rapidocr")
+    assert shown.exit_code == 0
+    for said in ["IDEA-Research/grounding-dino-tiny", "would be downloaded", "Apache-2.0", "my-dino", "RapidOcr"]:
+        assert said in shown.stdout
+    told = json.loads(editcritic("doctor", "--experts", line, "--json").stdout)
+    assert [one["roles"] for one in told["experts"]] == [["detector"], ["features"], ["judge"]]
+    assert [one["exact"] for one in told["devices"]] == [False]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--experts", "detector=grounding-dino-tinny"], "did you mean grounding-dino-tiny"),
+        (["--experts", "nonsense"], "role=spec"),
+        (["--experts", "x=dino:a?size=big"], "x:"),
+        (["--experts", "x=dino:a?quantisation=two"], "quantisation is one of"),
+        (["--ask"], "--ask to --experts"),
+        (["--pictures", "."], "--pictures belongs to --check"),
+    ],
+)
+def test_nonsense_is_told_in_one_line(options: list[str], says: str, editcritic: Command) -> None:
+    refused = editcritic("doctor", *options)
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
