@@ -27,6 +27,12 @@ def trl() -> Any:
     return _brought("trl", "trl")
 
 
+def serving() -> None:
+    """See to it that all is there that a server needs. Raises `InputError` where it is not."""
+    for needed in ("fastapi", "prometheus_client", "uvicorn"):
+        _brought("serve", needed)
+
+
 def _brought(extra: str, module: str) -> Any:
     try:
         return import_module(module)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import math
 import socket
 import threading
@@ -25,7 +24,9 @@ from .wire import Request as Asked
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
-log = logging.getLogger("editcritic.serving")
+
+_HUNG_UP = 499
+"""For the metrics: nobody is there to read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Settings:
 def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
     """The application: POST /v1/score; GET /v1/reward, /healthz, /readyz, /metrics. See `wire`."""
     from fastapi import FastAPI, Response
+    from starlette.requests import ClientDisconnect
     from starlette.routing import Route
 
     settings = settings or Settings()
@@ -79,6 +81,10 @@ def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
         status, body, headers = refusal(error)
         return Response(body, status, headers)
 
+    async def hung_up(_: Request, error: Exception) -> Response:
+        return Response(status_code=_HUNG_UP)
+
+    app.add_exception_handler(ClientDisconnect, hung_up)
     app.add_exception_handler(WireError, refused)
     app.add_exception_handler(Busy, refused)
     app.add_middleware(Guard, service=service, token=settings.token, body_s=settings.body_s)  # type: ignore[arg-type]
@@ -92,7 +98,7 @@ def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
         body = bytearray()
         found = await unless_gone(request, service, asked, since)
         if found is None:
-            return Response(status_code=499)
+            return Response(status_code=_HUNG_UP)
         if asked.detail == "value":
             return _json(_answer(service, asked, found))
         return Response(await service.work(_answer, service, asked, found), media_type="application/json")
@@ -166,12 +172,19 @@ def _answer(service: Service, asked: Asked, scores: Sequence[Score | None]) -> b
     return json.dumps(data, allow_nan=False).encode()
 
 
-def serve(service: Service, settings: Settings, app: FastAPI | None = None) -> bool:
+def serve(service: Service, settings: Settings | None = None, app: FastAPI | None = None) -> bool:
     """Serve until SIGTERM or SIGINT: then nothing new is taken (503), what was accepted is finished, within `drain_s`,
     and this returns whether all was. A second signal ends the process at once. app: see `app_of`.
     """
+    settings = settings or Settings()
     with listening(settings) as listener:
-        return _server(service, settings, app).serve_until_told(listener)
+        return serve_at(listener, service, settings, app)
+
+
+def serve_at(listener: socket.socket, service: Service, settings: Settings, app: FastAPI | None = None) -> bool:
+    """The same at a socket that listens already; see `listening`."""
+    finished: bool = _server(service, settings, app).serve_until_told(listener)
+    return finished
 
 
 @contextlib.contextmanager

@@ -1,0 +1,340 @@
+"""The queue before the engine: who gets which score, what is refused, and what is not done any more."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from editcritic.integrations.serving.limits import MIB, Busy, Limits
+from editcritic.integrations.serving.service import Service
+from editcritic.integrations.serving.wire import Request, WireError
+from editcritic.reward import Asks, Card, EditSample, Engine, Expert, Failure, Reward, Score
+
+from ...reward.fakes import Fake, Rated, asks, known, mixed, picture, sample
+
+
+def edits(count: int, first: int = 0, name: str = "s") -> list[EditSample]:
+    return [sample(f"{name}{number}", edited=picture(first + number)) for number in range(count)]
+
+
+def asked(samples: list[EditSample], **fields: Any) -> Request:
+    return Request(tuple(samples), **fields)
+
+
+def rated(expert: Expert, **options: Any) -> Reward:
+    return Reward(Rated(), {"preference": expert}, **options)
+
+
+def served(expert: Expert, use: Callable[[Service], Awaitable[Any]], **limits: Any) -> Any:
+    """What comes of using a service; afterwards nothing of it is left in the queue."""
+
+    async def run() -> Any:
+        service = Service(rated(expert), limits=Limits(**limits))
+        try:
+            found = await use(service)
+            await drained(service)
+            return found
+        finally:
+            service.close()
+
+    return asyncio.run(asyncio.wait_for(run(), 60))
+
+
+async def drained(service: Service) -> None:
+    """Wait until the engine has come back with all it was given; room that is lost would keep this waiting."""
+    while service.samples.taken or service.bytes.taken or service.in_flight:
+        await asyncio.sleep(0.005)
+
+
+class Gated(Fake):
+    """Answers nothing before `open` is set; `asked` counts what reached it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.open = threading.Event()
+        self.reached = threading.Event()
+        super().__init__(self._when_open, **options)
+
+    def _when_open(self, query: Any) -> Any:
+        self.reached.set()
+        assert self.open.wait(30)
+        return known(query)
+
+
+def test_many_requests_at_once_each_get_what_the_reward_gives_their_samples() -> None:
+    requests = [edits(7, first=5 * number, name=f"r{number}-") for number in range(12)]
+
+    async def use(service: Service) -> Any:
+        return await asyncio.gather(*(service.score(asked(samples)) for samples in requests))
+
+    found = served(Fake(mixed, jitter_s=0.002), use, in_flight=8)
+    assert found == [list(rated(Fake(mixed))(samples)) for samples in requests]
+    assert {score.status for scores in found for score in scores} == {"scored", "failed", "abstained"}
+
+
+def test_requests_share_batches_and_answers() -> None:
+    expert = Gated(batch=64)
+
+    async def use(service: Service) -> None:
+        work = [asyncio.create_task(service.score(asked(edits(4, first=2 * number)))) for number in range(8)]
+        await asyncio.to_thread(expert.reached.wait, 30)
+        await asyncio.sleep(0.1)
+        expert.open.set()
+        await asyncio.gather(*work)
+
+    served(expert, use)
+    assert set(expert.seen.values()) == {1}
+    assert len(expert.seen) == 2 * 7 + 4
+    assert max(expert.calls) > 4  # more than any request has
+
+
+def test_what_finds_no_room_is_busy_and_finds_it_later() -> None:
+    expert = Gated()
+
+    async def use(service: Service) -> list[Score | None]:
+        first = asyncio.create_task(service.score(asked(edits(3))))
+        await asyncio.to_thread(expert.reached.wait, 30)
+        with pytest.raises(Busy, match="samples") as refused:
+            await service.score(asked(edits(2, first=10)))
+        assert 1 <= refused.value.retry_after_s <= 60
+        expert.open.set()
+        await first
+        return await service.score(asked(edits(2, first=10)))
+
+    found = served(expert, use, max_samples=4, queue_samples=4)
+    assert [score.status for score in found] == ["scored", "scored"]
+
+
+def test_room_is_counted_in_bytes_as_well() -> None:
+    expert = Gated()
+    large = [sample("large", edited=picture(1, 512, 512))]
+
+    async def use(service: Service) -> None:
+        first = asyncio.create_task(service.score(asked(large)))
+        await asyncio.to_thread(expert.reached.wait, 30)
+        with pytest.raises(Busy, match="bytes"):
+            await service.score(asked([sample("large too", edited=picture(2, 512, 512))]))
+        assert service.samples.taken == 1
+        expert.open.set()
+        await first
+
+    served(expert, use, max_body=MIB // 16, max_pixels=MIB // 3, max_picture=MIB // 3, queue_bytes=MIB + MIB // 8)
+
+
+def test_a_request_that_never_fits_is_refused_for_good() -> None:
+    async def use(service: Service) -> None:
+        with pytest.raises(WireError, match="at most 2") as refused:
+            await service.score(asked(edits(3)))
+        assert refused.value.status == 413
+
+    served(Fake(), use, max_samples=2)
+
+
+def test_at_the_deadline_what_is_known_is_answered_and_the_rest_is_not_begun() -> None:
+    expert = Gated(batch=1)
+    samples = edits(20)
+
+    async def use(service: Service) -> list[Score | None]:
+        await asyncio.to_thread(rated_before, service, samples[:1])
+        found = await service.score(asked(samples, deadline_s=0.3))
+        expert.open.set()
+        return found
+
+    def rated_before(service: Service, some: list[EditSample]) -> None:
+        expert.open.set()
+        service.reward()(some)
+        expert.open.clear()
+
+    found = served(expert, use, in_flight=3)
+    assert found[0] is not None
+    assert found[1:] == [None] * 19
+    assert len(expert.seen) <= 4  # the known one, and those that were in the engine
+
+
+def test_what_a_client_that_hangs_up_waited_for_is_given_up() -> None:
+    expert = Gated(batch=1)
+
+    async def use(service: Service) -> None:
+        work = asyncio.create_task(service.score(asked(edits(50))))
+        await asyncio.to_thread(expert.reached.wait, 30)
+        work.cancel()
+        await asyncio.wait([work])
+        assert service.samples.taken == 50  # the engine holds some of its pictures still
+        expert.open.set()
+
+    served(expert, use, in_flight=2)
+    assert len(expert.seen) <= 2
+
+
+def test_a_program_asks_nothing_further_once_nobody_waits() -> None:
+    expert = Gated()
+
+    class Long(Rated):
+        def __call__(self, sample: EditSample) -> Asks[Score]:
+            for number in range(10):
+                yield from asks(number)
+            return Score.of(1)
+
+    async def use() -> None:
+        service = Service(Reward(Long(), {"preference": expert}))
+        work = asyncio.create_task(service.score(asked(edits(1))))
+        await asyncio.to_thread(expert.reached.wait, 30)
+        work.cancel()
+        await asyncio.wait([work])
+        expert.open.set()
+        await drained(service)
+        service.close()
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+    assert len(expert.seen) == 1
+
+
+def test_a_request_that_is_sent_again_while_it_runs_joins_and_afterwards_is_replayed() -> None:
+    expert = Gated()
+
+    async def use(service: Service) -> None:
+        request = asked(edits(3), key="k")
+        work = [asyncio.create_task(service.score(request)) for _ in range(3)]
+        await asyncio.to_thread(expert.reached.wait, 30)
+        await asyncio.sleep(0.05)
+        assert service.samples.taken == 3
+        work.pop().cancel()
+        expert.open.set()
+        first, second = await asyncio.gather(*work)
+        service.reward().engine.close()  # the next engine knows no answers
+        assert await service.score(request) == first == second
+        assert None not in first
+
+    served(expert, use)
+    assert set(expert.seen.values()) == {1}
+
+
+def test_a_key_is_for_one_request_while_it_runs_and_afterwards() -> None:
+    expert = Gated()
+
+    async def use(service: Service) -> None:
+        work = asyncio.create_task(service.score(asked(edits(1), key="k")))
+        await asyncio.to_thread(expert.reached.wait, 30)
+        for _ in range(2):
+            with pytest.raises(WireError, match="'k'") as refused:
+                await service.score(asked(edits(1, first=1), key="k"))
+            assert refused.value.status == 409
+            expert.open.set()
+            await work
+
+    served(expert, use)
+
+
+def test_what_was_late_is_judged_when_it_is_sent_again() -> None:
+    expert = Gated()
+
+    async def use(service: Service) -> list[Score | None]:
+        assert await service.score(asked(edits(2), key="k", deadline_s=0.1)) == [None, None]
+        expert.open.set()
+        return await service.score(asked(edits(2), key="k", deadline_s=30.0))
+
+    assert None not in served(expert, use)
+
+
+def test_only_so_many_scores_are_remembered() -> None:
+    expert = Fake()
+
+    async def use(service: Service) -> None:
+        for number in range(20):
+            await service.score(asked(edits(1, first=number), key=f"k{number}"))
+        service.reward().engine.close()
+        for number in range(20):
+            await service.score(asked(edits(1, first=number), key=f"k{number}"))
+
+    served(expert, use, remembered=10)
+    assert sorted(expert.seen.values()) == [1] * 10 + [2] * 10
+
+
+def test_what_a_reward_raises_is_a_failure_of_that_sample_alone() -> None:
+    class Broken(Rated):
+        def __call__(self, sample: EditSample) -> Asks[Score]:
+            if sample.id == "s1":
+                raise KeyError("a bug")
+            return (yield from super().__call__(sample))
+
+    async def use() -> list[Score | None]:
+        service = Service(Reward(Broken(), {"preference": Fake()}))
+        found = await service.score(asked(edits(3)))
+        service.close()
+        return found
+
+    found = asyncio.run(use())
+    assert [score.status for score in found] == ["scored", "failed", "scored"]
+    assert "a bug" in found[1].reason
+
+
+def test_a_judge_that_fails_throughout_costs_no_exception() -> None:
+    async def use(service: Service) -> list[Score | None]:
+        return await service.score(asked(edits(40)))
+
+    found = served(Fake(lambda query: Failure("gone")), use)
+    assert {score.status for score in found} == {"failed"}
+
+
+def test_samples_that_lack_what_the_metric_needs_are_refused_before_anything_is_asked() -> None:
+    class Needy(Rated):
+        @property
+        def card(self) -> Card:
+            return Card("needy", 1, "needs a mask", roles=("preference",), requires=("mask",))
+
+    expert = Fake()
+
+    async def use() -> None:
+        service = Service(Reward(Needy(), {"preference": expert}))
+        with pytest.raises(WireError, match="mask") as refused:
+            await service.score(asked(edits(2)))
+        assert refused.value.status == 422
+        service.close()
+
+    asyncio.run(use())
+    assert not expert.seen
+
+
+def test_a_small_request_does_not_wait_for_a_large_one_before_it() -> None:
+    expert = Fake(jitter_s=0.01, batch=2)
+    order: list[str] = []
+
+    async def use(service: Service) -> None:
+        async def one(name: str, count: int, first: int) -> None:
+            await service.score(asked(edits(count, first=first)))
+            order.append(name)
+
+        await asyncio.gather(one("large", 200, 0), one("small", 2, 300))
+
+    served(expert, use, in_flight=4)
+    assert order == ["small", "large"]
+
+
+def test_several_rewards_are_asked_by_name_and_share_their_answers() -> None:
+    expert = Fake()
+
+    async def use() -> None:
+        with Engine() as engine:
+            one, half = (
+                rated(expert, engine=engine),
+                Reward(Rated(weights=(0.5,)), {"preference": expert}, engine=engine),
+            )
+            service = Service({"one": one, "half": half})
+            whole = await service.score(asked(edits(3), reward="one"))
+            halves = await service.score(asked(edits(3), reward="half"))
+            assert [score.value / 2 for score in whole] == [score.value for score in halves]
+            for name in ("", "other"):
+                with pytest.raises(WireError, match="half, one") as refused:
+                    await service.score(asked(edits(1), reward=name))
+                assert refused.value.status == 400
+            service.close()
+
+    asyncio.run(use())
+    assert set(expert.seen.values()) == {1}
+
+
+@pytest.mark.parametrize("wrong", [{"max_samples": 0}, {"queue_samples": 10}, {"queue_bytes": MIB}])
+def test_limits_that_leave_no_room_for_a_request_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Limits(**wrong)
