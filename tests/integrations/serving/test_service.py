@@ -244,7 +244,7 @@ def test_only_so_many_scores_are_remembered() -> None:
         for number in range(20):
             await service.score(asked(edits(1, first=number), key=f"k{number}"))
         service.reward().engine.close()
-        for number in range(20):
+        for number in reversed(range(20)):
             await service.score(asked(edits(1, first=number), key=f"k{number}"))
 
     served(expert, use, remembered=10)

@@ -1,0 +1,289 @@
+"""The judge server over real HTTP: what clients, and those who look after it, are told."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from editcritic.integrations.serving.limits import Limits
+from editcritic.integrations.serving.server import Settings, running
+from editcritic.integrations.serving.service import Service
+from editcritic.integrations.serving.wire import packed, pictures_of, request_json, scores_from_json, with_pictures
+from editcritic.reward import EditSample, Engine, Expert, Reward, Score
+from editcritic.reward.expert import ExpertDown
+
+from ...reward.fakes import Fake, Rated, known, mixed, picture, sample
+
+TOKEN = "correct horse battery staple".replace(" ", "-")
+
+
+def edits(count: int, first: int = 0, size: int = 8) -> list[EditSample]:
+    return [sample(f"s{number}", edited=picture(first + number, size, size)) for number in range(count)]
+
+
+@contextmanager
+def server(
+    expert: Expert | None = None, settings: Settings | None = None, engine: Engine | None = None, **limits: Any
+) -> Iterator[tuple[httpx2.Client, Service]]:
+    service = Service(
+        Reward(Rated(), {"preference": Fake() if expert is None else expert}, engine=engine), limits=Limits(**limits)
+    )
+    settings = settings or Settings(port=0)
+    headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
+    with running(service, settings) as url, httpx2.Client(base_url=url, headers=headers, timeout=60) as client:
+        yield client, service
+    service.close()
+
+
+def as_json(samples: list[EditSample], packing: Any = "png", **fields: Any) -> dict[str, Any]:
+    return {"json": with_pictures(request_json(samples, **fields), pictures_of(samples), packing)}
+
+
+def as_parts(samples: list[EditSample], packing: Any = "rgb", **fields: Any) -> dict[str, Any]:
+    files = {name: (name, *packed(image, packing)) for name, image in pictures_of(samples).items()}
+    return {"data": {"request": json.dumps(request_json(samples, **fields))}, "files": files}
+
+
+def scores_of(answer: httpx2.Response, samples: list[EditSample]) -> list[Score]:
+    assert answer.status_code == 200, answer.text
+    return list(scores_from_json(answer.json(), [one.id for one in samples]))
+
+
+@pytest.mark.parametrize("packing", ["png", "rgb"])
+@pytest.mark.parametrize("way", [as_json, as_parts])
+def test_scores_are_those_of_the_reward_however_the_pictures_come(way: Any, packing: str) -> None:
+    earlier = sample("turn", edited=picture(7))
+    samples = [
+        sample("several", sources=(picture(2), picture(3)), group="g", edited=picture(4)),
+        sample("later", sources=(picture(7),), edited=picture(8), earlier=(earlier,)),
+        sample("described", edited=picture(5), mask=picture(6), metadata={"seed": 3, "words": "Ωé"}, text="ÄÖ"),
+        *edits(20),
+    ]
+    with server(Fake(mixed)) as (client, _):
+        answer = client.post("/v1/score", **way(samples, packing, detail="all"))
+        assert scores_of(answer, samples) == list(Reward(Rated(), {"preference": Fake(mixed)})(samples))
+
+
+def test_clients_at_once_each_get_their_own_scores() -> None:
+    requests = [edits(5, first=3 * number) for number in range(40)]
+    expected = [list(Reward(Rated(), {"preference": Fake(mixed)})(samples)) for samples in requests]
+    with server(Fake(mixed, jitter_s=0.01)) as (client, _), ThreadPoolExecutor(20) as threads:
+        answers = list(threads.map(lambda samples: client.post("/v1/score", **as_parts(samples)), requests))
+    found = [scores_of(answer, samples) for answer, samples in zip(answers, requests, strict=True)]
+    assert [[score.value for score in scores] for scores in found] == [
+        [score.value for score in scores] for scores in expected
+    ]
+
+
+def test_a_request_sent_again_in_another_wrapping_is_replayed_and_another_with_its_key_refused() -> None:
+    expert = Fake()
+    with server(expert) as (client, service):
+        first = client.post("/v1/score", **as_json(edits(3), key="k")).json()
+        service.reward().engine.close()  # the next one knows no answers
+        assert client.post("/v1/score", **as_parts(edits(3), key="k")).json() == first
+        refused = client.post("/v1/score", **as_parts(edits(2), key="k"))
+    assert (refused.status_code, refused.json()["retry"]) == (409, False)
+    assert sum(expert.seen.values()) == 3
+
+
+def test_at_the_deadline_there_is_a_partial_answer_and_it_says_so() -> None:
+    opened = threading.Event()
+
+    def slow(query: Any) -> Any:
+        if query.image.digest != picture(0).digest:
+            opened.wait(30)
+        return known(query)
+
+    with server(Fake(slow, batch=1)) as (client, _):
+        answer = client.post("/v1/score", **as_json(edits(3), deadline_s=0.5)).json()
+        opened.set()
+    assert [row.get("late", False) for row in answer["scores"]] == [False, True, True]
+    assert answer["scores"][1]["status"] == "failed"
+    assert answer["scores"][1]["value"] is None
+    assert "0.5 s" in answer["scores"][1]["reason"]
+
+
+def test_a_full_server_says_when_to_come_back() -> None:
+    opened = threading.Event()
+    reached = threading.Event()
+
+    def slow(query: Any) -> Any:
+        reached.set()
+        opened.wait(30)
+        return known(query)
+
+    with server(Fake(slow), max_samples=2, queue_samples=2) as (client, service), ThreadPoolExecutor(1) as thread:
+        first = thread.submit(client.post, "/v1/score", **as_json(edits(2)))
+        assert reached.wait(30)
+        refused = client.post("/v1/score", **as_json(edits(2, first=5)))
+        assert client.get("/healthz").status_code == 200
+        opened.set()
+        assert first.result().status_code == 200
+        assert client.post("/v1/score", **as_json(edits(2, first=5))).status_code == 200
+        assert service.bytes.taken == 0
+    assert (refused.status_code, refused.json()["retry"]) == (503, True)
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+
+
+def test_who_hangs_up_is_not_worked_for() -> None:
+    opened = threading.Event()
+    reached = threading.Event()
+    expert = Fake(lambda query: reached.set() or (opened.wait(30) and known(query)), batch=1)
+    with server(expert, in_flight=1) as (client, service):
+        with pytest.raises(httpx2.ReadTimeout):
+            client.post("/v1/score", **as_json(edits(30)), timeout=httpx2.Timeout(5, read=0.3))
+        assert reached.is_set()
+        while service._wanted:
+            threading.Event().wait(0.01)
+        opened.set()
+        while service.samples.taken:
+            threading.Event().wait(0.01)
+    assert sum(expert.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}, {"authorization": f"Bearer {TOKEN}x"}],
+)
+def test_without_the_token_there_is_nothing_but_health(headers: dict[str, str]) -> None:
+    with server(settings=Settings(port=0, token=TOKEN)) as (client, _):
+        stranger = httpx2.Client(base_url=client.base_url, headers=headers)
+        for path in ("/metrics", "/v1/reward", "/openapi.json", "/nowhere"):
+            assert stranger.get(path).status_code == 401
+        refused = stranger.post("/v1/score", **as_json(edits(1)))
+        assert (refused.status_code, refused.json()["retry"]) == (401, False)
+        assert stranger.get("/healzth").status_code == 401
+        assert stranger.get("/healthz").json() == {"alive": True}
+        assert stranger.get("/readyz").json() == {"ready": True}
+        assert client.post("/v1/score", **as_json(edits(1))).status_code == 200
+        stranger.close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "judge.example"])
+def test_a_server_that_others_can_reach_wants_a_token_or_the_word_that_none_is_wanted(host: str) -> None:
+    with pytest.raises(ValueError, match="token"):
+        Settings(host=host)
+    assert Settings(host=host, no_token=True).host == host
+    assert TOKEN not in repr(Settings(host=host, token=TOKEN))
+
+
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 16"):
+        Settings(token="secret")
+
+
+def test_what_is_served_is_described() -> None:
+    with server() as (client, _):
+        found = client.get("/v1/reward").json()
+        assert client.get("/v1/reward", params={"name": "other"}).status_code == 400
+    assert (found["name"], found["rewards"]) == ("rated", ["rated"])
+    assert found["card"]["range"] == [0.0, 1.0]
+    assert found["experts"] == {"preference": "fake"}
+
+
+class Loading(Fake):
+    """An expert that takes until `loaded` is set to load, and then loads, or cannot, as told."""
+
+    def __init__(self, problem: str = "") -> None:
+        super().__init__()
+        self.loaded = threading.Event()
+        self.problem = problem
+        self.loads = 0
+
+    def load(self) -> None:
+        self.loads += 1
+        assert self.loaded.wait(30)
+        if self.problem:
+            raise ExpertDown(self.problem)
+
+
+def test_a_server_is_ready_when_its_experts_are_and_says_who_is_not() -> None:
+    expert = Loading()
+    with server(expert) as (client, service):
+        waiting = client.get("/readyz")
+        assert (waiting.status_code, waiting.json()) == (503, {"ready": False, "loading": "fake"})
+        assert client.get("/healthz").status_code == 200
+        assert client.post("/v1/score", **as_json(edits(1))).status_code == 503
+        expert.loaded.set()
+        while service.readiness.loading():
+            threading.Event().wait(0.01)
+        assert client.get("/readyz").status_code == 200
+        assert client.post("/v1/score", **as_json(edits(1))).status_code == 200
+    assert expert.loads == 1
+
+
+def test_a_dead_expert_is_told_of_and_gets_another_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("editcritic.integrations.serving.readiness._PAUSE_S", 0.0)
+    expert = Loading("no such weights")
+    expert.loaded.set()
+    with server(expert) as (client, service):
+        while service.readiness.loading():
+            threading.Event().wait(0.01)
+        dead = client.get("/readyz")
+        assert (dead.status_code, dead.json()["dead"]) == (503, {"fake": "no such weights"})
+        assert client.get("/healthz").status_code == 200
+        expert.problem = ""
+        while client.get("/readyz").status_code != 200:
+            threading.Event().wait(0.01)
+        assert client.post("/v1/score", **as_json(edits(1))).json()["scores"][0]["status"] == "scored"
+
+
+def metrics_of(client: httpx2.Client) -> dict[str, float]:
+    lines = (line for line in client.get("/metrics").text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def test_metrics_count_what_was_done() -> None:
+    class Metered(Fake):
+        def meter(self) -> dict[str, float]:
+            return {"tokens sent": 10.0 * sum(self.seen.values())}
+
+    with server(Metered(mixed)) as (client, _):
+        samples = edits(30)
+        found = scores_of(client.post("/v1/score", **as_json(samples, key="k")), samples)
+        client.post("/v1/score", **as_json(samples, key="k"))
+        client.post("/v1/score", content=b"{")
+        client.post("/v1/../../etc/passwd")
+        counted = metrics_of(client)
+        body = len(client.build_request("POST", "/", **as_json(samples, key="k")).content)
+    for status in ("scored", "failed", "abstained"):
+        assert counted[f'editcritic_samples_total{{status="{status}"}}'] == [one.status for one in found].count(status)
+    assert counted['editcritic_samples_total{status="replayed"}'] == 30
+    assert counted['editcritic_requests_total{path="/v1/score",status="200"}'] == 2
+    assert counted['editcritic_requests_total{path="/v1/score",status="400"}'] == 1
+    assert counted['editcritic_requests_total{path="other",status="404"}'] == 1
+    assert counted["editcritic_received_bytes_total"] == 2 * body + 1
+    assert counted['editcritic_expert_queries_total{expert="fake"}'] == 30
+    assert counted['editcritic_expert_tokens_sent_total{expert="fake"}'] == 300
+    assert counted["editcritic_request_seconds_count"] == 2
+    assert counted["editcritic_samples_per_second"] > 0
+    assert counted["editcritic_samples_per_second_per_gpu"] > 0
+    assert counted["editcritic_queue_samples"] == counted["editcritic_queue_bytes"] == 0
+    latencies = [counted[f'editcritic_request_latency_seconds{{quantile="{share}"}}'] for share in (0.5, 0.95, 0.99)]
+    assert 0 < latencies[0] <= latencies[1] <= latencies[2]
+
+
+def test_health_is_answered_while_every_decoder_is_at_work() -> None:
+    opened = threading.Event()
+    with server() as (client, service), ThreadPoolExecutor(1) as thread:
+        for _ in range(service.limits.decoders):
+            service._pool.submit(opened.wait, 30)
+        work = thread.submit(client.post, "/v1/score", **as_json(edits(1)))
+        while not service.active:
+            threading.Event().wait(0.01)
+        assert client.get("/healthz").status_code == 200
+        assert not work.done()
+        opened.set()
+        assert work.result().status_code == 200
+
+
+def test_two_servers_in_a_process_count_apart() -> None:
+    with server() as (one, _), server() as (other, _):
+        one.post("/v1/score", **as_json(edits(3)))
+        assert metrics_of(one)['editcritic_samples_total{status="scored"}'] == 3
+        assert 'editcritic_samples_total{status="scored"}' not in metrics_of(other)
