@@ -48,7 +48,6 @@ class LocalExpert(Expert, Generic[A]):
             raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
         said: Loading = {**self.unsaid(), **loading}
         self.name = name
-        self.batch = batch
         self.limit_bytes = limit_bytes
         self.revision = said["revision"]
         self.dtype = said["dtype"]
@@ -83,6 +82,15 @@ class LocalExpert(Expert, Generic[A]):
     def unsaid(cls) -> Loading:
         """What holds of `Loading` where nothing is said."""
         return {**UNSAID, **cls.usual}
+
+    @property
+    def batch(self) -> int:  # type: ignore[override]  # the one number that both the engine and the passes keep to
+        """Most queries in one call, and items in one pass."""
+        return self.passes.most
+
+    @batch.setter
+    def batch(self, most: int) -> None:
+        self.passes.most = most
 
     @abstractmethod
     def answers(self, queries: Sequence[Any]) -> list[A]:

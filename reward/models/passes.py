@@ -39,12 +39,18 @@ class Passes:
     """
 
     def __init__(self, most: int, budget: int | None = None, name: str = "") -> None:
-        self.size = most if budget is None else 1
-        self._most = most
+        self.most = most
+        self._fits: int | None = None if budget is None else 1
         self._budget = budget
         self._name = name
+        self._halved = 2**62
         self._item = 0
         self._left: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Items in the next pass."""
+        return self.most if self._fits is None else min(self.most, self._fits)
 
     def reserve(self, weights: int, kept: int) -> None:
         """Told what is spent on weights and on what is kept, in bytes. Raises `ExpertDown` if that is the budget."""
@@ -80,7 +86,7 @@ class Passes:
         with _measured(device) as taken:
             yield
         self._item = max(self._item, -(-taken() // count))
-        self.size = max(1, min(self._most, self._left // max(1, self._item)))
+        self._fits = min(self._halved, max(1, self._left // max(1, self._item)))
         if self._item > self._left:
             warnings.warn(
                 f"one pass of {self._name} takes {self._item / 2**20:.0f} MiB, and its memory= leaves "
@@ -95,7 +101,7 @@ class Passes:
         count = count or self.size
         if count <= 1:
             return False
-        self._most = self.size = max(1, count // 2)
+        self._fits = self._halved = max(1, count // 2)
         warnings.warn(
             f"{self._name} ran out of memory in a pass of {count}: from now on {self.size} at a time", stacklevel=2
         )

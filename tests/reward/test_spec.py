@@ -53,9 +53,9 @@ OF_EXPERTS: dict[str, dict[str, Any]] = {
     "vlm": {"dtype": "float32", "least_mass": 0.5},
     "grounding-dino": {"floor": 0.2, "together": 3},
 }
-WITHOUT_WEIGHTS = {"annotated", "colour", "differences", "lanczos", "no-segmenter", "openai", "pixels", "rapidocr"} | {
-    "served",
-    "systemone",
+WITHOUT_WEIGHTS = {
+    *("annotated", "colour", "differences", "lanczos", "no-segmenter", "pixels", "rapidocr"),
+    *("openai", "served", "systemone"),
 }
 SPECS = {name: {"use": name, **OPTIONS.get(name, {})} for name in REWARDS}
 

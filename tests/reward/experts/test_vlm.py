@@ -531,6 +531,7 @@ def test_scores_that_are_no_numbers_are_no_answer(small):
         loaded.model.lm_head.weight.fill_(math.nan)
     with pytest.raises(ArithmeticError, match="not numbers"):
         judge([ask("x")])
+    judge.unload()  # others share the weights
 
 
 # -- memory, counts, id ------------------------------------------------------------------------------------------------

@@ -123,3 +123,13 @@ def test_one_item_beyond_the_budget_is_said_and_done():
     passes.reserve(0, 0)
     with pytest.warns(UserWarning, match="one pass of tiny takes 3 MiB, and its memory= leaves 1 MiB"):
         assert passes.through(hungry(3), range(2), "cpu") == [0, 1]
+
+
+def test_the_most_may_change_and_what_was_learnt_stays():
+    model, passes = Model(4), Passes(8, name="tiny")
+    with pytest.warns(UserWarning, match="from now on 4 at a time"):
+        passes.through(model, range(8), "cpu")
+    passes.most = 16
+    assert passes.size == 4
+    passes.most = 2
+    assert passes.size == 2
