@@ -1,0 +1,115 @@
+"""A reward that tells which picture it was asked about, and takes as long as it is told: for load tests of servers.
+
+    python -m editcritic.integrations.serving.rehearsal --port 8321 --seconds 0.2 --batch 8
+
+A picture carries a number in its first pixel, and its score is that number: an answer that went to the wrong request
+shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ...reward import Asks, Card, EditSample, Expert, Image, Measured, Rate, Reward, Score, ask
+from .limits import Limits
+from .server import Settings, serve
+from .service import Service
+
+
+class Number:
+    """The number that the edited picture carries."""
+
+    card: ClassVar[Card] = Card(
+        "rehearsal", 1, "the number in the picture's first pixel", range=(0.0, None), unit="none", roles=("preference",)
+    )
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        found = yield from ask(Rate(sample.edited))
+        return Score.of(found.value or 0.0)
+
+
+class Reader(Expert):
+    """Reads the numbers. seconds: that it sleeps for each picture; batch: pictures in a call; concurrency: calls."""
+
+    kinds = (Rate,)
+
+    def __init__(self, seconds: float = 0.0, batch: int = 8, concurrency: int = 1) -> None:
+        self.seconds = seconds
+        self.batch = batch
+        self.concurrency = concurrency
+        self.id = f"rehearsal@1 seconds={seconds:g}"
+
+    def __call__(self, queries: Sequence[Rate]) -> list[Measured]:
+        if self.seconds:
+            time.sleep(self.seconds * len(queries))
+        return [Measured(float(number_of(query.image))) for query in queries]
+
+
+def reward(seconds: float = 0.0, batch: int = 8, concurrency: int = 1) -> Reward:
+    """See `Reader`."""
+    return Reward(Number(), {"preference": Reader(seconds, batch, concurrency)}, on_failures="none")
+
+
+def samples(count: int, *, size: int = 512, group: int = 8, seed: int = 0) -> list[EditSample]:
+    """Samples whose edited pictures carry `seed` * 2**16 plus 0, 1, 2, ...; `group` of them share a source.
+
+    size: of the pictures, in pixels; noise, which no file format makes smaller.
+    """
+    draw = np.random.default_rng(seed)
+    noise = draw.integers(0, 256, (size, size, 3), np.uint8)
+    found = []
+    source = Image.of(noise)
+    for number in range(count):
+        if number % group == 0:
+            source = Image.of(_numbered(noise[::-1], (seed << 16) + number))
+        edited = Image.of(_numbered(noise, (seed << 16) + number))
+        found.append(EditSample(f"{seed}-{number}", "make it another picture", (source,), edited))
+    return found
+
+
+def number_of(image: Image) -> int:
+    """The number in the first pixel, below 2**24."""
+    red, green, blue = (int(value) for value in image.pixels[0, 0])
+    return red << 16 | green << 8 | blue
+
+
+def _numbered(pixels: np.ndarray, number: int) -> np.ndarray:
+    found = pixels.copy()
+    found[0, 0] = number >> 16 & 255, number >> 8 & 255, number & 255
+    return found
+
+
+def main() -> None:
+    """Serve it, for `--life` seconds at most: what is started for a test does not outlive it by much."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--concurrency", type=int, default=1)
+    parser.add_argument("--queue", type=int, default=Limits().queue_samples)
+    parser.add_argument("--life", type=float, default=600.0)
+    given = parser.parse_args()
+    limits = Limits(queue_samples=given.queue, max_samples=min(given.queue, Limits().max_samples))
+    service = Service(reward(given.seconds, given.batch, given.concurrency), limits=limits)
+    threading.Thread(target=_end, args=(given.life,), daemon=True).start()
+    serve(service, Settings(port=given.port))
+
+
+def _end(seconds: float) -> None:
+    import os
+    import signal
+
+    time.sleep(seconds)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    from . import rehearsal
+
+    rehearsal.main()  # so that its classes have the same names as elsewhere
