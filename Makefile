@@ -65,5 +65,6 @@ $(EDITOR): pyproject.toml constraints.txt | $(MADE)
 # tests/vision_ops.py says what torchvision does there.
 $(TEST): pyproject.toml constraints.txt | $(MADE)
 	$(INSTALL) -e '.[dev,ocr,bench,diffusers,hf,judge,quantised,ray,serve,trl]'
+	$(INSTALL) --no-deps einops spandrel
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/torchvision-for-tests torchvision
 	@touch $(DEMO) $(EDITOR) $@

@@ -75,7 +75,7 @@ def test_the_command_line_scores_with_the_line(tmp_path):
     assert found["reward"]["experts"]["pixels"] == {"use": "editcritic.reward.experts.pixels:PixelFeatures"}
     wrong = subprocess.run([*command, "--experts", "pixels=pixies"], capture_output=True, text=True, timeout=120)
     assert wrong.returncode == 2
-    assert "pixels: unknown expert 'pixies': did you mean pixels?" in wrong.stderr
+    assert "pixels: unknown expert 'pixies': did you mean pixels" in wrong.stderr
     assert "Traceback" not in wrong.stderr
 
 

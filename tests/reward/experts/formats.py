@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-FOLDER = Path(__file__).with_name("formats")
+FOLDER = Path(__file__).with_name("published")
 
 
 @dataclass(frozen=True)
