@@ -78,7 +78,7 @@ class _Rgb(BaseModel):
 
 class _Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    schema_: Literal[1] = Field(SCHEMA, alias="schema")
+    schema_: Literal[1] = Field(1, alias="schema")
     key: str = Field("", max_length=512)
     deadline_s: float | None = Field(None, gt=0, le=86_400, allow_inf_nan=False)
     detail: Detail = "value"

@@ -84,7 +84,7 @@ class LocalExpert(Expert, Generic[A]):
         return {**UNSAID, **cls.usual}
 
     @property
-    def batch(self) -> int:  # type: ignore[override]  # the one number that both the engine and the passes keep to
+    def batch(self) -> int:
         """Most queries in one call, and items in one pass."""
         return self.passes.most
 
