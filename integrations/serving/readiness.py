@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from ...reward import Expert
+from ...reward import Expert, Reward
 from ...reward.engine import Engine
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Readiness:
         return found
 
     def _experts(self) -> list[tuple[Engine, Expert]]:
-        pairs = ((reward.engine, expert) for reward in self._service.rewards.values() for expert in _of(reward.experts))
+        pairs = ((reward.engine, expert) for reward in self._service.rewards.values() for expert in _asked(reward))
         return list({(id(engine), id(expert)): (engine, expert) for engine, expert in pairs}.values())
 
     def _prepare(self, engine: Engine, expert: Expert) -> None:
@@ -81,5 +81,8 @@ class Readiness:
             self._prepare(engine, expert)
 
 
-def _of(experts: Any) -> list[Expert]:
-    return list({id(expert): expert for expert in experts.values()}.values())
+def _asked(reward: Reward) -> list[Expert]:
+    """Those that the reward asks; others may be bound, and need not be loaded."""
+    bound = reward.experts
+    found = (bound.get(role) or bound.get(role.partition(".")[0]) for role in reward.card.roles)
+    return [expert for expert in found if expert is not None]

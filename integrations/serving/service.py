@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -208,7 +209,8 @@ class Service:
 
         def came(future: Future[Score]) -> None:  # in the engine's thread
             score = _score_of(future)
-            loop.call_soon_threadsafe(self._take, job, number, score)
+            with contextlib.suppress(RuntimeError):  # the event loop has ended, and nobody waits
+                loop.call_soon_threadsafe(self._take, job, number, score)
 
         try:
             program = _while_wanted(job, signed(job.reward.metric, sample))

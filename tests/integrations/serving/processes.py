@@ -1,0 +1,41 @@
+"""Judge servers in processes of their own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def judge(*options: str, seconds: float = 0.0, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address and the process of a server that loads its reward from `judge_process`. seconds: a sample takes."""
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tests.integrations.serving.judge_process"),
+            *("--reward", "tests.reward.fakes:Rated"),
+            *("--experts", f"preference=tests.integrations.serving.judge_process:Slow?seconds={seconds}"),
+            *(() if "--port" in options else ("--port", "0")),
+            *options,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line.startswith("serving"), line + process.stderr.read()
+            url = line.split()[-1]
+            while httpx2.get(f"{url}/readyz").status_code != 200:
+                time.sleep(0.02)
+            yield url, process
+        finally:
+            process.kill()

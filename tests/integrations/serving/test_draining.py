@@ -1,0 +1,87 @@
+"""A server that is told to stop: what it accepted is answered, what comes then is sent elsewhere."""
+
+import signal
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from editcritic.integrations.serving.wire import pictures_of, request_json, with_pictures
+from editcritic.reward import EditSample, Reward
+
+from ...reward.fakes import Rated, picture, sample
+from .judge_process import Slow
+from .processes import judge
+
+
+def edits(count: int, first: int) -> list[EditSample]:
+    return [sample(f"s{number}", edited=picture(first + number)) for number in range(count)]
+
+
+def send(url: str, count: int, first: int) -> httpx2.Response:
+    samples = edits(count, first)
+    asked = with_pictures(request_json(samples), pictures_of(samples))
+    return httpx2.post(f"{url}/v1/score", json=asked, timeout=60)
+
+
+def accepted(url: str, count: int) -> None:
+    """Wait until so many samples are waiting or being judged."""
+    while True:
+        for line in httpx2.get(f"{url}/metrics").text.splitlines():
+            if line.startswith("editcritic_queue_samples") and float(line.split()[-1]) >= count:
+                return
+        time.sleep(0.02)
+
+
+def test_what_was_accepted_is_answered_and_what_comes_after_the_signal_is_refused() -> None:
+    with judge(seconds=0.02) as (url, process), ThreadPoolExecutor(12) as threads:
+        work = [threads.submit(send, url, 10, 10 * number) for number in range(10)]
+        accepted(url, 100)
+        process.send_signal(signal.SIGTERM)
+        statuses = set[int]()
+        refused: Future[httpx2.Response] | None = None
+        while not statuses & {503}:
+            refused = threads.submit(send, url, 1, 1000)
+            statuses.add(refused.result().status_code)
+        assert refused is not None
+        assert refused.result().headers["retry-after"]
+        answers = [one.result() for one in work]
+        assert process.wait(30) == 0
+    assert {answer.status_code for answer in answers} == {200}
+    found = [[row["value"] for row in answer.json()["scores"]] for answer in answers]
+    reward = Reward(Rated(), {"preference": Slow()})
+    assert found == [reward(edits(10, 10 * number)).values for number in range(10)]
+
+
+def test_when_patience_ends_the_rest_is_answered_as_late() -> None:
+    with judge("--drain-s", "0.5", seconds=0.05) as (url, process), ThreadPoolExecutor(1) as thread:
+        work = thread.submit(send, url, 200, 0)
+        accepted(url, 200)
+        process.send_signal(signal.SIGTERM)
+        rows = work.result().json()["scores"]
+        assert process.wait(30) == 0
+    late = [row.get("late", False) for row in rows]
+    assert len(rows) == 200
+    assert any(late)
+    assert all((row["value"] is None) == row.get("late", False) for row in rows)
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    with judge(seconds=30) as (url, process), ThreadPoolExecutor(1) as thread:
+        work = thread.submit(send, url, 20, 0)
+        accepted(url, 20)
+        process.send_signal(signal.SIGTERM)
+        while httpx2.get(f"{url}/readyz").json() != {"ready": False, "draining": True}:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 128 + signal.SIGTERM
+        with pytest.raises(httpx2.HTTPError):
+            work.result()
+
+
+def test_an_idle_server_stops_though_clients_keep_their_connections() -> None:
+    with judge() as (url, process), httpx2.Client() as client:
+        assert client.get(f"{url}/readyz").status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
