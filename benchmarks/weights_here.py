@@ -78,14 +78,17 @@ def look(name: str, revision: str | None = None, file: str = "config.json") -> W
     return _cached(name, revision, file)
 
 
-def memory(found: Weights, dtype: str, quantisation: str = "", only: tuple[str, ...] = ()) -> tuple[int, bool]:
+def memory(
+    found: Weights, dtype: str, quantisation: str = "", only: tuple[str, ...] = (), out: tuple[str, ...] = ()
+) -> tuple[int, bool]:
     """Bytes that the weights take once loaded, and whether that is exact.
 
     It is for safetensors files, where all of them are here, at a plain dtype: all floating-point tensors become of that
     dtype, and the others stay what they are. Which layers are quantised is guessed by their names and shapes, and what
-    a pickle holds is taken for what will be in memory. only: beginnings of the names of those that are loaded.
+    a pickle holds is taken for what will be in memory. only, out: beginnings of the names of those that are loaded, and
+    of those that are not; `takes_of_base` and `leaves_out` of an expert's loader.
     """
-    wanted = [one for one in found.tensors if not only or one.name.startswith(only)]
+    wanted = [one for one in found.tensors if (not only or one.name.startswith(only)) and not one.name.startswith(out)]
     taken = sum(int(one.count * _each(one, dtype, quantisation)) for one in wanted)
     exact = found.here and not (quantisation or found.pickled) and dtype in BYTES
     return taken + found.pickled, exact

@@ -122,8 +122,9 @@ def would_load(given: Sequence[str], *, ask: bool = False) -> WouldLoad:
     holders: dict[int, str] = {}
     with offline():
         for names in roles.values():
-            expert = experts[names[0]]
+            expert, whose = _within(experts[names[0]])
             entry = _entry(tuple(names), expert, ask)
+            entry = _changed(entry, expert=f"{whose}{entry.expert}")
             if isinstance(expert, LocalExpert):
                 held = id(expert.checkpoint.held)
                 entry = entry if held not in holders else _changed(entry, shares=holders[held])
@@ -148,11 +149,19 @@ def bound(given: Sequence[str]) -> dict[str, Expert]:
     return experts
 
 
+def _within(expert: Expert) -> tuple[Expert, str]:
+    """Who has the weights, where another one is asked: the judge of a rater, the best upscaler that is there."""
+    for name, does in (("chosen", "chooses"), ("asked", "asks")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what was not chosen: the table tells
+            inner = getattr(expert, name, None) if not isinstance(expert, LocalExpert | AsyncExpert) else None
+        if isinstance(inner, Expert):
+            return inner, f"{type(expert).__name__}, which {does} "
+    return expert, ""
+
+
 def _entry(roles: tuple[str, ...], expert: Expert, ask: bool) -> Entry:
     kind = type(expert).__name__
-    if hasattr(type(expert), "chosen"):  # one that looks for the best that is there
-        chosen = _chosen(expert)
-        return _changed(_entry(roles, chosen, ask), expert=f"{kind}, which chooses {type(chosen).__name__}")
     if isinstance(expert, LocalExpert):
         return _local(roles, expert)
     if isinstance(expert, VllmJudge):
@@ -164,27 +173,27 @@ def _entry(roles: tuple[str, ...], expert: Expert, ask: bool) -> Entry:
     return Entry(roles, kind)
 
 
-def _chosen(expert: Any) -> Expert:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what was not chosen; the table tells
-        chosen: Expert = expert.chosen
-    return chosen
-
-
 def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> Entry:
     found = look(expert.name, expert.revision, expert.weights_file)
-    known = known_as(expert.name)
+    lora, lora_revision = getattr(expert, "lora", ""), getattr(expert, "lora_revision", None)
+    known = known_as(expert.name, lora)
     device, dtype, problem = _on(expert)
-    weights, exact = _memory(found, known, dtype, expert.quantisation)
+    out = getattr(expert.loader, "leaves_out", ())
+    weights, exact = _memory(found, known, dtype, expert.quantisation, out=out)
     where, more = _where(found), ""
     if base := expert.checkpoint.base:
         beside = look(base)
         where += f"; with {base}, {_short(beside)}"
         if parts := getattr(expert.loader, "takes_of_base", ()):
-            some, told = _memory(beside, known_as(base), dtype, expert.quantisation, parts)
-            weights = None if weights is None or some is None else weights + some
-            exact = exact and told
+            weights, exact = _sum((weights, exact), _memory(beside, known_as(base), dtype, "", only=parts))
+            if known and not found.here:  # whose number is of both
+                weights, exact = known.memory(dtype), False
         more = beside.problem
+    if lora:
+        added = look(lora, lora_revision, "adapter_model.safetensors")
+        where += f"; with the adapter {lora}, {_short(added)}"
+        weights, exact = _sum((weights, exact), memory(added, dtype) if added.here else (0, False))
+        more = more or added.problem or _incomplete(added)
     return Entry(
         roles,
         type(expert).__name__,
@@ -269,20 +278,32 @@ def _on(expert: LocalExpert[Any]) -> tuple[str, str, str]:
     return said, str(dtype).removeprefix("torch."), problem
 
 
-def known_as(name: str) -> Model | None:
-    """By its name on the hub, or that of its file."""
+def known_as(name: str, lora: str = "") -> Model | None:
+    """By its name on the hub, or that of its file; of an adapter on top of it, by that."""
     for model in models().values():
-        if name and (name == model.checkpoint or (model.file and Path(name).name == model.file)):
+        named = name in (model.checkpoint, model.weights) or Path(name).name == model.file != "model.safetensors"
+        if name and named and lora == model.options.get("lora", ""):
             return model
-    return None
+    return known_as(name) if lora else None
 
 
 def _memory(
-    found: Weights, known: Model | None, dtype: str, quantisation: str, only: tuple[str, ...] = ()
+    found: Weights,
+    known: Model | None,
+    dtype: str,
+    quantisation: str,
+    *,
+    only: tuple[str, ...] = (),
+    out: tuple[str, ...] = (),
 ) -> tuple[int | None, bool]:
     if found.here:
-        return memory(found, dtype, quantisation, only)
+        return memory(found, dtype, quantisation, only, out)
     return (known.memory(quantisation or (dtype if dtype in BYTES else "float32")) if known else None), False
+
+
+def _sum(one: tuple[int | None, bool], other: tuple[int | None, bool]) -> tuple[int | None, bool]:
+    taken = None if one[0] is None or other[0] is None else one[0] + other[0]
+    return taken, one[1] and other[1]
 
 
 def _where(found: Weights) -> str:

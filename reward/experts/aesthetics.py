@@ -26,6 +26,8 @@ _OTHER_TOWER = ["^text_model", "^text_projection", "^logit_scale", r"position_id
 class AestheticWeights:
     """Loads a head and the CLIP below it: a `ModuleDict` of `tower` and `head`."""
 
+    takes_of_base = _OF_TOWER
+
     @staticmethod
     def from_pretrained(
         name: str, *, base: str = "", revision: str | None = None, dtype: Any = None, **options: Any

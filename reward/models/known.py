@@ -29,9 +29,10 @@ class Model:
     name: the short one. expert: entry point of who answers with it. checkpoint: name on the hub; empty where weights
     come with a package. parameters: how many, in millions. licence: of the weights, as their publisher states it; empty
     where it was not found. gated: whether the hub wants terms to be accepted first. use: what for. papers: which of the
-    four systems took it. options: of the expert, for this model. file: of weights without a `config.json`. counted:
-    whether the number of parameters is that of the published configuration, built and counted. unquantised: those that
-    8 and 4 bits leave as they are (embeddings, the output layer, norms), in millions; 0 where nobody counted them.
+    four systems took it. weights: where they lie on the hub, of experts that are not built with that name. options: of
+    the expert, for this model. file: of weights without a `config.json`. counted: whether the number of parameters is
+    that of the published configuration, built and counted. unquantised: those that 8 and 4 bits leave as they are
+    (embeddings, the output layer, norms), in millions; 0 where nobody counted them.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Model:
     use: str
     papers: tuple[str, ...] = ()
     gated: bool = False
+    weights: str = ""
     file: str = ""
     note: str = ""
     counted: bool = False

@@ -31,9 +31,10 @@ class RewardHeads:
     """Loads a checkpoint that is one file of weights; the backbone's configuration lies elsewhere, at `base`.
 
     file: its name in a folder or on the hub. heads: what comes before the layers' names, one for each head. backbone:
-    the kind of model below. Subclasses fill them in.
+    the kind of model below. Subclasses fill them in. leaves_out: what of the file is not loaded.
     """
 
+    leaves_out = ("lm_head.",)
     file: ClassVar[str]
     heads: ClassVar[tuple[str, ...]]
     backbone: ClassVar[str]
@@ -74,7 +75,7 @@ def published(path: Path) -> dict[str, Any]:
         weights = read_state(path)
     except SafetensorError as error:
         raise ValueError(f"{path.name} is damaged: {error}") from error
-    return {renamed(name): value for name, value in weights.items() if not name.startswith("lm_head.")}
+    return {renamed(name): value for name, value in weights.items() if not name.startswith(RewardHeads.leaves_out)}
 
 
 def renamed(name: str) -> str:

@@ -254,3 +254,17 @@ def test_nonsense_is_told_in_one_line(options: list[str], says: str, editcritic:
     assert refused.exit_code == 2
     assert says in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
+
+
+def test_of_a_rater_the_judges_weights_are_told(hub: Path) -> None:
+    found = would_load(["a=artimuse b=q-insight?judge=vlm:Qwen/Qwen3-VL-4B-Instruct judge=edit-score-qwen3-4b"])
+    assert [entry.expert for entry in found.entries] == ["ArtiMuse, which asks Vlm", "QInsight, which asks Vlm", "Vlm"]
+    assert [entry.model for entry in found.entries][1:] == 2 * ["Qwen/Qwen3-VL-4B-Instruct"]
+    assert found.entries[0].weights == models()["artimuse"].memory(found.entries[0].dtype)
+    assert "with the adapter EditScore/EditScore-Qwen3-VL-4B-Instruct" in found.entries[2].where
+
+
+def test_what_a_loader_leaves_out_is_not_counted(tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(10), "lm_head.weight": torch.zeros(90)}, tmp_path / "model.safetensors")
+    found = weights_here.look(str(tmp_path))
+    assert weights_here.memory(found, "float32", out=("lm_head.",)) == (40, True)

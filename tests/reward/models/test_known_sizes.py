@@ -4,6 +4,7 @@ Configurations as in the `config.json` of the named checkpoints; what is left ou
 made for just these models.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,9 @@ import torch
 import transformers
 
 from editcritic.reward.models.known import BYTES, models
+from editcritic.reward.models.reward_heads import RewardHeads
+
+from ..experts import formats
 
 Made = tuple[Any, Any]
 
@@ -143,30 +147,75 @@ PUBLISHED: dict[str, Callable[[], Made]] = {
 }
 
 
+SAME = {
+    "q-insight": "qwen2.5-vl-7b",
+    "edit-score-7b": "qwen2.5-vl-7b",
+    "edit-score-qwen3-4b": "qwen3-vl-4b",
+    "edit-score-qwen3-8b": "qwen3-vl-8b",
+}
+"""Trained on from another one, or an adapter on it."""
+
+FORMATS = {
+    "hpsv2.1": "hpsv2",
+    "hpsv3": "hpsv3",
+    "pickscore": "pickscore",
+    "image-reward": "image_reward",
+    "edit-reward": "edit_reward_qwen2_5_vl_7b",
+    "artimuse": "artimuse",
+    "got-ocr": "got_ocr",
+    "swin2sr-classical-x4": "swin2sr_classical_x4",
+    "swin2sr-realworld-x4": "swin2sr_realworld_x4",
+}
+"""Of whose files there is a table of names and shapes."""
+
+
 def built(name):
     kind, config = PUBLISHED[name]()
     with torch.device("meta"):
         return kind(config)
 
 
+def millions(counts):
+    return round(sum(counts) / 1e6, 1)
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_table_has_the_number_of_parameters_that_the_model_has(name):
     known = models()[name]
-    assert known.counted
     model = built(name)
-    assert round(sum(one.numel() for one in model.parameters()) / 1e6, 1) == known.parameters
+    assert millions(one.numel() for one in model.parameters()) == known.parameters
     if known.unquantised:
-        linear = [
+        linear = sum(
             layer.weight.numel()
             for path, layer in model.named_modules()
             if type(layer) is torch.nn.Linear and not path.endswith("lm_head")  # as bitsandbytes chooses
-        ]
-        whole = sum(one.numel() for one in model.parameters()) - sum(linear)
-        assert round(whole / 1e6, 1) == known.unquantised
+        )
+        assert millions([sum(one.numel() for one in model.parameters()), -linear]) == known.unquantised
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_table_has_the_number_of_parameters_that_is_loaded_of_the_file(name):
+    shapes = formats.load(FORMATS[name]).shapes()
+    out = RewardHeads.leaves_out if name in ("hpsv3", "edit-reward") else ()
+    loaded = [math.prod(shape) for key, shape in shapes.items() if not key.startswith(out)]
+    assert millions(loaded) == models()[name].parameters
+
+
+def test_a_model_made_of_another_has_its_numbers():
+    for name, other in SAME.items():
+        one, its = models()[name], models()[other]
+        assert (one.parameters, one.unquantised) == (its.parameters, its.unquantised)
+
+
+def test_the_aesthetic_head_stands_on_one_tower():
+    tower = [one.numel() for key, one in built("clip-vit-large-patch14").named_parameters() if key.startswith("vis")]
+    head = [math.prod(shape) for shape in formats.load("laion_aesthetics_v2").shapes().values()]
+    assert millions(tower + head) == models()["laion-aesthetics"].parameters
 
 
 def test_what_is_said_to_be_counted_is_counted():
-    assert {name for name, model in models().items() if model.counted} == set(PUBLISHED) & set(models())
+    counted = {name for name, model in models().items() if model.counted}
+    assert counted == {*PUBLISHED, *FORMATS, *SAME, "laion-aesthetics"}
 
 
 def test_memory_is_that_of_the_precision_and_quantising_leaves_embeddings_alone():
