@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from .limits import MIB
+
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _LINGER_S = 2.0
+_LINGER_BYTES = 256 * MIB
 _WRITE_S = 60.0
 
 
@@ -28,6 +31,7 @@ def protocol(head_s: float, most: int) -> type[H11Protocol]:
 
         _timer: asyncio.TimerHandle | None = None
         _writing: asyncio.TimerHandle | None = None
+        _unread = 0
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -45,17 +49,26 @@ def protocol(head_s: float, most: int) -> type[H11Protocol]:
             if self.transport.is_closing():
                 return
             super().data_received(data)
+            if self._lingers():
+                self._unread += len(data)
+                if self._unread > _LINGER_BYTES:
+                    self.transport.close()
             if self.conn.their_state is h11.IDLE:
                 if self._timer is None:
                     self._wait(head_s, self._no_head)
-            elif not (self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete):
+            elif not self._lingers():
                 self._stop_waiting()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            if self._lingers() and not self.transport.is_closing():
                 # Refused before it was read. Closed at once, the answer would be lost with what is still on its way.
+                self._unread = 0
                 self._wait(_LINGER_S, self.transport.close)
+
+        def _lingers(self) -> bool:
+            """Whether a body still comes that has its answer."""
+            return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
 
         def pause_writing(self) -> None:
             super().pause_writing()

@@ -1,0 +1,355 @@
+"""Requests that mean no good, or are broken: the right status, bounded memory, and a server that goes on."""
+
+import base64
+import json
+import socket
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from editcritic.integrations.serving.limits import MIB, Limits
+from editcritic.integrations.serving.server import Settings, running
+from editcritic.integrations.serving.service import Service
+from editcritic.integrations.serving.unpacking import request_from
+from editcritic.integrations.serving.wire import WireError, packed, pictures_of, request_json, with_pictures
+from editcritic.reward import Reward
+
+from ...reward.fakes import Fake, Rated, picture, sample
+from .processes import judge
+
+SMALL = {"max_samples": 8, "max_body": MIB, "max_pixels": MIB, "max_picture": MIB // 4, "queue_bytes": 8 * MIB}
+ONE = sample("a")
+ASKED = with_pictures(request_json([ONE]), pictures_of([ONE]))
+
+
+def png(width: int, height: int, rows: bytes = b"") -> bytes:
+    """A PNG whose header says what it likes."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[httpx2.Client, Service]]:
+    service = Service(Reward(Rated(), {"preference": Fake()}), limits=Limits(**SMALL))
+    settings = Settings(port=0, head_s=0.5, body_s=0.8, connections=40)
+    with running(service, settings) as url, httpx2.Client(base_url=url, timeout=30) as client:
+        yield client, service
+    service.close()
+
+
+@pytest.fixture(autouse=True)
+def goes_on(server: tuple[httpx2.Client, Service]) -> Iterator[None]:
+    """After whatever was sent, the server scores, and holds nothing."""
+    yield
+    client, service = server
+    until = time.monotonic() + 20
+    while (answer := client.post("/v1/score", json=ASKED)).status_code == 503 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert answer.json()["scores"][0]["status"] == "scored"
+    while (service.bytes.taken or service.samples.taken) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert (service.bytes.taken, service.samples.taken, service.active) == (0, 0, 0)
+
+
+@contextmanager
+def raw(client: httpx2.Client) -> Iterator[socket.socket]:
+    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=15) as connection:
+        yield connection
+
+
+def head(length: int | str, **headers: str) -> bytes:
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(
+        ["POST /v1/score HTTP/1.1", "host: x", "content-type: application/json", f"content-length: {length}", *lines]
+    ).encode() + (b"\r\n\r\n")
+
+
+def status_of(connection: socket.socket) -> int:
+    """Of the answer; 0 where the connection was closed without one."""
+    said = b""
+    while b"\r\n" not in said:
+        more = connection.recv(4096)
+        if not more:
+            return 0
+        said += more
+    return int(said.split()[1])
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    return {**ASKED, **fields}
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {"samples": [{"instruction": "x", "source": "a", "edited": "b", **fields}]}
+
+
+PNG = base64.b64encode(packed(picture(0), "png")[0]).decode()
+
+WRONG: list[tuple[int, Any]] = [
+    (400, b""),
+    (400, b"{"),
+    (400, b"\xff\xfe"),
+    (400, b"[" * 200_000),
+    (400, b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+    (400, b"[" * 500 + b"]" * 500),
+    (400, b"null"),
+    (400, b"[]"),
+    (400, b'"text"'),
+    (400, b"1" * 10_000),
+    (400, json.dumps(changed(deadline_s=float("nan"))).encode()),
+    (400, json.dumps(changed(deadline_s=float("inf"))).encode()),
+    (400, json.dumps(ASKED).replace('"schema": 1', '"deadline_s": 1e999, "schema": 1', 1).encode()),
+    (400, json.dumps(changed(**row(metadata={"deep": json.loads("[" * 60 + "]" * 60)}))).encode()),
+    (400, changed(schema=2)),
+    (400, changed(schema="1")),
+    (400, changed(unknown=1)),
+    (400, changed(deadline_s=-1)),
+    (400, changed(deadline_s="soon")),
+    (400, changed(detail="everything")),
+    (400, changed(key="k" * 600)),
+    (400, changed(key=7)),
+    (400, changed(reward="other")),
+    (400, changed(samples=[])),
+    (400, changed(samples={})),
+    (400, changed(samples=[1])),
+    (400, changed(samples=[{}])),
+    (400, changed(samples=[{"id": {"a": 1}}])),
+    (400, changed(pictures=[])),
+    (400, changed(pictures={"a": 1})),
+    (400, changed(pictures={"a": {"rgb": "AAAA"}})),
+    (400, changed(pictures={"a": "not base64!"})),
+    (400, changed(pictures={"a": "ÄÖÜ="})),
+    (400, changed(pictures={"a": {"rgb": "ÄÖÜ=", "size": [1, 1]}})),
+    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [2, 2]}})),
+    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [-1, -1]}})),
+    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [2**40, 2**40]}})),
+    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [1.5, "x"]}})),
+    (422, changed(pictures={"a": ""})),
+    (422, changed(pictures={"a": base64.b64encode(b"GIF89a" + bytes(50)).decode()})),
+    (422, changed(pictures={"a": base64.b64encode(b"%!PS-Adobe-3.0 EPSF-3.0\n").decode()})),
+    (422, changed(pictures={"a": base64.b64encode(png(64, 64, b"cut off")).decode()})),
+    (400, changed(**row(source="/etc/passwd"))),
+    (400, changed(**row(source="../../../../etc/passwd"))),
+    (400, changed(**row(source="file:///etc/passwd"))),
+    (400, changed(**row(source={"digest": "0" * 64, "size": [8, 8]}))),
+    (400, changed(pictures={"a": PNG, "b": PNG}, **row(boxes={"cup": [[0, 0, 1e300, 1]]}))),
+    (400, changed(pictures={"a": PNG, "b": PNG}, **row(fractions={"cup": [["x"]]}))),
+    (400, changed(pictures={"a": PNG, "b": PNG}, **row(instruction=5))),
+    (400, changed(pictures={"a": PNG, "b": PNG}, **row(instruction="\ud800"))),
+    (400, changed(pictures={"a": PNG, "b": PNG}, **row(task={"type": "count_change", "object": "x", "count": 10**30}))),
+    (400, changed(pictures={"a": PNG, "b": PNG}, **row(task={"type": "steal"}))),
+    (413, changed(samples=ASKED["samples"] * 9)),
+    (413, changed(pictures={"a": PNG, "b": PNG}, **row(instruction="x" * 200_000))),
+    (413, changed(pictures={"a": PNG, "b": PNG}, **row(earlier=[{"instruction": "x", "edited": "a"}] * 65))),
+    (413, changed(pictures={"a": base64.b64encode(png(600, 600)).decode()})),
+    (413, changed(pictures={str(n): base64.b64encode(png(512, 512)).decode() for n in range(5)})),
+    (422, changed(pictures={"a": base64.b64encode(png(60_000, 60_000)).decode()})),
+    (422, changed(pictures={"a": base64.b64encode(png(2**31 - 1, 2**31 - 1)).decode()})),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), WRONG)
+def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(
+    server: tuple[httpx2.Client, Service], status: int, body: Any
+) -> None:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = server[0].post("/v1/score", content=content, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["retry"]) == (status, False), answer.text
+    assert 10 < len(answer.json()["error"]) < 600
+
+
+def test_a_name_is_never_a_file(server: tuple[httpx2.Client, Service], monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*given: Any, **named: Any) -> Any:
+        raise AssertionError(f"opened {given}")
+
+    monkeypatch.setattr("editcritic.reward.image.read_bytes", opened)
+    answer = server[0].post("/v1/score", json=changed(**row(source="/etc/passwd", edited="/etc/passwd")))
+    assert answer.status_code == 400
+    assert "was not sent" in answer.json()["error"]
+    assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [
+        (415, "application/x-pickle", b"cos\nsystem\n(S'echo'\ntR."),
+        (415, "text/plain", b"{}"),
+        (400, "multipart/form-data", b"--x\r\n\r\n"),
+        (400, "multipart/form-data; boundary=x", b""),
+        (400, "multipart/form-data; boundary=x", b"--x\r\nno headers"),
+        (400, "multipart/form-data; boundary=x", b"--x\r\n\r\n\r\n--x--"),
+        (400, "multipart/form-data; boundary=x", b'--x\r\ncontent-disposition: form-data; name="a"\r\n\r\nb\r\n--x--'),
+        (400, "multipart/form-data; boundary=x", b"--x\r\n" + b"a: b\r\n" * 5000 + b"\r\n\r\n--x--"),
+        (400, "multipart/form-data; boundary=x", b"--x\r\n" * 100_000),
+        (400, "multipart/form-data; boundary=\xe9", b"--x\r\n"),
+        (400, 'multipart/form-data; boundary="', b'--"\r\n'),
+    ],
+)
+def test_bodies_that_are_something_else_are_refused(
+    server: tuple[httpx2.Client, Service], status: int, kind: str, body: bytes
+) -> None:
+    answer = server[0].post("/v1/score", content=body, headers={"content-type": kind.encode("latin-1")})
+    assert answer.status_code == status, answer.text
+
+
+def test_a_picture_of_bare_pixels_has_to_be_as_large_as_it_says(server: tuple[httpx2.Client, Service]) -> None:
+    for kind in ("width=2; height=2", "width=99999; height=99999", "width=-1; height=-1", "width=x; height=1", ""):
+        files = {"a": ("a", b"\0" * 3, f"application/x-rgb; {kind}")}
+        answer = server[0].post("/v1/score", data={"request": json.dumps(changed(pictures={}))}, files=files)
+        assert answer.status_code == 400, (kind, answer.text)
+
+
+def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(server: tuple[httpx2.Client, Service]) -> None:
+    for length, status in ((2**30, 413), (10**18, 413), ("9" * 30, 400)):
+        with raw(server[0]) as connection:
+            connection.sendall(head(length, expect="100-continue"))
+            assert status_of(connection) == status
+
+
+def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
+    server: tuple[httpx2.Client, Service],
+) -> None:
+    with raw(server[0]) as connection:
+        connection.sendall(b"POST /v1/score HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        sent = 0
+        try:
+            while sent < 2**30:
+                connection.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+                sent += 65536
+        except OSError:
+            pass  # the server has had enough
+        assert sent < 2**29
+
+
+@pytest.mark.parametrize(
+    "drops",
+    [
+        b"GET /healthz HTTP/1.1\r\nx-",
+        b"GET",
+        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{",
+        b"",
+    ],
+)
+def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
+    server: tuple[httpx2.Client, Service], drops: bytes
+) -> None:
+    with raw(server[0]) as connection:
+        connection.sendall(drops)
+        begun = time.monotonic()
+        connection.settimeout(0.1)
+        said = b""
+        while time.monotonic() < begun + 10:
+            try:
+                connection.sendall(b"a" if drops else b"")
+                more = connection.recv(4096)
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+            if not more:
+                break
+            said += more
+        assert said.startswith(b"HTTP/1.1 408")
+        assert time.monotonic() < begun + 10
+
+
+def test_a_second_request_on_a_connection_may_not_dawdle_either(server: tuple[httpx2.Client, Service]) -> None:
+    with raw(server[0]) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        while not connection.recv(4096).endswith(b"true}"):
+            pass
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n")
+        assert status_of(connection) == 408
+
+
+def test_connections_that_do_nothing_cannot_keep_others_out_for_long(server: tuple[httpx2.Client, Service]) -> None:
+    idle = [socket.create_connection((server[0].base_url.host, server[0].base_url.port)) for _ in range(60)]
+    until = time.monotonic() + 15
+    status = 0
+    while status != 200 and time.monotonic() < until:
+        try:
+            status = httpx2.get(f"{server[0].base_url}/healthz", timeout=5).status_code
+        except httpx2.HTTPError:
+            time.sleep(0.05)
+    for connection in idle:
+        connection.close()
+    assert status == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n",
+        b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused(server: tuple[httpx2.Client, Service], said: bytes) -> None:
+    with raw(server[0]) as connection:
+        connection.sendall(said)
+        assert status_of(connection) in (400, 431, 505)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("a") | st.just(PNG),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+FIELDS = (
+    *("id", "group", "instruction", "source", "sources", "edited", "boxes", "fractions", "mask", "reference", "task"),
+    *("operations", "targets", "target_fractions", "text", "hint", "dimensions", "earlier", "metadata", "pools", "x"),
+)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            **dict.fromkeys(("schema", "key", "deadline_s", "detail", "reward", "pictures"), JSON),
+            "samples": st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=3) | JSON,
+        },
+    )
+)
+def test_whatever_json_comes_it_is_a_request_or_the_clients_mistake(data: dict[str, Any]) -> None:
+    whole = {"pictures": {"a": PNG}, "samples": [{"instruction": "x", "source": "a", "edited": "a"}], **data}
+    try:
+        status = 200 if request_from(json.dumps(whole).encode(), "application/json", Limits(**SMALL)).samples else 0
+    except WireError as error:
+        status = error.status
+    assert status == 200 or 400 <= status < 500
+
+
+def test_memory_stays_bounded_under_all_of_it() -> None:
+    """Bombs and bodies, many at a time, of a size that would be gigabytes if they were let in."""
+    bomb = base64.b64encode(png(5900, 5900, bytes(1 + 3 * 5900) * 5900)).decode()  # 104 MB of pixels in 140 kB
+    bombs = json.dumps(changed(pictures={str(number): bomb for number in range(60)})).encode()
+    brackets = b"[" + b"[]," * 5_000_000 + b"[]]"
+    with judge("--max-body", "16", "--max-pixels", "40", "--queue-bytes", "256") as (url, process):
+        before = psutil.Process(process.pid).memory_info().rss
+        most = before
+        for _ in range(3):
+            for content, status in ((bombs, 413), (brackets, 413), (b" " * (20 * MIB), 413)):
+                kind = {"content-type": "application/json"}
+                try:
+                    answer = httpx2.post(f"{url}/v1/score", content=content, headers=kind, timeout=60)
+                    assert answer.status_code == status
+                except httpx2.WriteError:
+                    assert len(content) > 16 * MIB  # it was refused while it was being sent
+                most = max(most, psutil.Process(process.pid).memory_info().rss)
+        assert httpx2.post(f"{url}/v1/score", json=ASKED).status_code == 200
+    assert most - before < 400 * MIB
