@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..reward import EditSample, Expert, Image, Reward
+from ..reward import AnyReward, EditSample, Expert, Image
 from ..reward.spec import Spec
 from ..verifiers import Editor, EditorFailed
 from .columns import Row, sample_of
@@ -67,7 +67,7 @@ class EditingEnvironments:
 
     def __init__(
         self,
-        reward: Reward | Spec,
+        reward: AnyReward | Spec,
         experts: Mapping[str, Expert | Spec] | None = None,
         *,
         editor: Editor | Spec,
@@ -232,7 +232,7 @@ class EnvironmentReward:
     editor failed to make. Of rollouts in environments of another factory it knows nothing, and says None.
     """
 
-    def __init__(self, world: EditingEnvironments, reward: Reward, offload: bool, name: str) -> None:
+    def __init__(self, world: EditingEnvironments, reward: AnyReward, offload: bool, name: str) -> None:
         self.world = world
         self.reward = reward
         self.offload = offload

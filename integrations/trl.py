@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ..reward import EditSample, Expert, Image, Reward, Score
+from ..reward import AnyReward, EditSample, Expert, Image, Reward, Score
 from ..reward.spec import Spec
 from ..verifiers import Editor
 from .columns import Row, lines_of, picture_of, sample_of, text_of
@@ -44,9 +44,9 @@ class RewardFunction:
     say and takes a None among them for 0, where a composition becomes None; a completion that has None alone leaves the
     policy as it is.
 
-    reward: a `Reward`, or a spec, with `experts` as `Reward.of` takes them. to_sample: makes of a row the edit that it
-    asks for; see `sample_of`. name: in TRL's logs; the reward's own by default. The edited picture is made in one of
-    three ways:
+    reward: a `Reward`, a `RemoteReward`, or a spec, with `experts` as `Reward.of` takes them. to_sample: makes of a row
+    the edit that it asks for; see `sample_of`. name: in TRL's logs; the reward's own by default. The edited picture is
+    made in one of three ways:
 
     - `editor`, for a policy that writes instructions: the editor (or a spec of one) edits the row's source by what the
       completion says, several instructions one after the other, and the result is judged by what the *row* asks for.
@@ -73,7 +73,7 @@ class RewardFunction:
 
     def __init__(
         self,
-        reward: Reward | Spec,
+        reward: AnyReward | Spec,
         experts: Mapping[str, Expert | Spec] | None = None,
         *,
         to_sample: Callable[[Row], EditSample] = sample_of,
@@ -186,15 +186,15 @@ class AsyncRewardFunction:
         return await asyncio.to_thread(self.function, *given, **columns)
 
 
-def reward_from(reward: Reward | Spec, experts: Mapping[str, Expert | Spec] | None) -> Reward:
+def reward_from(reward: AnyReward | Spec, experts: Mapping[str, Expert | Spec] | None) -> AnyReward:
     """The reward, or the one that spec and experts make."""
-    if isinstance(reward, Reward) and experts is not None:
+    if isinstance(reward, AnyReward) and experts is not None:
         raise ValueError("this reward has its experts already: pass experts= with a spec only")
-    return reward if isinstance(reward, Reward) else Reward.of(reward, experts)
+    return reward if isinstance(reward, AnyReward) else Reward.of(reward, experts)
 
 
 def judged(
-    reward: Reward,
+    reward: AnyReward,
     samples: Sequence[EditSample],
     made: Sequence[Image | str],
     written: Sequence[tuple[str, ...]],

@@ -5,6 +5,7 @@ print(score("before.png", "after.png", "Change the color of cup to blue", boxes=
 """
 
 from .answers import AnswerLog
+from .any_reward import AnyReward
 from .asking import Abstained, Asks, Failed, Unanswered, ask, ask_each, gather, value_of
 from .binding import load_experts
 from .boxes import Box
@@ -46,6 +47,7 @@ __all__ = [
     "Abstained",
     "Abstention",
     "AnswerLog",
+    "AnyReward",
     "Asks",
     "AsyncExpert",
     "Box",

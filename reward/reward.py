@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal
 
 from .answers import AnswerLog
+from .any_reward import AnyReward
 from .binding import Experts, load_experts
 from .boxes import Box
 from .card import Card
@@ -42,7 +43,7 @@ class TooManyFailures(RuntimeError):
         return TooManyFailures, (str(self), self.scores)
 
 
-class Reward:
+class Reward(AnyReward):
     """A metric or composition bound to experts.
 
     metric: see `compose.Metric`. experts: role -> expert (`judge` also serves `judge.quality`); default: those that
@@ -124,8 +125,8 @@ class Reward:
         return self.metric.card
 
     @property
-    def __name__(self) -> str:  # trainers log callables under it
-        return self.metric.card.name
+    def expert_ids(self) -> dict[str, str]:
+        return {role: expert.id for role, expert in self.experts.items()}
 
     @property
     def engine(self) -> Engine:
@@ -194,16 +195,6 @@ class Reward:
             if callable(give_back):
                 give_back()
 
-    def check(self, samples: Iterable[EditSample]) -> None:
-        """Raise ValueError if a sample lacks what the metric's card requires."""
-        for sample in samples:
-            if missing := self.missing(sample):
-                raise ValueError(f"{self.card.name} needs {', '.join(missing)}, and sample {sample.id!r} has none")
-
-    def missing(self, sample: EditSample) -> list[str]:
-        """Fields this sample lacks."""
-        return [name for name in self.card.requires if getattr(sample, name) in (None, "", (), {})]
-
     def _tripped(self) -> bool:
         return len(self._recent) >= _LEAST and sum(self._recent) > self.max_failed * len(self._recent)
 
@@ -260,7 +251,7 @@ def score(
     edited: object,
     instruction: str,
     *,
-    reward: Spec | Reward = "edit-balanced",
+    reward: Spec | AnyReward = "edit-balanced",
     boxes: Mapping[str, Sequence[Sequence[float]]] | None = None,
     **fields: Any,
 ) -> Score:
@@ -276,7 +267,9 @@ def score(
     }
     fields.setdefault("id", "edit")
     sample = EditSample(instruction=instruction, sources=(before,), edited=Image.of(edited), boxes=drawn, **fields)
-    bound = reward if isinstance(reward, Reward) else _cached(reward) if isinstance(reward, str) else Reward.of(reward)
+    bound = (
+        reward if isinstance(reward, AnyReward) else _cached(reward) if isinstance(reward, str) else Reward.of(reward)
+    )
     return bound([sample])[0]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..reward import EditSample, Reward, SpecError, TooManyFailures
+from ..reward import AnyReward, EditSample, SpecError, TooManyFailures
 from .editor import EditorFailed, StepwiseEditor
 from .halving import Halving, Rows, check_checkpoints, in_turn, stages
 from .journal import Journal
@@ -206,7 +206,7 @@ class Calibration:
 
 def calibrate(
     editor: StepwiseEditor,
-    reward: Reward,
+    reward: AnyReward,
     samples: Sequence[EditSample],
     *,
     n: int = 16,
@@ -276,9 +276,9 @@ def _line(axes: Any, steps: Sequence[int], means: Sequence[Mean | None], label: 
     axes.fill_between(where, low, high, alpha=0.15, color=drawn.get_color())
 
 
-def _named(reward: Reward) -> dict[str, Any]:
+def _named(reward: AnyReward) -> dict[str, Any]:
     """What was asked: enough to tell two rewards apart, and the spec where there is one."""
-    experts = {role: expert.id for role, expert in sorted(reward.experts.items())}
+    experts = dict(sorted(reward.expert_ids.items()))
     try:
         spec: Any = reward.spec
     except SpecError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..reward import EditSample, Reward, Score
+from ..reward import AnyReward, EditSample, Score
 from .verifier import Answer, Decides, Decision, Decisions, Scoring, decided
 
 
@@ -22,7 +22,7 @@ class AllOf:
         object.__setattr__(self, "verifiers", _some(verifiers))
 
     @property
-    def rewards(self) -> tuple[Reward, ...]:
+    def rewards(self) -> tuple[AnyReward, ...]:
         return _rewards(self.verifiers)
 
     def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
@@ -42,7 +42,7 @@ class AnyOf:
         object.__setattr__(self, "verifiers", _some(verifiers))
 
     @property
-    def rewards(self) -> tuple[Reward, ...]:
+    def rewards(self) -> tuple[AnyReward, ...]:
         return _rewards(self.verifiers)
 
     def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
@@ -59,7 +59,7 @@ class Not:
     verifier: Decides
 
     @property
-    def rewards(self) -> tuple[Reward, ...]:
+    def rewards(self) -> tuple[AnyReward, ...]:
         return self.verifier.rewards
 
     def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
@@ -86,7 +86,7 @@ class Cascade:
         object.__setattr__(self, "stages", _some(stages))
 
     @property
-    def rewards(self) -> tuple[Reward, ...]:
+    def rewards(self) -> tuple[AnyReward, ...]:
         return _rewards(self.stages)
 
     def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
@@ -138,5 +138,5 @@ def _some(verifiers: tuple[Decides, ...]) -> tuple[Decides, ...]:
     return verifiers
 
 
-def _rewards(verifiers: Sequence[Decides]) -> tuple[Reward, ...]:
+def _rewards(verifiers: Sequence[Decides]) -> tuple[AnyReward, ...]:
     return tuple(reward for verifier in verifiers for reward in verifier.rewards)

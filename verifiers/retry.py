@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..reward import EditSample, Reward, Score
+from ..reward import AnyReward, EditSample, Score
 from .candidate import Candidate, Selection
 from .making import Want
 from .run import Run
@@ -113,9 +113,9 @@ def _verified(
 ) -> list[Candidate]:
     """The candidates again, with what it cost to verify those that have a picture; `decisions` are by sample id."""
     judged = {one.sample.id: one for one in made if one.sample is not None}
-    known: dict[tuple[Reward, str], Score] = {}
+    known: dict[tuple[AnyReward, str], Score] = {}
 
-    def scoring(reward: Reward, samples: Sequence[EditSample]) -> list[Score]:
+    def scoring(reward: AnyReward, samples: Sequence[EditSample]) -> list[Score]:
         new = [sample.id for sample in samples if (reward, sample.id) not in known]
         for name, (candidate, score) in zip(new, run.second_look(reward, [judged[name] for name in new]), strict=True):
             judged[name], known[reward, name] = candidate, score

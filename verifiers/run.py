@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
-from ..reward import Box, Card, EditSample, Image, Reward, Score, TooManyFailures
+from ..reward import AnyReward, Box, Card, EditSample, Image, Reward, Score, TooManyFailures
 from ..reward.pairwise import Comparison, OfPair, as_one, compared
 from .budget import Budget, Cost, total
 from .candidate import Candidate, Look, Match, Selection, Selections
@@ -73,10 +73,10 @@ class Run:
     def __init__(
         self,
         editor: Editor,
-        reward: Reward,
+        reward: AnyReward,
         *,
         budget: Budget | None = None,
-        ties: Reward | None = None,
+        ties: AnyReward | None = None,
         journal: Journal | None = None,
         seed: int = 0,
     ) -> None:
@@ -88,10 +88,12 @@ class Run:
         self.spent = Cost()
         self.known = Cost()
         self.ended = ""
+        if self.budget.judge_calls is not None and not isinstance(reward, Reward):
+            raise ValueError("what a judge on a server is asked is not counted here: limit evaluations or seconds")
         self._scorer = Scorer(reward, self.journal)
         self._ties = None if ties is None else Scorer(ties, self.journal)
         self._referee: tuple[Comparison, Scorer] | None = None
-        self._others: dict[Reward, Scorer] = {}
+        self._others: dict[AnyReward, Scorer] = {}
         self._counting = threading.Lock()  # a batch is scored while the next one is made
         self._dearest = Cost()
         self._dearest_match = Cost()
@@ -256,6 +258,11 @@ class Run:
     def _comparing(self, comparison: Comparison) -> Scorer:
         if self._referee is None or self._referee[0] != comparison:
             ours = self._scorer.reward
+            if not isinstance(ours, Reward):
+                raise ValueError(
+                    f"{comparison.card.name} is asked of a reward's experts, and those of {ours.card.name} are on a "
+                    "server: compare by scores, or give a reward of this process"
+                )
             reward = Reward(
                 OfPair(comparison),
                 ours.experts,
@@ -267,7 +274,7 @@ class Run:
             self._referee = comparison, Scorer(reward, self.journal)
         return self._referee[1]
 
-    def second_look(self, reward: Reward, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Score]]:
+    def second_look(self, reward: AnyReward, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Score]]:
         """What another reward says of these, and each candidate again with what that cost.
 
         The run's own reward has spoken already; where there is no picture, the candidate's score is all there is.
@@ -376,9 +383,9 @@ def select(
     samples: Sequence[EditSample] | EditSample,
     *,
     editor: Editor,
-    reward: Reward,
+    reward: AnyReward,
     budget: Budget | None = None,
-    ties: Reward | None = None,
+    ties: AnyReward | None = None,
     journal: Journal | None = None,
     seed: int = 0,
 ) -> Selections:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..reward import Asks, Card, EditSample, Engine, Metric, Reward, Score, SpecError, spec_of
+from ..reward import AnyReward, Asks, Card, EditSample, Engine, Metric, Reward, Score, SpecError, spec_of
 from ..reward.asking import Ask, Gather
 from ..reward.files import sample_to_json
 from .budget import Cost
@@ -16,27 +16,33 @@ from .journal import Journal
 
 
 class Scorer:
-    """A reward that remembers what it has said, and counts what a judge was asked."""
+    """A reward that remembers what it has said, and counts what a judge was asked; on a server, that is unknown."""
 
-    def __init__(self, reward: Reward, journal: Journal) -> None:
-        self._counted = _Counted(reward.metric)
+    def __init__(self, reward: AnyReward, journal: Journal) -> None:
+        self._journal = journal
+        self._calls: dict[str, int] = {}
+        self.reward = self._counting(reward) if isinstance(reward, Reward) else reward
+        try:
+            metric: Any = spec_of(reward.metric) if isinstance(reward, Reward) else reward.spec["reward"]
+        except SpecError:  # one that only its author can build
+            metric = reward.card.signature
+        self.name = digest([metric, sorted(reward.expert_ids.items())])
+
+    def _counting(self, reward: Reward) -> Reward:
+        counted = _Counted(reward.metric)
+        self._calls = counted.calls
         engine = reward.engine
-        if engine.log is None and journal.log is not None:
-            engine = Engine(window=engine.window, log=journal.log)  # answers that were paid for outlive the process
-        self.reward = Reward(
-            self._counted,
+        if engine.log is None and self._journal.log is not None:
+            # Answers that were paid for outlive the process.
+            engine = Engine(window=engine.window, log=self._journal.log)
+        return Reward(
+            counted,
             reward.experts,
             engine=engine,
             max_failed=reward.max_failed,
             on_failures=reward.on_failures,
             patience_s=reward.patience_s,
         )
-        self._journal = journal
-        try:
-            metric: Any = spec_of(reward.metric)
-        except SpecError:  # one that only its author can build
-            metric = reward.card.signature
-        self.name = digest([metric, sorted((role, expert.id) for role, expert in reward.experts.items())])
 
     def __call__(self, samples: Sequence[EditSample]) -> list[tuple[Score, Cost, bool]]:
         """Score, cost, and whether it was known, a sample each."""
@@ -50,7 +56,7 @@ class Scorer:
         began = time.perf_counter()
         for (key, sample), score in zip(new.items(), self.reward.stream(new.values()), strict=True):
             now = time.perf_counter()
-            cost = Cost(0, self._counted.calls.pop(sample.id, 0), now - began)
+            cost = Cost(0, self._calls.pop(sample.id, 0), now - began)
             began = now
             self._journal.keep_scored(key, score, cost)
             yield score, cost

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args, overload
 
-from ..reward import EditSample, Evidence, Reward, Score
+from ..reward import AnyReward, EditSample, Evidence, Score
 
 Answer = Literal["accept", "reject", "can't tell"]
 
 Ruling = bool | None | tuple[bool | None, str]
 """What a rule says: yes, no, or None for can't tell; and why, in words."""
 
-Scoring = Callable[[Reward, Sequence[EditSample]], Sequence[Score]]
+Scoring = Callable[[AnyReward, Sequence[EditSample]], Sequence[Score]]
 """How a verifier has samples scored: by the reward itself, or by a run, which pays for it and remembers it."""
 
 
@@ -86,7 +86,7 @@ class Decides(Protocol):
     """What `Verifier` is, and what is made of verifiers in `logic`."""
 
     @property
-    def rewards(self) -> tuple[Reward, ...]:
+    def rewards(self) -> tuple[AnyReward, ...]:
         """All that may be asked."""
         ...
 
@@ -183,7 +183,7 @@ class Verifier:
     and instruction alone decide it. Pickles where the reward has a spec and the rule can be imported.
     """
 
-    reward: Reward
+    reward: AnyReward
     rule: Callable[[Score], Ruling]
     not_applicable: Answer = "can't tell"
 
@@ -194,7 +194,7 @@ class Verifier:
             raise ValueError(f"not_applicable is one of {', '.join(get_args(Answer))}, got {self.not_applicable!r}")
 
     @property
-    def rewards(self) -> tuple[Reward, ...]:
+    def rewards(self) -> tuple[AnyReward, ...]:
         return (self.reward,)
 
     def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
@@ -223,7 +223,7 @@ def decided(verifier: Decides, samples: Iterable[EditSample]) -> Decisions:
         reward.check(batch)
     asked: list[dict[str, Any]] = []
 
-    def scoring(reward: Reward, some: Sequence[EditSample]) -> Sequence[Score]:
+    def scoring(reward: AnyReward, some: Sequence[EditSample]) -> Sequence[Score]:
         found = reward(some)
         asked.append({"reward": reward.card.signature, "samples": len(some), **found.stats})
         return found

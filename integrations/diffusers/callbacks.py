@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ...reward import EditSample, Image, Reward, Score
+from ...reward import AnyReward, EditSample, Image, Score
 from ...verifiers import Decides, Decision, Look
 from .decoding import Steps, decoded, decoding_of
 
@@ -48,7 +48,7 @@ class VerifierCallback:
     def __init__(
         self,
         pipeline: Any,
-        judge: Reward | Decides,
+        judge: AnyReward | Decides,
         samples: EditSample | Sequence[EditSample],
         *,
         at: Iterable[int],
@@ -138,7 +138,7 @@ class Previews:
 
     def __init__(
         self,
-        judge: Reward | Decides,
+        judge: AnyReward | Decides,
         samples: EditSample | Sequence[EditSample],
         *,
         at: Iterable[int],
@@ -148,12 +148,12 @@ class Previews:
         self._samples = [samples] if isinstance(samples, EditSample) else list(samples)
         if not self._samples:
             raise ValueError("there is no sample to put previews into: give one, or one for each row of the batch")
-        for reward in (judge,) if isinstance(judge, Reward) else judge.rewards:
+        for reward in (judge,) if isinstance(judge, AnyReward) else judge.rewards:
             reward.check(self._samples)
         self._at = frozenset(at)
         if not self._at or min(self._at) < 1:
             raise ValueError(f"previews are looked at after 1 evaluation or more, got at={sorted(self._at)}")
-        if stop and isinstance(judge, Reward):
+        if stop and isinstance(judge, AnyReward):
             raise ValueError(
                 "a reward rejects nothing: to stop, give a verifier, as in Verifier(reward, at_least(0.5))"
             )
@@ -213,12 +213,12 @@ class Previews:
     def _judged(self, samples: Sequence[EditSample]) -> list[tuple[tuple[Score, ...], Decision | None]]:
         judge = self._judge
         try:
-            if isinstance(judge, Reward):
+            if isinstance(judge, AnyReward):
                 return [((score,), None) for score in judge(samples)]
             return [(one.scores or (Score.abstained(one.reason or one.answer),), one) for one in judge(samples)]
         except Exception as error:  # noqa: BLE001  (whatever a judge does, it is not to stop a generation)
             failed = Score.failed(f"the judge failed: {type(error).__name__}: {error}")
-            decision = None if isinstance(judge, Reward) else Decision("can't tell", failed.reason, (failed,))
+            decision = None if isinstance(judge, AnyReward) else Decision("can't tell", failed.reason, (failed,))
             return [((failed,), decision)] * len(samples)
 
 

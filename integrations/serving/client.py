@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
-from ...reward import Card, EditSample, Score, Scores, SpecError, TooManyFailures
+from ...reward import AnyReward, Card, EditSample, Score, Scores, SpecError, TooManyFailures
 from ...reward.reward import OnFailures
 from .background import Background, background
 from .replicas import About, RemoteError, Replica, Replicas
@@ -36,11 +36,15 @@ from .wire import Detail, Packing
 
 __all__ = ["RemoteError", "RemoteReward"]
 
+_OPTIONS = (
+    *("reward", "token_env", "deadline_s", "timeout_s", "patience_s", "concurrency", "chunk", "packing", "detail"),
+    *("max_failed", "on_failures"),
+)
 _ROLLING = 64
 _LEAST = 16
 
 
-class RemoteReward:
+class RemoteReward(AnyReward):
     """The reward that judge servers have, called like a `Reward`.
 
     urls: of one server, or of several that serve the same reward: same signature, same options, same experts by their
@@ -112,18 +116,7 @@ class RemoteReward:
         self._making = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names: tuple[str, ...] = (
-            "reward",
-            "token_env",
-            "deadline_s",
-            "timeout_s",
-            "patience_s",
-            "concurrency",
-            "chunk",
-            "packing",
-        )
-        names = (*names, "detail", "max_failed", "on_failures")
-        return _rebuild, (self.urls, {name: getattr(self, name) for name in names})
+        return _rebuild, (self.urls, {name: getattr(self, name) for name in _OPTIONS})
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -144,10 +137,6 @@ class RemoteReward:
     def expert_ids(self) -> dict[str, str]:
         """Of the servers' experts, by role."""
         return dict(self._about.experts)
-
-    @property
-    def __name__(self) -> str:  # trainers log callables under it
-        return self.card.name
 
     @property
     def _about(self) -> About:
@@ -198,16 +187,6 @@ class RemoteReward:
         finally:
             for work in waiting:
                 work.cancel()
-
-    def check(self, samples: Iterable[EditSample]) -> None:
-        """Raise ValueError if a sample lacks what the reward's card requires."""
-        for sample in samples:
-            if missing := self.missing(sample):
-                raise ValueError(f"{self.card.name} needs {', '.join(missing)}, and sample {sample.id!r} has none")
-
-    def missing(self, sample: EditSample) -> list[str]:
-        """Fields this sample lacks."""
-        return [name for name in self.card.requires if getattr(sample, name) in (None, "", (), {})]
 
     def offload(self) -> None:
         """Nothing: the weights are the server's, which has others to serve."""

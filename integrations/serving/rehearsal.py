@@ -9,16 +9,21 @@ shows.
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Sequence
+from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
 
 from ...reward import Asks, Card, EditSample, Expert, Image, Measured, Rate, Reward, Score, ask
 from .limits import Limits
-from .server import Settings, serve
+from .server import Settings, address, listening, serve_at
 from .service import Service
 
 
@@ -85,6 +90,58 @@ def _numbered(pixels: np.ndarray, number: int) -> np.ndarray:
     return found
 
 
+class Server:
+    """A server of it in a process of its own, on this machine.
+
+    options: those of the command line, as in seconds=0.2. It is ready when this returns; raises RuntimeError where it
+    does not start. As a context it is killed in the end.
+    """
+
+    def __init__(self, port: int = 0, **options: float) -> None:
+        self._options = options
+        self.url = f"http://127.0.0.1:{port}"
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it, at the port that it had."""
+        port = self.url.rpartition(":")[2]
+        given = [part for name, value in self._options.items() for part in (f"--{name}", str(value))]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "editcritic.integrations.serving.rehearsal", "--port", port, *given],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        if not self.url:
+            raise RuntimeError(f"the server did not start: exit {self.process.wait()}")
+        until = time.monotonic() + 30.0
+        while not self._ready():
+            if time.monotonic() > until:
+                raise RuntimeError(f"the server at {self.url} does not get ready")
+            time.sleep(0.02)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5.0):
+                return True
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
 def main() -> None:
     """Serve it, for `--life` seconds at most: what is started for a test does not outlive it by much."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -98,18 +155,18 @@ def main() -> None:
     limits = Limits(queue_samples=given.queue, max_samples=min(given.queue, Limits().max_samples))
     service = Service(reward(given.seconds, given.batch, given.concurrency), limits=limits)
     threading.Thread(target=_end, args=(given.life,), daemon=True).start()
-    serve(service, Settings(port=given.port))
+    settings = Settings(port=given.port)
+    with listening(settings) as listener:
+        sys.stdout.write(f"{address(listener)}\n")
+        sys.stdout.flush()
+        serve_at(listener, service, settings)
+    service.close()
 
 
 def _end(seconds: float) -> None:
-    import os
-    import signal
-
     time.sleep(seconds)
-    os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(3)
 
 
 if __name__ == "__main__":
-    from . import rehearsal
-
-    rehearsal.main()  # so that its classes have the same names as elsewhere
+    import_module("editcritic.integrations.serving.rehearsal").main()  # its classes have their usual names there

@@ -231,7 +231,7 @@ class Replicas:
     def problems(self) -> str:
         """Why nobody can be asked."""
         now = time.monotonic()
-        said = {one.url: one.refused or one.problem or (one.rests_until > now and "busy") for one in self.all}
+        said = {one.url: one.refused or one.problem or ("busy" if one.rests_until > now else "") for one in self.all}
         return "; ".join(f"{url}: {problem}" for url, problem in said.items() if problem)
 
     @property

@@ -83,8 +83,7 @@ class Sender:
                     await self._insist(key, samples, found)
         except TimeoutError:
             self.tally.late += [sample.id for at, sample in piece if found[at] is None]
-        late = f"not scored within {self._deadline_s or 0:g} s"
-        return [Score.failed(late) if score is None else score for score in found]
+        return [self._late if score is None else score for score in found]
 
     async def _insist(self, key: str, samples: Sequence[EditSample], found: list[Score | None]) -> None:
         """Ask again for what failed: at once, and then as long as there is patience, after longer and longer pauses."""
@@ -178,12 +177,19 @@ class Sender:
             self._replicas.down(one, f"it answered for {served}, not for {about.card.signature}")
             return f"{one.url} serves another reward: {served}"
         rows = answer.data["scores"]
-        self.tally.late += [sample.id for sample, row in zip(samples, rows, strict=True) if row.get("late")]
+        late = [at for at, row in enumerate(rows) if row.get("late")]
+        self.tally.late += [samples[at].id for at in late]
+        for at in late:
+            found[at] = self._late
         self.tally.replicas[one.url] += len(samples)
         self._replicas.answered(one, answer)
         if all(score.status == "failed" for score in found):
             self._replicas.down(one, "all scores of its last answer failed")  # or its judge is; it is asked at once
         return found
+
+    @property
+    def _late(self) -> Score:
+        return Score.failed(f"not scored within {self._deadline_s or 0:g} s")
 
     def _left(self, more: float = 0.0) -> float | None:
         return None if self._until is None else self._until + more - time.monotonic()
