@@ -36,6 +36,13 @@ def request_from(content: bytes, kind: str, limits: Limits) -> Request:
         data, parts = read_json(content, limits), {}
     else:
         raise WireError(f"the body is {kind!r:.80}: application/json or multipart/form-data is read here", 415)
+    return request_in(data, parts, limits)
+
+
+def request_in(data: Any, parts: Parts, limits: Limits) -> Request:
+    """The request of JSON, and of the pictures that came beside it: bytes and content type by name, to which those in
+    the JSON are added. Raises `WireError`.
+    """
     if not isinstance(data, dict):
         raise WireError(f"a request is a JSON object, got {type(data).__name__}", 400)
     _few(data.get("samples"), limits)

@@ -9,6 +9,7 @@ import os
 import pickle
 import struct
 import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner)
         | st.lists(inner, max_size=5).map(tuple)
-        | st.dictionaries(st.text() | st.integers() | st.binary(max_size=4), inner)
+        | st.dictionaries(st.text() | st.integers(-(2**60), 2**60) | st.binary(max_size=4), inner)
         | st.binary().map(bytearray)
     ),
     max_leaves=20,
@@ -258,6 +259,16 @@ def test_deep_nesting_neither_overflows_nor_hangs():
     assert isinstance(deep, list)
     with pytest.raises(PickleError, match="keyed by a tuple"):
         loads(b"\x80\x04}" + b")" + b"\x85" * 100_000 + b"Ns.")
+
+
+def test_keys_that_are_made_to_collide_are_refused():
+    """All of these have one hash, and a table of them would take time that grows with the square of their number."""
+    flood = {number * sys.hash_info.modulus: None for number in range(2, 500)}
+    assert len({hash(key) for key in flood}) == 1
+    with pytest.raises(PickleError, match="beyond 2"):
+        loads(pickle.dumps(flood))
+    with pytest.raises(PickleError, match="beyond 2"):
+        loads(raw(b"\x80\x02}\x8a\x08", (2**61).to_bytes(8, "little"), b"Ns"))
 
 
 @pytest.mark.parametrize(
