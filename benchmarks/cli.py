@@ -470,8 +470,8 @@ def doctor(
         str | None,
         typer.Option(
             "--check",
-            help="Compare a model that lies here with published scores: the name of a reference, or a TOML file. "
-            "--experts then says which expert to compare.",
+            help="Compare a model that lies here with published scores: the name of a reference (`list` for those there "
+            "are), or a TOML file. --experts then says which expert to compare.",
         ),
     ] = None,
     pictures: Annotated[
@@ -486,6 +486,10 @@ def doctor(
 
     if (pictures is not None and check is None) or (ask and (check is not None or not experts)):
         raise InputError("--pictures belongs to --check, --ask to --experts")
+    if check == "list":
+        names = list(check_model.references())
+        document(names) if as_json else say("\n".join(names), stderr=False)
+        return 0
     if check is not None:
         checked = check_model.check(check, pictures or Path(), experts or [])
         document(checked.to_json()) if as_json else show(check_model.table(checked))

@@ -263,6 +263,11 @@ def test_those_that_come_with_the_package_can_be_asked() -> None:
         assert tomllib.loads(text)
 
 
+def test_the_names_of_references_are_listed(editcritic: Command) -> None:
+    assert editcritic("doctor", "--check", "list").stdout.split() == list(check_model.references())
+    assert json.loads(editcritic("doctor", "--check", "list", "--json").stdout) == list(check_model.references())
+
+
 def test_a_reference_is_not_changed_by_who_reads_it() -> None:
     told = check_model.read("sam3")
     with pytest.raises(ValidationError):
