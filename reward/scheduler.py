@@ -110,6 +110,8 @@ class Scheduler:
                 desk.dead, desk.crashes, desk.retry_at = "", 0, None
             case Prepare(expert, ready):
                 self._prepare(expert, ready)
+            case _:
+                pass  # another chance for an expert that was never asked
 
     def _settle(self) -> None:
         """Advance whatever can be advanced, then hand out work; repeat until only experts can bring news."""

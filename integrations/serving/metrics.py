@@ -22,7 +22,7 @@ class Metrics:
     """Of one service; with a registry of its own, so that several fit into a process."""
 
     def __init__(self, service: Service) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Histogram
+        from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 
         self._service = service
         self.registry = CollectorRegistry()
@@ -46,7 +46,8 @@ class Metrics:
         self._latest: deque[tuple[float, float]] = deque(maxlen=4096)
         self._begun = time.monotonic()
         self._done: deque[list[int]] = deque(maxlen=int(_WINDOW_S) + 1)
-        self.registry.register(self)  # type: ignore[arg-type]
+        ProcessCollector(registry=self.registry)  # CPU time and memory, where the system tells
+        self.registry.register(self)
 
     def answered(self, path: str, status: int, seconds: float, scoring: bool) -> None:
         self._requests.labels(path, str(status)).inc()

@@ -17,6 +17,7 @@ from ...reward import Score, SpecError
 from .guarding import Guard, refusal
 from .limits import Busy
 from .service import Service
+from .stopping import Stoppable, server_of
 from .unpacking import request_from
 from .wire import SCHEMA, WireError, answer_json
 from .wire import Request as Asked
@@ -87,7 +88,7 @@ def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(ClientDisconnect, hung_up)
     app.add_exception_handler(WireError, refused)
     app.add_exception_handler(Busy, refused)
-    app.add_middleware(Guard, service=service, token=settings.token, body_s=settings.body_s)  # type: ignore[arg-type]
+    app.add_middleware(Guard, service=service, token=settings.token, body_s=settings.body_s)
 
     async def score(request: Request) -> Response:
         since = time.monotonic()
@@ -183,8 +184,7 @@ def serve(service: Service, settings: Settings | None = None, app: FastAPI | Non
 
 def serve_at(listener: socket.socket, service: Service, settings: Settings, app: FastAPI | None = None) -> bool:
     """The same at a socket that listens already; see `listening`."""
-    finished: bool = _server(service, settings, app).serve_until_told(listener)
-    return finished
+    return _server(service, settings, app).serve_until_told(listener)
 
 
 @contextlib.contextmanager
@@ -218,11 +218,10 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _server(service: Service, settings: Settings, app: FastAPI | None) -> Any:
+def _server(service: Service, settings: Settings, app: FastAPI | None) -> Stoppable:
     from uvicorn import Config
 
     from .connection import protocol
-    from .stopping import server_class
 
     config = Config(
         app or app_of(service, settings),
@@ -237,4 +236,4 @@ def _server(service: Service, settings: Settings, app: FastAPI | None) -> Any:
         timeout_keep_alive=math.ceil(settings.idle_s),
         timeout_graceful_shutdown=5,
     )
-    return server_class()(config, service, settings.drain_s)
+    return server_of(config, service, settings.drain_s)

@@ -201,7 +201,7 @@ def test_a_name_is_never_a_file(server: tuple[httpx2.Client, Service], monkeypat
 def test_bodies_that_are_something_else_are_refused(
     server: tuple[httpx2.Client, Service], status: int, kind: str, body: bytes
 ) -> None:
-    answer = server[0].post("/v1/score", content=body, headers={"content-type": kind.encode("latin-1")})
+    answer = server[0].post("/v1/score", content=body, headers={b"content-type": kind.encode("latin-1")})
     assert answer.status_code == status, answer.text
 
 

@@ -133,7 +133,13 @@ def test_a_full_server_says_when_to_come_back() -> None:
 def test_who_hangs_up_is_not_worked_for() -> None:
     opened = threading.Event()
     reached = threading.Event()
-    expert = Fake(lambda query: reached.set() or (opened.wait(30) and known(query)), batch=1)
+
+    def slow(query: Any) -> Any:
+        reached.set()
+        opened.wait(30)
+        return known(query)
+
+    expert = Fake(slow, batch=1)
     with server(expert, in_flight=1) as (client, service):
         with pytest.raises(httpx2.ReadTimeout):
             client.post("/v1/score", **as_json(edits(30)), timeout=httpx2.Timeout(5, read=0.3))

@@ -258,7 +258,7 @@ def test_what_a_reward_raises_is_a_failure_of_that_sample_alone() -> None:
                 raise KeyError("a bug")
             return (yield from super().__call__(sample))
 
-    async def use() -> list[Score | None]:
+    async def use() -> Any:
         service = Service(Reward(Broken(), {"preference": Fake()}))
         found = await service.score(asked(edits(3)))
         service.close()
@@ -321,8 +321,8 @@ def test_several_rewards_are_asked_by_name_and_share_their_answers() -> None:
                 Reward(Rated(weights=(0.5,)), {"preference": expert}, engine=engine),
             )
             service = Service({"one": one, "half": half})
-            whole = await service.score(asked(edits(3), reward="one"))
-            halves = await service.score(asked(edits(3), reward="half"))
+            whole: Any = await service.score(asked(edits(3), reward="one"))
+            halves: Any = await service.score(asked(edits(3), reward="half"))
             assert [score.value / 2 for score in whole] == [score.value for score in halves]
             for name in ("", "other"):
                 with pytest.raises(WireError, match="half, one") as refused:

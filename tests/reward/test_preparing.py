@@ -1,0 +1,123 @@
+"""Experts that get ready before they are asked, as a server has them do it."""
+
+import threading
+
+import pytest
+
+from editcritic.reward import Engine
+from editcritic.reward.expert import AsyncExpert, ExpertDown
+from editcritic.reward.query import Outcome
+
+from .fakes import Fake, asks, known, run_all
+
+
+class Loading(Fake):
+    """Counts its loads, each in which thread, and fails to as told."""
+
+    def __init__(self, problem: str = "") -> None:
+        super().__init__()
+        self.problem = problem
+        self.loads: list[int] = []
+        self.answered: list[int] = []
+
+    def load(self) -> None:
+        self.loads.append(threading.get_ident())
+        if self.problem:
+            raise ExpertDown(self.problem)
+
+    def __call__(self, queries: object) -> object:
+        self.answered.append(threading.get_ident())
+        return super().__call__(queries)  # type: ignore[arg-type]
+
+
+def test_an_expert_is_loaded_once_in_the_thread_that_will_ask_it_and_is_asked_nothing() -> None:
+    expert = Loading()
+    with Engine() as engine:
+        assert engine.prepare(expert).result(30) == ""
+        assert not expert.answered
+        run_all(engine, [asks(1), asks(2)], expert)
+        assert engine.prepare(expert).result(30) == ""
+        assert expert.loads == [expert.answered[0]]
+        assert engine.stats().experts["fake"].queries == 2
+
+
+def test_one_that_cannot_be_loaded_is_dead_and_may_be_prepared_again() -> None:
+    expert = Loading("no weights")
+    with Engine() as engine:
+        assert engine.prepare(expert).result(30) == "no weights"
+        assert engine.dead() == {"fake": "no weights"}
+        expert.problem = ""
+        assert engine.prepare(expert).result(30) == ""
+        assert engine.dead() == {}
+        assert run_all(engine, [asks(1)], expert)[0].status == "scored"
+
+
+def test_one_that_is_at_work_is_ready() -> None:
+    reached, opened = threading.Event(), threading.Event()
+    expert = Fake(lambda query: (reached.set(), opened.wait(30), known(query))[2])
+    with Engine() as engine:
+        future = engine.submit(asks(1), {"preference": expert})
+        assert reached.wait(30)
+        assert engine.prepare(expert).result(30) == ""
+        opened.set()
+        assert future.result(30).status == "scored"
+
+
+def test_one_that_hangs_while_it_loads_is_told_of_at_its_deadline() -> None:
+    opened = threading.Event()
+
+    class Hanging(Fake):
+        def load(self) -> None:
+            opened.wait(30)
+
+    with Engine() as engine:
+        assert "no answer within 0.1 s" in engine.prepare(Hanging(deadline_s=0.1)).result(30)
+        assert "reloaded" in engine.dead()["fake"]
+    opened.set()
+
+
+def test_nobody_waits_for_an_engine_that_is_closed_or_broken() -> None:
+    opened = threading.Event()
+
+    class Hanging(Fake):
+        def load(self) -> None:
+            opened.wait(30)
+
+    engine = Engine()
+    waiting = engine.prepare(Hanging())
+    engine.close()
+    assert "closed" in waiting.result(30)
+    opened.set()
+    with pytest.raises(RuntimeError, match="closed"):
+        engine.prepare(Fake())
+
+
+def test_an_expert_that_cannot_even_be_met_harms_nobody() -> None:
+    class Odd(Fake):
+        def meter(self) -> dict[str, float]:
+            raise OSError("gone")
+
+    with Engine() as engine:
+        assert "gone" in engine.prepare(Odd(name="odd")).result(30)
+        assert run_all(engine, [asks(1)], Fake())[0].status == "scored"
+        with pytest.raises(TypeError, match="not an Expert"):
+            engine.prepare("fake")  # type: ignore[arg-type]
+
+
+def test_a_served_expert_loads_in_its_loop() -> None:
+    class Served(AsyncExpert):
+        id = "served"
+        kinds = Fake.kinds
+        loads = 0
+
+        def load(self) -> None:
+            self.loads += 1
+
+        async def answer(self, query: object) -> Outcome:
+            return known(query)  # type: ignore[arg-type]
+
+    expert = Served()
+    with Engine() as engine:
+        assert engine.prepare(expert).result(30) == ""
+        assert run_all(engine, [asks(1)], expert)[0].status == "scored"
+    assert expert.loads == 1
