@@ -21,12 +21,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..reward import Box, Detect, Detections, Embed, Expert, ExpertDown, Failure, Image, Measured, Rate, Region, Vectors
-from ..reward.models.known import Model
 from ..reward.models.local import LocalExpert
 from ..reward.query import EmbedText, Query
 from .inputs import PICTURES, InputError
 from .weights_here import look, offline
-from .would_load import bound, known_as
+from .would_load import bound, known_as, within
 
 _FOLDER = "references"
 Tolerance = Annotated[float, Field(gt=0)]
@@ -224,6 +223,7 @@ def _digest(file: Path) -> str:
 
 
 def _weights(expert: Expert) -> list[str]:
+    expert, _ = within(expert)
     if not isinstance(expert, LocalExpert):
         return []
     with offline():
@@ -233,7 +233,7 @@ def _weights(expert: Expert) -> list[str]:
     if found.source in ("folder", "file", "nowhere"):
         why = found.problem or f"{found.path} lacks {', '.join(found.lacking)}"
         return [f"weights are missing: {why}"]
-    known: Model | None = known_as(expert.name)
+    known = known_as(expert.name)
     file = "" if expert.weights_file == "config.json" else f" {expert.weights_file}"
     terms = f" ({known.licence}{', gated: accept its terms there first' if known.gated else ''})" if known else ""
     return [f"weights of {expert.name} are not here: hf download {expert.name}{file}{terms}"]
@@ -345,7 +345,7 @@ def table(checked: Checked) -> RenderableType:
     for heading in ("picture", "asked", "expected", "got", "off by", "allowed", ""):
         grid.add_column(heading, overflow="fold")
     for row in checked.rows:
-        off = "" if row.difference is None else f"{row.difference:.2g}"
+        off = "" if row.difference is None else f"{row.difference:.3g}"
         style = {"agrees": "green", "differs": "red", "failed": "red"}[row.verdict]
         grid.add_row(
             *map(Text, (row.picture, row.asked, row.expected, row.got, off, f"{row.allowed:.2g}")),

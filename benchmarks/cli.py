@@ -470,8 +470,8 @@ def doctor(
         str | None,
         typer.Option(
             "--check",
-            help="Compare a model that lies here with published scores: the name of a reference (`list` for those there "
-            "are), or a TOML file. --experts then says which expert to compare.",
+            help="Compare a model that lies here with published scores: the name of a reference (`list` prints them), "
+            "or a TOML file. --experts then says which expert to compare.",
         ),
     ] = None,
     pictures: Annotated[

@@ -122,7 +122,7 @@ def would_load(given: Sequence[str], *, ask: bool = False) -> WouldLoad:
     holders: dict[int, str] = {}
     with offline():
         for names in roles.values():
-            expert, whose = _within(experts[names[0]])
+            expert, whose = within(experts[names[0]])
             entry = _entry(tuple(names), expert, ask)
             entry = _changed(entry, expert=f"{whose}{entry.expert}")
             if isinstance(expert, LocalExpert):
@@ -149,7 +149,7 @@ def bound(given: Sequence[str]) -> dict[str, Expert]:
     return experts
 
 
-def _within(expert: Expert) -> tuple[Expert, str]:
+def within(expert: Expert) -> tuple[Expert, str]:
     """Who has the weights, where another one is asked: the judge of a rater, the best upscaler that is there."""
     for name, does in (("chosen", "chooses"), ("asked", "asks")):
         with warnings.catch_warnings():
@@ -238,7 +238,7 @@ def _in_vllm(roles: tuple[str, ...], expert: VllmJudge) -> Entry:
     )
 
 
-def _served(roles: tuple[str, ...], expert: AsyncExpert, ask: bool) -> Entry:
+def _served(roles: tuple[str, ...], expert: Any, ask: bool) -> Entry:
     kind, model = type(expert).__name__, str(getattr(expert, "model", "") or getattr(expert, "name", ""))
     at = getattr(getattr(expert, "endpoint", None), "place", "a server")
     problem = ""
@@ -307,16 +307,13 @@ def _sum(one: tuple[int | None, bool], other: tuple[int | None, bool]) -> tuple[
 
 
 def _where(found: Weights) -> str:
-    match found.source:
-        case "folder" | "file":
-            return f"the {found.source} {found.path}"
-        case "hub cache" if found.lacking:
-            return "in part in the hub's cache, the rest would be downloaded"
-        case "hub cache":
-            return f"the hub's cache, commit {found.commit[:12]}"
-        case "hub":
-            return "would be downloaded"
-    return "nowhere"
+    if found.source in ("folder", "file"):
+        return f"the {found.source} {found.path}"
+    if found.source == "hub cache" and found.lacking:
+        return "in part in the hub's cache, the rest would be downloaded"
+    if found.source == "hub cache":
+        return f"the hub's cache, commit {found.commit[:12]}"
+    return "would be downloaded" if found.source == "hub" else "nowhere"
 
 
 def _short(found: Weights) -> str:

@@ -80,7 +80,7 @@ def reference(folder: Path, expert: str, *items: dict[str, Any], **more: Any) ->
 
 def rated(rater: str, folder: Path, pictures: Path) -> Path:
     """What the rater said of two pictures."""
-    expert = PickScore(rater, base=rater, device="cpu")
+    expert: Any = PickScore(rater, base=rater, device="cpu")
     items = [
         {"picture": f"{n}.png", "prompt": prompt, "tolerance": 1e-3, "value": answer.value}
         for n, prompt in enumerate(PROMPTS)
@@ -123,7 +123,7 @@ def test_boxes_and_features_and_nearness_are_compared_as_well(
     seen = Image.of(pictures / "0.png")
     options = "device=cpu&backend=pil"
     finder = f"grounding-dino:{detector}?{options}&floor=0"
-    experts = load_experts(f"detector='{finder}' features='dino:{features}?{options}'")
+    experts: dict[str, Any] = dict(load_experts(f"detector='{finder}' features='dino:{features}?{options}'"))
     (found,) = experts["detector"]([Detect(seen, ("cup", "red cup"))])
     box = found.boxes[-1]
     width, height = seen.size
@@ -143,7 +143,7 @@ def test_boxes_and_features_and_nearness_are_compared_as_well(
     checked = check_model.check(str(reference(tmp_path, f"dino:{features}?{options}", first)), pictures)
     assert checked.exit_code == 0
 
-    clip = Clip(rater, device="cpu")
+    clip: Any = Clip(rater, device="cpu")
     (one,), (other,) = clip([Embed(seen, (Region("cls"),))]), clip([EmbedText("a cat")])
     cosine = float(one.values[0] @ other.values[0] / np.linalg.norm(one.values[0]) / np.linalg.norm(other.values[0]))
     near = {"picture": "0.png", "ask": "nearness", "text": "a cat", "value": cosine, "tolerance": 1e-4}

@@ -4,6 +4,7 @@ import json
 import shutil
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from safetensors.torch import save_file
 
 from editcritic.benchmarks import weights_here
 from editcritic.benchmarks.would_load import Device, WouldLoad, would_load
-from editcritic.reward import SpecError
+from editcritic.reward import Embed, Failure, SpecError
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.models.checkpoint import Checkpoint
 from editcritic.reward.models.known import models
@@ -96,7 +97,11 @@ def test_a_model_in_several_files_is_counted_like_one(dino: str, hub: Path, tmp_
 
 
 def test_whole_numbers_in_a_file_keep_their_width(tmp_path: Path) -> None:
-    held = {"a.weight": torch.zeros(3, 5), "steps": torch.zeros(7, dtype=torch.int64), "on": torch.zeros(2, dtype=bool)}
+    held = {
+        "a.weight": torch.zeros(3, 5),
+        "steps": torch.zeros(7, dtype=torch.int64),
+        "on": torch.zeros(2, dtype=torch.bool),
+    }
     save_file(held, tmp_path / "model.safetensors")
     assert weights_here.memory(weights_here.look(str(tmp_path)), "bfloat16") == (2 * 15 + 8 * 7 + 2, True)
     about, exact = weights_here.memory(weights_here.look(str(tmp_path)), "bfloat16", "nf4")
@@ -202,11 +207,15 @@ class Head:
     takes_of_base = ("embeddings.",)
 
 
-class OnTop(Dino):
+class OnTop(LocalExpert[Failure]):
     loader = Head
+    kinds = (Embed,)
 
     def __init__(self, name: str, base: str) -> None:
-        LocalExpert.__init__(self, name, base=base, batch=1, limit_bytes=0, dtype="float32")
+        super().__init__(name, base=base, batch=1, limit_bytes=0, dtype="float32")
+
+    def answers(self, queries: Sequence[Embed]) -> list[Failure]:
+        return [Failure("never asked") for _ in queries]
 
 
 def test_what_a_head_takes_of_the_model_below_it_is_counted_too(dino: str, hub: Path, tmp_path: Path) -> None:
