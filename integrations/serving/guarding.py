@@ -80,7 +80,10 @@ class Guard:
         service = self.service
         service.admit()
         most = service.limits.max_body
-        said = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            raise WireError("the body is compressed: send it as it is", 415)
+        said = headers.get(b"content-length", b"0")
         announced = int(said) if said.isdigit() and len(said) < 20 else most + 1
         if announced > most:
             raise _too_large(most)

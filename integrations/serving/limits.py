@@ -41,7 +41,7 @@ class Limits:
     queue_bytes: int = 4096 * MIB
     in_flight: int = 256
     decoders: int = 2
-    remembered: int = 65_536
+    remembered: int = 16_384
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

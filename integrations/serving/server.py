@@ -65,6 +65,7 @@ class Settings:
 def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
     """The application: POST /v1/score; GET /v1/reward, /healthz, /readyz, /metrics. See `wire`."""
     from fastapi import FastAPI, Response
+    from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
     from starlette.routing import Route
 
@@ -85,6 +86,15 @@ def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
     async def hung_up(_: Request, error: Exception) -> Response:
         return Response(status_code=_HUNG_UP)
 
+    async def no_route(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return await refused(_, WireError(str(error.detail), error.status_code))
+
+    async def broke(_: Request, error: Exception) -> Response:  # its traceback is logged
+        return await refused(_, WireError(f"a mistake of the server: {type(error).__name__}", 500))
+
+    app.add_exception_handler(HTTPException, no_route)
+    app.add_exception_handler(Exception, broke)
     app.add_exception_handler(ClientDisconnect, hung_up)
     app.add_exception_handler(WireError, refused)
     app.add_exception_handler(Busy, refused)
@@ -100,9 +110,10 @@ def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
         found = await unless_gone(request, service, asked, since)
         if found is None:
             return Response(status_code=_HUNG_UP)
-        if asked.detail == "value":
-            return _json(_answer(service, asked, found))
-        return Response(await service.work(_answer, service, asked, found), media_type="application/json")
+        brief = asked.detail == "value"
+        content = _answer(service, asked, found) if brief else await service.work(_answer, service, asked, found)
+        waiting = {"x-samples-waiting": str(service.samples.taken)}  # so that clients can spread what they send
+        return Response(content, headers=waiting, media_type="application/json")
 
     async def health(_: Request) -> Response:
         return _json(b'{"alive": true}')

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .service import Service
 
 _TO_WRITE_S = 2.0
+_TICKS = 50
+"""Of uvicorn's, ten a second."""
 
 
 class Stoppable(Protocol):
@@ -47,6 +49,8 @@ def server_of(config: Config, service: Service, drain_s: float) -> Stoppable:
         async def on_tick(self, counter: int) -> bool:
             if self.finish and self.draining is None:
                 self.draining = asyncio.create_task(self._drain())
+            if counter % _TICKS == 0:
+                service.readiness.dead()  # who is dead gets another chance, whether or not anybody asks
             return await super().on_tick(counter)
 
         async def _drain(self) -> None:

@@ -1,0 +1,82 @@
+"""`editcritic serve`: what it is given, and what it refuses to start with."""
+
+from pathlib import Path
+
+import httpx2
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.serve import add_to, rewards_of
+from editcritic.integrations.serving.wire import pictures_of, request_json, with_pictures
+from editcritic.reward import Engine
+
+from ...reward.fakes import picture, sample
+from .processes import judge
+
+RATED = "tests.reward.fakes:Rated"
+SLOW = "preference=tests.integrations.serving.judge_process:Slow"
+
+
+def refused(*options: str, **environment: str) -> str:
+    """What the command says when it does not start."""
+    app = typer.Typer()
+    add_to(app)
+    found = CliRunner().invoke(app, ["--reward", RATED, "--experts", SLOW, "--port", "0", *options], env=environment)
+    assert found.exit_code == 2, found.output
+    return " ".join(found.output.split())
+
+
+def test_a_server_for_others_starts_with_a_token_only() -> None:
+    assert "token" in refused("--host", "0.0.0.0")
+
+
+def test_the_token_comes_from_where_nobody_sees_it_and_has_to_be_there(tmp_path: Path) -> None:
+    assert "no token in NOBODY_SET_IT" in refused("--token-env", "NOBODY_SET_IT")
+    assert "too easy" in refused("--token-env", "SHORT", SHORT="abc")
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    assert "no token" in refused("--token-file", str(empty))
+    assert "No such file" in refused("--token-file", str(tmp_path / "missing"))
+    assert "not in both" in refused("--token-file", str(empty), "--token-env", "SHORT")
+
+
+def test_limits_that_contradict_each_other_are_refused() -> None:
+    assert "queue_samples" in refused("--queue-samples", "3")
+
+
+def test_rewards_and_experts_that_are_none_are_refused() -> None:
+    assert "nonsense" in refused("--reward", "nonsense")
+    assert "nonsense" in refused("--experts", "preference=nonsense")
+
+
+def test_a_port_that_is_taken_is_said_to_be() -> None:
+    with judge() as (url, _):
+        assert "in use" in refused("--port", url.rpartition(":")[2])
+
+
+def test_rewards_share_experts_and_engine_and_are_told_apart_by_name() -> None:
+    with Engine() as engine:
+        found = rewards_of([RATED, f"half={RATED}?weights=[0.5]"], [SLOW], engine)
+        assert list(found) == ["rated", "half"]
+        assert found["rated"].experts["preference"] is found["half"].experts["preference"]
+        assert found["rated"].engine is found["half"].engine is engine
+        with pytest.raises(InputError, match="two rewards are called rated"):
+            rewards_of([RATED, RATED], [SLOW], engine)
+
+
+def test_it_serves_two_rewards_to_who_has_the_token(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-token-nobody-guesses\n")
+    asked = [sample("a", edited=picture(1))]
+    with judge("--reward", f"other={RATED}?prompt=other", "--token-file", str(token)) as (url, _):
+        client = httpx2.Client(base_url=url, headers={"authorization": "Bearer a-token-nobody-guesses"})
+        found = [
+            client.post("/v1/score", json=with_pictures(request_json(asked, reward=name), pictures_of(asked))).json()
+            for name in ("rated", "other")
+        ]
+        assert httpx2.get(f"{url}/metrics").status_code == 401
+        assert client.get("/v1/reward", params={"name": "other"}).json()["spec"]["experts"]
+        client.close()
+    assert found[0]["scores"][0]["value"] != found[1]["scores"][0]["value"]
