@@ -120,6 +120,8 @@ def row_of(name: str, prompt: str, sources: Sequence[str], edited: str, metadata
         raise ValueError(f"{name}: `{EXTRA}` in the metadata has no {unknown[0]!r:.80}: known are {', '.join(FIELDS)}")
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError(f"{name}: the prompt is what the edit is judged by, and this one says nothing: {prompt!r:.80}")
+    if not sources:
+        raise ValueError(f"{name} has no source picture, and an edit is judged against its source")
     return {**extra, "id": name, "instruction": prompt, "sources": list(sources), "edited": edited}
 
 

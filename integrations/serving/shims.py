@@ -64,6 +64,8 @@ _DEEPEST = 32
 _PATIENCE = 2
 """How often a request with a failed score is answered by 503."""
 
+_AGAIN_S = 5.0
+
 log = logging.getLogger("editcritic.serving")
 
 Reader = Callable[[Any, Limits], Request]
@@ -176,7 +178,7 @@ def numbers(
         return values
     said = said_of(samples, scores)
     if any(score is None or score.status == "failed" for score in scores) and again():
-        raise Busy(said, 5.0)
+        raise Busy(said, _AGAIN_S)
     raise WireError(said, 422)
 
 

@@ -1,0 +1,360 @@
+"""Trainers' own clients against a judge server: calls as the trainers document them, over real HTTP."""
+
+import base64
+import contextlib
+import io
+import math
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import PIL.Image
+import pytest
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from editcritic.integrations.serving import shims
+from editcritic.integrations.serving.limits import Limits
+from editcritic.integrations.serving.server import Settings, app_of, running
+from editcritic.integrations.serving.service import Service
+from editcritic.integrations.serving.shims import SHIMS, add_shims
+from editcritic.reward import Abstention, Asks, Card, EditSample, Expert, Failure, Image, Rate, Reward, Score, ask
+
+from ...reward.fakes import Fake, known, picture
+from .test_restricted_pickle import touching
+
+PICKLED = ("/mode/logits_non_cot", "/mode/score_continue", "/verl-omni")
+
+
+class Kept:
+    """What the expert says of the edited picture; keeps the samples that it was asked about."""
+
+    def __init__(self, name: str = "kept") -> None:
+        self.samples: list[EditSample] = []
+        self.card = Card(name, 2, "kept", roles=("preference",))
+
+    def __call__(self, sample: EditSample) -> Asks[Score]:
+        self.samples.append(sample)
+        answer = yield from ask(Rate(sample.edited, self.card.name), role="preference")
+        return Score.of(answer.value or 0.0)
+
+
+@contextlib.contextmanager
+def judge(
+    expert: Expert | None = None, *, names: tuple[str, ...] = ("kept",), token: str = "", **options: Any
+) -> Iterator[tuple[str, Kept]]:
+    """The address of a server with all shims, and its first reward's metric."""
+    kept = [Kept(name) for name in names]
+    rewards = {one.card.name: Reward(one, {"preference": expert or Fake()}) for one in kept}
+    service = Service(rewards, limits=Limits(**options.pop("limits", {})))
+    settings = Settings(port=0, token=token)
+    app = app_of(service, settings)
+    add_shims(app, service, options.pop("which", SHIMS), **options)
+    with running(service, settings, app) as url:
+        yield url, kept[0]
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server that is asked nothing but what it refuses."""
+    with judge(limits={"max_samples": 4, "max_picture": 10_000}) as (url, _):
+        yield url
+
+
+def jpeg(image: Image) -> bytes:
+    """As trainers write pictures: PIL's defaults."""
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(image.pixels).save(buffer, format="JPEG")
+    return buffer.getvalue()
+
+
+def value(content: bytes, prompt: str = "kept") -> float | None:
+    """What the expert of these servers says of a picture in a file."""
+    return known(Rate(Image.of(content), prompt)).value
+
+
+BEFORE, AFTER = [jpeg(picture(number)) for number in range(3)], [jpeg(picture(number)) for number in range(5, 8)]
+PROMPTS = ["make it blue", "make it red", "make it blue"]
+
+
+def edit_r1(url: str, total: int = 1000, path: str = "/mode/logits_non_cot", **changes: Any) -> Any:
+    """Edit-R1's call, its session included: whatever comes back is unpickled."""
+    session = requests.Session()
+    retries = Retry(total=total, backoff_factor=1, status_forcelist=[500], allowed_methods=False)
+    session.mount("http://", HTTPAdapter(max_retries=retries))
+    data = {
+        "ref_images": BEFORE,
+        "images": AFTER,
+        "prompts": PROMPTS,
+        "metadatas": [{"requirement": "a blue one", "image": "/etc/passwd"}, {}, {"requirement": ""}],
+    }
+    answer = session.post(url + path, data=pickle.dumps(data | changes), timeout=60)
+    return pickle.loads(answer.content)["scores"]
+
+
+def verl_omni(url: str, image: bytes, prompt: str, metadata: dict[str, Any]) -> httpx2.Response:
+    """verl-omni's call, which is for one picture."""
+    payload = pickle.dumps({"images": [image], "prompts": [prompt], "metadata": metadata})
+    return httpx2.post(f"{url}/verl-omni", content=payload, timeout=60)
+
+
+def item(text: str, *pictures: bytes, rewards: tuple[str, ...] = ("kept",), **fields: Any) -> dict[str, Any]:
+    """An item of UniRL's requests: the same text with every picture."""
+    history = [{"text": text, "image_b64": base64.b64encode(one).decode()} for one in pictures]
+    named = {"request_id": "r", "sample_id": "s", "group_id": "g", "source_rank": 1, "policy_version": 7}
+    nothing = {"scorer_version": None, "idempotency_key": None, "metadata": None}
+    return {"history": history, "required_rewards": list(rewards), **nothing, **named, **fields}
+
+
+def unirl(url: str, *items: dict[str, Any], status: int = 200) -> Any:
+    answer = requests.post(f"{url}/score", json={"protocol_version": "1", "requests": list(items)}, timeout=60)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/mode/logits_non_cot", "/mode/score_continue"])
+def test_edit_r1_gets_the_scores_of_its_pictures_in_order(path):
+    with judge() as (url, kept):
+        assert edit_r1(url, path=path) == [value(one) for one in AFTER]
+    assert [one.instruction for one in kept.samples] == PROMPTS
+    assert [one.sources for one in kept.samples] == [(Image.of(one),) for one in BEFORE]
+    assert [one.hint for one in kept.samples] == ["a blue one", "", ""]
+    assert len({one.group for one in kept.samples}) == 3, "the same words for two pictures are two groups"
+
+
+def test_edit_r1_waits_and_sends_again_what_may_succeed(monkeypatch):
+    monkeypatch.setattr(shims, "_AGAIN_S", 0.01)
+    left = [Failure("the judge is elsewhere")]
+    with judge(Fake(lambda query: left.pop() if left else known(query))) as (url, _):
+        assert edit_r1(url) == [value(one) for one in AFTER]
+    assert not left
+
+
+def test_what_keeps_failing_is_refused_for_good_and_never_a_number():
+    with judge(Fake(lambda query: Failure("lost for words"))) as (url, _):
+        body = pickle.dumps({"ref_images": BEFORE, "images": AFTER, "prompts": PROMPTS})
+        answers = [requests.post(f"{url}/mode/logits_non_cot", data=body, timeout=60) for _ in range(4)]
+        with pytest.raises(pickle.UnpicklingError):
+            edit_r1(url, total=0)
+    assert [one.status_code for one in answers[:3]] == [503, 503, 422]
+    assert answers[0].headers["retry-after"] == "5"
+    assert "retry-after" not in answers[2].headers
+    for answer in answers:
+        assert "3 of 3 edits have no score: edit-0: failed (" in answer.json()["error"]
+        assert "lost for words" in answer.json()["error"]
+
+
+def test_what_nobody_can_know_is_refused_at_once_naming_it():
+    def rule(query: Any) -> Any:
+        return Abstention("who could know") if query.image == Image.of(AFTER[1]) else known(query)
+
+    with judge(Fake(rule)) as (url, _):
+        body = pickle.dumps({"ref_images": BEFORE, "images": AFTER, "prompts": PROMPTS})
+        answer = requests.post(f"{url}/mode/logits_non_cot", data=body, timeout=60)
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "1 of 3 edits have no score: edit-1: abstained (who could know)"
+
+
+def test_missing_scores_are_nan_where_that_is_wanted():
+    def rule(query: Any) -> Any:
+        return Failure("lost for words") if query.image == Image.of(AFTER[1]) else known(query)
+
+    with judge(Fake(rule), unscored="nan") as (url, _):
+        first, second, third = edit_r1(url)
+        alone = verl_omni(url, AFTER[1], "make it red", {"ref_images": [BEFORE[1]]})
+    assert (first, third) == (value(AFTER[0]), value(AFTER[2]))
+    assert math.isnan(second)
+    assert math.isnan(pickle.loads(alone.content)["scores"][0])
+
+
+def test_verl_omni_gets_a_score_where_the_source_is_sent_and_is_told_so_where_it_is_not():
+    extra = {"boxes": {"cup": [[0, 0, 4, 4]]}, "metadata": {"seed": 3}}
+    with judge() as (url, kept):
+        answer = verl_omni(url, AFTER[0], "make it blue", {"ref_images": [BEFORE[:2]], "editcritic": extra})
+        without = verl_omni(url, AFTER[0], "make it blue", {})
+    assert pickle.loads(answer.content) == {"scores": [value(AFTER[0])]}
+    assert kept.samples[0].sources == (Image.of(BEFORE[0]), Image.of(BEFORE[1]))
+    assert list(kept.samples[0].boxes) == ["cup"]
+    assert kept.samples[0].metadata == {"seed": 3}
+    assert without.status_code == 422
+    assert "editcritic.integrations.verl_omni" in without.json()["error"]
+
+
+def test_unirl_gets_results_errors_and_identities_item_by_item():
+    def rule(query: Any) -> Any:
+        return Abstention("who could know") if query.image == Image.of(AFTER[1]) else known(query)
+
+    items = [item(PROMPTS[at], BEFORE[at], AFTER[at], idempotency_key=f"key {at}") for at in range(3)]
+    with judge(Fake(rule)) as (url, kept):
+        found = unirl(url, *items)
+        again = unirl(url, *items)
+        unirl(url, items[0], {**items[1], "history": items[0]["history"]}, items[2], status=409)  # a key is for one
+        assert requests.get(f"{url}/health", timeout=60).json() == {"status": "ok", "rewards": {"kept": ["ready"]}}
+        assert requests.get(f"{url}/rewards", timeout=60).json() == {"rewards": ["kept"]}
+    assert found["protocol_version"] == "1"
+    assert found["results"] == [{"kept": {"score": value(AFTER[0])}}, {}, {"kept": {"score": value(AFTER[2])}}]
+    assert found["errors"] == [{}, {"kept": "abstained: who could know"}, {}]
+    for asked, told in zip(items, found["identities"], strict=True):
+        assert told == {name: asked[name] for name in told} | {"scorer_version": "kept@2"}
+        assert set(told) == set(asked) - {"history", "required_rewards", "metadata"}
+    assert again == found
+    assert [one.instruction for one in kept.samples] == PROMPTS
+    assert [one.source for one in kept.samples] == [Image.of(one) for one in BEFORE]
+    assert len({one.group for one in kept.samples}) == 3
+
+
+def test_unirl_may_require_several_rewards_each_of_some_items():
+    items = [
+        item("make it blue", BEFORE[0], AFTER[0], rewards=("kept", "other"), scorer_version="kept@2+other@2"),
+        item("make it blue", BEFORE[0], AFTER[1], rewards=("other",)),
+    ]
+    with judge(names=("kept", "other"), which="unirl") as (url, _):
+        found = unirl(url, *items)
+        assert unirl(url) == {"protocol_version": "1", "results": [], "errors": [], "identities": []}
+    first, second = value(AFTER[0]), value(AFTER[0], "other")
+    assert found["results"][0] == {"kept": {"score": first}, "other": {"score": second}}
+    assert found["results"][1] == {"other": {"score": value(AFTER[1], "other")}}
+
+
+def test_a_longer_history_is_one_edit_after_another():
+    turns = item("", *BEFORE, AFTER[0])
+    for turn, text in zip(turns["history"], ["", "add a cat", "add a dog", "make it blue"], strict=True):
+        turn["text"] = text
+    with judge() as (url, kept):
+        unirl(url, turns)
+    (sample,) = kept.samples
+    assert [one.instruction for one in sample.turns] == ["add a cat", "add a dog", "make it blue"]
+    assert [one.source for one in sample.turns] == [Image.of(one) for one in BEFORE]
+    assert (sample.turn, sample.edited) == (3, Image.of(AFTER[0]))
+
+
+def test_clients_without_headers_bear_the_token_in_their_url():
+    token = "correct-horse-battery-staple"
+    with judge(token=token) as (url, _):
+        inside = url.replace("http://", f"http://any:{token}@")
+        assert len(edit_r1(inside)) == 3
+        assert verl_omni(inside, AFTER[0], "make it blue", {"ref_images": BEFORE[:1]}).status_code == 200
+        assert len(unirl(inside, item("make it blue", BEFORE[0], AFTER[0]))["results"]) == 1
+        for wrong in (url, inside.replace("horse", "cow")):
+            assert [requests.post(wrong + path, data=b"", timeout=60).status_code for path in PICKLED] == [401] * 3
+            assert requests.get(f"{wrong}/health", timeout=60).status_code == 401
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PICKLED)
+def test_nothing_in_a_pickle_is_run(url, path, tmp_path: Path):
+    for name, data in touching(tmp_path / "made").items():
+        answer = requests.post(url + path, data=data, timeout=60)
+        assert (answer.status_code, answer.json()["retry"]) == (400, False), name
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("path", PICKLED)
+@pytest.mark.parametrize(
+    "thing",
+    [PIL.Image.new("RGB", (4, 4)), np.zeros((4, 4, 3), np.uint8), np.array(["a"])],
+    ids=["PIL", "array", "texts"],
+)
+def test_objects_are_refused_saying_what_to_send(url, path, thing):
+    data = pickle.dumps({"images": [thing], "ref_images": BEFORE[:1], "prompts": ["a"]})
+    answer = requests.post(url + path, data=data, timeout=60)
+    assert answer.status_code == 400
+    assert "pictures as the bytes of PNG or JPEG files" in answer.json()["error"]
+
+
+def laughs(deep: int) -> Any:
+    found: Any = ["ha"]
+    for _ in range(deep):
+        found = [found] * 9
+    return found
+
+
+ONE = {"ref_images": BEFORE[:1], "images": AFTER[:1], "prompts": PROMPTS[:1]}
+BOMB = io.BytesIO()
+PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"prompts": PROMPTS}, 400, "all prompts with each part of 64"),
+        ({"ref_images": BEFORE}, 400, "of each edit one is needed"),
+        ({"ref_images": [[]]}, 400, "edit-0 has 0 sources"),
+        ({"images": ["/etc/passwd"]}, 400, "a picture is the bytes"),
+        ({"images": AFTER[0]}, 400, "`images` is a list"),
+        ({"images": []}, 400, "`images` is empty"),
+        ({"images": [b"no picture"]}, 422, "not an image"),
+        ({"images": [AFTER[0][:100]]}, 422, ""),
+        ({"images": [BOMB.getvalue()]}, 413, "1,000,000 pixels"),
+        ({"prompts": [""]}, 400, "the prompt is what the edit is judged by"),
+        ({"prompts": ["x" * 200_000]}, 413, "characters"),
+        ({"prompts": ["half a letter \ud800"]}, 400, "half of a letter"),
+        ({name: [content[0]] * 5 for name, content in ONE.items()}, 413, "at most 4"),
+        ({"metadatas": [{"editcritic": {"mask": "/etc/passwd"}}]}, 400, "no 'mask'"),
+        ({"metadatas": [{"editcritic": {"text": b"bytes"}}]}, 400, "no bytes"),
+        ({"metadatas": [{"editcritic": {"boxes": 3}}]}, 400, "boxes"),
+        ({"metadatas": [{"editcritic": {"metadata": laughs(12)}}]}, 413, "too many values"),
+        ({"metadatas": [{"editcritic": 3}]}, 400, "table of fields"),
+    ],
+)
+def test_edit_r1_is_told_what_is_wrong(url, changes, status, said):
+    answer = requests.post(f"{url}/mode/logits_non_cot", data=pickle.dumps(ONE | changes), timeout=60)
+    assert (answer.status_code, answer.json()["retry"]) == (status, False), answer.text
+    assert said in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"required_rewards": ["hpsv2"]}, 400, "no reward 'hpsv2'? Served here: kept"),
+        ({"required_rewards": []}, 400, "required_rewards"),
+        ({"scorer_version": "1"}, 400, "kept@2 is served"),
+        ({"history": []}, 422, "two turns"),
+        ({"history": item("a", AFTER[0])["history"]}, 422, "two turns"),
+        ({"history": [{"text": "a", "video_path": "/etc/passwd"}] * 2}, 400, "video_path"),
+        ({"history": [{"text": "a"}] * 2}, 422, "image_b64"),
+        ({"history": [{"text": "a", "image_b64": "/etc/passwd"}] * 2}, 400, "not base64"),
+        ({"history": [*item("a", BEFORE[0])["history"], *item("b", AFTER[0])["history"]]}, 422, "which of them"),
+        ({"metadata": {"editcritic": {"edited": "/etc/passwd"}}}, 400, "no 'edited'"),
+    ],
+)
+def test_unirl_is_told_what_is_wrong(url, changes, status, said):
+    answer = unirl(url, {**item("make it blue", BEFORE[0], AFTER[0]), **changes}, status=status)
+    assert said in answer["error"]
+    assert not answer["retry"]
+
+
+def test_other_protocols_and_gradients_are_refused(url):
+    for change in ({"protocol_version": "2"}, {"grad_mode": True}):
+        answer = requests.post(f"{url}/score", json={"requests": [], **change}, timeout=60)
+        assert answer.status_code == 400, answer.text
+
+
+def test_without_being_named_no_shim_is_there():
+    service = Service(Reward(Kept(), {"preference": Fake()}))
+    with running(service) as url:
+        statuses = [requests.post(url + path, data=b"", timeout=60).status_code for path in (*PICKLED, "/score")]
+    service.close()
+    assert statuses == [404] * 4
+
+
+def test_names_that_mean_nothing_are_refused():
+    service = Service({name: Reward(Kept(name), {"preference": Fake()}) for name in ("a", "b")})
+    app = app_of(service)
+    with pytest.raises(ValueError, match="no shim 'flow-grpo': there are edit-r1, verl-omni, unirl"):
+        add_shims(app, service, "edit-r1, flow-grpo")
+    with pytest.raises(ValueError, match="serve one reward"):
+        add_shims(app, service, ["edit-r1"])
+    with pytest.raises(ValueError, match="never a number"):
+        add_shims(app, service, ["unirl"], unscored="0")  # type: ignore[arg-type]
+    service.close()

@@ -1,0 +1,166 @@
+"""Calls as Flow-GRPO's training scripts make them."""
+
+import math
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from editcritic.integrations.flow_grpo import EditReward
+from editcritic.integrations.rollouts import Unscored
+from editcritic.integrations.serving.server import running
+from editcritic.integrations.serving.service import Service
+from editcritic.reward import EditSample, Image, Reward, Score
+
+from ..reward.fakes import Fake, Rated, picture
+
+PROMPTS = ["make it blue", "make it blue", "make it red", "make it blue"]
+EDITED = [picture(number) for number in (11, 12, 13, 14)]
+SOURCES = [picture(number) for number in (1, 1, 1, 2)]
+METADATA = [{"prompt": prompt, "image": f"images/{number}.png"} for number, prompt in enumerate(PROMPTS)]
+
+IMAGES = torch.from_numpy(np.stack([one.pixels for one in EDITED])).movedim(3, 1) / 255
+REFERENCES = [one.pil() for one in SOURCES]
+
+
+def reward() -> Reward:
+    return Reward(Rated(), {"preference": Fake()})
+
+
+def called(fn: Any, images: Any = IMAGES, ref_images: Any = REFERENCES) -> Any:
+    """As the scripts do: in a pool of threads, and the main one goes on sampling meanwhile."""
+    with ThreadPoolExecutor(max_workers=8) as executor:
+        rewards = executor.submit(fn, images, PROMPTS, METADATA, ref_images, only_strict=True)
+        found, extra = rewards.result()
+    assert extra == {}
+    return {key: torch.as_tensor(value).float() for key, value in found.items()}
+
+
+def test_the_scores_are_those_of_the_reward_for_floats_and_bytes_alike():
+    expected = torch.tensor([known_value(one) for one in EDITED])
+    arrays = np.stack([one.pixels for one in EDITED])
+    for images in (IMAGES, IMAGES.double(), arrays):
+        found = called(EditReward(reward()), images)
+        assert set(found) == {"avg", "editcritic"}
+        assert torch.equal(found["avg"], expected)
+        assert torch.equal(found["editcritic"], expected)
+
+
+def known_value(image: Image) -> float:
+    (score,) = reward()([EditSample("x", "make it blue", (SOURCES[0],), image)])
+    assert score.value is not None
+    return score.value
+
+
+def test_edits_are_grouped_by_prompt_and_source():
+    asked: list[EditSample] = []
+
+    def scorer(samples: Sequence[EditSample]) -> list[Score]:
+        asked.extend(samples)
+        return [Score.of(0.5) for _ in samples]
+
+    called(EditReward(scorer))
+    assert [one.instruction for one in asked] == PROMPTS
+    assert [one.source for one in asked] == SOURCES
+    groups = [one.group for one in asked]
+    assert groups[0] == groups[1]
+    assert len(set(groups)) == 3
+
+
+def test_a_row_may_have_several_sources_or_the_sources_may_be_a_batch():
+    asked: list[EditSample] = []
+
+    def scorer(samples: Sequence[EditSample]) -> list[Score]:
+        asked.extend(samples)
+        return [Score.of(0.5) for _ in samples]
+
+    called(EditReward(scorer), ref_images=[[one, one] for one in REFERENCES])
+    assert {len(one.sources) for one in asked} == {2}
+    asked.clear()
+    batch = torch.from_numpy(np.stack([one.pixels for one in SOURCES])).movedim(3, 1)
+    called(EditReward(scorer), ref_images=batch)
+    assert [one.source for one in asked] == SOURCES
+
+
+def test_without_sources_there_is_nothing_to_judge():
+    with pytest.raises(ValueError, match="pass ref_images"):
+        EditReward(reward())(IMAGES, PROMPTS, METADATA, only_strict=True)  # as DiffusionNFT calls
+
+
+def test_a_judge_server_gives_the_same():
+    service = Service(reward())
+    with running(service) as url:
+        assert torch.equal(called(EditReward(url))["avg"], called(EditReward(reward()))["avg"])
+    service.close()
+
+
+def test_it_stands_beside_rewards_of_flow_grpo():
+    def multi_score(device: str, score_dict: dict[str, float]) -> Any:
+        assert set(score_dict) == {"pickscore"}
+        weight = score_dict["pickscore"]
+        return lambda images, *_, **__: ({"pickscore": [0.5] * 4, "avg": [0.5 * weight] * 4}, {})
+
+    ours = called(EditReward(reward()))["avg"]
+    combined = EditReward(reward()).beside(multi_score)
+    both = called(combined("cpu", {"pickscore": 0.2, "editcritic": 2.0}))
+    assert set(both) == {"pickscore", "editcritic", "avg"}
+    assert torch.equal(both["editcritic"], ours)
+    torch.testing.assert_close(both["avg"], 2 * ours + 0.1)
+    torch.testing.assert_close(called(combined("cpu", {"editcritic": 0.5}))["avg"], ours / 2)
+    torch.testing.assert_close(called(combined("cpu", {"pickscore": 0.2}))["avg"], torch.full((4,), 0.1))
+
+
+def lacking(samples: Sequence[EditSample]) -> list[Score]:
+    """The second one has none."""
+    return [Score.of(number) if number != 1 else Score.failed("lost") for number in range(len(samples))]
+
+
+def test_a_missing_score_ends_the_run_naming_it():
+    with pytest.raises(Unscored, match=r"1 of 4 edits have no score: edit-1: failed \(lost\)"):
+        called(EditReward(lacking))
+
+
+def advantages(rewards: np.ndarray, prompts: list[str], mean: Any, std: Any) -> np.ndarray:
+    """Flow-GRPO's: of each reward, less its group's mean, by its group's deviation and a little."""
+    found = np.empty_like(rewards)
+    for prompt in set(prompts):
+        rows = np.array(prompts) == prompt
+        found[rows] = (rewards[rows] - mean(rewards[rows])) / (std(rewards[rows]) + 1e-4)
+    return found
+
+
+def test_nan_spoils_its_group_unless_the_tracker_leaves_it_out():
+    found = called(EditReward(lacking, missing="nan"))["avg"].double().numpy()
+    assert math.isnan(found[1])
+    prompts = ["a", "a", "b", "a"]
+    spoiled = advantages(found, prompts, np.mean, np.std)
+    assert np.isnan(spoiled).tolist() == [True, True, False, True]
+    kept = np.nan_to_num(advantages(found, prompts, np.nanmean, np.nanstd))
+    assert kept[1] == 0
+    np.testing.assert_allclose(kept[[0, 3]], advantages(np.array([0.0, 3.0]), ["a", "a"], np.mean, np.std))
+
+
+def test_noise_that_is_drawn_meanwhile_is_not_drawn_again():
+    """The main thread samples the next batch while rewards are computed in a pool."""
+    began, drawn = threading.Event(), threading.Event()
+
+    def scorer(samples: Sequence[EditSample]) -> list[Score]:
+        began.set()
+        assert drawn.wait(30)
+        return [Score.of(0.5) for _ in samples]
+
+    torch.manual_seed(3)
+    wanted = torch.rand(3).tolist()
+    torch.manual_seed(3)
+    with ThreadPoolExecutor(8) as executor:
+        work = executor.submit(EditReward(scorer), IMAGES, PROMPTS, METADATA, REFERENCES, only_strict=True)
+        assert began.wait(30)
+        found = [torch.rand(1).item()]
+        drawn.set()
+        work.result()
+        found += [torch.rand(1).item(), torch.rand(1).item()]
+    assert found == wanted

@@ -1,0 +1,121 @@
+"""What trainers hand over, as edits; and what they are given back."""
+
+import math
+import pickle
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from editcritic.integrations.rollouts import (
+    Unscored,
+    edits_of,
+    missing_of,
+    name_of,
+    numbers_of,
+    pictures_in,
+    scored,
+    scorer_of,
+)
+from editcritic.reward import Reward, Score, SpecError
+
+from ..reward.fakes import picture, sample
+
+A, B = picture(1), picture(2)
+
+
+def test_pictures_are_the_same_however_a_trainer_has_them():
+    pixels = np.stack([A.pixels, B.pixels])
+    floats = torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255
+    beyond = torch.where(floats == 1, 1.01, torch.where(floats == 0, -0.01, floats)).requires_grad_()
+    for batch in (
+        pixels,
+        pixels / 255,
+        floats,
+        beyond,
+        [A.pil(), B.pil()],
+        torch.from_numpy(pixels).permute(0, 3, 1, 2),
+    ):
+        assert pictures_in(batch) == [A, B]
+
+
+def test_groups_are_of_prompt_and_sources():
+    found = edits_of(["x", "x", "x", "y"], [A] * 4, [[A], [B], [A], [A]])
+    groups = [one.group for one in found]
+    assert groups[0] == groups[2]
+    assert len(set(groups)) == 3
+
+
+def test_metadata_adds_the_fields_of_samples_and_nothing_else():
+    extra = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "CAFE", "task": {"type": "subject_remove", "object": "cup"}}
+    plain, told = edits_of(["x"] * 2, [A] * 2, [[B]] * 2, [{"image": "/etc/passwd"}, {"editcritic": extra}])
+    assert plain.metadata == {}
+    assert (list(told.boxes), told.text, told.task.object) == (["cup"], "CAFE", "cup")
+    for wrong, said in (
+        ({"mask": "/etc/passwd"}, "no 'mask'"),
+        ({"group": "all"}, "no 'group'"),
+        ({"boxes": 3}, "boxes"),
+        ("boxes", "table of fields"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            edits_of(["x"], [A], [[B]], [{"editcritic": wrong}])
+
+
+def test_rows_that_are_no_edits_are_refused():
+    with pytest.raises(ValueError, match="2 prompts, 1 pictures, 1 sources"):
+        edits_of(["x", "y"], [A], [[B]])
+    with pytest.raises(ValueError, match="says nothing"):
+        edits_of([" "], [A], [[B]])
+    with pytest.raises(ValueError, match="no source picture"):
+        edits_of(["x"], [A], [[]])
+
+
+def test_a_missing_score_is_never_a_number():
+    samples = [sample("a"), sample("b"), sample("c")]
+    scores = [Score.of(0.5), Score.failed("lost for words"), Score.abstained("who could know")]
+    with pytest.raises(
+        Unscored, match=r"2 of 3 edits have no score: b: failed \(lost for words\); c: abstained"
+    ) as got:
+        numbers_of(samples, scores, "raise")
+    again = pickle.loads(pickle.dumps(got.value))
+    assert (again.scores, str(again)) == (tuple(scores), str(got.value))
+    values = numbers_of(samples, scores, "nan")
+    assert values[0] == 0.5
+    assert all(math.isnan(value) for value in values[1:])
+    for wrong in ("0", "mean", ""):
+        with pytest.raises(ValueError, match="never a number"):
+            missing_of(wrong)
+
+
+def test_a_reward_is_anything_that_scores_or_says_what_does(tmp_path):
+    reward = Reward.of("edit-balanced")
+    assert scorer_of(reward) is reward
+    path = tmp_path / "reward.toml"
+    path.write_text('reward = "edit-balanced"\n', encoding="utf-8")
+    for spec in ("edit-balanced", {"use": "edit-balanced"}, str(path)):
+        assert name_of(scorer_of(spec)) == name_of(reward)
+    assert scorer_of("http://127.0.0.1:1").urls == ("http://127.0.0.1:1",)  # asked for nothing yet
+    with pytest.raises(ValueError, match="no reward"):
+        scorer_of("")
+    with pytest.raises(SpecError):
+        scorer_of("no-such-reward")
+
+
+def test_scores_that_are_too_few_are_no_scores():
+    with pytest.raises(ValueError, match="gave 0 scores for 1 edits"):
+        scored(lambda samples: [], [sample("a")])
+
+
+def test_random_numbers_are_left_alone():
+    def draws(samples):
+        torch.rand(3), random.random()
+        return [Score.of(0.5)]
+
+    torch.manual_seed(3)
+    random.seed(3)
+    wanted = (torch.rand(1).item(), random.random())
+    torch.manual_seed(3)
+    random.seed(3)
+    scored(draws, [sample("a")])
+    assert (torch.rand(1).item(), random.random()) == wanted

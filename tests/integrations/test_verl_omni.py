@@ -1,0 +1,144 @@
+"""Calls as verl-omni's reward managers make them: by keyword, a sample at a time, many at once."""
+
+import asyncio
+import inspect
+import io
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from editcritic.integrations.rollouts import Unscored
+from editcritic.integrations.serving.server import running
+from editcritic.integrations.serving.service import Service
+from editcritic.integrations.verl_omni import compute_score
+from editcritic.reward import EditSample, Failure, Image, Reward, Score
+
+from ..reward.fakes import Fake, Rated, picture
+
+
+def png(image: Image) -> bytes:
+    buffer = io.BytesIO()
+    image.pil().save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def tensor(image: Image) -> torch.Tensor:
+    return torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    """What a manager passes, of a dataset made by verl-omni's preprocessing."""
+    info = {
+        "split": "train",
+        "index": number,
+        "instruction": "make it blue",
+        "image": "data/a.png",
+        "source_img": {"bytes": png(picture(number % 3)), "path": None},
+        "target_img": None,
+        "num_turns": None,
+        "rollout_reward_scores": {},
+    }
+    return {
+        "data_source": "uniimageedit",
+        "solution_image": tensor(picture(number)),
+        "ground_truth": "make it blue",
+        "extra_info": info | changes,
+    }
+
+
+def managed(rows: list[dict[str, Any]], **extra: Any) -> list[float]:
+    """A batch as the managers run it: keywords, then `float(result["score"])`."""
+    assert inspect.iscoroutinefunction(compute_score)
+
+    async def run() -> list[dict[str, Any]]:
+        return await asyncio.gather(*(compute_score(**one, **extra) for one in rows))
+
+    found = asyncio.run(asyncio.wait_for(run(), 60))
+    assert all(set(one) == {"score", "unscored"} for one in found)
+    return [float(one["score"]) for one in found]
+
+
+def expected(numbers: range) -> list[float | None]:
+    samples = [EditSample("x", "make it blue", (picture(0),), picture(number)) for number in numbers]
+    return [score.value for score in Reward(Rated(), {"preference": Fake()})(samples)]
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["reward", "server"])
+def test_a_batch_is_scored_all_at_once(here):
+    reward = Reward(Rated(), {"preference": Fake(jitter_s=0.01)})
+    rows = [row(number) for number in range(30)]
+    if here:
+        assert managed(rows, reward=reward, reward_router_address="ignored") == expected(range(30))
+        return
+    service = Service(reward)
+    with running(service) as url:
+        assert managed(rows, server_url=url, model_name="ignored") == expected(range(30))
+    service.close()
+
+
+def test_pictures_may_be_bytes_floats_or_batches():
+    asked: list[EditSample] = []
+
+    def scorer(samples: Any) -> list[Score]:
+        asked.extend(samples)
+        return [Score.of(0.5)]
+
+    whole = tensor(picture(4))
+    for image in (whole, whole / 255, whole[None], torch.stack([whole, whole * 0]), (whole[None] / 255).bfloat16()):
+        assert managed([{**row(4), "solution_image": image}], reward=scorer) == [0.5]
+    assert {one.edited for one in asked[:4]} == {picture(4)}
+    assert {one.source for one in asked} == {picture(1)}
+
+
+def test_what_is_asked_for_is_the_instruction_else_the_ground_truth_and_groups_have_their_source():
+    asked: list[EditSample] = []
+
+    def scorer(samples: Any) -> list[Score]:
+        asked.extend(samples)
+        return [Score.of(0.5)]
+
+    for info in ({"instruction": "make it red"}, {"instruction": None}, {"editcritic": {"text": "CAFE"}}):
+        managed([row(3, **info)], reward=scorer)
+    managed([row(4)], reward=scorer)
+    assert [one.instruction for one in asked] == ["make it red", *["make it blue"] * 3]
+    assert [one.text for one in asked] == ["", "", "CAFE", ""]
+    assert asked[1].group == asked[2].group
+    assert len({one.group for one in asked}) == 3
+
+
+def test_a_missing_score_is_nan_and_said_so_or_an_exception_and_never_zero():
+    reward = Reward(Rated(), {"preference": Fake(lambda query: Failure("lost for words"))}, on_failures="none")
+    found = asyncio.run(compute_score(**row(4), reward=reward))
+    assert math.isnan(found["score"])
+    assert found["unscored"] == 1
+    with pytest.raises(Unscored, match="edit-0: failed"):
+        asyncio.run(compute_score(**row(4), reward=reward, missing="raise"))
+    with pytest.raises(ValueError, match="never a number"):
+        asyncio.run(compute_score(**row(4), reward=reward, missing="zero"))
+
+
+def test_one_nan_makes_every_advantage_of_a_step_nan():
+    """verl-omni's default, `global_std`: the deviation is over the whole step. Its engine then skips the update."""
+    rewards = torch.tensor([0.1, math.nan, 0.3, 0.7])
+    deviation = torch.std(rewards)
+    assert torch.isnan((rewards[2:] - rewards[2:].mean()) / (deviation + 1e-4)).all()
+
+
+def test_a_server_is_connected_to_once():
+    service = Service(Reward(Rated(), {"preference": Fake()}))
+    with running(service) as url:
+        managed([row(number) for number in range(4)], server_url=url)
+        managed([row(number) for number in range(4)], server_url=url)
+        from editcritic.integrations import verl_omni
+
+        assert list(verl_omni._made).count(url) == 1
+    service.close()
+
+
+def test_without_a_source_or_a_reward_it_says_so():
+    with pytest.raises(ValueError, match="source_img"):
+        asyncio.run(compute_score(**row(4, source_img=None), reward="edit-balanced"))
+    with pytest.raises(ValueError, match="no reward"):
+        asyncio.run(compute_score(**row(4)))
