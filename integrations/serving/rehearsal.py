@@ -16,10 +16,12 @@ import threading
 import time
 import urllib.request
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...reward import Asks, Card, EditSample, Expert, Image, Measured, Rate, Reward, Score, ask
 from .limits import Limits
@@ -61,21 +63,20 @@ def reward(seconds: float = 0.0, batch: int = 8, concurrency: int = 1) -> Reward
     return Reward(Number(), {"preference": Reader(seconds, batch, concurrency)}, on_failures="none")
 
 
-def samples(count: int, *, size: int = 512, group: int = 8, seed: int = 0) -> list[EditSample]:
-    """Samples whose edited pictures carry `seed` * 2**16 plus 0, 1, 2, ...; `group` of them share a source.
+def samples(count: int, *, size: int = 512, group: int = 8, start: int = 0) -> list[EditSample]:
+    """Samples whose edited pictures carry the numbers from `start` on, which are their ids; `group` share a source.
 
     size: of the pictures, in pixels; noise, which no file format makes smaller.
     """
-    draw = np.random.default_rng(seed)
-    noise = draw.integers(0, 256, (size, size, 3), np.uint8)
-    found = []
-    source = Image.of(noise)
-    for number in range(count):
-        if number % group == 0:
-            source = Image.of(_numbered(noise[::-1], (seed << 16) + number))
-        edited = Image.of(_numbered(noise, (seed << 16) + number))
-        found.append(EditSample(f"{seed}-{number}", "make it another picture", (source,), edited))
-    return found
+    return [
+        EditSample(
+            str(number),
+            "make it another picture",
+            (_numbered(size, number - (number - start) % group, upside_down=True),),
+            _numbered(size, number),
+        )
+        for number in range(start, start + count)
+    ]
 
 
 def number_of(image: Image) -> int:
@@ -84,10 +85,16 @@ def number_of(image: Image) -> int:
     return red << 16 | green << 8 | blue
 
 
-def _numbered(pixels: np.ndarray, number: int) -> np.ndarray:
-    found = pixels.copy()
+@cache
+def _noise(size: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, (size, size, 3), np.uint8)
+
+
+@lru_cache(maxsize=4)  # the source of a group is one picture
+def _numbered(size: int, number: int, *, upside_down: bool = False) -> Image:
+    found = (_noise(size)[::-1] if upside_down else _noise(size)).copy()
     found[0, 0] = number >> 16 & 255, number >> 8 & 255, number & 255
-    return found
+    return Image.of(found)
 
 
 class Server:
