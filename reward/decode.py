@@ -49,7 +49,7 @@ def decode(data: bytes, name: str) -> Pixels:
         return flatten(picture)
 
 
-def size_of(data: bytes, name: str, formats: tuple[str, ...] | None = None) -> Size:
+def size_of(data: bytes | memoryview, name: str, formats: tuple[str, ...] | None = None) -> Size:
     """Width and height by the header of encoded bytes; no pixel is decoded. formats: PIL's names of those admitted.
 
     Raises ImageError.

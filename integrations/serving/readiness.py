@@ -83,6 +83,5 @@ class Readiness:
 
 def _asked(reward: Reward) -> list[Expert]:
     """Those that the reward asks; others may be bound, and need not be loaded."""
-    bound = reward.experts
-    found = (bound.get(role) or bound.get(role.partition(".")[0]) for role in reward.card.roles)
-    return [expert for expert in found if expert is not None]
+    roles = {part for role in reward.card.roles for part in (role, role.partition(".")[0])}
+    return [expert for name, expert in reward.experts.items() if name in roles or name.partition(".")[0] in roles]

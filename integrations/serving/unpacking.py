@@ -22,7 +22,10 @@ _DEEPEST = 32
 _LARGEST = 2**53
 """Beyond it, JSON's integers are not the same integers everywhere."""
 
-Parts = dict[str, tuple[bytes, str]]
+_LONGEST_HEAD = 8192
+"""Of a part, in bytes."""
+
+Parts = dict[str, tuple[bytes | memoryview, str]]
 
 
 def request_from(content: bytes, kind: str, limits: Limits) -> Request:
@@ -147,35 +150,47 @@ def _pixels(name: str, content: Any, kind: str, limits: Limits) -> int:
 
 
 def _apart(content: bytes, boundary: str | None, limits: Limits) -> tuple[Any, Parts]:
-    """The JSON of a multipart body, and its pictures: each is copied once, and nothing goes to a disk."""
+    """The JSON of a multipart body, and its pictures: each is a view of it, and nothing goes to a disk."""
     if not boundary:
         raise WireError("multipart/form-data without a boundary", 400)
     data: Any = None
     parts: Parts = {}
-    most = 2 + limits.max_samples * 2 * limits.max_turns
-    pieces = (b"\r\n" + content).split(b"\r\n--" + boundary.encode(), most)
-    if len(pieces) < 2 or not pieces[-1].startswith(b"--"):
-        raise WireError("the multipart body is cut off, or has more parts than the samples may have pictures", 400)
-    for piece in pieces[1:-1]:
-        head, gap, body = piece.partition(b"\r\n\r\n")
-        if not gap or len(head) > 8192:
-            raise WireError("a part of the multipart body has no headers, or too many", 400)
-        found = _header(head.lstrip(b"\r\n"))
-        name = found.pop("name", "")
+    for head, body in _pieces(content, b"--" + boundary.encode(), 2 + limits.max_samples * 2 * limits.max_turns):
+        name, kind = _header(head)
         if name == "request":
-            data = read_json(body, limits)
+            data = read_json(bytes(body), limits)
         elif not name or name in parts:
             raise WireError(f"the parts of a multipart body have names, each its own, got {name!r:.80}", 400)
         else:
-            parts[name] = (body, found["kind"])
+            parts[name] = (body, kind)
     if data is None:
         raise WireError("the multipart body has no field `request` with the JSON", 400)
     return data, parts
 
 
-def _header(head: bytes) -> dict[str, str]:
+def _pieces(content: bytes, mark: bytes, most: int) -> Iterator[tuple[bytes, memoryview]]:
+    """Headers and content of each part: nothing is copied, for pictures are large."""
+    whole = memoryview(content)
+    start = content.find(mark)
+    for _ in range(most):
+        start += len(mark)
+        if start < len(mark) or whole[start : start + 2] not in (b"--", b"\r\n"):
+            break
+        if whole[start : start + 2] == b"--":
+            return
+        end = content.find(b"\r\n" + mark, start)
+        gap = content.find(b"\r\n\r\n", start, start + _LONGEST_HEAD)
+        if not 0 <= gap < end:
+            break
+        yield bytes(whole[start + 2 : gap]), whole[gap + 4 : end]
+        start = end + 2
+    raise WireError("the multipart body is cut off, or has parts without headers, or too many of either", 400)
+
+
+def _header(head: bytes) -> tuple[str, str]:
+    """The name of a part, and its content type."""
     parsed = BytesParser().parsebytes(head + b"\r\n\r\n", headersonly=True)
     said = parsed.get_param("name", header="content-disposition") or ""
     name = collapse_rfc2231_value(said)
     name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return {"name": name, "kind": str(parsed.get("content-type", ""))}
+    return name, str(parsed.get("content-type", ""))

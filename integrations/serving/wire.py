@@ -153,7 +153,7 @@ def scores_from_json(data: Any, ids: Sequence[str]) -> tuple[Score, ...]:
 # -- the server's side ------------------------------------------------------------------------------------------------
 
 
-def request_of(data: Any, parts: Mapping[str, tuple[bytes, str]] | None = None) -> Request:
+def request_of(data: Any, parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None) -> Request:
     """What was asked. parts: of a multipart request, bytes and content type of each picture. Raises `WireError`."""
     try:
         asked = _Asked.model_validate(data)
@@ -188,7 +188,7 @@ def answer_json(
     return {"schema": SCHEMA, "reward": reward, "scores": rows}
 
 
-def unpacked(name: str, content: bytes, kind: str) -> Image:
+def unpacked(name: str, content: bytes | memoryview, kind: str) -> Image:
     """A picture of its bytes. kind: their content type. Raises `WireError`."""
     main, _, rest = kind.partition(";")
     if main.strip() != "application/x-rgb":
@@ -215,7 +215,7 @@ def from_base64(name: str, text: str) -> bytes:
         raise WireError(f"picture {name!r:.80} is not base64: {error}", 400) from None
 
 
-def _decoded(name: str, content: bytes) -> Image:
+def _decoded(name: str, content: bytes | memoryview) -> Image:
     try:
         image = Image.of(content)
         _ = image.pixels
@@ -224,7 +224,7 @@ def _decoded(name: str, content: bytes) -> Image:
     return image
 
 
-def _pixels(name: str, content: bytes, size: tuple[int, int]) -> Image:
+def _pixels(name: str, content: bytes | memoryview, size: tuple[int, int]) -> Image:
     width, height = size
     if width < 1 or height < 1 or width * height > MAX_PIXELS or len(content) != 3 * width * height:
         raise WireError(
