@@ -59,10 +59,12 @@ def _theirs() -> tuple[Any, Any]:
     return rewards.PointwiseRewardModel, rewards.RewardModelOutput
 
 
+_Model: Any
+_Output: Any
 _Model, _Output = _theirs()
 
 
-class EditReward(_Model):  # type: ignore[misc]  (another library's, or ours)
+class EditReward(_Model):
     """See the module. config: with `reward` and `missing` among its `extra_kwargs`."""
 
     required_fields = ("prompt", "image", "condition_images")

@@ -1,4 +1,4 @@
-"""A reward for Flow-GRPO, and for those that call rewards as it does: DiffusionNFT, Edit-R1, scripts like DanceGRPO's.
+"""A reward for Flow-GRPO, for those that call rewards as it does (DiffusionNFT, Edit-R1), and for DanceGRPO.
 
     import flow_grpo.rewards
     from editcritic.integrations.flow_grpo import EditReward
@@ -15,11 +15,17 @@ reward function of its own, an `EditReward` is one as it is.
 The signature is that of `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5); its
 calls are in `scripts/train_flux_kontext.py` (74db691): `reward_fn(images, prompts, metadata, ref_images,
 only_strict=True)`, images as floats N x C x H x W in [0, 1]. DiffusionNFT (NVlabs) passes no `ref_images`: there is
-nothing to edit there. Edit-R1 (PKU-YuanGroup, `flow_grpo/rewards.py`, 244883c) calls it in the same way.
+nothing to edit there. Edit-R1 (PKU-YuanGroup, `flow_grpo/rewards.py`, 244883c) calls it in the same way. DanceGRPO has
+no reward functions: its scripts call a model in `sample_reference_model` (`fastvideo/train_grpo_flux_kontext.py` of
+yaoliliu/DanceGRPO-kontext, 92f620c), and in its place goes, with the picture that `postprocess` made:
 
-Groups. Advantages are Flow-GRPO's: `PerPromptStatTracker` takes the decoded prompts for groups. Its scripts for editors
+    found, _ = reward(decoded_image, batch_caption, None, [source])
+    all_rewards.append(torch.tensor(found["avg"], device=device))
+
+Groups are the trainers'. `PerPromptStatTracker` takes the decoded prompts for groups: Flow-GRPO's scripts for editors
 decode "prompt_image path", which is right; Edit-R1's `train_nft_qwen_image_edit.py` (244883c) decodes the prompt alone,
-and the same words for two pictures are one group there: make the prompts of a dataset different.
+and the same words for two pictures are one group there: make the prompts of a dataset different. DanceGRPO takes the
+rows that it made of one prompt.
 
 Edits without a score. The tracker computes `numpy.mean` and `numpy.std` over a group (over all with `global_std`): with
 a NaN in it, each advantage of the group (or of all) is NaN, and so is the next weight. So `missing="raise"` raises
@@ -62,7 +68,8 @@ class EditReward:
         ref_images: Any = None,
         only_strict: bool = True,
     ) -> tuple[Details, dict[str, Any]]:
-        """images: floats N x C x H x W in [0, 1], or uint8 N x H x W x C. metadata: a table a row, or nothing.
+        """images: floats N x C x H x W in [0, 1], uint8 N x H x W x C, or a list of PIL's. metadata: a table a row, or
+        nothing.
 
         ref_images: the pictures that were edited, one a row or several. only_strict: of GenEval; nothing here.
         """

@@ -111,7 +111,7 @@ def edits_of(
     return found
 
 
-def row_of(name: str, prompt: str, sources: Sequence[str], edited: str, metadata: Any) -> dict[str, Any]:
+def row_of(name: str, prompt: Any, sources: Sequence[str], edited: str, metadata: Any) -> dict[str, Any]:
     """An edit as sample files write it, pictures by name, with what its metadata adds. Raises ValueError."""
     extra = metadata.get(EXTRA, {}) if isinstance(metadata, Mapping) else {}
     if not isinstance(extra, Mapping):

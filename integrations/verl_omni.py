@@ -74,7 +74,7 @@ async def _score(scorer: Scorer, sample: EditSample) -> Score:
     """In a thread; a `RemoteReward` in its own, so that any number of calls may wait at a time."""
     remote = getattr(scorer, "score", None)
     if asyncio.iscoroutinefunction(remote):
-        return (await remote([sample]))[0]  # type: ignore[no-any-return]
+        return (await remote([sample]))[0]
     return (await asyncio.to_thread(scored, scorer, [sample]))[0]
 
 

@@ -21,7 +21,8 @@ than 64: keep `config.sample.train_batch_size` at 64.
 
 verl-omni. Its client sends no source: `metadata` has to have `ref_images`, for each picture the bytes of its source, or
 a list of several; `integrations.verl_omni` needs no such changes. The client of 0ef63e5 raises on a refusal; an older
-one (2fbad52) makes a score of 0.0 of it, and is not to be used.
+one (2fbad52) makes a score of 0.0 of it, and is not to be used. Set `required=true` beside it: without, verl-omni's
+`MultiVisualRewardManager` (061f8b9) makes 0.0 of what the client raises.
 
 Without a score. These two protocols have numbers only, and one for each picture. So nobody gets any: 503 where one
 failed (it may succeed when it is sent again; the same request is answered so twice, and the third time by 422), 422
@@ -74,12 +75,13 @@ Reader = Callable[[Any, Limits], Request]
 def add_shims(app: FastAPI, service: Service, which: str | Sequence[str], *, unscored: OnUnscored = "refuse") -> None:
     """Add routes to an application of `server.app_of`, behind its token, limits and queue.
 
-    which: of `SHIMS`, as a list or with commas between. unscored: see the module; UniRL has words for it. Those with
-    pickles need a service of one reward: they have no name for it. Raises ValueError.
+    which: of `SHIMS`, with commas between, or a list of them. unscored: see the module; UniRL has words for it. Those
+    with pickles need a service of one reward: they have no name for it. Raises ValueError.
     """
     from starlette.routing import Route
 
-    named = [name.strip() for name in which.split(",")] if isinstance(which, str) else list(which)
+    given = [which] if isinstance(which, str) else which
+    named = [name.strip() for names in given for name in names.split(",")]
     if unknown := [name for name in named if name not in SHIMS]:
         raise ValueError(f"no shim {unknown[0]!r}: there are {', '.join(SHIMS)}")
     if unscored not in ("refuse", "nan"):
@@ -119,8 +121,7 @@ def verl_omni(data: Any, limits: Limits) -> Request:
     table = _table(data)
     images, prompts = _list(table, "images"), _list(table, "prompts")
     metadata = table.get("metadata")
-    sources = metadata.get("ref_images") if isinstance(metadata, dict) else None
-    if not sources:
+    if not isinstance(metadata, dict) or not metadata.get("ref_images"):
         raise WireError(
             "an edit is judged against its source, which verl-omni's own client does not send: use "
             "editcritic.integrations.verl_omni as the scorer, or put the sources' bytes into metadata['ref_images'], "
@@ -228,8 +229,8 @@ def _request(
             found = row_of(name, prompt, held[:-1], held[-1], {EXTRA: extra})
         except ValueError as error:
             raise WireError(str(error), 400) from None
-        if isinstance(said := table.get(hint), str) and said:
-            found.setdefault("hint", said)
+        if isinstance(words := table.get(hint), str) and words:
+            found.setdefault("hint", words)
         written.append(found)
     parts: Parts = {name: (content, "") for content, name in names.items()}
     return request_in({"schema": SCHEMA, "samples": written}, parts, limits)

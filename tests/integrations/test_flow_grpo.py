@@ -50,6 +50,11 @@ def test_the_scores_are_those_of_the_reward_for_floats_and_bytes_alike():
         assert torch.equal(found["editcritic"], expected)
 
 
+def test_a_picture_of_dance_grpo_is_scored_in_the_loop_that_makes_it():
+    found, _ = EditReward(reward())([EDITED[0].pil()], PROMPTS[:1], None, [REFERENCES[0]])
+    assert found["avg"] == [known_value(EDITED[0])]
+
+
 def known_value(image: Image) -> float:
     (score,) = reward()([EditSample("x", "make it blue", (SOURCES[0],), image)])
     assert score.value is not None
