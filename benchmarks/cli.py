@@ -480,14 +480,14 @@ def doctor(
     as_json: Json = False,
 ) -> int:
     """Say what is installed, which experts can run here, how fast, and what to install for the rest."""
-    from . import check_model, would_load
+    from . import check_model, reference, would_load, would_load_table
     from .doctor import examine, table
     from .inputs import InputError
 
     if (pictures is not None and check is None) or (ask and (check is not None or not experts)):
         raise InputError("--pictures belongs to --check, --ask to --experts")
     if check == "list":
-        names = list(check_model.references())
+        names = list(reference.references())
         document(names) if as_json else say("\n".join(names), stderr=False)
         return 0
     if check is not None:
@@ -496,7 +496,7 @@ def doctor(
         return checked.exit_code
     if experts:
         found = would_load.would_load(experts, ask=ask)
-        document(found.to_json()) if as_json else show(would_load.table(found))
+        document(found.to_json()) if as_json else show(would_load_table.table(found))
         return found.exit_code
     report = examine()
     document(report.to_json()) if as_json else show(table(report))

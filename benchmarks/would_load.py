@@ -5,16 +5,11 @@ Nothing is loaded, downloaded or asked of a server.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from ..reward import AsyncExpert, Expert, ExpertDown, SpecError, load_experts
 from ..reward.experts.ocr import RapidOcr
@@ -22,6 +17,7 @@ from ..reward.experts.vllm_judge import VllmJudge
 from ..reward.models.checkpoint import place
 from ..reward.models.known import BYTES, Model, models
 from ..reward.models.local import LocalExpert
+from .room import Device, on_gpus, room
 from .weights_here import Weights, look, memory, offline
 
 
@@ -53,43 +49,6 @@ class Entry:
     budget: str = ""
     shares: str = ""
     problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """All that would be on one device. unknown: roles of experts whose size nobody knows. fits: None if that is open.
-
-    free and size: bytes, None where the device does not tell.
-    """
-
-    name: str
-    weights: int
-    kept: int
-    exact: bool
-    unknown: tuple[str, ...]
-    free: int | None
-    size: int | None
-
-    @property
-    def fits(self) -> bool | None:
-        if self.free is None:
-            return None
-        if self.weights > self.free:
-            return False
-        return None if self.unknown else True
-
-    @property
-    def verdict(self) -> str:
-        """In words."""
-        if self.free is None:
-            return "nobody knows how much is free"
-        if self.weights > self.free:
-            return f"does not fit: {size_of(self.weights - self.free)} too much"
-        if self.unknown:
-            return f"it is not known how large {', '.join(self.unknown)} is"
-        if self.weights + self.kept > self.free:
-            return "weights fit, but not all that may be kept: lower limit_bytes"
-        return f"fits, {size_of(self.free - self.weights - self.kept)} are left for passes"
 
 
 @dataclass(frozen=True)
@@ -125,6 +84,8 @@ def would_load(given: Sequence[str], *, ask: bool = False) -> WouldLoad:
             expert, whose = within(experts[names[0]])
             entry = _entry(tuple(names), expert, ask)
             entry = _changed(entry, expert=f"{whose}{entry.expert}")
+            if "chooses" in whose and entry.source == "none":
+                entry = _changed(entry, where="needs no weights; a better one is not here, and may be on the hub")
             if isinstance(expert, LocalExpert):
                 held = id(expert.checkpoint.held)
                 entry = entry if held not in holders else _changed(entry, shares=holders[held])
@@ -234,7 +195,7 @@ def _in_vllm(roles: tuple[str, ...], expert: VllmJudge) -> Entry:
         "",
         weights,
         exact and expert.dtype != "auto",
-        problem=found.problem or _incomplete(found),
+        problem=found.problem or _incomplete(found) or ("" if on_gpus()[1] else "vLLM needs a GPU, and none is here"),
     )
 
 
@@ -266,7 +227,13 @@ def _on(expert: LocalExpert[Any]) -> tuple[str, str, str]:
         device, dtype = place(torch, expert.device, expert.dtype)
     except (ExpertDown, RuntimeError) as error:  # the latter: no such kind of device
         return expert.device, expert.dtype, str(error).splitlines()[0]
-    said = str(device) if not expert.device_map else f"{device.type}, all of them ({expert.device_map})"
+    if device.type == "cuda" and device.index is None and torch.cuda.is_available():
+        device = torch.device("cuda", torch.cuda.current_device())  # or it would be counted beside itself
+    said = (
+        str(device)
+        if not expert.device_map or device.type == "cpu"
+        else f"{device.type}, all of them ({expert.device_map})"
+    )
     problem = ""
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         problem = f"there is no {device}: {torch.cuda.device_count()} of its kind are here"
@@ -327,15 +294,12 @@ def _incomplete(found: Weights) -> str:
     return ""
 
 
-# -- what fits --------------------------------------------------------------------------------------------------------
-
-
 def _devices(entries: Sequence[Entry]) -> list[Device]:
     found: list[Device] = []
     for name in dict.fromkeys(one.device for one in entries if one.device):
         here = [one for one in entries if one.device == name]
         own = [one for one in here if not one.shares]
-        free, size = _room(name)
+        free, size = room(name)
         found.append(
             Device(
                 name,
@@ -348,101 +312,3 @@ def _devices(entries: Sequence[Entry]) -> list[Device]:
             )
         )
     return found
-
-
-def _room(name: str) -> tuple[int | None, int | None]:
-    """Bytes that are free on a device, and that it has."""
-    kind = name.partition(",")[0].partition(":")[0]
-    if kind == "cpu":
-        return _ram()
-    try:
-        import torch
-
-        if kind != "cuda" or not torch.cuda.is_available():
-            return None, None
-        every = range(torch.cuda.device_count()) if "," in name else [torch.device(name.partition(",")[0])]
-        rooms = [torch.cuda.mem_get_info(one) for one in every]
-    except (ImportError, RuntimeError, ValueError):
-        return None, None
-    return sum(free for free, _ in rooms), sum(size for _, size in rooms)
-
-
-def _ram() -> tuple[int | None, int | None]:
-    table = Path("/proc/meminfo")
-    if table.exists():
-        lines = dict(line.split(":", 1) for line in table.read_text(encoding="ascii").splitlines())
-        return tuple(int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))  # type: ignore[return-value]
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return None, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None, None
-
-
-# -- for people -------------------------------------------------------------------------------------------------------
-
-
-def size_of(taken: int | None, exact: bool = True) -> str:
-    """As in `about 1.2 GiB`."""
-    if taken is None:
-        return "not known"
-    about = "" if exact or not taken else "about "
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if taken >= unit:
-            return f"{about}{taken / unit:.{1 if taken < 100 * unit else 0}f} {name}"
-    return f"{about}{taken} B"
-
-
-def table(found: WouldLoad) -> RenderableType:
-    """For a terminal of 80 columns or more."""
-    parts: list[RenderableType] = [_experts(found.entries)]
-    if found.devices:
-        parts.append(_together(found.devices))
-        parts.append(Text("\nPasses take memory of their own: `memory=8GiB` among an expert's options bounds them."))
-    return Group(*parts)
-
-
-def _experts(entries: Sequence[Entry]) -> Table:
-    grid = _grid("What would load")
-    grid.add_column("role", overflow="fold", max_width=18)
-    grid.add_column("expert, model, and where it is from", overflow="fold")
-    grid.add_column("as", overflow="fold", max_width=14)
-    grid.add_column("weights", no_wrap=True)
-    grid.add_column("kept, at most", no_wrap=True)
-    for one in entries:
-        how = [one.dtype, one.quantisation, f"on {one.device}" if one.device else ""]
-        how.append(f"in {one.budget}" if one.budget else "")
-        local = bool(one.device) and one.source != "package"
-        grid.add_row(
-            Text("\n".join(one.roles)),
-            _told(one),
-            Text("\n".join(filter(None, how))),
-            Text(size_of(one.weights, one.exact) if local else ""),
-            Text(size_of(one.kept) if one.kept else ""),
-        )
-    return grid
-
-
-def _told(one: Entry) -> Text:
-    terms = one.licence or ("licence not known" if one.source.startswith("hub") else "")
-    if one.gated:
-        terms += ", gated: accept its terms on the hub first"
-    where = one.where + (f", revision {one.revision}" if one.revision and one.source == "hub" else "")
-    shared = f"the same weights as {one.shares}" if one.shares else ""
-    told = Text("\n".join(filter(None, [f"{one.expert} {one.model}".strip(), where, terms, shared])))
-    if one.problem:
-        told.append(f"\n{one.problem}", "red")
-    return told
-
-
-def _together(devices: Sequence[Device]) -> Table:
-    grid = _grid("\nTogether, what is shared counted once")
-    for heading in ("device", "weights", "kept, at most", "free", "of", ""):
-        grid.add_column(heading, overflow="fold")
-    for one in devices:
-        weights = size_of(one.weights, one.exact) + (" and more" if one.unknown else "")
-        room = (size_of(one.free), size_of(one.size))
-        grid.add_row(*map(Text, (one.name, weights, size_of(one.kept), *room, one.verdict)))
-    return grid
-
-
-def _grid(title: str) -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), title=title, title_justify="left")

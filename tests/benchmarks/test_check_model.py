@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
 from editcritic.benchmarks import check_model
+from editcritic.benchmarks import reference as published
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.perf.models import random_models
 from editcritic.benchmarks.probe import picture
@@ -249,12 +250,12 @@ def test_nonsense_is_told_in_one_line(name: str, experts: list[str], says: str, 
 def test_a_reference_that_means_nothing_is_refused(item: dict[str, Any], says: str, tmp_path: Path) -> None:
     path = reference(tmp_path, "pixels", {"picture": "0.png", "tolerance": 0.1, **item})
     with pytest.raises(InputError, match=says):
-        check_model.read(str(path))
+        published.read(str(path))
 
 
 def test_those_that_come_with_the_package_can_be_asked() -> None:
-    for name, text in check_model.references().items():
-        told = check_model.read(name)
+    for name, text in published.references().items():
+        told = published.read(name)
         assert told.source.startswith("https://"), name
         (expert,) = load_experts(f"x={told.expert}").values()
         asked = {"rate": Rate, "detect": Detect, "nearness": EmbedText, "features": Embed}
@@ -264,11 +265,11 @@ def test_those_that_come_with_the_package_can_be_asked() -> None:
 
 
 def test_the_names_of_references_are_listed(editcritic: Command) -> None:
-    assert editcritic("doctor", "--check", "list").stdout.split() == list(check_model.references())
-    assert json.loads(editcritic("doctor", "--check", "list", "--json").stdout) == list(check_model.references())
+    assert editcritic("doctor", "--check", "list").stdout.split() == list(published.references())
+    assert json.loads(editcritic("doctor", "--check", "list", "--json").stdout) == list(published.references())
 
 
 def test_a_reference_is_not_changed_by_who_reads_it() -> None:
-    told = check_model.read("sam3")
+    told = published.read("sam3")
     with pytest.raises(ValidationError):
         told.model = "other"

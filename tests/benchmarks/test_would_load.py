@@ -14,7 +14,8 @@ from huggingface_hub import constants
 from safetensors.torch import save_file
 
 from editcritic.benchmarks import weights_here
-from editcritic.benchmarks.would_load import Device, WouldLoad, would_load
+from editcritic.benchmarks.room import Device
+from editcritic.benchmarks.would_load import WouldLoad, would_load
 from editcritic.reward import Embed, Failure, SpecError
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.models.checkpoint import Checkpoint
@@ -271,6 +272,19 @@ def test_of_a_rater_the_judges_weights_are_told(hub: Path) -> None:
     assert [entry.model for entry in found.entries][1:] == 2 * ["Qwen/Qwen3-VL-4B-Instruct"]
     assert found.entries[0].weights == models()["artimuse"].memory(found.entries[0].dtype)
     assert "with the adapter EditScore/EditScore-Qwen3-VL-4B-Instruct" in found.entries[2].where
+
+
+def test_who_chooses_says_whom_and_that_the_hub_was_not_asked(hub: Path) -> None:
+    (entry,) = would_load(["x=enhancer"]).entries
+    assert entry.expert == "Enhancer, which chooses Lanczos"
+    assert "may be on the hub" in entry.where
+
+
+def test_vllm_without_a_gpu_is_told(dino: str, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (entry,) = would_load([f"x=vllm:{dino}"]).entries
+    assert entry.problem == "vLLM needs a GPU, and none is here"
+    assert "90%" in entry.where
 
 
 def test_what_a_loader_leaves_out_is_not_counted(tmp_path: Path) -> None:
