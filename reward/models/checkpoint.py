@@ -273,7 +273,14 @@ class Checkpoint:
             with unasked():
                 processor = self._prepare(transformers)
                 model, info = loader.from_pretrained(self.name, **options, **self._options)
-        except (ImportError, OSError, ValueError, KeyError) as error:
+        except (ImportError, OSError, ValueError, KeyError, RuntimeError) as error:
+            if isinstance(error, ExpertDown):
+                raise
+            if "ignore_mismatched_sizes" in str(error):
+                raise ExpertDown(
+                    f"{self.name} holds weights of other shapes than a {loader.__name__} has: it is another kind of "
+                    "model, or its config.json is another's"
+                ) from error
             if "trust_remote_code" in str(error):
                 raise ExpertDown(
                     f"{self.name} is run by Python code of its own, and {loader.__name__} runs none but transformers'"

@@ -68,7 +68,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
         "draw": 1,
     },
     ReadText(ONE): {"image": OTHER},
-    Rate(ONE): {"image": OTHER, "prompt": "a cup", "quality": "beauty"},
+    Rate(ONE): {"image": OTHER, "prompt": "a cup", "quality": "beauty", "sources": (OTHER,)},
     Upscale(ONE): {"image": OTHER, "factor": 2},
 }
 
