@@ -64,6 +64,30 @@ class Weights:
         """Whether all of it is."""
         return bool((self.tensors or self.pickled) and not self.lacking and not self.problem)
 
+    @property
+    def where(self) -> str:
+        """For people."""
+        if self.source in ("folder", "file"):
+            return f"the {self.source} {self.path}"
+        if self.source == "hub cache" and self.lacking:
+            return "in part in the hub's cache, the rest would be downloaded"
+        if self.source == "hub cache":
+            return f"the hub's cache, commit {self.commit[:12]}"
+        return "would be downloaded" if self.source == "hub" else "nowhere"
+
+    @property
+    def briefly(self) -> str:
+        """The same in a word or two."""
+        told = {"hub": "to be downloaded", "hub cache": "cached", "nowhere": "which is nowhere"}
+        return told.get(self.source, "here")
+
+    @property
+    def incomplete(self) -> str:
+        """What a folder lacks, empty where nothing is."""
+        if self.source not in ("folder", "file") or not self.lacking:
+            return ""
+        return f"{self.path} lacks {', '.join(self.lacking[:3])}" + (", ..." if len(self.lacking) > 3 else "")
+
 
 def look(name: str, revision: str | None = None, file: str = "config.json") -> Weights:
     """Where a model's weights lie, and what is in them. file: see `LocalExpert.weights_file`."""

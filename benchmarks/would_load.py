@@ -141,10 +141,10 @@ def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> Entry:
     device, dtype, problem = _on(expert)
     out = getattr(expert.loader, "leaves_out", ())
     weights, exact = _memory(found, known, dtype, expert.quantisation, out=out)
-    where, more = _where(found), ""
+    where, more = found.where, ""
     if base := expert.checkpoint.base:
         beside = look(base)
-        where += f"; with {base}, {_short(beside)}"
+        where += f"; with {base}, {beside.briefly}"
         if parts := getattr(expert.loader, "takes_of_base", ()):
             weights, exact = _sum((weights, exact), _memory(beside, known_as(base), dtype, "", only=parts))
             if known and not found.here:  # whose number is of both
@@ -152,9 +152,9 @@ def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> Entry:
         more = beside.problem
     if lora:
         added = look(lora, lora_revision, "adapter_model.safetensors")
-        where += f"; with the adapter {lora}, {_short(added)}"
+        where += f"; with the adapter {lora}, {added.briefly}"
         weights, exact = _sum((weights, exact), memory(added, dtype) if added.here else (0, False))
-        more = more or added.problem or _incomplete(added)
+        more = more or added.problem or added.incomplete
     return Entry(
         roles,
         type(expert).__name__,
@@ -172,7 +172,7 @@ def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> Entry:
         expert.limit_bytes,
         expert.memory,
         "",
-        found.problem or _incomplete(found) or more or problem,
+        found.problem or found.incomplete or more or problem,
     )
 
 
@@ -186,7 +186,7 @@ def _in_vllm(roles: tuple[str, ...], expert: VllmJudge) -> Entry:
         type(expert).__name__,
         expert.name,
         found.source,
-        f"{_where(found)}; vLLM takes {share:.0%} of a GPU, whatever the weights take",
+        f"{found.where}; vLLM takes {share:.0%} of a GPU, whatever the weights take",
         expert.revision or found.commit[:12],
         known.licence if known else "",
         bool(known and known.gated),
@@ -195,7 +195,7 @@ def _in_vllm(roles: tuple[str, ...], expert: VllmJudge) -> Entry:
         "",
         weights,
         exact and expert.dtype != "auto",
-        problem=found.problem or _incomplete(found) or ("" if on_gpus()[1] else "vLLM needs a GPU, and none is here"),
+        problem=found.problem or found.incomplete or ("" if on_gpus()[1] else "vLLM needs a GPU, and none is here"),
     )
 
 
@@ -271,27 +271,6 @@ def _memory(
 def _sum(one: tuple[int | None, bool], other: tuple[int | None, bool]) -> tuple[int | None, bool]:
     taken = None if one[0] is None or other[0] is None else one[0] + other[0]
     return taken, one[1] and other[1]
-
-
-def _where(found: Weights) -> str:
-    if found.source in ("folder", "file"):
-        return f"the {found.source} {found.path}"
-    if found.source == "hub cache" and found.lacking:
-        return "in part in the hub's cache, the rest would be downloaded"
-    if found.source == "hub cache":
-        return f"the hub's cache, commit {found.commit[:12]}"
-    return "would be downloaded" if found.source == "hub" else "nowhere"
-
-
-def _short(found: Weights) -> str:
-    return {"hub": "to be downloaded", "hub cache": "cached", "nowhere": "which is nowhere"}.get(found.source, "here")
-
-
-def _incomplete(found: Weights) -> str:
-    if found.source in ("folder", "file") and found.lacking:
-        named = ", ".join(found.lacking[:3]) + (", ..." if len(found.lacking) > 3 else "")
-        return f"{found.path} lacks {named}"
-    return ""
 
 
 def _devices(entries: Sequence[Entry]) -> list[Device]:
