@@ -64,7 +64,8 @@ class RemoteReward(AnyReward):
     max_failed, on_failures: as for `Reward`. With `wait` every failed score is asked for again, at once and then for up
     to `patience_s`; with `none` and `raise` a failure stays one. A failure is never a number.
 
-    Works from any thread and from any event loop (`await reward.score(samples)`). Pickles: as its arguments. Raises
+    Works from any thread and from any event loop (`await reward.score(samples)`). Asks the servers directly, whatever
+    the environment says of proxies. Pickles: as its arguments. Raises
     ValueError for arguments that mean nothing; on first use `RemoteError` where no server can be used, or where two of
     them differ, naming both.
     """

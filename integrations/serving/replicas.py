@@ -30,6 +30,9 @@ SPREAD = 1.25
 HOLD = 32
 """Samples in flight that are never too many: few samples stay together."""
 
+_RECENT_S = 5.0
+"""So long a server is taken to be as busy as it said: one that is passed over has no other way to say more."""
+
 _STARTING_S = 60.0
 """So long nobody may be listening, when a client starts. One that answers that it is loading has all its patience."""
 
@@ -75,12 +78,14 @@ class About:
 @dataclass(eq=False)
 class Replica:
     """A server. in_flight: samples that this client waits for. reported: what it said was waiting when last heard of,
-    of all its clients. problem: why it is not asked; empty while it is. rests_until: by `time.monotonic`.
+    of all its clients, and believed for some seconds. problem: why it is not asked; empty while it is. refused: why it
+    never will be. rests_until, reported_at: by `time.monotonic`.
     """
 
     url: str
     in_flight: int = 0
     reported: int = 0
+    reported_at: float = 0.0
     problem: str = "not asked yet"
     refused: str = ""
     rests_until: float = 0.0
@@ -93,7 +98,14 @@ class Replica:
 
     @property
     def load(self) -> int:
-        return max(self.in_flight, self.reported)
+        recent = time.monotonic() < self.reported_at + _RECENT_S
+        return max(self.in_flight, self.reported) if recent else self.in_flight
+
+    def heard(self, answer: Answer) -> None:
+        """Take what it says is waiting."""
+        said = answer.headers.get("x-samples-waiting", "")
+        self.reported = int(said) if said.isdecimal() else 0
+        self.reported_at = time.monotonic()
 
     def weight(self, group: str) -> bytes:
         return hashlib.blake2b(f"{self.url}\n{group}".encode(), digest_size=8).digest()
@@ -122,26 +134,31 @@ class Replicas:
         async with self._connecting:
             if self.about is not None:
                 return self.about
-            start = time.monotonic()
-            pause = 0.1
-            while True:
-                found = await asyncio.gather(*(self._look_at(one) for one in self.all), return_exceptions=True)
-                for one in found:
-                    if isinstance(one, BaseException):
-                        raise one
-                if self.about is not None and any(one.up for one in self.all):
-                    break
-                waited = time.monotonic() - start
-                loading = any(one.problem.startswith("not ready") for one in self.all)
-                if waited > (self._patience_s if loading else min(self._patience_s, _STARTING_S)):
-                    raise RemoteError(f"no judge server can be used: {self.problems()}")
-                await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
-                pause = min(2 * pause, _LONGEST_PAUSE_S)
+            try:
+                self.about = await self._connect()
+            except RemoteError:
+                self.about = self._source = None  # so that the next call is told the same
+                raise
             for one in self.all:
                 if not one.up:
                     self.down(one, one.problem)
-            assert self.about is not None
             return self.about
+
+    async def _connect(self) -> About:
+        start, pause = time.monotonic(), 0.1
+        while True:
+            found = await asyncio.gather(*(self._look_at(one) for one in self.all), return_exceptions=True)
+            for one in found:
+                if isinstance(one, BaseException):
+                    raise one
+            if self.about is not None and any(one.up for one in self.all):
+                return self.about
+            waited = time.monotonic() - start
+            loading = any(one.problem.startswith("not ready") for one in self.all)
+            if waited > (self._patience_s if loading else min(self._patience_s, _STARTING_S)):
+                raise RemoteError(f"no judge server can be used: {self.problems()}")
+            await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     async def _look_at(self, one: Replica) -> None:
         """Ask a server whether it is ready, and what it serves. Raises `RemoteError` for one of another kind."""
@@ -168,13 +185,12 @@ class Replicas:
             raise RemoteError(f"{one.url} is no judge server: {error}") from None
         if self.about is None or self._source is None or self._source is one:
             if self.about is not None and (apart := self.about.difference(found)):
-                one.refused = f"{one.url} serves another reward than before: {apart}"
-                raise RemoteError(f"{one.refused}: scores of both would be mixed up")
+                raise RemoteError(f"{one.url} serves another reward than before: {apart}; scores would be mixed up")
             self.about, self._source = found, one
         elif apart := self.about.difference(found):
-            one.refused = f"{self._source.url} and {one.url} serve different rewards: {apart}"
-            raise RemoteError(f"{one.refused}: give replicas of one only")
-        one.problem, one.reported = "", _waiting(ready)
+            raise RemoteError(f"{self._source.url} and {one.url} serve different rewards: {apart}")
+        one.problem = ""
+        one.heard(ready)
         self._changed.set()
 
     # -- whom to ask --------------------------------------------------------------------------------------------------
@@ -213,7 +229,7 @@ class Replicas:
     def answered(self, one: Replica, answer: Answer) -> None:
         self.heard_at = time.monotonic()
         one.answered += 1
-        one.reported = _waiting(answer)
+        one.heard(answer)
         self._changed.set()
 
     def busy(self, one: Replica, retry_after_s: float | None) -> None:
@@ -251,16 +267,10 @@ class Replicas:
             try:
                 await self._look_at(one)
             except RemoteError as error:
-                one.refused = one.refused or str(error)
+                one.refused = str(error)
                 log.error("%s", error)
                 self._changed.set()
             else:
                 if one.problem:
                     await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
                     pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-def _waiting(answer: Answer) -> int:
-    """How many samples a server says it has waiting, of all its clients."""
-    said = answer.headers.get("x-samples-waiting", "")
-    return int(said) if said.isdecimal() else 0

@@ -80,8 +80,11 @@ def test_a_server_with_more_than_its_share_is_passed_over():
         for one in replicas.all:
             one.in_flight = HOLD
         assert replicas.pick("group", 8) is home  # all are as busy
-        home.in_flight, home.reported = 0, 10 * HOLD  # with what other clients have sent
+        home.in_flight = 0
+        replicas.answered(home, Answer(200, {"x-samples-waiting": str(10 * HOLD)}, {}))  # of other clients
         assert replicas.pick("group", 8) is second
+        home.reported_at -= 60  # that was a minute ago
+        assert replicas.pick("group", 8) is home
 
     connected(test)
 
@@ -140,8 +143,12 @@ def test_one_that_comes_back_with_another_reward_is_never_asked_again():
 
 def test_servers_of_two_rewards_are_refused_by_name():
     different = pytest.raises(RemoteError, match="different rewards")
-    with Server(life=60) as one, Server(life=60, seconds=0.001) as other, different as caught:
-        RemoteReward([one.url, other.url])(samples(1, size=8))
+    with Server(life=60) as one, Server(life=60, seconds=0.001) as other:
+        remote = RemoteReward([one.url, other.url])
+        with different as caught:
+            remote(samples(1, size=8))
+        with pytest.raises(RemoteError, match="different rewards"):
+            remote(samples(1, size=8))
     assert one.url in str(caught.value)
     assert other.url in str(caught.value)
     assert "rehearsal@1 seconds=0.001" in str(caught.value)
