@@ -174,9 +174,10 @@ def _pieces(content: bytes, mark: bytes, most: int) -> Iterator[tuple[bytes, mem
     start = content.find(mark)
     for _ in range(most):
         start += len(mark)
-        if start < len(mark) or whole[start : start + 2] not in (b"--", b"\r\n"):
+        then = bytes(whole[start : start + 2])
+        if start < len(mark) or then not in (b"--", b"\r\n"):
             break
-        if whole[start : start + 2] == b"--":
+        if then == b"--":
             return
         end = content.find(b"\r\n" + mark, start)
         gap = content.find(b"\r\n\r\n", start, start + _LONGEST_HEAD)

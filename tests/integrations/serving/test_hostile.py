@@ -8,6 +8,7 @@ import struct
 import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -300,6 +301,24 @@ def test_a_second_request_on_a_connection_may_not_dawdle_either(server: tuple[ht
         assert status_of(connection) == 408
 
 
+def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("editcritic.integrations.serving.connection._WRITE_S", 0.3)
+    service = Service(Reward(Rated(), {"preference": Fake()}))
+    rows = [{**ASKED["samples"][0], "id": f"{number}" * 4000} for number in range(1000)]
+    body = json.dumps(changed(samples=rows)).encode()  # the answer is as long as its ids: more than sockets hold
+    with running(service) as url, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
+        connection.sendall(head(len(body)) + body)
+        while not service.metrics.rate():
+            time.sleep(0.02)
+        until = time.monotonic() + 20
+        while service.active and time.monotonic() < until:
+            time.sleep(0.02)
+        assert service.active == 0
+    service.close()
+
+
 def test_connections_that_do_nothing_cannot_keep_others_out_for_long(server: tuple[httpx2.Client, Service]) -> None:
     idle = [socket.create_connection((server[0].base_url.host, server[0].base_url.port)) for _ in range(60)]
     until = time.monotonic() + 15
@@ -373,13 +392,22 @@ def test_memory_stays_bounded_under_all_of_it() -> None:
     brackets = b"[" + b"[]," * 5_000_000 + b"[]]"
     with judge("--max-body", "16", "--max-pixels", "40", "--queue-bytes", "256") as (url, process):
         before = peak(process.pid)
-        for _ in range(3):
-            for content, status in ((bombs, 413), (brackets, 413), (b" " * (20 * MIB), 413)):
+
+        def status(content: Any) -> int:
+            try:
                 kind = {"content-type": "application/json"}
-                try:
-                    answer = httpx2.post(f"{url}/v1/score", content=content, headers=kind, timeout=60)
-                    assert answer.status_code == status
-                except httpx2.WriteError:
-                    assert len(content) > 16 * MIB  # it was refused while it was being sent
+                return httpx2.post(f"{url}/v1/score", content=content, headers=kind, timeout=60).status_code
+            except (httpx2.WriteError, httpx2.ReadError):
+                return 0  # closed while it was being sent
+
+        def endless() -> Iterator[bytes]:
+            for _ in range(1024):
+                yield bytes(MIB)
+
+        with ThreadPoolExecutor(6) as threads:
+            found = list(threads.map(status, [bombs, brackets, bytes(20 * MIB)] * 6))
+            assert set(found) <= {413, 503, 0}
+            assert 413 in found
+            assert set(threads.map(lambda _: status(endless()), range(3))) <= {413, 503, 0}
         assert httpx2.post(f"{url}/v1/score", json=ASKED).status_code == 200
         assert peak(process.pid) - before < 400 * MIB

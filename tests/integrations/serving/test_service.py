@@ -106,6 +106,19 @@ def test_what_finds_no_room_is_busy_and_finds_it_later() -> None:
     assert [score.status for score in found] == ["scored", "scored"]
 
 
+@pytest.mark.parametrize(
+    ("rate", "waiting", "seconds"), [(0.0, 50, 1.0), (10.0, 50, 5.0), (0.1, 50, 60.0), (1e6, 50, 1.0)]
+)
+def test_when_to_come_back_is_when_what_waits_will_be_done(
+    monkeypatch: pytest.MonkeyPatch, rate: float, waiting: int, seconds: float
+) -> None:
+    service = Service(rated(Fake()))
+    monkeypatch.setattr(service.metrics, "rate", lambda: rate)
+    service.samples.take(waiting)
+    assert service.retry_after_s() == seconds
+    service.close()
+
+
 def test_room_is_counted_in_bytes_as_well() -> None:
     expert = Gated()
     large = [sample("large", edited=picture(1, 512, 512))]
