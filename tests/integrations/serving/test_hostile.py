@@ -1,6 +1,7 @@
 """Requests that mean no good, or are broken: the right status, bounded memory, and a server that goes on."""
 
 import base64
+import contextlib
 import gzip
 import json
 import socket
@@ -9,7 +10,6 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def goes_on(server: tuple[httpx2.Client, Service]) -> Iterator[None]:
     assert (service.bytes.taken, service.samples.taken, service.active) == (0, 0, 0)
 
 
-@contextmanager
+@contextlib.contextmanager
 def raw(client: httpx2.Client) -> Iterator[socket.socket]:
     with socket.create_connection((client.base_url.host, client.base_url.port), timeout=15) as connection:
         yield connection
@@ -310,12 +310,14 @@ def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.Monk
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
         connection.sendall(head(len(body)) + body)
-        while not service.metrics.rate():
+        while service.active or not service.metrics.rate():
             time.sleep(0.02)
-        until = time.monotonic() + 20
-        while service.active and time.monotonic() < until:
-            time.sleep(0.02)
-        assert service.active == 0
+        time.sleep(1)  # ends before its time only in a server that waits
+        got = 0
+        with contextlib.suppress(ConnectionError):
+            while more := connection.recv(2**20):
+                got += len(more)
+        assert got < len(body) / 2
     service.close()
 
 
@@ -410,4 +412,4 @@ def test_memory_stays_bounded_under_all_of_it() -> None:
             assert 413 in found
             assert set(threads.map(lambda _: status(endless()), range(3))) <= {413, 503, 0}
         assert httpx2.post(f"{url}/v1/score", json=ASKED).status_code == 200
-        assert peak(process.pid) - before < 400 * MIB
+        assert peak(process.pid) - before < 300 * MIB
