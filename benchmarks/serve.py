@@ -71,11 +71,40 @@ def serve(
         list[str] | None,
         typer.Option("--shim", help="Also speak the protocol of this trainer (pickle, read as data). May be repeated."),
     ] = None,
+    bench: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bench",
+            help="Serve nothing: put a load on the server at this address, on this machine, and print latency, "
+            "throughput and failures. May be repeated: replicas; `self`: a server that is started for it.",
+        ),
+    ] = None,
+    clients: Annotated[int, typer.Option("--clients", min=1, help="With --bench: at a time.")] = 32,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="With --bench: of all clients together.")] = 512,
+    group: Annotated[int, typer.Option("--group", min=1, help="With --bench: rollouts of a source in a call.")] = 8,
+    size: Annotated[int, typer.Option("--size", min=1, help="With --bench: of made up pictures, in pixels.")] = 512,
+    sample_file: Annotated[
+        Path | None, typer.Option("--sample-file", help="With --bench: real samples, over and over, instead.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --bench: one JSON document.")] = False,
 ) -> int:
     """Serve rewards over HTTP, to trainers and pipelines in other processes and on other machines.
 
     A signal to stop (SIGTERM, SIGINT): nothing new is taken, what was accepted is finished; a second one stops at once.
     """
+    if bench:
+        from . import serve_bench
+
+        return serve_bench.bench(
+            bench,
+            clients=clients,
+            samples=samples,
+            group=group,
+            size=size,
+            path=sample_file,
+            token_env=token_env or "",
+            as_json=as_json,
+        )
     from ..integrations.serving.limits import Limits
     from ..integrations.serving.server import Settings, address, app_of, listening, serve_at
     from ..integrations.serving.service import Service

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from ...reward import EditSample
 from . import rehearsal
-from .client import RemoteReward
+from .client import RemoteError, RemoteReward
 from .transport import checked
 from .wire import Packing
 
@@ -145,6 +145,7 @@ def bench(
         here = checked(urls)
         for url in here:
             _only_here(url)
+            _there(url)
         make: Batch = partial(rehearsal.samples, size=load.size, group=load.group)
         if samples:
             make = partial(_again, list(samples))
@@ -252,6 +253,15 @@ def _only_here(url: str) -> None:
         raise ValueError(f"{host} is not this machine: the load generator is for 127.0.0.1, run it there")
 
 
+def _there(url: str) -> None:
+    """At once: a load is put on what runs."""
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=10.0):
+            pass
+    except OSError as error:
+        raise RemoteError(f"no judge server at {url}: {error}") from None
+
+
 def _metrics(urls: Sequence[str], token_env: str) -> dict[str, float]:
     """Sums over servers of what /metrics says; empty where one does not say it."""
     found: Counter[str] = Counter()
@@ -296,7 +306,7 @@ def main() -> None:
             servers=given.servers,
             seconds=given.cost,
         )
-    except ValueError as error:
+    except (ValueError, RemoteError) as error:
         sys.exit(f"load: {error}")
     sys.stdout.write((json.dumps(found.to_json(), indent=2) if given.json else found.lines()) + "\n")
 

@@ -5,7 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from editcritic.benchmarks.serve import add_to
+from editcritic.integrations.serving.client import RemoteError
 from editcritic.integrations.serving.load import Load, bench
 from editcritic.integrations.serving.rehearsal import Server, reward, samples
 from editcritic.integrations.serving.server import running
@@ -50,6 +54,23 @@ def test_a_load_is_put_on_no_other_machine(url):
 def test_it_is_bounded(wrong):
     with pytest.raises(ValueError, match="got"):
         Load(**wrong)
+
+
+def test_nobody_there_is_said_at_once():
+    with pytest.raises(RemoteError, match="no judge server at http://127.0.0.1:9"):
+        bench(["http://127.0.0.1:9"])
+
+
+def test_as_a_part_of_editcritic_serve(tmp_path):
+    app = typer.Typer()
+    add_to(app)
+    with Server(life=60) as server:
+        ran = CliRunner().invoke(app, ["--bench", server.url, "--samples", "6", "--size", "8", "--json"])
+        assert (ran.exit_code, json.loads(ran.stdout)["wrong"]) == (0, 0)
+        bad = tmp_path / "samples.jsonl"
+        bad.write_text("{}\n")
+        assert CliRunner().invoke(app, ["--bench", server.url, "--sample-file", str(bad)]).exit_code == 2
+    assert CliRunner().invoke(app, ["--bench", "http://192.0.2.1"]).exit_code == 2
 
 
 def test_as_a_command():
