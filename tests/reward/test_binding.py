@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import PIL.Image
 import pytest
@@ -31,7 +32,7 @@ LINE = (
 )
 
 
-def written(experts) -> dict:
+def written(experts) -> dict[str, Any]:
     return {role: spec_of(expert) for role, expert in experts.items()}
 
 
@@ -126,7 +127,9 @@ def test_a_name_on_the_hub_is_looked_at_where_it_is_kept(tmp_path, monkeypatch):
 
 
 def test_a_revision_that_looks_like_a_number_stays_a_text():
-    assert load_experts("features=dinov2-base?revision=1234567")["features"].revision == "1234567"
+    features = load_experts("features=dinov2-base?revision=1234567")["features"]
+    assert isinstance(features, Dino)
+    assert features.revision == "1234567"
 
 
 @pytest.mark.parametrize(
@@ -194,6 +197,7 @@ def having(*models: str) -> Iterator[str]:
 def test_a_server_is_asked_for_the_only_model_it_has():
     with having("only-one") as url:
         judge = load_experts(f"judge=openai:{url}")["judge"]
+        assert isinstance(judge, ServedJudge)
         assert judge.served == "only-one"
         assert "only-one" in judge.id
         assert spec_of(judge) == {"use": "editcritic.reward.experts.served:ServedJudge", "base_url": url}

@@ -1,6 +1,7 @@
 """Experts that get ready before they are asked, as a server has them do it."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,9 @@ class Loading(Fake):
         if self.problem:
             raise ExpertDown(self.problem)
 
-    def __call__(self, queries: object) -> object:
+    def __call__(self, queries: Any) -> Any:
         self.answered.append(threading.get_ident())
-        return super().__call__(queries)  # type: ignore[arg-type]
+        return super().__call__(queries)
 
 
 def test_an_expert_is_loaded_once_in_the_thread_that_will_ask_it_and_is_asked_nothing() -> None:
@@ -54,7 +55,13 @@ def test_one_that_cannot_be_loaded_is_dead_and_may_be_prepared_again() -> None:
 
 def test_one_that_is_at_work_is_ready() -> None:
     reached, opened = threading.Event(), threading.Event()
-    expert = Fake(lambda query: (reached.set(), opened.wait(30), known(query))[2])
+
+    def answer(query: Any) -> Any:
+        reached.set()
+        opened.wait(30)
+        return known(query)
+
+    expert = Fake(answer)
     with Engine() as engine:
         future = engine.submit(asks(1), {"preference": expert})
         assert reached.wait(30)

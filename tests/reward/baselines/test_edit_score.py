@@ -169,6 +169,7 @@ def test_a_local_judge_is_held_to_the_form(tmp_path):
     if found.status == "failed":  # it was cut off: no text was left to write grades in
         assert "JSON" in found.reason
     else:
+        assert found.value is not None
         assert 0.0 <= found.value <= 10.0
         assert len(found.evidence) == 2
 

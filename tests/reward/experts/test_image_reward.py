@@ -72,8 +72,8 @@ def expert(folder, base):
     return ImageReward(str(folder), base=base, device="cpu", batch=2)
 
 
-def attention(query, key, value, heads, hidden=None):
-    q, k, v = (each.unflatten(-1, (heads, -1)).transpose(0, 1) for each in (query, key, value))
+def attention(queried, heads, hidden=None):
+    q, k, v = (each.unflatten(-1, (heads, -1)).transpose(0, 1) for each in queried)
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     if hidden is not None:
         scores = scores.masked_fill(hidden, -1e9)
@@ -92,12 +92,13 @@ def published(image, prompt, base):
 
     pixels = transformers.CLIPImageProcessorPil()(image.pil(), return_tensors="pt")["pixel_values"]
     see = "blip.visual_encoder"
-    patches = conv2d(pixels, *(state[f"{see}.patch_embed.proj.{n}"] for n in ("weight", "bias")), stride=SMALL["patch"])
+    kernel, bias = (state[f"{see}.patch_embed.proj.{n}"] for n in ("weight", "bias"))
+    patches = conv2d(pixels, kernel, bias, stride=SMALL["patch"])
     x = torch.cat([state[f"{see}.cls_token"][0], patches[0].flatten(1).T]) + state[f"{see}.pos_embed"][0]
     for n in range(SMALL["vision_layers"]):
         block = f"{see}.blocks.{n}"
         queried = layer(f"{block}.attn.qkv", norm(f"{block}.norm1", x, 1e-6)).chunk(3, -1)
-        x = x + layer(f"{block}.attn.proj", attention(*queried, heads=2))
+        x = x + layer(f"{block}.attn.proj", attention(queried, heads=2))
         x = x + layer(f"{block}.mlp.fc2", gelu(layer(f"{block}.mlp.fc1", norm(f"{block}.norm2", x, 1e-6))))
     seen = norm(f"{see}.norm", x, 1e-6)
 
@@ -110,9 +111,8 @@ def published(image, prompt, base):
         block = f"{read}.encoder.layer.{n}"
         for kind, other, hidden in (("attention", None, tokens["attention_mask"] == 0), ("crossattention", seen, None)):
             at, of = f"{block}.{kind}", x if other is None else other
-            made = attention(
-                *(layer(f"{at}.self.{k}", o) for k, o in (("query", x), ("key", of), ("value", of))), 2, hidden
-            )
+            queried = [layer(f"{at}.self.{k}", o) for k, o in (("query", x), ("key", of), ("value", of))]
+            made = attention(queried, 2, hidden)
             x = norm(f"{at}.output.LayerNorm", layer(f"{at}.output.dense", made) + x, 1e-12)
         made = layer(f"{block}.output.dense", gelu(layer(f"{block}.intermediate.dense", x)))
         x = norm(f"{block}.output.LayerNorm", made + x, 1e-12)
@@ -171,6 +171,7 @@ def test_a_long_prompt_is_cut_as_the_authors_do_and_counted_or_fails(folder, bas
     assert expert.meter()["prompts_cut"] == 1
     strict = ImageReward(str(folder), base=base, device="cpu", cut=False)
     (refused,) = strict([Rate(PICTURES[0], LONG)])
+    assert isinstance(refused, Failure)
     assert "42 tokens is longer than the 35" in refused.reason
     assert strict.id != expert.id
     assert build(spec_of(strict)).id == strict.id

@@ -85,6 +85,7 @@ def test_a_long_prompt_is_cut_as_the_authors_do_and_counted_or_fails(expert, fol
     assert expert.meter()["prompts_cut"] == 1
     strict = PickScore(folder, base=base, device="cpu", cut=False)
     refused, short = strict([Rate(PICTURES[0], long), Rate(PICTURES[0], "a cat")])
+    assert isinstance(refused, Failure)
     assert f"{LENGTH + 2} tokens is longer than the {LENGTH}" in refused.reason
     assert isinstance(short, Measured)
     assert strict.id != expert.id

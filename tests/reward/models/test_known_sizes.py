@@ -165,6 +165,7 @@ FORMATS = {
     "got-ocr": "got_ocr",
     "swin2sr-classical-x4": "swin2sr_classical_x4",
     "swin2sr-realworld-x4": "swin2sr_realworld_x4",
+    "real-esrgan-x4plus": "real_esrgan_x4plus",
 }
 """Of whose files there is a table of names and shapes."""
 
