@@ -199,15 +199,20 @@ def serve_at(listener: socket.socket, service: Service, settings: Settings, app:
 
 
 @contextlib.contextmanager
-def running(service: Service, settings: Settings | None = None, app: FastAPI | None = None) -> Iterator[str]:
-    """A server in a thread of this process, at the port of `settings` (default: a free one); yields its address."""
+def running(
+    service: Service, settings: Settings | None = None, app: FastAPI | None = None, *, loaded: bool = True
+) -> Iterator[str]:
+    """A server in a thread of this process, at the port of `settings` (default: a free one); yields its address.
+
+    loaded: wait until the experts are.
+    """
     settings = settings or Settings(port=0)
     with listening(settings) as listener:
         server = _server(service, settings, app)
         thread = threading.Thread(target=server.run, args=([listener],), name="editcritic-server", daemon=True)
         thread.start()
         try:
-            while not server.started and thread.is_alive():
+            while thread.is_alive() and not (server.started and not (loaded and service.readiness.loading())):
                 time.sleep(0.01)
             yield address(listener)
         finally:

@@ -14,7 +14,7 @@ from editcritic.integrations.serving.limits import Limits
 from editcritic.integrations.serving.server import Settings, running
 from editcritic.integrations.serving.service import Service
 from editcritic.integrations.serving.wire import packed, pictures_of, request_json, scores_from_json, with_pictures
-from editcritic.reward import EditSample, Engine, Expert, Reward, Score
+from editcritic.reward import EditSample, Expert, Reward, Score
 from editcritic.reward.expert import ExpertDown
 
 from ...reward.fakes import Fake, Rated, known, mixed, picture, sample
@@ -28,14 +28,15 @@ def edits(count: int, first: int = 0, size: int = 8) -> list[EditSample]:
 
 @contextmanager
 def server(
-    expert: Expert | None = None, settings: Settings | None = None, engine: Engine | None = None, **limits: Any
+    expert: Expert | None = None, settings: Settings | None = None, *, loaded: bool = True, **limits: Any
 ) -> Iterator[tuple[httpx2.Client, Service]]:
-    service = Service(
-        Reward(Rated(), {"preference": Fake() if expert is None else expert}, engine=engine), limits=Limits(**limits)
-    )
+    service = Service(Reward(Rated(), {"preference": Fake() if expert is None else expert}), limits=Limits(**limits))
     settings = settings or Settings(port=0)
     headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
-    with running(service, settings) as url, httpx2.Client(base_url=url, headers=headers, timeout=60) as client:
+    with (
+        running(service, settings, loaded=loaded) as url,
+        httpx2.Client(base_url=url, headers=headers, timeout=60) as client,
+    ):
         yield client, service
     service.close()
 
@@ -210,7 +211,7 @@ class Loading(Fake):
 
 def test_a_server_is_ready_when_its_experts_are_and_says_who_is_not() -> None:
     expert = Loading()
-    with server(expert) as (client, service):
+    with server(expert, loaded=False) as (client, service):
         waiting = client.get("/readyz")
         assert (waiting.status_code, waiting.json()) == (503, {"ready": False, "loading": "fake"})
         assert client.get("/healthz").status_code == 200
