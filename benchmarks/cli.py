@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import serve as serving
 from .bench import app as bench
 from .maps import app as maps
 from .pipeline_options import Batch, Device, Download, Dtype, Experts, Setting
@@ -35,6 +36,7 @@ app = typer.Typer(
 
 app.add_typer(bench)
 app.add_typer(maps)
+serving.add_to(app)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
 RewardName = Annotated[
