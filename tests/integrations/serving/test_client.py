@@ -101,7 +101,7 @@ def test_it_pickles_without_its_token(server, monkeypatch):
     assert again(samples(3, size=TINY)).values == [0, 1, 2]
 
 
-def test_two_hundred_clients_each_get_their_own_scores(server):
+def test_many_clients_each_get_their_own_scores(server):
     async def one(number):
         remote = RemoteReward(server.url, concurrency=2, chunk=5)
         mine = samples(10, size=TINY, group=5, start=10 * number)
@@ -112,9 +112,9 @@ def test_two_hundred_clients_each_get_their_own_scores(server):
         return len(found)
 
     async def all_of_them():
-        return sum(await asyncio.gather(*(one(number) for number in range(200))))
+        return sum(await asyncio.gather(*(one(number) for number in range(40))))
 
-    assert asyncio.run(all_of_them()) == 2000
+    assert asyncio.run(all_of_them()) == 400
 
 
 def test_a_stream_takes_samples_as_there_is_room(server):

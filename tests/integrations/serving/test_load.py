@@ -26,6 +26,12 @@ def test_it_counts_what_it_puts_on_a_server_and_checks_every_score():
     assert "50 samples" in found.lines()
 
 
+def test_two_hundred_clients_and_ten_thousand_samples_lose_nothing_and_mix_nothing_up():
+    found = bench(load=Load(clients=200, samples=10_000, group=10, size=8, chunk=10))
+    assert (found.samples, found.failed, found.wrong) == (10_000, 0, 0)
+    assert found.judged == 10_000  # none twice
+
+
 def test_wrong_scores_show():
     class Off(type(reward().experts["preference"])):
         def __call__(self, queries):
@@ -57,7 +63,7 @@ def test_it_is_bounded(wrong):
 
 
 def test_nobody_there_is_said_at_once():
-    with pytest.raises(RemoteError, match="no judge server at http://127.0.0.1:9"):
+    with pytest.raises(RemoteError, match=r"no judge server at http://127\.0\.0\.1:9"):
         bench(["http://127.0.0.1:9"])
 
 
