@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, Literal
+from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
@@ -40,6 +41,11 @@ FIELDS: Final = (
 )  # fmt: skip
 
 
+_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "reward": str, "token_env": str, "packing": str, "deadline_s": float, "timeout_s": float, "patience_s": float,
+}  # fmt: skip
+
+
 class Unscored(RuntimeError):
     """Edits that have no score, where the trainer has no way to leave them out. scores: of all, in order."""
 
@@ -52,18 +58,29 @@ class Unscored(RuntimeError):
 
 
 def scorer_of(reward: Scorer | Spec) -> Scorer:
-    """What scores: as it is, if it can be called; else of a text: the URL of a judge server, the path of a TOML file,
-    or a spec, for trainers whose settings are texts; or of a spec as a table. Raises ValueError.
+    """What scores: as it is, if it can be called; else of a text, for trainers whose settings are texts, or of a spec
+    as a table. A text is a spec, the path of a TOML file, or URLs of judge servers that serve the same, with options of
+    `RemoteReward`: http://a:8321,http://b:8321?token_env=JUDGE_TOKEN&deadline_s=60. Raises ValueError.
     """
     if isinstance(reward, str):
         if reward.startswith(("http://", "https://")):
-            from .serving.client import RemoteReward
-
-            return RemoteReward(reward)
+            return _remote(reward)
         if not reward:
             raise ValueError("no reward: give a Reward, a spec, the path of a TOML file, or the URL of a judge server")
         return Reward.of(read(reward) if reward.endswith(".toml") else reward)
     return Reward.of(reward) if isinstance(reward, Mapping) else reward
+
+
+def _remote(text: str) -> Scorer:
+    from .serving.client import RemoteReward
+
+    urls, _, query = text.partition("?")
+    options: dict[str, Any] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS:
+            raise ValueError(f"{urls} takes the options {', '.join(_OPTIONS)} here, got {name!r:.80}")
+        options[name] = _OPTIONS[name](value)
+    return RemoteReward(urls.split(","), **options)
 
 
 def name_of(scorer: Scorer) -> str:

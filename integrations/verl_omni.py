@@ -20,7 +20,8 @@ Edits without a score are NaN, and `unscored` is 1. `MultiVisualRewardManager` t
 `required=true` is set, and a 0 that nobody gave is what must not be: a NaN stays one. With `global_std`, the default of
 `compute_flow_grpo_outcome_advantage`, it makes every advantage of the step NaN, else those of its group; and the engine
 skips an update whose gradient is not finite (`diffusers_impl.py`, 04e7572), so that a step is lost, not the weights.
-`missing=raise` raises `Unscored` instead: with `required=true` it ends the run.
+`missing=raise` raises `Unscored` instead. What the reward itself raises (no judge answers, too many failures) stays an
+exception: `required=true`, and the run ends there.
 """
 
 from __future__ import annotations

@@ -21,7 +21,10 @@ from ..reward.fakes import Fake, Rated, picture
 PROMPTS = ["make it blue", "make it blue", "make it red", "make it blue"]
 EDITED = [picture(number) for number in (11, 12, 13, 14)]
 SOURCES = [picture(number) for number in (1, 1, 1, 2)]
-METADATA = [{"prompt": prompt, "image": f"images/{number}.png"} for number, prompt in enumerate(PROMPTS)]
+METADATA: list[dict[str, Any]] = [
+    {"prompt": prompt, "image": f"images/{number}.png"} for number, prompt in enumerate(PROMPTS)
+]
+METADATA[3]["editcritic"] = {"text": "CAFE"}
 
 IMAGES = torch.from_numpy(np.stack([one.pixels for one in EDITED])).movedim(3, 1) / 255
 REFERENCES = [one.pil() for one in SOURCES]
@@ -71,6 +74,7 @@ def test_edits_are_grouped_by_prompt_and_source():
     called(EditReward(scorer))
     assert [one.instruction for one in asked] == PROMPTS
     assert [one.source for one in asked] == SOURCES
+    assert [one.text for one in asked] == ["", "", "", "CAFE"]
     groups = [one.group for one in asked]
     assert groups[0] == groups[1]
     assert len(set(groups)) == 3

@@ -18,9 +18,11 @@ from editcritic.integrations.rollouts import (
     scored,
     scorer_of,
 )
+from editcritic.integrations.serving.server import Settings, running
+from editcritic.integrations.serving.service import Service
 from editcritic.reward import Reward, Score, SpecError
 
-from ..reward.fakes import picture, sample
+from ..reward.fakes import Fake, Rated, picture, sample
 
 A, B = picture(1), picture(2)
 
@@ -95,11 +97,25 @@ def test_a_reward_is_anything_that_scores_or_says_what_does(tmp_path):
     path.write_text('reward = "edit-balanced"\n', encoding="utf-8")
     for spec in ("edit-balanced", {"use": "edit-balanced"}, str(path)):
         assert name_of(scorer_of(spec)) == name_of(reward)
-    assert scorer_of("http://127.0.0.1:1").urls == ("http://127.0.0.1:1",)  # asked for nothing yet
     with pytest.raises(ValueError, match="no reward"):
         scorer_of("")
     with pytest.raises(SpecError):
         scorer_of("no-such-reward")
+
+
+def test_a_text_may_name_judge_servers_and_where_their_token_is(monkeypatch):
+    monkeypatch.setenv("JUDGE", "correct-horse-battery-staple")
+    reward = Reward(Rated(), {"preference": Fake()})
+    service = Service({"mine": reward, "other": reward})
+    with running(service, Settings(port=0, token="correct-horse-battery-staple")) as url:
+        samples = [sample("a"), sample("b", edited=A)]
+        scorer = scorer_of(f"{url},{url}?token_env=JUDGE&reward=mine&deadline_s=60")
+        assert [score.value for score in scorer(samples)] == reward(samples).values
+    service.close()
+    with pytest.raises(ValueError, match="got 'token'"):
+        scorer_of("http://127.0.0.1:1?token=secret")
+    with pytest.raises(ValueError, match="could not convert"):
+        scorer_of("http://127.0.0.1:1?deadline_s=soon")
 
 
 def test_scores_that_are_too_few_are_no_scores():
