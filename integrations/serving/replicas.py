@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import random
 import time
@@ -79,7 +80,8 @@ class About:
 class Replica:
     """A server. in_flight: samples that this client waits for. reported: what it said was waiting when last heard of,
     of all its clients, and believed for some seconds. problem: why it is not asked; empty while it is. refused: why it
-    never will be. rests_until, reported_at: by `time.monotonic`.
+    never will be. poorly: it answers, but some of its experts are dead; asked where there is no other, and then its
+    scores say what failed. rests_until, reported_at: by `time.monotonic`.
     """
 
     url: str
@@ -87,6 +89,7 @@ class Replica:
     reported: int = 0
     reported_at: float = 0.0
     problem: str = "not asked yet"
+    poorly: bool = False
     refused: str = ""
     rests_until: float = 0.0
     answered: int = 0
@@ -141,7 +144,7 @@ class Replicas:
                 raise
             for one in self.all:
                 if not one.up:
-                    self.down(one, one.problem)
+                    self._watch(one)
             return self.about
 
     async def _connect(self) -> About:
@@ -151,7 +154,7 @@ class Replicas:
             for one in found:
                 if isinstance(one, BaseException):
                     raise one
-            if self.about is not None and any(one.up for one in self.all):
+            if self.about is not None and any(one.up or one.poorly for one in self.all):
                 return self.about
             waited = time.monotonic() - start
             loading = any(one.problem.startswith("not ready") for one in self.all)
@@ -164,12 +167,16 @@ class Replicas:
         """Ask a server whether it is ready, and what it serves. Raises `RemoteError` for one of another kind."""
         try:
             ready = await self._transport.get(f"{one.url}/readyz")
+            said = ready.data if isinstance(ready.data, Mapping) else {}
+            poorly = bool(said.get("dead")) and not (said.get("loading") or said.get("draining"))
             if ready.status != 200:
-                one.problem = f"not ready: {ready.said}"
-                return
+                one.problem = f"not ready: {json.dumps(said)[:300]}"
+                if not poorly:
+                    one.poorly = False
+                    return
             about = await self._transport.get(f"{one.url}/v1/reward{self._query}")
         except Lost as error:
-            one.problem = str(error)
+            one.problem, one.poorly = str(error), False
             return
         if about.status >= 500:
             one.problem = f"HTTP {about.status}: {about.said}"
@@ -189,7 +196,9 @@ class Replicas:
             self.about, self._source = found, one
         elif apart := self.about.difference(found):
             raise RemoteError(f"{self._source.url} and {one.url} serve different rewards: {apart}")
-        one.problem = ""
+        one.poorly = poorly
+        if ready.status == 200:
+            one.problem = ""
         one.heard(ready)
         self._changed.set()
 
@@ -205,7 +214,8 @@ class Replicas:
         avoid: one that has just failed at it; asked again where there is no other.
         """
         now = time.monotonic()
-        free = [one for one in self.order(group) if one.up and one.rests_until <= now]
+        rested = [one for one in self.order(group) if not one.refused and one.rests_until <= now]
+        free = [one for one in rested if one.up] or [one for one in rested if one.poorly]
         free = [one for one in free if one is not avoid] or free
         if not free:
             return None
@@ -215,7 +225,7 @@ class Replicas:
     async def wait(self, longest_s: float) -> None:
         """Until somebody may be free again, but no longer than that."""
         now = time.monotonic()
-        rests = [one.rests_until - now for one in self.all if one.up]
+        rests = [one.rests_until - now for one in self.all if one.up or one.poorly]
         pause = min([longest_s, _LONGEST_PAUSE_S, *(max(rest, 0.01) for rest in rests)])
         self._changed.clear()
         try:
@@ -239,8 +249,10 @@ class Replicas:
 
     def down(self, one: Replica, problem: str) -> None:
         """It does not answer: it is asked nothing but whether it is ready, until it is."""
-        one.problem = problem
-        one.reported = 0
+        one.problem, one.poorly, one.reported = problem, False, 0
+        self._watch(one)
+
+    def _watch(self, one: Replica) -> None:
         if one.probing is None or one.probing.done():
             one.probing = asyncio.get_running_loop().create_task(self._probe(one))
 

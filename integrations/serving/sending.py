@@ -183,7 +183,7 @@ class Sender:
             found[at] = self._late
         self.tally.replicas[one.url] += len(samples)
         self._replicas.answered(one, answer)
-        if all(score.status == "failed" for score in found):
+        if one.up and all(score.status == "failed" for score in found):
             self._replicas.down(one, "all scores of its last answer failed")  # or its judge is; it is asked at once
         return found
 

@@ -11,9 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from editcritic.integrations.serving.client import RemoteError, RemoteReward
-from editcritic.integrations.serving.rehearsal import Server, reward, samples
+from editcritic.integrations.serving.rehearsal import Reader, Server, reward, samples
+from editcritic.integrations.serving.server import running
+from editcritic.integrations.serving.service import Service
 from editcritic.integrations.trl import AsyncRewardFunction, RewardFunction
-from editcritic.reward import Reward, TooManyFailures, score
+from editcritic.reward import ExpertDown, Reward, TooManyFailures, score
 from editcritic.verifiers import BestOf, Budget, Journal, Verifier, at_least, select
 
 TINY = 8
@@ -303,3 +305,17 @@ def test_verifiers_and_selectors_take_it(server):
 def test_score_takes_it(server):
     (sample,) = samples(1, size=TINY, start=1 << 16)
     assert score(sample.source, sample.edited, "x", reward=RemoteReward(server.url)).value == 1 << 16
+
+
+def test_a_judge_that_is_dead_fails_its_samples_with_the_reason():
+    dead = reward()
+    dead.experts["preference"] = Dead()
+    with running(Service(dead)) as url:
+        found = RemoteReward(url, on_failures="none", chunk=2)(samples(6, size=TINY))
+    assert found.count("failed") == 6
+    assert "no such weights" in found[0].reason
+
+
+class Dead(Reader):
+    def load(self):
+        raise ExpertDown("no such weights")

@@ -22,12 +22,15 @@ class Net:
 
     def __init__(self):
         self.ready = set(URLS)
+        self.dead = set()
         self.about = dict.fromkeys(URLS, ABOUT)
 
     async def get(self, url):
         server, _, path = url.removeprefix("http://").partition("/")
         if f"http://{server}" not in self.ready:
             raise Lost("no connection")
+        if path == "readyz" and f"http://{server}" in self.dead:
+            return Answer(503, {}, {"ready": False, "dead": {"judge": "no memory"}})
         return Answer(200, {}, self.about[f"http://{server}"] if path == "v1/reward" else {"ready": True})
 
     async def close(self):
@@ -123,6 +126,21 @@ def test_nobody_is_asked_while_all_are_down_and_waiting_ends_with_the_first():
             assert time.monotonic() - start < 5
             await replicas.wait(5.0)
         assert replicas.pick("group", 1).url == "http://b"
+
+    connected(test)
+
+
+def test_one_with_a_dead_expert_is_asked_where_there_is_no_other():
+    async def test(net, replicas):
+        net.dead |= {"http://a", "http://c"}
+        for one in replicas.all:
+            if one.url != "http://b":
+                replicas.down(one, "all scores failed")
+        await asyncio.sleep(0.1)
+        assert {replicas.pick(f"group {number}", 1).url for number in range(50)} == {"http://b"}
+        replicas.down(next(one for one in replicas.all if one.url == "http://b"), "lost")
+        assert {replicas.pick(f"group {number}", 1).url for number in range(50)} == {"http://a", "http://c"}
+        assert "no memory" in replicas.problems()
 
     connected(test)
 
