@@ -14,10 +14,10 @@ The signature is that of `PointwiseRewardModel`, github.com/X-GenGroup/Flow-Fact
 `registry.py` (0c8ebfc) and `loader.py` (c4c078c): `cls(config=RewardArguments, accelerator=Accelerator)`. Pointwise
 models are those of its own class, so that is the base where flow_factory is installed; else any object is.
 
-Groups are Flow-Factory's: `unique_id`, of the prompt and its pictures. Edits without a score: its advantages are means
-and deviations by numpy, of groups or (with `global_std`, the default) of all; one NaN among them makes them all NaN,
-and a None is no tensor. So `missing: raise`, the default, which ends the run and names them; `missing: nan` is for an
-`aggregation_func` of one's own that leaves NaN out.
+Groups are Flow-Factory's own (`source_id`, `unique_id`). Edits without a score: its advantages are means and deviations
+by numpy, of groups or (with `global_std`, the default) of all; one NaN among them makes them all NaN, and a None is no
+tensor. So `missing: raise`, the default, which ends the run and names them; `missing: nan` is for an `aggregation_func`
+of one's own that leaves NaN out.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ The interface is that of `RewardBackend`, github.com/Tencent-Hunyuan/UniRL, `uni
 Without this file, UniRL's own `RemoteRewardBackend` speaks to a judge server that has the shim `unirl`: as JPEG, and
 with one source a picture; here pictures arrive as they were made, all sources with them.
 
-Groups are UniRL's: samples of one node of its prompt tree, which has prompt and pictures.
+Groups are UniRL's own, of its prompt tree.
 
 Edits without a score are flagged in `successes`, with the reason in `errors` and NaN for a number: `RewardService`
 raises on the first flag and names the samples, so that no step is made with them. There is nothing to choose.

@@ -103,6 +103,8 @@ class _Machine:
         self.marks.append(len(self.stack))
 
     def put(self, place: int) -> None:
+        if not 0 <= place <= _LARGEST_KEY:
+            raise PickleError("this pickle is damaged: it puts a value aside at no place that there is")
         value = self.pop()
         self.stack.append(value)
         self.memo[place] = value

@@ -269,6 +269,9 @@ def test_keys_that_are_made_to_collide_are_refused():
         loads(pickle.dumps(flood))
     with pytest.raises(PickleError, match="beyond 2"):
         loads(raw(b"\x80\x02}\x8a\x08", (2**61).to_bytes(8, "little"), b"Ns"))
+    for place in (sys.hash_info.modulus, -1):
+        with pytest.raises(PickleError, match="no place"):
+            loads(raw(b"Np", str(place).encode(), b"\n"))
 
 
 @pytest.mark.parametrize(
