@@ -30,7 +30,7 @@ from ...reward import AnyReward, Card, EditSample, Score, Scores, SpecError, Too
 from ...reward.reward import OnFailures
 from .background import Background, background
 from .replicas import About, RemoteError, Replica, Replicas
-from .sending import Sender, Tally, Terms
+from .sending import LEAST, ROLLING, Sender, Terms
 from .transport import Transport, checked
 from .wire import Detail, Packing
 
@@ -40,8 +40,6 @@ _OPTIONS = (
     *("reward", "token_env", "deadline_s", "timeout_s", "patience_s", "concurrency", "chunk", "packing", "detail"),
     *("max_failed", "on_failures"),
 )
-_ROLLING = 64
-_LEAST = 16
 
 
 class RemoteReward(AnyReward):
@@ -61,8 +59,9 @@ class RemoteReward(AnyReward):
     keeps its key wherever it is sent, so that none is judged twice by one server. packing: `rgb` sends bare pixels,
     which costs little time and many bytes; `png` half of the bytes for twenty times the time. detail: see `wire`.
 
-    max_failed, on_failures: as for `Reward`. With `wait` every failed score is asked for again, at once and then for up
-    to `patience_s`; with `none` and `raise` a failure stays one. A failure is never a number.
+    max_failed, on_failures: as for `Reward`: with `wait` too, what has failed is asked for once more at once, and then
+    for up to `patience_s` while the share of failures is greater than `max_failed`. Late ones count as failures, as
+    nobody learns from a judge that is always late. A failure is never a number.
 
     Works from any thread and from any event loop (`await reward.score(samples)`). Asks the servers directly, whatever
     the environment says of proxies. Pickles: as its arguments. Raises
@@ -112,7 +111,7 @@ class RemoteReward(AnyReward):
         self.detail: Detail = detail
         self.max_failed = max_failed
         self.on_failures: OnFailures = on_failures
-        self._recent: deque[bool] = deque(maxlen=_ROLLING)
+        self._recent: deque[bool] = deque(maxlen=ROLLING)
         self._link: _Link | None = None
         self._making = threading.Lock()
 
@@ -211,9 +210,15 @@ class RemoteReward(AnyReward):
     async def _scored(self, link: _Link, batch: list[EditSample]) -> Scores:
         start = time.perf_counter()
         terms = Terms(
-            self.detail, self.packing, self.reward, self.timeout_s, self.patience_s, self.on_failures == "wait"
+            self.detail,
+            self.packing,
+            self.reward,
+            self.timeout_s,
+            self.patience_s,
+            self.max_failed,
+            self.on_failures == "wait",
         )
-        sender = Sender(link.replicas, link.transport, link.slots, terms, self.deadline_s)
+        sender = Sender(link.replicas, link.transport, link.slots, link.recent, terms, self.deadline_s)
         nonce = uuid.uuid4().hex
         pieces = self._pieces(link.replicas, batch)
         work = (sender.scores(f"{nonce}/{number}", [batch[at] for at in piece]) for number, piece in enumerate(pieces))
@@ -222,7 +227,7 @@ class RemoteReward(AnyReward):
             for at, score in zip(piece, scores, strict=True):
                 found[at] = score
         whole = tuple(score for score in found if score is not None)
-        return Scores(whole, tuple(sample.id for sample in batch), _stats(sender.tally, time.perf_counter() - start))
+        return Scores(whole, tuple(sample.id for sample in batch), sender.tally.stats(time.perf_counter() - start))
 
     def _pieces(self, replicas: Replicas, batch: Sequence[EditSample]) -> list[list[int]]:
         """The numbers of the samples that are sent together: groups side by side, of one server's groups."""
@@ -244,9 +249,9 @@ class RemoteReward(AnyReward):
         return scores
 
     def _count(self, score: Score, scores: Sequence[Score]) -> None:
-        """Raises `TooManyFailures`. Late ones count: nobody learns from a judge that is always late."""
+        """Raises `TooManyFailures`."""
         self._recent.append(score.status == "failed")
-        if self.on_failures == "none" or score.status != "failed" or len(self._recent) < _LEAST:
+        if self.on_failures == "none" or score.status != "failed" or len(self._recent) < LEAST:
             return
         if sum(self._recent) > self.max_failed * len(self._recent):
             share = sum(self._recent) / len(self._recent)
@@ -273,6 +278,7 @@ class _Link:
     transport: Transport
     replicas: Replicas
     slots: asyncio.Semaphore
+    recent: deque[bool]
     pid: int
 
     def end(self) -> None:
@@ -285,17 +291,7 @@ async def _link(client: RemoteReward, thread: Background) -> _Link:
     most = client.concurrency * len(client.urls)
     transport = Transport(client.urls, token_env=client.token_env, connections=most + len(client.urls))
     replicas = Replicas(client.urls, transport, reward=client.reward, patience_s=client.patience_s)
-    return _Link(thread, transport, replicas, asyncio.Semaphore(most), os.getpid())
-
-
-def _stats(tally: Tally, seconds: float) -> dict[str, Any]:
-    return {
-        "seconds": round(seconds, 4),
-        "requests": tally.requests,
-        "retries": dict(tally.retries),
-        "late": list(tally.late),
-        "replicas": dict(tally.replicas),
-    }
+    return _Link(thread, transport, replicas, asyncio.Semaphore(most), deque(maxlen=ROLLING), os.getpid())
 
 
 def _rebuild(urls: tuple[str, ...], options: dict[str, Any]) -> RemoteReward:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...reward import EditSample, Score
 from .replicas import Replica, Replicas
@@ -28,9 +30,8 @@ _LOST = 8
 
 _LONGEST_PAUSE_S = 60.0
 
-
-Piece = Sequence[tuple[int, EditSample]]
-"""Samples that are sent together, with their places."""
+ROLLING, LEAST = 64, 16
+"""Failures are counted among so many of the latest scores, once there are as many as the second says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,22 @@ class Terms:
     reward: str
     timeout_s: float
     patience_s: float
+    max_failed: float
     insist: bool
+
+
+@dataclass(slots=True)
+class Piece:
+    """Samples that are sent together, and what is known of them. refused: those that no server will take."""
+
+    samples: Sequence[EditSample]
+    found: list[Score | None]
+    refused: set[int] = field(default_factory=set)
+
+    def put(self, places: Sequence[int], scores: Sequence[Score] | str) -> None:
+        """Scores, or why there are none, where they belong."""
+        for number, at in enumerate(places):
+            self.found[at] = Score.failed(scores) if isinstance(scores, str) else scores[number]
 
 
 @dataclass(slots=True)
@@ -54,19 +70,26 @@ class Tally:
     late: list[str] = field(default_factory=list)
     replicas: Counter[str] = field(default_factory=Counter)
 
+    def stats(self, seconds: float) -> dict[str, Any]:
+        """As `Scores.stats` has it."""
+        plain = {"seconds": round(seconds, 4), "requests": self.requests, "retries": dict(self.retries)}
+        return plain | {"late": list(self.late), "replicas": dict(self.replicas)}
+
 
 class Sender:
-    """Sends pieces of one batch. until: the deadline, by `time.monotonic`; deadline_s: as it was asked for."""
+    """Sends pieces of one batch. recent: of the latest scores of a client, which have failed."""
 
     def __init__(
         self,
         replicas: Replicas,
         transport: Transport,
         slots: asyncio.Semaphore,
+        recent: deque[bool],
         terms: Terms,
         deadline_s: float | None,
     ) -> None:
         self._replicas, self._transport, self._slots, self._terms = replicas, transport, slots, terms
+        self._recent = recent
         self._deadline_s = deadline_s
         self._until = None if deadline_s is None else time.monotonic() + deadline_s
         self._chance = random.Random()
@@ -74,46 +97,52 @@ class Sender:
 
     async def scores(self, key: str, samples: Sequence[EditSample]) -> list[Score]:
         """A score each, in order. What cannot be had is a failed one that says why; nothing is raised."""
-        found: list[Score | None] = [None] * len(samples)
-        piece = [(at, sample) for at, sample in enumerate(samples)]
-        try:
+        piece = Piece(samples, [None] * len(samples))
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._left(GRACE_S)), self._slots:
-                await self._ask(key, piece, found)
+                await self._ask(key, piece, range(len(samples)))
                 if self._terms.insist:
-                    await self._insist(key, samples, found)
-        except TimeoutError:
-            self.tally.late += [sample.id for at, sample in piece if found[at] is None]
-        return [self._late if score is None else score for score in found]
+                    await self._insist(key, piece)
+        scores = [self._late if score is None else score for score in piece.found]
+        self.tally.late += [sample.id for sample, score in zip(samples, scores, strict=True) if score == self._late]
+        return scores
 
-    async def _insist(self, key: str, samples: Sequence[EditSample], found: list[Score | None]) -> None:
-        """Ask again for what failed: at once, and then as long as there is patience, after longer and longer pauses."""
+    async def _insist(self, key: str, piece: Piece) -> None:
+        """Ask again for what failed: once, at once; and while most of all that is asked fails, as long as there is
+        patience, after longer and longer pauses.
+        """
         start, pause, times = time.monotonic(), 0.0, 0
-        while failed := [at for at, score in enumerate(found) if score is not None and score.status == "failed"]:
-            waited = time.monotonic() - start
-            if waited >= self._terms.patience_s:
+        while not times or self._outage():
+            failed = [at for at, score in enumerate(piece.found) if score is not None and score.status == "failed"]
+            failed = [at for at in failed if at not in piece.refused]
+            left, waited = self._left(), time.monotonic() - start
+            if not failed or waited >= self._terms.patience_s or (left is not None and left <= 0):
                 return
             await asyncio.sleep(min(pause, self._terms.patience_s - waited) * self._chance.uniform(0.8, 1.0))
             pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE_S)
             times += 1
-            self._again("failed", str(found[failed[0]]))
-            await self._ask(f"{key}/again-{times}", [(at, samples[at]) for at in failed], found)
+            self._again("failed", str(piece.found[failed[0]]))
+            await self._ask(f"{key}/again-{times}", piece, failed)
 
-    async def _ask(self, key: str, piece: Piece, found: list[Score | None]) -> None:
-        """Ask until there is an answer for all of a piece, or a reason; put them where they belong."""
+    def _outage(self) -> bool:
+        return len(self._recent) >= LEAST and sum(self._recent) > self._terms.max_failed * len(self._recent)
+
+    async def _ask(self, key: str, piece: Piece, places: Sequence[int]) -> None:
+        """Ask until there is an answer for all of these, or a reason."""
         terms = self._terms
-        samples = [sample for _, sample in piece]
+        samples = [piece.samples[at] for at in places]
         body = Body(samples, key, terms.detail, terms.reward, terms.packing)
         began = time.monotonic()
         faults, lost, problem = 0, 0, ""
         avoid: Replica | None = None
         while faults < _TRIES and lost < _LOST:
             if why := self._replicas.hopeless:
-                return _put(piece, found, why)
+                return piece.put(places, why)
             one = self._replicas.pick(samples[0].group, len(samples), avoid)
             if one is None:
                 waited = time.monotonic() - max(began, self._replicas.heard_at)
                 if waited >= terms.patience_s:
-                    return _put(piece, found, f"nobody answered for {waited:.0f} s: {self._replicas.problems()}")
+                    return piece.put(places, f"nobody answered for {waited:.0f} s: {self._replicas.problems()}")
                 await self._replicas.wait(terms.patience_s - waited)
                 continue
             try:
@@ -132,27 +161,28 @@ class Sender:
             if answer.status == 200:
                 read = self._read(one, answer, samples)
                 if not isinstance(read, str):
-                    return _put(piece, found, read)
+                    return piece.put(places, read)
                 problem = read
             elif answer.status < 500 and answer.status != 408:
-                return await self._refused(key, piece, found, one, answer)
+                return await self._refused(key, piece, places, one, answer)
             else:
                 problem = f"{one.url} said HTTP {answer.status}: {answer.said}"
             avoid = one
             faults += 1
             self._again("broken", problem)
             await asyncio.sleep(0.25 * 2**faults * self._chance.uniform(0.5, 1.0))
-        return _put(piece, found, f"given up after {faults + lost} tries, the last: {problem}")
+        return piece.put(places, f"given up after {faults + lost} tries, the last: {problem}")
 
-    async def _refused(self, key: str, piece: Piece, found: list[Score | None], one: Replica, answer: Answer) -> None:
+    async def _refused(self, key: str, piece: Piece, places: Sequence[int], one: Replica, answer: Answer) -> None:
         """A request that the server will not take: where one sample may be to blame, the others are sent without it."""
-        if answer.status in (400, 413, 422) and len(piece) > 1:
-            half = len(piece) // 2
+        if answer.status in (400, 413, 422) and len(places) > 1:
+            half = len(places) // 2
             self._again("halved", answer.said)
-            await self._ask(f"{key}/1", piece[:half], found)
-            await self._ask(f"{key}/2", piece[half:], found)
+            await self._ask(f"{key}/1", piece, places[:half])
+            await self._ask(f"{key}/2", piece, places[half:])
         else:
-            _put(piece, found, f"{one.url} refused it (HTTP {answer.status}): {answer.said}")
+            piece.refused.update(places)
+            piece.put(places, f"{one.url} refused it (HTTP {answer.status}): {answer.said}")
 
     async def _asked(self, one: Replica, body: Body, count: int) -> Answer:
         """Post it. Raises `Lost`."""
@@ -177,10 +207,8 @@ class Sender:
             self._replicas.down(one, f"it answered for {served}, not for {about.card.signature}")
             return f"{one.url} serves another reward: {served}"
         rows = answer.data["scores"]
-        late = [at for at, row in enumerate(rows) if row.get("late")]
-        self.tally.late += [samples[at].id for at in late]
-        for at in late:
-            found[at] = self._late
+        found = [self._late if row.get("late") else score for row, score in zip(rows, found, strict=True)]
+        self._recent.extend(score.status == "failed" for score in found)
         self.tally.replicas[one.url] += len(samples)
         self._replicas.answered(one, answer)
         if one.up and all(score.status == "failed" for score in found):
@@ -197,9 +225,3 @@ class Sender:
     def _again(self, what: str, problem: str) -> None:
         self.tally.retries[what] += 1
         log.info("asking again (%s): %s", what, problem)
-
-
-def _put(piece: Piece, found: list[Score | None], scores: Sequence[Score] | str) -> None:
-    """Put scores, or why there are none, where they belong."""
-    for number, (at, _) in enumerate(piece):
-        found[at] = Score.failed(scores) if isinstance(scores, str) else scores[number]

@@ -216,15 +216,31 @@ def test_too_many_failures_bring_along_what_was_scored():
     assert found.count("failed") == 28
 
 
-def test_it_waits_for_a_judge_that_is_down():
-    def failed(asked):
-        rows = [{"id": row["id"], "value": None, "status": "failed", "reason": "r"} for row in asked["samples"]]
-        return {**scored(asked), "scores": rows}
+def failed(asked):
+    rows = [{"id": row["id"], "value": None, "status": "failed", "reason": "r"} for row in asked["samples"]]
+    return {**scored(asked), "scores": rows}
 
-    with answering((200, {}, failed), (200, {}, failed), (200, {}, scored)) as (url, seen):
-        found = RemoteReward(url, on_failures="wait")(samples(3, size=TINY))
-    assert found.values == [0.5, 0.5, 0.5]
-    assert len({asked["key"] for asked in seen}) == 3
+
+def test_it_waits_for_a_judge_that_is_down():
+    down = (200, {}, failed)
+    with answering(down, down, down, (200, {}, scored)) as (url, seen):
+        found = RemoteReward(url, on_failures="wait", chunk=16)(samples(16, size=TINY))
+    assert found.values == [0.5] * 16
+    assert len({asked["key"] for asked in seen}) == 4
+
+
+def test_what_fails_among_many_is_asked_for_once_more_and_what_is_refused_is_not():
+    def one_of_them(asked):
+        rows = zip(failed(asked)["scores"], scored(asked)["scores"], strict=True)
+        return {**scored(asked), "scores": [bad if bad["id"] == "7" else good for bad, good in rows]}
+
+    with answering((200, {}, one_of_them)) as (url, seen):
+        found = RemoteReward(url, on_failures="wait", chunk=16)(samples(32, size=TINY))
+    assert [len(asked["samples"]) for asked in seen if len(asked["samples"]) < 16] == [1]
+    assert found.count("failed") == 1
+    with answering((401, {}, {"error": "no"})) as (url, seen):
+        assert RemoteReward(url, on_failures="wait")(samples(2, size=TINY)).count("failed") == 2
+    assert len(seen) == 1
 
 
 def test_nobody_there_is_said_after_the_patience():
