@@ -69,8 +69,16 @@ def serve(
     ] = None,
     shim: Annotated[
         list[str] | None,
-        typer.Option("--shim", help="Also speak the protocol of this trainer (pickle, read as data). May be repeated."),
+        typer.Option(
+            "--shim",
+            help="Also speak as the judge of this trainer: edit-r1, verl-omni, unirl. Pickles are read as data. May be "
+            "repeated.",
+        ),
     ] = None,
+    unscored: Annotated[
+        str,
+        typer.Option("--unscored", help="Of a --shim that has numbers only, for edits without one: refuse, or nan."),
+    ] = "refuse",
     bench: Annotated[
         list[str] | None,
         typer.Option(
@@ -137,7 +145,10 @@ def serve(
         if shim:
             from ..integrations.serving.shims import add_shims
 
-            add_shims(app, service, shim)
+            try:
+                add_shims(app, service, shim, unscored=unscored)
+            except ValueError as error:
+                raise InputError(str(error)) from None
         listener = stack.enter_context(listening(settings))
         say(f"serving {', '.join(service.rewards)} at {address(listener)}")
         finished = serve_at(listener, service, settings, app)

@@ -61,6 +61,8 @@ SHIMS: Final = ("edit-r1", "verl-omni", "unirl")
 
 OnUnscored = Literal["refuse", "nan"]
 
+_UNSCORED: Final[Mapping[str, OnUnscored]] = {"refuse": "refuse", "nan": "nan"}  # settings are texts
+
 _DEEPEST = 32
 _PATIENCE = 2
 """How often a request with a failed score is answered by 503."""
@@ -72,7 +74,7 @@ log = logging.getLogger("editcritic.serving")
 Reader = Callable[[Any, Limits], Request]
 
 
-def add_shims(app: FastAPI, service: Service, which: str | Sequence[str], *, unscored: OnUnscored = "refuse") -> None:
+def add_shims(app: FastAPI, service: Service, which: str | Sequence[str], *, unscored: str = "refuse") -> None:
     """Add routes to an application of `server.app_of`, behind its token, limits and queue.
 
     which: of `SHIMS`, with commas between, or a list of them. unscored: see the module; UniRL has words for it. Those
@@ -84,7 +86,7 @@ def add_shims(app: FastAPI, service: Service, which: str | Sequence[str], *, uns
     named = [name.strip() for names in given for name in names.split(",")]
     if unknown := [name for name in named if name not in SHIMS]:
         raise ValueError(f"no shim {unknown[0]!r}: there are {', '.join(SHIMS)}")
-    if unscored not in ("refuse", "nan"):
+    if unscored not in _UNSCORED:
         raise ValueError(f"unscored is 'refuse' or 'nan', and never a number: got {unscored!r}")
     if len(service.rewards) > 1 and set(named) - {"unirl"}:
         raise ValueError(f"{', '.join(named)}: serve one reward, for pickled requests cannot say which they mean")
@@ -94,7 +96,7 @@ def add_shims(app: FastAPI, service: Service, which: str | Sequence[str], *, uns
     if "verl-omni" in named:
         routes["/verl-omni"] = verl_omni
     for path, reader in routes.items():
-        app.router.routes.append(Route(path, _pickled(service, reader, unscored), methods=["POST"]))
+        app.router.routes.append(Route(path, _pickled(service, reader, _UNSCORED[unscored]), methods=["POST"]))
     if "unirl" in named:
         from .shim_unirl import add_to
 

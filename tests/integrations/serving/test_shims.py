@@ -14,9 +14,12 @@ import numpy as np
 import PIL.Image
 import pytest
 import requests
+import typer
 from requests.adapters import HTTPAdapter
+from typer.testing import CliRunner
 from urllib3.util.retry import Retry
 
+from editcritic.benchmarks.serve import add_to
 from editcritic.integrations.serving import shims
 from editcritic.integrations.serving.limits import Limits
 from editcritic.integrations.serving.server import Settings, app_of, running
@@ -356,5 +359,15 @@ def test_names_that_mean_nothing_are_refused():
     with pytest.raises(ValueError, match="serve one reward"):
         add_shims(app, service, ["edit-r1"])
     with pytest.raises(ValueError, match="never a number"):
-        add_shims(app, service, ["unirl"], unscored="0")  # type: ignore[arg-type]
+        add_shims(app, service, ["unirl"], unscored="0")
     service.close()
+
+
+def test_the_command_names_shims_and_refuses_others():
+    rated = ["--reward", "tests.reward.fakes:Rated", "--experts", "preference=tests.reward.fakes:Seeded"]
+    app = typer.Typer()
+    add_to(app)
+    for wrong, said in ((["--shim", "edit-r1,nothing"], "no shim 'nothing'"), (["--unscored", "0"], "never a number")):
+        found = CliRunner().invoke(app, [*rated, "--port", "0", "--shim", "unirl", *wrong])
+        assert found.exit_code == 2, found.output
+        assert said in " ".join(found.output.split())
