@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,9 +20,10 @@ class Task:
     """A running program. `parent` and `slot` are set for the programs of a gather.
 
     `engine` keeps the engine that it was submitted to from being dropped, and thereby closed, before it is done.
+    `wanted` says whether anybody waits for the score still; None: somebody does.
     """
 
-    __slots__ = ("engine", "experts", "future", "missing", "outcomes", "parent", "program", "sample", "slot")
+    __slots__ = ("engine", "experts", "future", "missing", "outcomes", "parent", "program", "sample", "slot", "wanted")
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Task:
         parent: Task | None = None,
         slot: int = 0,
         engine: object = None,
+        wanted: Callable[[], bool] | None = None,
     ) -> None:
         self.program = program
         self.experts = experts
@@ -42,6 +44,7 @@ class Task:
         self.parent = parent
         self.slot = slot
         self.engine = engine
+        self.wanted: Callable[[], bool] | None = wanted if parent is None else parent.wanted
         self.outcomes: list[Any] = []
         self.missing = 0
 

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 
@@ -56,11 +56,20 @@ class Engine:
         self._finalizer = weakref.finalize(self, self._scheduler.stop)
 
     def submit(
-        self, program: Asks[Score], experts: Mapping[str, Expert], sample: EditSample | None = None
+        self,
+        program: Asks[Score],
+        experts: Mapping[str, Expert],
+        sample: EditSample | None = None,
+        *,
+        wanted: Callable[[], bool] | None = None,
     ) -> Future[Score]:
-        """Start a program; thread-safe. `experts` binds roles (`judge` also serves `judge.quality`)."""
+        """Start a program; thread-safe. `experts` binds roles (`judge` also serves `judge.quality`).
+
+        wanted: whether anybody waits for the score still; asked in the engine's thread. Once nobody does the program
+        fails at its next step, and what it alone has asked is not answered, unless an expert is at it already.
+        """
         future: Future[Score] = Future()
-        self._put([Task(program, experts, sample, future=future, engine=self)])
+        self._put([Task(program, experts, sample, future=future, engine=self, wanted=wanted)])
         return future
 
     def prepare(self, expert: Expert) -> Future[str]:

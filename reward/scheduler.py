@@ -130,6 +130,11 @@ class Scheduler:
     # -- programs -----------------------------------------------------------------------------------------------------
 
     def _advance(self, task: Task, value: Any) -> None:
+        if not _wanted(task):
+            with contextlib.suppress(BaseException):  # as in `_break`
+                task.program.close()
+            self._finish(task, Score.failed(_NOBODY))
+            return
         try:
             request = task.program.send(value)
         except StopIteration as stop:
@@ -279,10 +284,22 @@ class Scheduler:
                 desk.idle.append(self._worker(desk))
                 desk.workers += 1
             queue = max(desk.queues.values(), key=len)
-            queries = [queue.popleft() for _ in range(min(size, len(queue)))]
-            self._begin(desk, queries)
-            if desk.dead:
-                return
+            queries = self._batch(desk, queue, size)
+            if queries:
+                self._begin(desk, queries)
+                if desk.dead:
+                    return
+
+    def _batch(self, desk: Desk, queue: deque[Query[Any]], size: int) -> list[Query[Any]]:
+        """The next queries that somebody waits for."""
+        queries: list[Query[Any]] = []
+        while queue and len(queries) < size:
+            query = queue.popleft()
+            if any(_wanted(task) for task, _ in desk.waiting[query.digest]):
+                queries.append(query)
+            else:
+                self._deliver(desk, query, Failure(_NOBODY, desk.id))
+        return queries
 
     def _prepare(self, expert: Expert, ready: Future[str]) -> None:
         try:
@@ -418,4 +435,9 @@ class Scheduler:
         return Stats(now.programs, now.asked, now.unique, now.known, now.joined, experts)
 
 
+def _wanted(task: Task) -> bool:
+    return task.wanted is None or task.wanted()
+
+
+_NOBODY = "nobody waits for it any more"
 _BROKEN = "the engine broke down before it was ready"

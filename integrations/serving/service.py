@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from ...reward import Asks, EditSample, Reward, Score
-from ...reward.asking import Gather
+from ...reward import EditSample, Reward, Score
 from ...reward.compose import signed
 from ...reward.engine import Engine
 from .idempotency import Remembered, fingerprint, same
@@ -213,8 +212,8 @@ class Service:
                 loop.call_soon_threadsafe(self._take, job, number, score)
 
         try:
-            program = _while_wanted(job, signed(job.reward.metric, sample))
-            future = job.reward.engine.submit(program, job.reward.experts, sample)
+            program = signed(job.reward.metric, sample)
+            future = job.reward.engine.submit(program, job.reward.experts, sample, wanted=lambda: not job.given_up)
         except RuntimeError as error:  # of an engine that is closed or broken
             loop.call_soon(self._take, job, number, Score.failed(f"not scored: {error}"))
         else:
@@ -265,23 +264,6 @@ def _prepared(reward: Reward, request: Request) -> tuple[str, int]:
     pictures = pictures_of(request.samples)  # their digests are computed here, and not in the engine's one thread
     size = sum(3 * image.width * image.height for image in pictures.values())
     return (fingerprint(request) if request.key else ""), size
-
-
-def _while_wanted(job: Job, program: Asks[Score]) -> Asks[Score]:
-    """The program, which stops at its next question once nobody waits for it."""
-    outcomes = None
-    while True:
-        if job.given_up:
-            program.close()
-            return Score.failed("nobody waits for it any more")
-        try:
-            request = program.send(outcomes)
-        except StopIteration as stop:
-            score: Score = stop.value
-            return score
-        if isinstance(request, Gather):
-            request = Gather(tuple(_while_wanted(job, part) for part in request.programs))
-        outcomes = yield request
 
 
 def _score_of(future: Future[Score]) -> Score:

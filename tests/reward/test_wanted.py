@@ -1,0 +1,74 @@
+"""Programs that nobody waits for any more: they stop, and what they alone asked is not answered."""
+
+import threading
+from typing import Any
+
+from editcritic.reward import Asks, Engine, Score, gather
+
+from .fakes import Fake, asks, known
+
+
+class Gated(Fake):
+    """Answers a question once it is let through."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Semaphore(0)
+        self.let = threading.Semaphore(0)
+        super().__init__(self._when_let, batch=1)
+
+    def _when_let(self, query: Any) -> Any:
+        self.reached.release()
+        assert self.let.acquire(timeout=30)
+        return known(query)
+
+
+def test_what_they_alone_have_asked_is_not_answered_and_what_others_ask_is() -> None:
+    expert, wanted = Gated(), threading.Event()
+    wanted.set()
+    with Engine() as engine:
+        experts = {"preference": expert}
+        first = engine.submit(asks(1), experts)
+        assert expert.reached.acquire(timeout=30)
+        dropped = engine.submit(asks(2, 3), experts, wanted=wanted.is_set)
+        shared = engine.submit(asks(3, 4), experts)
+        wanted.clear()
+        expert.let.release(100)
+        assert first.result(30).status == shared.result(30).status == "scored"
+        assert dropped.result(30).status == "failed"
+        assert "nobody waits" in dropped.result(30).reason
+    assert sum(expert.seen.values()) == 3  # 1, 3 and 4
+
+
+def test_they_stop_at_their_next_step_and_so_do_those_they_gather() -> None:
+    expert, wanted = Gated(), threading.Event()
+    wanted.set()
+    ended: list[str] = []
+
+    def inner(name: str, number: int) -> Asks[Score]:
+        try:
+            yield from asks(number)
+            return (yield from asks(number + 1))
+        finally:
+            ended.append(name)
+
+    def outer() -> Asks[Score]:
+        scores = yield from gather([inner("a", 10), inner("b", 20)])
+        return scores[0]
+
+    with Engine() as engine:
+        future = engine.submit(outer(), {"preference": expert}, wanted=wanted.is_set)
+        assert expert.reached.acquire(timeout=30)
+        wanted.clear()
+        expert.let.release(100)
+        assert future.result(30).status == "failed"
+        again = engine.submit(asks(10, 20), {"preference": expert})
+        assert again.result(30).status == "scored"
+    assert sorted(ended) == ["a", "b"]
+    assert sum(expert.seen.values()) == 2  # one of 10 and 20 was known, the other was never asked before
+
+
+def test_while_somebody_waits_nothing_changes() -> None:
+    expert = Fake()
+    with Engine() as engine:
+        found = engine.submit(asks(1, 2), {"preference": expert}, wanted=lambda: True).result(30)
+        assert found == engine.submit(asks(1, 2), {"preference": expert}).result(30)
