@@ -29,7 +29,7 @@ def trl() -> Any:
 
 def serving() -> None:
     """See to it that all is there that a server needs. Raises `InputError` where it is not."""
-    for needed in ("fastapi", "prometheus_client", "uvicorn"):
+    for needed in ("fastapi", "httpx2", "prometheus_client", "uvicorn"):
         _brought("serve", needed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from .extras import serving
 from .inputs import InputError
 from .terminal import document, say
 
@@ -24,6 +25,7 @@ def bench(
 
     Raises `InputError`.
     """
+    serving()
     from ..integrations.serving import load
     from ..integrations.serving.client import RemoteError
     from ..reward.files import BadLine, read_samples

@@ -122,7 +122,8 @@ class Replicas:
         self.about: About | None = None
         self.heard_at = time.monotonic()
         """When any of them last answered."""
-        self._source: Replica | None = None
+        self._seen: tuple[Replica, About] | None = None
+        """The first that said what it serves: the others have to say the same."""
         self._transport = transport
         self._query = f"?name={quote(reward)}" if reward else ""
         self._patience_s = patience_s
@@ -140,7 +141,7 @@ class Replicas:
             try:
                 self.about = await self._connect()
             except RemoteError:
-                self.about = self._source = None  # so that the next call is told the same
+                self._seen = None  # so that the next call is told the same
                 raise
             for one in self.all:
                 if not one.up:
@@ -154,8 +155,8 @@ class Replicas:
             for one in found:
                 if isinstance(one, BaseException):
                     raise one
-            if self.about is not None and any(one.up or one.poorly for one in self.all):
-                return self.about
+            if self._seen is not None and any(one.up or one.poorly for one in self.all):
+                return self._seen[1]
             waited = time.monotonic() - start
             loading = any(one.problem.startswith("not ready") for one in self.all)
             if waited > (self._patience_s if loading else min(self._patience_s, _STARTING_S)):
@@ -190,12 +191,11 @@ class Replicas:
             found = About.of(about.data)
         except ValueError as error:
             raise RemoteError(f"{one.url} is no judge server: {error}") from None
-        if self.about is None or self._source is None or self._source is one:
-            if self.about is not None and (apart := self.about.difference(found)):
+        first, known = self._seen = self._seen or (one, found)
+        if apart := known.difference(found):
+            if first is one:
                 raise RemoteError(f"{one.url} serves another reward than before: {apart}; scores would be mixed up")
-            self.about, self._source = found, one
-        elif apart := self.about.difference(found):
-            raise RemoteError(f"{self._source.url} and {one.url} serve different rewards: {apart}")
+            raise RemoteError(f"{first.url} and {one.url} serve different rewards: {apart}")
         one.poorly = poorly
         if ready.status == 200:
             one.problem = ""
