@@ -227,8 +227,9 @@ class Service:
             job.scores[number] = score
             self.metrics.scored(score)
             if not job.running and not job.todo:
-                if job.key:
-                    self._remembered.keep(job.key, job.asked, [one for one in job.scores if one is not None])
+                found = [one for one in job.scores if one is not None]
+                if job.key and not any(one.status == "failed" for one in found):  # those may be scored another time
+                    self._remembered.keep(job.key, job.asked, found)
                 job.done.set()
         self._clear(job)
         self._fill()

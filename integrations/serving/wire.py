@@ -14,10 +14,10 @@ Samples are written as in sample files (`reward.files`), several sources, group 
 name files, these name pictures that were sent. A picture may also be meant by its digest, `{"digest": ..., "size":
 [w, h]}`, and then has the digest for a name; the server refuses one whose pixels are others.
 
-key: of the request, chosen by the client: a request that is sent again with its key is not judged again. deadline_s:
-after so long, what is not scored yet comes back as `failed` and `"late": true`. detail: `value` for values, statuses
-and reasons, `parts` for those of the parts as well, `all` for evidence, too. reward: which one, by its name at the
-server; may be left out where there is one.
+key: of the request, chosen by the client: sent again with its key it is not judged again, unless a sample failed.
+deadline_s: after so long, what is not scored yet comes back as `failed` and `"late": true`. detail: `value` for values,
+statuses and reasons, `parts` for those of the parts as well, `all` for evidence, too. reward: which one, by its name at
+the server; may be left out where there is one.
 
 The answer has a score for each sample, in order, as `Score.to_json` writes them, with the sample's `id`:
 

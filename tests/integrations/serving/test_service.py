@@ -251,6 +251,22 @@ def test_what_was_late_is_judged_when_it_is_sent_again() -> None:
     assert None not in served(expert, use)
 
 
+def test_what_failed_is_judged_when_it_is_sent_again() -> None:
+    broken = [True]
+    expert = Fake(lambda query: Failure("it broke") if broken[0] else known(query))
+
+    async def use(service: Service) -> list[str]:
+        found = []
+        for _ in range(3):
+            (score,) = await service.score(asked(edits(1), key="k"))
+            assert score is not None
+            found.append(score.status)
+            broken[0] = False
+        return found
+
+    assert served(expert, use) == ["failed", "scored", "scored"]
+
+
 def test_only_so_many_scores_are_remembered() -> None:
     expert = Fake()
 
