@@ -77,9 +77,9 @@ def test_a_slow_server_holds_up_its_own_requests_only():
 def test_a_full_queue_is_waited_for():
     with Server(seconds=0.005, queue=16, life=90) as server:
         remotes = [RemoteReward(server.url, chunk=4, concurrency=8) for _ in range(3)]
-        work = [asked(remote, BATCH[at:120:3]) for at, remote in enumerate(remotes)]
+        work = [asked(remote, BATCH[at:60:3]) for at, remote in enumerate(remotes)]
         found = [ended(*one) for one in work]
-    assert [scores.values for scores in found] == [CALM[at:120:3] for at in range(3)]
+    assert [scores.values for scores in found] == [CALM[at:60:3] for at in range(3)]
     assert sum(scores.stats["retries"].get("busy", 0) for scores in found) > 0
 
 
