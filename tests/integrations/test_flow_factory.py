@@ -1,5 +1,6 @@
 """Calls as Flow-Factory's reward processor makes them."""
 
+import importlib
 import importlib.util
 import inspect
 import json
@@ -56,7 +57,12 @@ def called(model: Any) -> torch.Tensor:
 def values() -> list[float | None]:
     """Those of the reward for the edits that a call is taken for, which are these."""
     asked: list[Any] = []
-    called(made(lambda samples: [asked.append(one) or known_score(one) for one in samples]))
+
+    def scored(samples: Any) -> Any:
+        asked.extend(samples)
+        return [known_score(one) for one in samples]
+
+    called(made(scored))
     assert [one.instruction for one in asked] == [row["prompt"] for row in ROWS]
     assert [one.sources for one in asked] == SOURCES
     assert {one.text for one in asked} == {"CAFE"}
@@ -131,8 +137,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_it_is_one_of_flow_factorys_pointwise_models_where_that_is_installed(installed):
-    from flow_factory.rewards import PointwiseRewardModel
-    from flow_factory.rewards import RewardModelOutput as Theirs
+    theirs = importlib.import_module("flow_factory.rewards")
+    PointwiseRewardModel, Theirs = theirs.PointwiseRewardModel, theirs.RewardModelOutput
 
     assert issubclass(installed.EditReward, PointwiseRewardModel)
     config = SimpleNamespace(extra_kwargs={"reward": "edit-balanced"})

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -108,7 +108,7 @@ def test_a_judge_server_gives_the_same():
 
 
 def test_it_stands_beside_rewards_of_flow_grpo():
-    def multi_score(device: str, score_dict: dict[str, float]) -> Any:
+    def multi_score(device: Any, score_dict: Mapping[str, float]) -> Any:
         assert set(score_dict) == {"pickscore"}
         weight = score_dict["pickscore"]
         return lambda images, *_, **__: ({"pickscore": [0.5] * 4, "avg": [0.5 * weight] * 4}, {})

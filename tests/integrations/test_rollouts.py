@@ -53,6 +53,7 @@ def test_metadata_adds_the_fields_of_samples_and_nothing_else():
     extra = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "CAFE", "task": {"type": "subject_remove", "object": "cup"}}
     plain, told = edits_of(["x"] * 2, [A] * 2, [[B]] * 2, [{"image": "/etc/passwd"}, {"editcritic": extra}])
     assert plain.metadata == {}
+    assert told.task is not None
     assert (list(told.boxes), told.text, told.task.object) == (["cup"], "CAFE", "cup")
     for wrong, said in (
         ({"mask": "/etc/passwd"}, "no 'mask'"),

@@ -256,7 +256,7 @@ def test_what_failed_is_judged_when_it_is_sent_again() -> None:
     expert = Fake(lambda query: Failure("it broke") if broken[0] else known(query))
 
     async def use(service: Service) -> list[str]:
-        found = []
+        found: list[str] = []
         for _ in range(3):
             (score,) = await service.score(asked(edits(1), key="k"))
             assert score is not None

@@ -88,7 +88,7 @@ PROMPTS = ["make it blue", "make it red", "make it blue"]
 def edit_r1(url: str, total: int = 1000, path: str = "/mode/logits_non_cot", **changes: Any) -> Any:
     """Edit-R1's call, its session included: whatever comes back is unpickled."""
     session = requests.Session()
-    retries = Retry(total=total, backoff_factor=1, status_forcelist=[500], allowed_methods=False)
+    retries = Retry(total=total, backoff_factor=1, status_forcelist=[500], allowed_methods=False)  # type: ignore[arg-type]  # as it is written there
     session.mount("http://", HTTPAdapter(max_retries=retries))
     data = {
         "ref_images": BEFORE,
@@ -282,7 +282,7 @@ def laughs(deep: int) -> Any:
     return found
 
 
-ONE = {"ref_images": BEFORE[:1], "images": AFTER[:1], "prompts": PROMPTS[:1]}
+ONE: dict[str, Any] = {"ref_images": BEFORE[:1], "images": AFTER[:1], "prompts": PROMPTS[:1]}
 BOMB = io.BytesIO()
 PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
 
