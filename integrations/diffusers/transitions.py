@@ -104,6 +104,11 @@ class Ddim:
         last = before < 0 or number + 1 == len(scheduler.timesteps)
         level = 0.0 if last else self.level
         std = level * math.sqrt(max(0.0, (1 - then) / (1 - kept) * (1 - kept / then)))
+        if std >= math.sqrt(1 - then) * (1 - 1e-6):
+            # All noise is fresh (no picture is left at the first step, eta 1): the solver takes the root of what
+            # rounding leaves of nothing, which on some processors is less than nothing.
+            scheduler.alphas_cumprod = scheduler.alphas_cumprod.double()
+            level *= 1 - 1e-12
 
         def move(prediction: Tensor, state: Tensor) -> tuple[Tensor, float]:
             # The solver's own formula with the noise set to nothing: only the mean is left. Of the class, since on the

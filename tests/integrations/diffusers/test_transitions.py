@@ -172,6 +172,11 @@ def test_a_ddim_step_is_the_schedulers_with_the_same_noise(kind, eta, number):
     timestep = scheduler.timesteps[number]
     own = scheduler.step(output, timestep, state, eta=eta, generator=generator.manual_seed(5)).prev_sample
     assert std > 0
+    if own.isnan().all():  # on some processors, where nothing is left but fresh noise: a root of less than nothing
+        assert (kind, eta, number) == ("trailing", 1.0, 0)
+        then = scheduler.alphas_cumprod[timestep - 1000 // STEPS]
+        clean = (-output).clamp(-1, 1)
+        own = then**0.5 * clean + std * torch.randn(mean.shape, generator=generator.manual_seed(5))
     torch.testing.assert_close(found, own, rtol=1e-5, atol=1e-5)
 
 

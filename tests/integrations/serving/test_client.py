@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -222,7 +223,7 @@ def failed(asked):
 
 
 def test_it_waits_for_a_judge_that_is_down():
-    down = (200, {}, failed)
+    down: Any = (200, {}, failed)
     with answering(down, down, down, (200, {}, scored)) as (url, seen):
         found = RemoteReward(url, on_failures="wait", chunk=16)(samples(16, size=TINY))
     assert found.values == [0.5] * 16
@@ -310,9 +311,12 @@ def test_verifiers_and_selectors_take_it(server):
 
     journal = Journal()
     best = select(BestOf(4), [sample], editor=Editor(), reward=remote, journal=journal)
+    assert best[0].winner is not None
     assert best[0].winner.score.value == 3
     here = reward()
-    assert select(BestOf(4), [sample], editor=Editor(), reward=here, journal=journal)[0].winner.score.value == 3
+    again = select(BestOf(4), [sample], editor=Editor(), reward=here, journal=journal)[0].winner
+    assert again is not None
+    assert again.score.value == 3
     assert not here.engine.stats().asked  # the journal knows it to be the same reward
     with pytest.raises(ValueError, match="limit evaluations or seconds"):
         select(BestOf(4), [sample], editor=Editor(), reward=remote, budget=Budget(judge_calls=8))

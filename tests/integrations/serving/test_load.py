@@ -22,7 +22,7 @@ def test_it_counts_what_it_puts_on_a_server_and_checks_every_score():
     assert 0 < found.latency_s["p50"] <= found.latency_s["p95"] <= found.latency_s["p99"] <= found.seconds
     assert found.per_second == pytest.approx(50 / found.seconds)
     assert found.client_cpu_ms > 0
-    assert found.server_cpu_ms > 0
+    assert (found.server_cpu_ms or 0) > 0
     assert "50 samples" in found.lines()
 
 
@@ -33,7 +33,7 @@ def test_two_hundred_clients_and_ten_thousand_samples_lose_nothing_and_mix_nothi
 
 
 def test_wrong_scores_show():
-    class Off(type(reward().experts["preference"])):
+    class Off(type(reward().experts["preference"])):  # type: ignore[misc]
         def __call__(self, queries):
             return super().__call__(queries[::-1])
 
@@ -41,7 +41,7 @@ def test_wrong_scores_show():
     wrong.experts["preference"] = Off()
     with running(Service(wrong)) as url:
         found = bench([url], Load(clients=1, samples=16, group=16, size=8))
-    assert found.wrong > 0
+    assert (found.wrong or 0) > 0
 
 
 def test_it_takes_real_samples():
