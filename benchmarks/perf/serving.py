@@ -1,6 +1,6 @@
 """What a judge server costs, beside the same reward without one.
 
-    python -m editcritic.benchmarks.perf.serving [--samples 128] [--repeats 3] [--json]
+    python -m editcritic.benchmarks.perf.serving [--samples 128] [--repeats 3] [--costs 0.2 ...] [--json]
 
 Two tables, measured in one run on one machine, so that their ratios mean something while their times are this
 machine's. CPU: of a sample of two 512 px pictures, all different, photographs; at the server less what the same reward
@@ -30,9 +30,9 @@ from ...reward import EditSample, Image
 from ..extras import bench as brought
 
 COSTS = (0.02, 0.2, 0.5)
+"""Seconds a sample."""
+
 BATCHES = (1, 2, 4, 8)
-LASTS_S = 8.0
-"""So much waiting in each measurement of throughput."""
 
 
 @cache
@@ -89,9 +89,9 @@ def cpu(count: int, repeats: int) -> list[dict[str, Any]]:
     ]
 
 
-def throughput(cost: float, batch: int, start: int) -> dict[str, Any]:
-    """Samples a second of a reward that waits, without a server and through one."""
-    count = max(16, round(LASTS_S / cost))
+def throughput(cost: float, batch: int, lasts: float) -> dict[str, Any]:
+    """Samples a second of a reward that waits, without a server and through one. lasts: seconds of waiting in each."""
+    count, start = max(16, round(lasts / cost)), 0
     direct = rehearsal.reward(cost, batch)
     direct(samples(1, start))
     without = _rate(direct, samples(count, start + 1))
@@ -117,11 +117,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--costs", type=float, nargs="*", default=COSTS, help="Seconds a sample.")
+    parser.add_argument("--batches", type=int, nargs="*", default=BATCHES)
+    parser.add_argument("--lasts", type=float, default=8.0, help="Seconds of waiting in a measurement of throughput.")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the servers
     spent = cpu(given.samples, given.repeats)
-    rates = [throughput(cost, batch, 0) for cost in COSTS for batch in BATCHES]
+    rates = [throughput(cost, batch, given.lasts) for cost in given.costs for batch in given.batches]
     if given.json:
         sys.stdout.write(json.dumps({"cpu_ms": spent, "throughput": rates}, indent=2) + "\n")
         return

@@ -81,3 +81,12 @@ def test_judged_work_asks_a_judge_nothing_twice_and_takes_one_pass_a_grade():
     assert edited["statuses"] == {"scored": 3}
     assert edited["questions"] == edited["forward_passes"] == 9
     assert edited["image_passes"] == edited["pictures"] == 4
+
+
+def test_serving_compares_a_server_with_the_same_reward_without_one():
+    options = ["--samples", "4", "--repeats", "1", "--costs", "0.01", "--batches", "2", "--lasts", "0.2"]
+    found = ran("serving", *options)  # which checks every score
+    assert {one["pictures"] for one in found["cpu_ms"]} == {"rgb, multipart", "png, json"}
+    (rate,) = found["throughput"]
+    assert (rate["seconds"], rate["batch"]) == (0.01, 2)
+    assert rate["share"] == rate["served"] / rate["direct"]
