@@ -9,6 +9,7 @@ from ...reward.experts.lanczos import Lanczos
 from ...reward.experts.pixels import PixelFeatures
 from .experts.bag import SceneBag
 from .experts.detector import SceneDetector
+from .experts.edit_preference import SceneEditPreference
 from .experts.judge import SceneJudge
 from .experts.preference import ScenePreference
 from .experts.reader import SceneReader
@@ -29,6 +30,7 @@ def experts() -> dict[str, Expert]:
         "reader": SceneReader(looker),
         "segmenter": SceneSegmenter(looker),
         "preference": preference,
+        "preference.edit": SceneEditPreference(looker),
         "quality": preference,
         "aesthetics": preference,
         "enhancer": Lanczos(),

@@ -42,6 +42,8 @@ SYSTEMS: Mapping[str, str] = {
     "i2i-": "I2I-Bench",
     "clip-": "baselines",
     "judge-": "baselines",
+    "edit-reward": "baselines",
+    "edit-score": "baselines",
     "guard": "guards",
 }
 """How the names of a system's metrics begin -> the system."""

@@ -12,6 +12,7 @@ def test_every_role_of_every_reward_is_served():
     served = set(experts())
     roles = {role.partition(".")[0] for role in no_download()} | {
         "preference",
+        "preference.edit",
         "segmenter",
         "quality",
         "aesthetics",

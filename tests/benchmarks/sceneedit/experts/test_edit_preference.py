@@ -1,0 +1,54 @@
+"""The stand-in for a rater of edits knows what was asked, and says when it does not."""
+
+import pytest
+
+from editcritic.benchmarks.sceneedit.cases import cases
+from editcritic.benchmarks.sceneedit.experts.edit_preference import SceneEditPreference
+from editcritic.benchmarks.sceneedit.experts.sights import Looker
+from editcritic.reward import Abstention, Measured, Rate
+
+CASES = [case for case in cases(40) if case.sample.task is not None and len(case.sample.sources) == 1]
+RATER = SceneEditPreference(Looker())
+
+
+def rated(sample, image, quality="instruction following", **changes):
+    (found,) = RATER(
+        [Rate(image, changes.get("prompt", sample.instruction), quality, changes.get("sources", sample.sources))]
+    )
+    return found
+
+
+def test_an_honest_edit_is_rated_above_an_untouched_copy():
+    honest = [case.sample for case in CASES if not case.mode]
+    assert len(honest) > 3
+    better = [
+        edit.value > copy.value
+        for one in honest
+        if isinstance(edit := rated(one, one.edited), Measured) and isinstance(copy := rated(one, one.source), Measured)
+    ]
+    assert len(better) > 3
+    assert sum(better) / len(better) > 0.9
+
+
+def test_preference_is_the_mean_of_both_qualities():
+    one = CASES[0].sample
+    following, looks, both = (
+        rated(one, one.edited, quality).value for quality in ("instruction following", "visual quality", "preference")
+    )
+    assert both == pytest.approx((following + looks) / 2)
+    assert 0 <= both <= 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sources": ()}, "beside its sources"),
+        ({"prompt": "colourless green ideas"}, ""),
+        ({"quality": "depth"}, "are not rated by 'depth'"),
+    ],
+)
+def test_what_it_cannot_know_it_does_not_say(changes, said):
+    one = CASES[0].sample
+    found = rated(one, one.edited, **changes)
+    assert isinstance(found, Abstention)
+    assert said in found.reason
