@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import BitImageProcessorPil, Dinov2Config, Dinov2Model
 
-from editcritic.reward import Embed, Judge, Message, Region, Reward, YesNo
+from editcritic.reward import Embed, Judge, Message, Region, Reply, Reward, YesNo
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.vlm import Vlm
 
@@ -84,6 +84,8 @@ def test_a_judge_asks_fewer_at_a_time(tmp_path, monkeypatch):
     assert judge.passes.size == 1
     assert judge.batch == 4  # as it was given
     for one, other in zip(found, expected, strict=True):
+        assert isinstance(one, Reply)
+        assert isinstance(other, Reply)
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-4)
 
 

@@ -1,5 +1,7 @@
 """The stand-in for a rater of edits knows what was asked, and says when it does not."""
 
+from typing import Any
+
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
@@ -11,7 +13,7 @@ CASES = [case for case in cases(40) if case.sample.task is not None and len(case
 RATER = SceneEditPreference(Looker())
 
 
-def rated(sample, image, quality="instruction following", **changes):
+def rated(sample, image, quality="instruction following", **changes) -> Any:
     (found,) = RATER(
         [Rate(image, changes.get("prompt", sample.instruction), quality, changes.get("sources", sample.sources))]
     )
@@ -21,11 +23,8 @@ def rated(sample, image, quality="instruction following", **changes):
 def test_an_honest_edit_is_rated_above_an_untouched_copy():
     honest = [case.sample for case in CASES if not case.mode]
     assert len(honest) > 3
-    better = [
-        edit.value > copy.value
-        for one in honest
-        if isinstance(edit := rated(one, one.edited), Measured) and isinstance(copy := rated(one, one.source), Measured)
-    ]
+    both = [(rated(one, one.edited), rated(one, one.source)) for one in honest]
+    better = [(edit.value or 0) > (copy.value or 0) for edit, copy in both if isinstance(edit, Measured)]
     assert len(better) > 3
     assert sum(better) / len(better) > 0.9
 
