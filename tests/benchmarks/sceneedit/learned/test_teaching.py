@@ -18,6 +18,12 @@ def taught():
     return teaching.Taught.of(180)
 
 
+@pytest.fixture(autouse=True)
+def whole_precision(monkeypatch):
+    """Muon computes in bfloat16, which takes a processor without it minutes."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda self: self.float().clone())
+
+
 def weights(pipeline):
     parts = (pipeline.transformer, pipeline.text_encoder, pipeline.text_encoder_2)
     return torch.cat([one.detach().flatten() for part in parts for one in part.parameters()])
