@@ -2,9 +2,14 @@
 
 import os
 
-from hypothesis import settings
+# As in our own processes (`benchmarks.terminal.one_thread_a_library`), before anything imports numpy or torch: sums of
+# several threads differ in the last digits, and runs that are compared to the byte have processes of one thread.
+for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(library, "1")
 
-from .vision_ops import provide
+from hypothesis import settings  # noqa: E402
+
+from .vision_ops import provide  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub; processes started by tests inherit it
 
