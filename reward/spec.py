@@ -191,8 +191,8 @@ def _unpacked(target: Any, parameter: inspect.Parameter) -> Any:
     if parameter.kind is not inspect.Parameter.VAR_KEYWORD or not hasattr(target, "unsaid"):
         return None
     said = parameter.annotation
-    if isinstance(said, str):
-        said = eval(said, target.__init__.__globals__)
+    if isinstance(said, str):  # `Unpack[Table]`, of the module that says it
+        return target.__init__.__globals__.get(said.removeprefix("Unpack[").removesuffix("]"))
     return get_args(said)[0] if get_origin(said) is Unpack else None
 
 
