@@ -63,6 +63,10 @@ def prepare(
         Path | None,
         typer.Option("--sources", help="Other places of the files, as a mirror's: TOML, [[file]] with path and url."),
     ] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option("--csv", help="For edival: count what this instruction file holds, and compare with the paper."),
+    ] = None,
     judge: Annotated[str | None, typer.Option("--judge", help="For i2ibench: who writes; as for `make`.")] = None,
     single: Annotated[
         int | None,
@@ -81,13 +85,18 @@ def prepare(
 ) -> int:
     """Say what the data of a suite is and where it is; fetch it when told to; check it, and open it.
 
-    Nothing is fetched without --download. Exit code 1 where data is missing, or the suite finds problems in it.
+    Nothing is fetched without --download. Exit code 1 where data is missing, or the suite finds problems in it, or
+    a count of --csv is not that of the published file.
     """
     from .inputs import InputError
     from .making.prepare import plan
     from .making.prepare import prepare as prepared
     from .making.sources import source_of
 
+    if csv is not None:
+        if suite != "edival" or download or any(one is not None for one in (images, out, sources, judge)):
+            raise InputError("--csv compares an instruction file of edival and does nothing else: give no other option")
+        return _count(csv, as_json)
     data = out or Path("data") / suite
     if images is not None or judge is not None:
         if suite != "i2ibench" or images is None or judge is None:
@@ -110,6 +119,24 @@ def prepare(
     if len(problems) > 10:
         say(f"editcritic: and {len(problems) - 10} more")
     return code
+
+
+def _count(csv: Path, as_json: bool) -> int:
+    """EdiVal's instruction file held against the published one."""
+    from .making.edival_counts import check
+
+    checks = check(csv)
+    differ = [one for one in checks if not one.agrees]
+    if as_json:
+        rows = [one.to_json() for one in checks]
+        document({"suite": "edival", "csv": str(csv), "checks": rows, "exit_code": int(bool(differ))})
+        return int(bool(differ))
+    for one in checks:
+        counted = f"{one.counted}" if one.agrees else f"{one.counted}, expected {one.expected}"
+        say(f"  {'agrees ' if one.agrees else 'DIFFERS'}  {one.name}: {counted}", stderr=False)
+    same = len(checks) - len(differ)
+    say(f"{same} of {len(checks)} counts of {csv} are those of the published file", stderr=False)
+    return int(bool(differ))
 
 
 def _build(

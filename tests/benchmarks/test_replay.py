@@ -149,7 +149,7 @@ def golden(folder: Folder, *expected: int) -> Path:
 
 
 def test_all_published_golden_cases_agree(editcritic: Command) -> None:
-    path = Path(__file__).resolve().parents[3] / "shared" / "golden" / "edival_instruction_following.jsonl"
+    path = Path(__file__).parents[1] / "golden" / "edival_instruction_following.jsonl"
     result = editcritic("replay", "edival", path, "--protocol", "official")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == "2730/2730 agree"

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +13,10 @@ from editcritic.benchmarks.people.golden import golden_of, held_against, read, w
 from editcritic.benchmarks.people.meeting import Measure
 from editcritic.benchmarks.people.swap import swapped
 from editcritic.benchmarks.suites.figures import Figure
+from editcritic.benchmarks.suites.published import published_figures
 
 from . import made
 from .made import results, row
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "tables" / "edival.json"
 
 
 def chains(editor, *values):
@@ -65,11 +63,10 @@ def test_editors_that_do_not_match_are_refused():
         swapped([chains("one", 1, 1)], [chains("one", 1, 1)], Measure(("cc",)))
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the papers' tables are not here")
 @pytest.mark.parametrize("name", ["threshold_0.3", "threshold_0.4", "no_large_box_filter"])
 def test_the_correlations_that_edival_prints_for_other_detector_settings(name):
     """Table 6, from the marginal task rates of table 8 over 4 models and 3 turns."""
-    tables = json.loads(SHARED.read_text(encoding="utf-8"))["tables"]
+    tables = published_figures("edival")["tables"]
     rates = tables["table8_thresholds_img_task_overall"]
     before, after = (
         [[_constant(value) for value in rates[setting][model][3:6]] for model in rates["default"]]

@@ -1,10 +1,10 @@
 """Options: what is refused, how a metric signs, and that it can be written down and built again."""
 
 import json
-from pathlib import Path
 
 import pytest
 
+from editcritic.benchmarks.suites.published import published_figures
 from editcritic.reward import spec_of
 from editcritic.reward.complexedit.alignment import IdentityPreservation, InstructionFollowing
 from editcritic.reward.complexedit.options import MODES
@@ -81,10 +81,7 @@ def test_cards_say_what_there_is(metric, about):
 
 
 def test_cards_quote_the_correlations_of_the_published_table():
-    shared = Path(__file__).resolve().parents[4] / "shared" / "tables" / "complexedit.json"
-    if not shared.is_file():
-        pytest.fail(f"{shared} is missing: put the folder with tables/ beside the repository")
-    table = json.loads(shared.read_text(encoding="utf-8"))
+    table = published_figures("complexedit")["tables"]
     rows = table["table2_scoring_methods"]
     for place, metric in enumerate(ALL[:3]):
         for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -22,15 +21,6 @@ from editcritic.reward.score import Score
 
 SOURCE = Image.unseen("a" * 64, (512, 512))
 EDITED = Image.unseen("b" * 64, (512, 512))
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of published data and golden cases, which lies beside the repository."""
-    folder = Path(__file__).resolve().parents[4] / "shared"
-    if not folder.is_dir():
-        pytest.fail(f"{folder} is missing: put the folder with data/ and golden/ beside the repository")
-    return folder
 
 
 @dataclass

@@ -23,7 +23,7 @@ from editcritic.reward.edival.consistency import ContentConsistency
 from editcritic.reward.experts.pixels import PixelFeatures
 from editcritic.reward.pooling import guess_grid, vectors
 
-GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "edival_consistency"
+GOLDEN = Path(__file__).parents[2] / "golden" / "edival_consistency"
 CASES = [json.loads(line) for line in (GOLDEN / "cases.jsonl").read_text().splitlines()]
 
 

@@ -15,8 +15,8 @@ from editcritic.reward.score import Score
 
 
 @pytest.fixture(scope="module")
-def golden(shared: Path) -> Path:
-    return shared / "golden" / "edival_instruction_following.jsonl"
+def golden() -> Path:
+    return Path(__file__).parents[2] / "golden" / "edival_instruction_following.jsonl"
 
 
 def test_all_golden_cases_agree_in_verdict_and_detector_calls(golden: Path) -> None:

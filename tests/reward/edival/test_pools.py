@@ -1,10 +1,7 @@
-"""Object pools, against every turn of the published instruction file."""
+"""Object pools, against chains in the layout of the published instruction file."""
 
-import csv
-from ast import literal_eval
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,26 +12,21 @@ from editcritic.reward.edival.pools import apply, pools_of, renamed
 from editcritic.reward.image import Image
 from editcritic.reward.sample import EditSample, Pools, Task, TaskType
 
+from ...edival_chains import CHAINS
+
 Turns = dict[int, tuple[Task, Pools]]
 
 
 @pytest.fixture(scope="module")
-def chains(shared: Path) -> dict[str, Turns]:
+def chains() -> dict[int, Turns]:
     """Per picture: the task of each turn, and the published pools after it."""
-    chains: dict[str, Turns] = defaultdict(dict)
-    with (shared / "data" / "oai_instruction_generation_output.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            everything, available, unchanged = (
-                tuple(literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged")
-            )
-            task = parse(literal_eval(row["instructions"])[-1])
+    read: dict[int, Turns] = defaultdict(dict)
+    for index, rows in CHAINS.items():
+        for turn, row in enumerate(rows, start=1):
+            task = parse(row.instruction)
             assert task is not None
-            chains[row["image_index"]][int(row["turns"])] = (
-                task,
-                Pools(everything, available, unchanged, row["bg_consistency"] == "True"),
-            )
-    assert len(chains) == 572
-    return chains
+            read[index][turn] = (task, Pools(row.all, row.available, row.unchanged, row.background))
+    return read
 
 
 def objects_at_first(chain: Turns) -> tuple[str, ...]:
@@ -44,12 +36,12 @@ def objects_at_first(chain: Turns) -> tuple[str, ...]:
     return before.all if apply(before, task).all == after.all else after.all
 
 
-def test_published_pools_follow_from_the_turn_before_in_order(chains: dict[str, Turns]) -> None:
+def test_published_pools_follow_from_the_turn_before_in_order(chains: dict[int, Turns]) -> None:
     steps = [(*chain[turn], chain[turn - 1][1]) for chain in chains.values() for turn in (2, 3)]
     differing = [(task, after, before) for task, after, before in steps if apply(before, task) != after]
-    assert (len(steps), len(steps) - len(differing)) == (1144, 1069)
-    # All that differ are background changes, in one thing: the file drops from `available` what an earlier turn brought
-    # or renamed, though the instruction itself lists it among what is to be kept.
+    assert (len(steps), len(differing)) == (10, 1)
+    # As all that differ in the published file, it is a change of background, in one thing: `available` lacks what an
+    # earlier turn brought or renamed, though the instruction itself lists it among what is to be kept.
     for task, after, before in differing:
         ours = apply(before, task)
         assert task.type == "background_change"
@@ -57,7 +49,7 @@ def test_published_pools_follow_from_the_turn_before_in_order(chains: dict[str, 
         assert set(after.available) < set(ours.available) <= set(task.keep)
 
 
-def test_all_of_them_do_when_the_original_foreground_objects_are_given(chains: dict[str, Turns]) -> None:
+def test_all_of_them_do_when_the_original_foreground_objects_are_given(chains: dict[int, Turns]) -> None:
     for chain in chains.values():
         originals = objects_at_first(chain)
         for turn in (2, 3):
@@ -66,7 +58,7 @@ def test_all_of_them_do_when_the_original_foreground_objects_are_given(chains: d
             assert apply(chain[turn - 1][1], task, foreground=foreground) == after
 
 
-def test_first_turns_follow_from_the_objects_of_the_picture(chains: dict[str, Turns]) -> None:
+def test_first_turns_follow_from_the_objects_of_the_picture(chains: dict[int, Turns]) -> None:
     for chain in chains.values():
         task, after = chain[1]
         names = objects_at_first(chain)

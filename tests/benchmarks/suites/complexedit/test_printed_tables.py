@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from editcritic.benchmarks.suites.complexedit.scaling import overall
-
-FILE = Path(__file__).resolve().parents[5] / "shared" / "tables" / "complexedit.json"
-pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="the paper's tables are not beside the repository")
+from editcritic.benchmarks.suites.published import published_figures
 
 WITHIN = 0.011
 
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, Any]:
-    whole: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return whole
+    tables: dict[str, Any] = published_figures("complexedit")["tables"]
+    return tables
 
 
 def rows(printed: dict[str, Any]) -> Iterator[tuple[str, list[float]]]:

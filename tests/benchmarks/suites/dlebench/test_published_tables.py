@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +9,15 @@ import pytest
 
 from editcritic.benchmarks.suites.dlebench.reading import TYPES
 from editcritic.benchmarks.suites.dlebench.tables import AVERAGE, average, both
-
-TABLES = Path(__file__).parents[5] / "shared" / "tables" / "dlebench.json"
-pytestmark = pytest.mark.skipif(not TABLES.is_file(), reason="the papers' tables are not part of the repository")
+from editcritic.benchmarks.suites.published import published_figures
 
 WITHIN = 0.011
 
 
 @pytest.fixture(scope="module")
 def published() -> dict[str, Any]:
-    return json.loads(TABLES.read_text(encoding="utf-8"))
+    tables: dict[str, Any] = published_figures("dlebench")["tables"]
+    return tables
 
 
 def test_types_and_their_counts_are_the_papers(published: dict[str, Any]) -> None:

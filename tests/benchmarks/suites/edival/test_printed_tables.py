@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +11,7 @@ import pytest
 from editcritic.benchmarks.agreement import spearman
 from editcritic.benchmarks.extras import bench
 from editcritic.benchmarks.suites.edival.rates import change, consistency, overall, task_rate
-
-FILE = Path(__file__).resolve().parents[5] / "shared" / "tables" / "edival.json"
-pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="the paper's tables are not beside the repository")
+from editcritic.benchmarks.suites.published import published_figures
 
 WITHIN = 0.011
 TURNS = (0, 1, 2)
@@ -36,8 +32,7 @@ Table 2 are not theirs. The numbers are unpublished; they are those that all pri
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, Any]:
-    whole: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return whole
+    return published_figures("edival")
 
 
 def tables(printed: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +98,7 @@ def test_image_and_task_rate_agree_at_the_first_turn_but_where_the_paper_contrad
     rows = tables(printed)["table16_image_success_and_task_rate"]
     off = {model for model, row in rows.items() if row[0] != row[3]}
     assert off == {"UltraEdit", "AnyEdit"}
-    assert any(all(model in said and "image rate" in said for model in off) for said in printed["known_contradictions"])
+    assert any(all(model in said and "image rate" in said for model in off) for said in printed["notes"])
 
 
 def test_overall_task_rates_of_the_complex_mode_cover_all_instructions_so_far(printed: dict[str, Any]) -> None:
@@ -125,7 +120,7 @@ def test_if_of_the_leaderboard_is_the_image_success_rate(printed: dict[str, Any]
     for model, row in tables(printed)["table3_latency_if_cc_o"].items():
         assert row["EdiVal-IF"] == success[model][:3]
     assert tables(printed)["table8_thresholds_img_task_overall"]["default"]["GPT-Image-1"][2] == 37.97
-    assert any("37.97" in said for said in printed["known_contradictions"])
+    assert any("37.97" in said for said in printed["notes"])
 
 
 @pytest.mark.parametrize("swap", ["threshold_0.4", "threshold_0.3", "no_large_box_filter"])
@@ -156,7 +151,7 @@ def test_changes_of_visual_quality_are_those_of_the_means_from_one_base(printed:
     }
     # GPT-Image-1 at turn 1 and FLUX.1-Kontext-max are listed contradictions: the VQ printed is another one.
     assert off == {("GPT-Image-1", 1), *(("FLUX.1-Kontext-max", turn) for turn in (1, 2, 3))}
-    assert any("FLUX.1-Kontext-max" in said and "GPT-Image-1" in said for said in printed["known_contradictions"])
+    assert any("FLUX.1-Kontext-max" in said and "GPT-Image-1" in said for said in printed["notes"])
 
 
 # -- what the tests need ----------------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
-"""EdiVal's instruction file: the published one whole, and what is said of one that is broken."""
+"""EdiVal's instruction file: one in the published layout, and what is said of one that is broken."""
 
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +11,10 @@ import pytest
 
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.suites.edival.reading import COLUMNS, CSV, Chains, Turn, read_chains
+from editcritic.reward import Pools
+from editcritic.reward.sample import TASK_TYPES
 
-SHARED = Path(__file__).resolve().parents[5] / "shared"
-published = pytest.mark.skipif(not SHARED.is_dir(), reason="the published data is not beside the repository")
+from ....edival_chains import CHAINS, write_chains
 
 ROW: Mapping[str, str] = {
     "image_index": "7",
@@ -50,42 +50,42 @@ def said(found: Chains, folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Chains:
-    return read_chains(SHARED / "data" / CSV)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Chains:
+    """Five chains in the published layout, every type among them."""
+    return read_chains(write_chains(tmp_path_factory.mktemp("edival") / CSV))
 
 
 def every_turn(found: Chains) -> list[Turn]:
     return [turn for turns in found.turns.values() for turn in turns]
 
 
-@published
-def test_the_published_file_is_read_without_a_problem(whole: Chains) -> None:
-    assert (whole.rows, len(whole.turns), list(whole.problems)) == (1716, 572, [])
+def test_a_file_in_the_published_layout_is_read_without_a_problem(whole: Chains) -> None:
+    assert (whole.rows, list(whole.turns), list(whole.problems)) == (15, [0, 1, 3, 4, 5], [])
     assert all([turn.number for turn in turns] == [1, 2, 3] for turns in whole.turns.values())
-    assert (min(whole.turns), max(whole.turns)) == (0, 605)
+    assert {turn.type for turn in every_turn(whole)} == set(TASK_TYPES)
 
 
-@published
-def test_the_published_file_has_the_type_counts_of_table_2(whole: Chains) -> None:
-    tables = json.loads((SHARED / "tables" / "edival.json").read_text(encoding="utf-8"))["tables"]
-    counts = Counter((turn.type, turn.number) for turn in every_turn(whole))
-    printed = tables["table2_type_counts_T1_T2_T3"]
-    assert {kind: [counts[kind, turn] for turn in (1, 2, 3)] for kind in printed} == printed
-    assert sum(counts.values()) == 1716
+def test_rows_are_read_as_they_were_written(whole: Chains) -> None:
+    for index, rows in CHAINS.items():
+        for turn, row in zip(whole.turns[index], rows, strict=True):
+            assert (turn.type, turn.instructions[-1], turn.formats[-1]) == (
+                row.type,
+                row.instruction,
+                row.published_format,
+            )
+            assert turn.pools == Pools(row.all, row.available, row.unchanged, row.background)
 
 
-@published
-def test_every_published_instruction_has_a_task_of_its_type_without_its_literal_quotes(whole: Chains) -> None:
+def test_every_instruction_has_a_task_of_its_type_without_its_literal_quotes(whole: Chains) -> None:
     assert all(task is not None and task.type == turn.type for turn in every_turn(whole) for task in turn.tasks[-1:])
     quoted = [turn for turn in every_turn(whole) if turn.instructions[-1].startswith('"')]
-    assert Counter(turn.type for turn in quoted) == {"count_change": 90, "position_change": 92}
+    assert Counter(turn.type for turn in quoted) == {"count_change": 1, "position_change": 1}
     assert not any(sentence.startswith('"') for turn in every_turn(whole) for sentence in turn.said)
 
 
-@published
-def test_published_rows_say_what_there_is_to_be_consistent_with(whole: Chains) -> None:
+def test_rows_say_what_there_is_to_be_consistent_with(whole: Chains) -> None:
     without = [(not turn.pools.background, not turn.pools.unchanged) for turn in every_turn(whole)]
-    assert (sum(a for a, _ in without), sum(b for _, b in without), without.count((True, True))) == (377, 335, 64)
+    assert (sum(a for a, _ in without), sum(b for _, b in without), without.count((True, True))) == (4, 4, 1)
 
 
 def test_lists_are_cumulative_and_the_last_is_the_turns(tmp_path: Path) -> None:

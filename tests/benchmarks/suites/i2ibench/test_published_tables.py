@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from editcritic.benchmarks.suites.i2ibench.tables import OVERALL, by_quota, over_dimensions, title_of
+from editcritic.benchmarks.suites.published import published_figures
 from editcritic.reward.i2ibench.table import TABLE
-
-TABLES = Path(__file__).parents[5] / "shared" / "tables" / "i2ibench.json"
-pytestmark = pytest.mark.skipif(not TABLES.is_file(), reason="the papers' tables are not part of the repository")
 
 WITHIN = 0.005
 
 
 @pytest.fixture(scope="module")
 def published() -> dict[str, Any]:
-    return json.loads(TABLES.read_text(encoding="utf-8"))
+    tables: dict[str, Any] = published_figures("i2ibench")["tables"]
+    return tables
 
 
 @pytest.mark.parametrize(("table", "multi"), [("table1_single", False), ("table2_multi", True)])

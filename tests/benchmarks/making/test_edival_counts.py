@@ -1,0 +1,168 @@
+"""`bench prepare edival --csv`: what an instruction file holds, and that chains are made here by that file's rules."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from editcritic.benchmarks.making import edival_counts
+from editcritic.benchmarks.making.edival_chain import State
+from editcritic.benchmarks.making.edival_counts import counts, expected
+from editcritic.benchmarks.making.edival_objects import Thing
+from editcritic.benchmarks.making.edival_tasks import instruction_of
+from editcritic.benchmarks.suites.edival.reading import read_chains
+from editcritic.reward import Pools
+from editcritic.reward.edival.instructions import parse
+
+from ...edival_chains import CHAINS, Row, write_chains
+
+Command = Callable[..., Result]
+
+COUNTED = {
+    "rows": 15,
+    "chains": 5,
+    "problems": 0,
+    "highest image_index": 5,
+    **dict.fromkeys((name for name in expected() if ", turn " in name), 0),
+    **dict.fromkeys((f"{rows[turn - 1].type}, turn {turn}" for rows in CHAINS.values() for turn in (1, 2, 3)), 1),
+    "position_change, turn 3": 2,
+    "text_change, turn 2": 2,
+    "count_change in literal quotes": 1,
+    "position_change in literal quotes": 1,
+    "turns without a background to keep": 4,
+    "turns without an object to keep": 4,
+    "turns without either": 1,
+    "instructions read as their type alone, with the slots in brackets": 15,
+    "instructions worded as they would be here": 15,
+    "first turns whose pools follow from the objects of the picture": 5,
+    "later turns": 10,
+    "later turns whose pools follow from the turn before": 9,
+    "background changes whose pools do not, for want of what came later": 1,
+    "later turns whose pools follow with the first picture's foreground": 10,
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_chains(tmp_path / "chains.csv")
+
+
+def test_what_a_file_holds_is_counted(file: Path) -> None:
+    assert counts(read_chains(file)) == COUNTED
+    assert COUNTED.keys() == expected().keys()
+
+
+def changed(file: Path, index: int, turn: int, **fields: object) -> dict[str, int]:
+    """What differs from `COUNTED` when one row is another."""
+    rows = list(CHAINS[index])
+    rows[turn - 1] = replace(rows[turn - 1], **fields)  # type: ignore[arg-type]
+    first, second, third = rows
+    found = counts(read_chains(write_chains(file, {**CHAINS, index: (first, second, third)})))
+    return {name: count - COUNTED[name] for name, count in found.items() if count != COUNTED[name]}
+
+
+def test_pools_that_do_not_follow_are_not_counted_as_following(file: Path) -> None:
+    assert changed(file, 1, 3, available=("dog", "ball")) == {
+        "later turns whose pools follow from the turn before": -1,
+        "later turns whose pools follow with the first picture's foreground": -1,
+    }
+    assert changed(file, 0, 3, unchanged=("lamp", "table")) == {
+        "background changes whose pools do not, for want of what came later": -1,
+        "later turns whose pools follow with the first picture's foreground": -1,
+    }
+    assert changed(file, 5, 1, unchanged=("hat", "scarf")) == {
+        "first turns whose pools follow from the objects of the picture": -1,
+        "later turns whose pools follow from the turn before": -1,
+        "later turns whose pools follow with the first picture's foreground": -1,
+    }
+
+
+def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
+    slots, worded = (
+        "instructions read as their type alone, with the slots in brackets",
+        "instructions worded as they would be here",
+    )
+
+    class Otherwise(Row):
+        instruction = "Remove the ball, please"  # type: ignore[assignment]
+
+    rows = (Otherwise("subject_remove", "Remove [ball]", ("dog",), ("dog",), ("dog", "ball")), *CHAINS[1][1:])
+    found = counts(read_chains(write_chains(file, {**CHAINS, 1: rows})))
+    assert (found[slots], found[worded]) == (14, 14)
+    assert changed(file, 1, 1, format="Remove [the] ball")[slots] == -1
+
+
+def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file: Path) -> None:
+    ran = editcritic("bench", "prepare", "edival", "--csv", file)
+    assert ran.exit_code == 1
+    assert "DIFFERS  chains: 5, expected 572" in ran.stdout
+    assert "DIFFERS  later turns whose pools follow from the turn before: 9, expected 1069" in ran.stdout
+    assert "agrees   problems: 0\n" in ran.stdout
+    agree = sum(COUNTED[name] == number for name, number in expected().items())
+    assert f"{agree} of {len(COUNTED)} counts of {file} are those of the published file" in ran.stdout
+    found = json.loads(editcritic("bench", "prepare", "edival", "--csv", file, "--json").stdout)
+    assert found["exit_code"] == 1
+    assert {"name": "rows", "expected": 1716, "counted": 15, "agrees": False} in found["checks"]
+
+
+def test_a_file_with_every_expected_count_is_said_to_be_the_published_one(
+    editcritic: Command, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edival_counts, "expected", lambda: COUNTED)
+    ran = editcritic("bench", "prepare", "edival", "--csv", file)
+    assert ran.exit_code == 0
+    assert "DIFFERS" not in ran.stdout
+
+
+def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
+    types = [count for name, count in expected().items() if ", turn " in name]
+    assert len(types) == 27
+    assert sum(types) == expected()["rows"] == 1716
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dlebench", "--csv", "chains.csv"], "--csv compares an instruction file of edival"),
+        (["edival", "--csv", "chains.csv", "--download"], "give no other option"),
+        (["edival", "--csv", "none.csv"], "cannot read none.csv: No such file"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(editcritic: Command, arguments: list[str], message: str) -> None:
+    ran = editcritic("bench", "prepare", *arguments)
+    assert ran.exit_code == 2
+    assert message in ran.stderr
+
+
+def state_of(pools: Pools) -> State:
+    return State(pools, {name: Thing(name, name) for name in pools.available})
+
+
+def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_objects_are_forgotten(file: Path) -> None:
+    differing = []
+    for turns in read_chains(file).turns.values():
+        for before, turn in itertools.pairwise(turns):
+            task = parse(turn.instructions[-1])
+            assert task is not None
+            ours = state_of(before.pools).after(task).pools
+            if ours != turn.pools:
+                differing.append((turn.index, turn.number))
+                # The released code keeps what was in the foreground of the original picture, and so drops what an
+                # earlier turn has added or renamed, although its own instruction says that it is to stay. The paper
+                # keeps the foreground objects of the pool (section 2.3), and so do we.
+                assert ours == replace(turn.pools, available=("lamp", "spoon", "blue cup"))
+    assert differing == [(0, 3)]
+
+
+def test_instructions_are_worded_as_published(file: Path) -> None:
+    for turns in read_chains(file).turns.values():
+        for turn in turns:
+            task = parse(turn.instructions[-1])
+            assert task is not None
+            assert instruction_of(task, turn.formats[-1]) == turn.instructions[-1]

@@ -1,0 +1,182 @@
+"""EdiVal's instruction file in its published layout, small and written by hand: five chains, all nine types of edits.
+
+The pools after each turn are written out, not computed. One turn is what 75 turns of the published file are: a change
+of background after which `available` lacks what earlier turns have added or renamed, though the instruction keeps it.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+COLUMNS = (
+    "image_index",
+    "turns",
+    "task_type",
+    "instructions",
+    "format_instructions",
+    "bg_consistency",
+    "unchanged_objects",
+    "available_objects",
+    "all_objects",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A turn. format: with its slots in brackets. keep: what a change of background keeps. quoted: as some rows are."""
+
+    type: str
+    format: str
+    unchanged: tuple[str, ...]
+    available: tuple[str, ...]
+    all: tuple[str, ...]
+    background: bool = True
+    keep: tuple[str, ...] = ()
+    quoted: bool = False
+
+    @property
+    def instruction(self) -> str:
+        text = self.format.replace("[", "").replace("]", "")
+        if self.keep:
+            text += f", remain the {', '.join(self.keep)} unchanged"
+        return f'"{text}"' if self.quoted else text
+
+    @property
+    def published_format(self) -> str:
+        return f'"{self.format}"' if self.quoted else self.format
+
+
+CHAINS: dict[int, tuple[Row, Row, Row]] = {
+    0: (
+        Row(
+            "subject_add",
+            "Add [spoon] on the [left] of [red cup]",
+            ("red cup", "table", "lamp"),
+            ("red cup", "table", "lamp", "spoon"),
+            ("red cup", "table", "lamp", "spoon"),
+        ),
+        Row(
+            "color_alter",
+            "Change the color of [red cup] to [blue]",
+            ("table", "lamp"),
+            ("table", "lamp", "spoon", "blue cup"),
+            ("red cup", "table", "lamp", "spoon", "blue cup"),
+        ),
+        Row(
+            "background_change",
+            "Change the background to [beach]",
+            ("lamp",),
+            ("lamp",),
+            ("red cup", "table", "lamp", "spoon", "blue cup"),
+            background=False,
+            keep=("lamp", "spoon", "blue cup"),
+        ),
+    ),
+    1: (
+        Row("subject_remove", "Remove [ball]", ("dog",), ("dog",), ("dog", "ball")),
+        Row("text_change", "Add text '[OPEN]' on the image", ("dog",), ("dog",), ("dog", "ball", "text")),
+        Row(
+            "count_change",
+            "Change the count of [dog] to [3]",
+            (),
+            ("dog",),
+            ("dog", "ball", "text"),
+            quoted=True,
+        ),
+    ),
+    3: (
+        Row(
+            "material_alter",
+            "Change the material of [wooden chair] to [metal]",
+            ("sign", "fish"),
+            ("sign", "fish", "metal chair"),
+            ("wooden chair", "sign", "fish", "metal chair"),
+        ),
+        Row(
+            "text_change",
+            "Replace the text '[SALE]' on [sign] with '[CLOSED]'",
+            ("fish",),
+            ("sign", "fish", "metal chair"),
+            ("wooden chair", "sign", "fish", "metal chair"),
+        ),
+        Row(
+            "position_change",
+            "Change the position of [fish] to [right] of [metal chair]",
+            (),
+            ("sign", "fish", "metal chair"),
+            ("wooden chair", "sign", "fish", "metal chair"),
+            quoted=True,
+        ),
+    ),
+    4: (
+        Row(
+            "background_change",
+            "Change the background to [forest]",
+            ("cat", "vase"),
+            ("cat", "vase"),
+            ("cat", "sofa", "vase"),
+            background=False,
+            keep=("cat", "vase"),
+        ),
+        Row(
+            "subject_replace",
+            "Replace [vase] with [clock]",
+            ("cat",),
+            ("cat", "clock"),
+            ("cat", "sofa", "vase", "clock"),
+            background=False,
+        ),
+        Row(
+            "position_change",
+            "Change the position of [cat] to [above] of [clock]",
+            (),
+            ("cat", "clock"),
+            ("cat", "sofa", "vase", "clock"),
+            background=False,
+        ),
+    ),
+    5: (
+        Row("count_change", "Change the count of [hat] to [4]", ("scarf",), ("hat", "scarf"), ("hat", "scarf")),
+        Row(
+            "subject_add",
+            "Add [umbrella]",
+            ("scarf",),
+            ("hat", "scarf", "umbrella"),
+            ("hat", "scarf", "umbrella"),
+        ),
+        Row(
+            "color_alter",
+            "Change the color of [scarf] to [green]",
+            (),
+            ("hat", "umbrella", "green scarf"),
+            ("hat", "scarf", "umbrella", "green scarf"),
+        ),
+    ),
+}
+"""By image_index, which has gaps in the published file too."""
+
+
+def write_chains(path: Path, chains: dict[int, tuple[Row, Row, Row]] = CHAINS) -> Path:
+    """The instruction file of these chains."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for index, rows in chains.items():
+            for turn, row in enumerate(rows, start=1):
+                so_far = rows[:turn]
+                writer.writerow(
+                    [
+                        index,
+                        turn,
+                        [one.type for one in so_far],
+                        [one.instruction for one in so_far],
+                        [one.published_format for one in so_far],
+                        row.background,
+                        list(row.unchanged),
+                        list(row.available),
+                        list(row.all),
+                    ]
+                )
+    return path
