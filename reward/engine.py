@@ -10,8 +10,8 @@ import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
 
 from .answers import AnswerLog
@@ -53,6 +53,7 @@ class Engine:
         self.log = log
         self._scheduler = Scheduler(log, memory_bytes, breaker, cooldown_s, reproducible)
         self._started = False
+        self._abandoned: set[Future[Score]] = set()
         self._finalizer = weakref.finalize(self, self._scheduler.stop)
 
     def submit(
@@ -97,50 +98,69 @@ class Engine:
 
     def run(
         self, programs: Iterable[tuple[Asks[Score], EditSample | None]], experts: Mapping[str, Expert]
-    ) -> Iterator[Score]:
-        """Scores in the order of the programs, which are taken as there is room (at most `window` at a time)."""
+    ) -> Generator[Score, None, None]:
+        """Scores in the order of the programs, which are taken as there is room (at most `window` at a time).
+
+        When the iterator is closed, what has not been scored is no longer wanted, as in `submit`; `settle` waits for
+        what an expert is at.
+        """
         source = iter(programs)
         waiting: deque[Future[Score]] = deque()
         wake = threading.Event()
         active = 0
         ended = False
+        closed = threading.Event()
         fresh: list[Task] = []
         finished: SimpleQueue[None] = SimpleQueue()
+
+        def wanted() -> bool:
+            return not closed.is_set()
 
         def done(_: Future[Score]) -> None:
             finished.put(None)
             wake.set()
 
-        while True:
-            with contextlib.suppress(Empty):
-                while True:
-                    finished.get_nowait()
-                    active -= 1
-            # A slow head must not stop the others, but what piles up behind it is bounded too.
-            while not ended and active < self.window and len(waiting) < 16 * self.window:
-                item = next(source, None)
-                if item is None:
-                    ended = True
-                    break
-                future: Future[Score] = Future()
-                future.add_done_callback(done)
-                waiting.append(future)
-                active += 1
-                fresh.append(Task(item[0], experts, item[1], future=future))
-                del item, future
-                if len(fresh) == _PUT:
-                    break
-            if fresh:
-                self._put(fresh)
-                fresh = []
-                continue
-            if not waiting and ended:
-                return
-            if waiting and waiting[0].done():
-                yield waiting.popleft().result()
-                continue
-            wake.wait()
-            wake.clear()
+        try:
+            while True:
+                with contextlib.suppress(Empty):
+                    while True:
+                        finished.get_nowait()
+                        active -= 1
+                # A slow head must not stop the others, but what piles up behind it is bounded too.
+                while not ended and active < self.window and len(waiting) < 16 * self.window:
+                    item = next(source, None)
+                    if item is None:
+                        ended = True
+                        break
+                    future: Future[Score] = Future()
+                    future.add_done_callback(done)
+                    waiting.append(future)
+                    active += 1
+                    fresh.append(Task(item[0], experts, item[1], future=future, wanted=wanted))
+                    del item, future
+                    if len(fresh) == _PUT:
+                        break
+                if fresh:
+                    self._put(fresh)
+                    fresh = []
+                    continue
+                if not waiting and ended:
+                    return
+                if waiting and waiting[0].done():
+                    yield waiting.popleft().result()
+                    continue
+                wake.wait()
+                wake.clear()
+        finally:
+            closed.set()
+            started = set(waiting) - {task.future for task in fresh}
+            self._abandoned |= started
+            for future in started:
+                future.add_done_callback(self._abandoned.discard)
+
+    def settle(self) -> None:
+        """Wait until nothing of a `run` that was closed early is with an expert any more."""
+        wait(self._abandoned.copy())
 
     @property
     def is_open(self) -> bool:

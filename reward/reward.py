@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from typing import Any, Literal
 
@@ -165,31 +166,36 @@ class Reward(AnyReward):
                     held.append(sample)
                 yield signed(self.metric, sample), sample
 
-        for score in self.engine.run(programs(), self.experts):
-            sample = held.popleft() if self.on_failures == "wait" else None
-            if sample is not None and score.status == "failed":
-                score = self._again(sample)
-            self._recent.append(score.status == "failed")
-            if score.status == "failed" and self._tripped():
-                if self.on_failures == "raise":
-                    share = sum(self._recent) / len(self._recent)
-                    self._recent.clear()
-                    raise TooManyFailures(
-                        f"{share:.0%} of the last scores failed (allowed: {self.max_failed:.0%}); the last one: "
-                        f"{score.reason}",
-                        [score],
-                    )
-                if sample is not None:
-                    score = self._insist(sample, score)
-                    self._recent[-1] = False
-            yield score
+        # Closed here rather than with the last reference to it, which a traceback may hold for long.
+        with closing(self.engine.run(programs(), self.experts)) as scores:
+            for score in scores:
+                sample = held.popleft() if self.on_failures == "wait" else None
+                if sample is not None and score.status == "failed":
+                    score = self._again(sample)
+                self._recent.append(score.status == "failed")
+                if score.status == "failed" and self._tripped():
+                    if self.on_failures == "raise":
+                        share = sum(self._recent) / len(self._recent)
+                        self._recent.clear()
+                        raise TooManyFailures(
+                            f"{share:.0%} of the last scores failed (allowed: {self.max_failed:.0%}); the last one: "
+                            f"{score.reason}",
+                            [score],
+                        )
+                    if sample is not None:
+                        score = self._insist(sample, score)
+                        self._recent[-1] = False
+                yield score
 
     def offload(self) -> None:
         """Let the experts give back the accelerator's memory: weights go to the CPU's, and each is brought back by the
-        next question to it. Waits for batches under way. What was answered stays known.
+        next question to it. Waits for batches under way, also those of a call that was left with an exception. What was
+        answered stays known.
 
         Experts that hold none (served ones, algorithms on pixels) are left alone: those without a method `offload`.
         """
+        if self._engine is not None:
+            self._engine.settle()
         for expert in {id(expert): expert for expert in self.experts.values()}.values():
             give_back = getattr(expert, "offload", None)
             if callable(give_back):

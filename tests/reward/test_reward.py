@@ -15,6 +15,7 @@ from editcritic.reward import (
     Box,
     Engine,
     ExpertDown,
+    Failure,
     ImageError,
     Reward,
     Score,
@@ -258,6 +259,30 @@ def test_a_stream_that_stops_has_given_what_was_computed():
     assert given[:20] == expected(batch[:20])
     assert len(given) == 26
     assert [one.status for one in caught.value.scores] == ["failed"], "and no long list of what was given out already"
+
+
+def test_after_stopping_no_expert_is_asked_behind_the_back_of_who_offloads_it():
+    batch, let = samples(40), threading.Event()
+    broken = {one.edited.digest for one in batch[:16]}
+
+    def rule(query):
+        if query.image.digest in broken:
+            return Failure("cannot")
+        assert let.wait(timeout=30)
+        return known(query)
+
+    class Movable(Fake):
+        def offload(self):
+            self.asked_before = len(self.calls)
+
+    expert = Movable(rule, batch=1)
+    reward = Reward(Rated(), {"preference": expert}, max_failed=0.25)
+    with pytest.raises(TooManyFailures):
+        reward(batch)
+    threading.Timer(0.2, let.set).start()
+    reward.offload()
+    reward(samples(1, start=900))  # comes behind whatever is still in the queue
+    assert len(expert.calls) == expert.asked_before + 1 < 40
 
 
 def test_few_scores_are_no_reason_to_stop():

@@ -3,6 +3,8 @@
 import threading
 from typing import Any
 
+import pytest
+
 from editcritic.reward import Asks, Engine, Score, gather
 
 from .fakes import Fake, asks, known
@@ -72,3 +74,30 @@ def test_while_somebody_waits_nothing_changes() -> None:
     with Engine() as engine:
         found = engine.submit(asks(1, 2), {"preference": expert}, wanted=lambda: True).result(30)
         assert found == engine.submit(asks(1, 2), {"preference": expert}).result(30)
+
+
+def test_what_is_left_of_a_run_that_is_closed_is_not_asked_for_and_is_waited_for() -> None:
+    expert = Gated()
+    with Engine() as engine:
+        scores = engine.run(((asks(number), None) for number in range(1, 6)), {"preference": expert})
+        expert.let.release()
+        assert next(scores).status == "scored"
+        assert expert.reached.acquire(timeout=30)
+        assert expert.reached.acquire(timeout=30)  # the second question is with the expert
+        scores.close()
+        threading.Timer(0.2, expert.let.release, [100]).start()
+        engine.settle()
+        assert sum(expert.seen.values()) == 2
+        engine.settle()  # there is nothing left to wait for
+        assert engine.submit(asks(3), {"preference": expert}).result(30).status == "scored"
+
+
+def test_a_run_whose_samples_cannot_be_had_leaves_nothing_to_wait_for() -> None:
+    def programs() -> Any:
+        yield asks(1), None
+        raise OSError("the disk is gone")
+
+    with Engine() as engine:
+        with pytest.raises(OSError, match="the disk is gone"):
+            list(engine.run(programs(), {"preference": Fake()}))
+        engine.settle()

@@ -9,6 +9,7 @@ from typing import Any
 import datasets
 import pytest
 
+import editcritic.reward.image as image_module
 from editcritic.benchmarks.extras import bench
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.suites.complexedit.files import find_tables
@@ -82,7 +83,11 @@ def test_pictures_are_unpacked_once_and_not_decoded_again(tmp_path: Path, cache:
     assert [one.image.digest for one in read(data).edits] == [picture(row).digest for row in range(ROWS)]
 
 
-def test_unpacked_pictures_that_were_tampered_with_are_said(tmp_path: Path, cache: Path) -> None:
+def test_unpacked_pictures_that_were_tampered_with_are_said(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pixels that this process has decoded before are known by their digest, and no file is opened for them.
+    monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(1_000))
     data = one_parquet(tmp_path)
     read(data)
     (folder,) = (cache / "editcritic" / "complex-edit").iterdir()
