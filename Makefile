@@ -1,5 +1,5 @@
 # `make demo` and `make test` do all the set-up there is: Python 3.11 or newer, git and make are enough.
-# Another interpreter: make test PYTHON=python3.12. One test: make test ARGS="-k engine".
+# Another interpreter: make test PYTHON=python3.12. One test: make test ARGS="-k engine". One process: ARGS="-n 0".
 
 PYTHON ?= python3
 ARGS ?=
@@ -14,15 +14,27 @@ DEMO := $(VENV)/.demo-installed
 EDITOR := $(VENV)/.editor-installed
 TEST := $(VENV)/.test-installed
 
-.PHONY: demo test check bench clean sceneedit-editor
+# A file's tests stay in one process: module fixtures save and load models.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile
+
+.PHONY: demo test test-all test-quick check bench clean sceneedit-editor
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 demo: $(DEMO)
 	$(BIN)/python -m editcritic.benchmarks.demo $(ARGS)
 
+# All that guards behaviour: at most 20 CPU minutes.
 test: $(TEST)
-	$(BIN)/pytest $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+# With performance scripts, studies, and what trains: before a release, and before an issue is closed.
+test-all: $(TEST)
+	$(PYTEST) $(ARGS)
+
+# The engine, the metrics and the selectors, without models: at most 90 seconds.
+test-quick: $(TEST)
+	$(PYTEST) -m "not slow" tests/reward --ignore=tests/reward/experts --ignore=tests/reward/models tests/verifiers $(ARGS)
 
 check: $(TEST)
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """What holds for every test: nothing is downloaded, and hypothesis draws the same examples on every run."""
 
+import gc
 import os
 
 # As in our own processes (`benchmarks.terminal.one_thread_a_library`), before anything imports numpy or torch: sums of
@@ -20,3 +21,9 @@ settings.register_profile("explore", deadline=None, max_examples=1000, print_blo
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 provide()
+
+
+def pytest_collection_finish() -> None:
+    """Libraries that are imported by now stay: the collections that tests ask for need not go through them."""
+    gc.collect()
+    gc.freeze()

@@ -21,12 +21,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TIMEOUT_S = 240
+
+TRAINING = {"docs/editor.md", "docs/selection.md", "docs/suites.md", "docs/training.md"}
+"""These run or train the tiny editor for most of a minute: `make test-all`. The README runs it in `make test`."""
 
 SHELLS = {"bash", "console", "sh"}
 RUN = SHELLS | {"python"}
@@ -156,7 +160,13 @@ def check_document(document: Path, folder: Path, timeout_s: float = TIMEOUT_S) -
     assert run.returncode == 0, f"{document.name}:\n{run.stdout}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def documents() -> Iterator[Any]:
+    for document in DOCUMENTS:
+        name = document.relative_to(ROOT).as_posix()
+        yield pytest.param(document, id=name, marks=[pytest.mark.slow] if name in TRAINING else [])
+
+
+@pytest.mark.parametrize("document", documents())
 def test_every_block_runs(document: Path, tmp_path: Path) -> None:
     check_document(document, tmp_path)
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = {
     "engine_overhead": ["--queries", "800", "--repeats", "1", "--json"],
     "engine_overhead --log": ["--queries", "800", "--repeats", "1", "--log", "--json"],

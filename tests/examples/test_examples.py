@@ -8,12 +8,27 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
+TRAINING = {
+    "adaptive_search",
+    "best_of_n_kontext",
+    "dpo_pairs",
+    "flow_grpo",
+    "grpo_writer",
+    "remote_reward",
+    "sequential_edit",
+    "verifier_callback",
+}
+"""These run or train the tiny editor: `make test-all`."""
+
 
 def test_there_are_examples():
-    assert EXAMPLES
+    assert {path.stem for path in EXAMPLES} > TRAINING
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in TRAINING else []) for path in EXAMPLES],
+)
 def test_it_runs(path, tmp_path):
     ran = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert ran.returncode == 0, ran.stderr

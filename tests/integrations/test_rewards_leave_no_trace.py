@@ -1,6 +1,5 @@
 """A trainer whose rewards come from models trains as if they had come from nowhere; and it gets its memory back."""
 
-import gc
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -260,8 +259,7 @@ class Ledger:
 
 
 @pytest.fixture
-def ledger(monkeypatch) -> Iterator[Ledger]:
-    gc.freeze()  # what libraries keep would be gone through at every move
+def ledger(monkeypatch) -> Ledger:
     book = Ledger()
     real = transformers.PreTrainedModel.to
 
@@ -270,8 +268,7 @@ def ledger(monkeypatch) -> Iterator[Ledger]:
         return real(model, place)
 
     monkeypatch.setattr(transformers.PreTrainedModel, "to", to)
-    yield book
-    gc.unfreeze()
+    return book
 
 
 def sizes(reward: Reward, what: str) -> list[int]:

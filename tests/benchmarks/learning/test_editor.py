@@ -80,6 +80,7 @@ def test_the_table_has_each_run_and_all_seeds_together(tmp_path):
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, capsys):
     asked = ["--seeds", "1", "--processes", "2", "--steps", "2", "--every", "1", "--prompts", "2", "--pictures", "2"]
     main([*asked, "--runs", str(tmp_path / "runs"), "--json", str(tmp_path / "all.json")])

@@ -5,6 +5,7 @@ import pytest
 from editcritic.benchmarks.learning.gradients import cosine, main
 
 
+@pytest.mark.slow
 def test_the_cosine_is_one_and_the_same_every_time():
     settings = {"objective": "nft", "levels": 1}
     found = cosine(1, 3, settings)

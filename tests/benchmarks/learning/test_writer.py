@@ -130,6 +130,7 @@ def test_a_warm_start_teaches_and_differs_between_seeds():
     assert sampled(models[0], words, prompts, seed=1) == sampled(models[0], words, prompts, seed=1)
 
 
+@pytest.mark.slow
 def test_the_study_runs_as_a_whole(tmp_path):
     work = Work(0, held_out=6, lessons=4, steps=2, prompts=2, generations=2, every=1)
     outcome = work.done()

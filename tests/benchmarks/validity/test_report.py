@@ -132,6 +132,7 @@ def test_a_failed_check_is_an_exit_code(found: Validity) -> None:
     assert ending() == (0, "No check was made.")
 
 
+@pytest.mark.slow
 def test_two_runs_find_the_same(found: Validity) -> None:
     again = report.to_json(made(), "c")
     first = report.to_json(found, "c")

@@ -196,6 +196,7 @@ def test_roles_with_equal_specs_share_the_expert_also_after_pickling(folder):
     assert isinstance(reward.experts["features"], Dino)
 
 
+@pytest.mark.slow
 def test_compiled_layers_answer_the_same(folder):
     plain, compiled = Dino(str(folder), device="cpu"), Dino(str(folder), device="cpu", compiled=True)
     assert "compiled" in compiled.id

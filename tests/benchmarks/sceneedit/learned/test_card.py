@@ -50,6 +50,7 @@ def test_an_editor_that_is_right_every_other_time_is_mixed():
     assert found.markdown.count("\n") == 4
 
 
+@pytest.mark.slow
 def test_the_editor_is_worth_improving(taught):
     """Less than the card's prompts, so with room: the bars are 35 to 70, 20 more, 40 and 95 percent."""
     found = card.measured(card.editing(taught), card.prompts(45), range(16)).rows["all"]
@@ -74,6 +75,7 @@ def test_a_seed_gives_a_picture_and_another_seed_another(taught):
     assert made[0] != made[1]
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path: Path, capsys):
     card.main(["--prompts", "9", "--seeds", "2", "--json", str(tmp_path / "card.json")])
     assert "| all | 9 |" in capsys.readouterr().out

@@ -81,6 +81,7 @@ def test_a_seed_gives_the_same_weights_to_the_bit(taught):
     assert not torch.equal(weights(first), weights(other))
 
 
+@pytest.mark.slow
 def test_it_learns(taught):
     _, losses = trained(taught, 30)
     assert np.mean(losses[-8:]) < 0.85 * np.mean(losses[:8])
