@@ -90,7 +90,7 @@ def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
     )
 
     class Otherwise(Row):
-        instruction = "Remove the ball, please"  # type: ignore[assignment]
+        instruction = "Remove the ball, please"
 
     rows = (Otherwise("subject_remove", "Remove [ball]", ("dog",), ("dog",), ("dog", "ball")), *CHAINS[1][1:])
     found = counts(read_chains(write_chains(file, {**CHAINS, 1: rows})))

@@ -3,8 +3,6 @@
 import http.client
 import io
 import json
-import shutil
-import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -20,6 +18,7 @@ from editcritic.benchmarks.people.labels import read, standing
 from editcritic.benchmarks.people.questions import About, Pool
 from editcritic.benchmarks.people.server import LARGEST, LabelServer
 
+from .. import chromium
 from ..suites.toy import Toy, outputs
 
 SIDES = {"left": "right", "right": "left", "tie": "tie"}
@@ -287,13 +286,10 @@ def test_the_page_takes_nothing_from_the_network(opened):
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no Chromium here")
-def test_a_question_as_a_browser_shows_it(opened):
+@chromium.needed
+def test_a_question_as_a_browser_shows_it(opened, tmp_path):
     page = opened(trial=0)
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"]
-    shown = subprocess.run(
-        [*command, f"{page.server.url}#annotator=ann"], capture_output=True, text=True, timeout=60
-    ).stdout
+    shown = chromium.opened(page.server.url, "#annotator=ann", profile=tmp_path / "browser").dom
     assert "Make it number" in shown
     assert shown.count('<img src="picture/') == 3
     assert "Left is better" in shown

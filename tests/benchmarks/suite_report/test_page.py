@@ -13,7 +13,7 @@ from editcritic.benchmarks.suite_report.material import Material
 from editcritic.benchmarks.suite_report.page import folder_of, write_page
 from editcritic.benchmarks.suites.leaderboards import SideBySide
 
-from .chromium import needed, opened
+from ..chromium import needed, opened
 from .scored import HOSTILE, Drawn, outputs, scored
 
 SKILLS = {"good": 0.9, "bad": 0.3}

@@ -60,12 +60,16 @@ class _Text(HTMLParser):
             self.found.append(data)
 
 
-def opened(path: Path, fragment: str = "") -> Page:
-    """The page after its scripts have run."""
+def opened(page: Path | str, fragment: str = "", *, profile: Path | None = None) -> Page:
+    """The page after its scripts have run. page: a file, or an address with a profile, a folder for the browser."""
     assert FOUND is not None
+    if isinstance(page, Path):
+        profile, address = page.parent / "browser", page.as_uri()
+    else:
+        address = page
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=5000"]
     done = subprocess.run(
-        [FOUND, *flags, f"--user-data-dir={path.parent / 'browser'}", "--dump-dom", path.as_uri() + fragment],
+        [FOUND, *flags, f"--user-data-dir={profile}", "--dump-dom", address + fragment],
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     return Page(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])
