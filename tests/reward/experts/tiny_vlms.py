@@ -38,16 +38,22 @@ Tools:{% for tool in tools %} {{ tool | tojson }}{% endfor %}<|im_end|>
 """
 
 
-def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
+def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32) -> None:
     """A LLaVA: CLIP's vision tower on pictures of 28 x 28 pixels, two layers of Llama.
 
     spread: what the last layer is multiplied with; the larger, the further the model's probabilities lie apart.
+    width: of the Llama; the vision tower has half of it.
     """
     tokenizer = _tokenizer({"image_token": "<image>"})
     vision = transformers.CLIPVisionConfig(
-        hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14
+        hidden_size=width // 2,
+        intermediate_size=width,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=28,
+        patch_size=14,
     )
-    text = transformers.LlamaConfig(**_text(tokenizer))
+    text = transformers.LlamaConfig(**_text(tokenizer, width))
     config = transformers.LlavaConfig(
         vision_config=vision, text_config=text, image_token_index=tokenizer.convert_tokens_to_ids("<image>")
     )
@@ -181,11 +187,11 @@ def _tokenizer(named: dict[str, str]) -> Any:
     )
 
 
-def _text(tokenizer: Any) -> dict[str, Any]:
+def _text(tokenizer: Any, width: int = 32) -> dict[str, Any]:
     return {
         "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 64,
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
@@ -193,6 +199,7 @@ def _text(tokenizer: Any) -> dict[str, Any]:
         "bos_token_id": None,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
+        "initializer_range": 0.02 * (32 / width) ** 0.5,  # sums over more inputs are as large as over 32
     }
 
 
