@@ -299,6 +299,8 @@ class Checkpoint:
             )
         if self._fixed:
             device = getattr(model, "device", device)
+            if self._quantisation in ("nf4", "fp4"):
+                multiply_any_width(model)
         else:
             model = self._to(model, device)
         model.requires_grad_(False)
@@ -365,6 +367,19 @@ def quantised(transformers: Any, how: str, dtype: Any) -> Any:
     return transformers.BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type=how, bnb_4bit_compute_dtype=dtype, bnb_4bit_use_double_quant=True
     )
+
+
+def multiply_any_width(model: Any) -> None:
+    """Keep bitsandbytes' kernel for AVX-512 off the layers that it fails on: Qwen2.5-VL's vision tower has some.
+
+    It takes multiples of 32 outputs, and of a block of weights as inputs. Layers of other widths are computed as on
+    other processors: their weights are restored for each product.
+    """
+    from bitsandbytes.nn import Linear4bit
+
+    for layer in model.modules():
+        if isinstance(layer, Linear4bit) and (layer.out_features % 32 or layer.in_features % layer.weight.blocksize):
+            layer.support_avx512bf16_for_cpu = False
 
 
 def compile_layers(model: Any) -> None:

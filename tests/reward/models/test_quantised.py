@@ -40,13 +40,15 @@ def test_it_takes_less_memory_and_says_nearly_the_same(folder, quantisation):
     assert small.id != whole.id
 
 
-def test_the_kernel_of_the_processor_multiplies_where_there_is_one(folder):
-    small = judge(folder, quantisation="nf4")
+@pytest.mark.parametrize(("width", "taken"), [(TAKEN, True), (16, False)])
+def test_the_kernel_of_the_processor_multiplies_the_widths_that_it_takes(tmp_path, width, taken):
+    tiny_llava(tmp_path, width=width)
+    small = judge(str(tmp_path), quantisation="nf4")
     assert all(0 < reply.probabilities["yes"] < 1 for reply in small(ASKED))
     with small.checkpoint.use() as loaded:
         layers = [layer for layer in loaded.model.modules() if isinstance(layer, Linear4bit)]
     packed = {getattr(layer.weight.quant_state, "packing_format_for_cpu", False) for layer in layers}
-    assert packed == {has_avx512bf16()}
+    assert packed == {taken and has_avx512bf16()}
 
 
 def test_offloading_drops_it_and_the_next_question_loads_it_again(folder):
