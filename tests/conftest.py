@@ -1,18 +1,33 @@
-"""What holds for every test: nothing is downloaded, and hypothesis draws the same examples on every run."""
+"""What holds for every test: the caller's environment and home decide nothing, nothing is downloaded, and hypothesis
+draws the same examples on every run. All of it before anything reads it; processes started by tests inherit it.
+"""
 
 import gc
 import os
+import tempfile
 
-# As in our own processes (`benchmarks.terminal.one_thread_a_library`), before anything imports numpy or torch: sums of
-# several threads differ in the last digits, and runs that are compared to the byte have processes of one thread.
+# Proxies do not reach the servers of tests; maps, caches and settings of libraries lie below the home; programs print
+# as wide and as coloured as they are told; launchers number processes.
+OF_THE_CALLER = (
+    *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+    *("EDITCRITIC_", "HF_", "MPL", "OPENAI_", "RAY_", "XDG_", "HUGGING_FACE_HUB_TOKEN"),
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_", "PMI_", "MPI_", "OMPI_", "MV2_"),
+)
+for name in [name for name in os.environ if name.startswith(OF_THE_CALLER) or name.lower().endswith("_proxy")]:
+    del os.environ[name]
+HOME = tempfile.TemporaryDirectory(prefix="home-", ignore_cleanup_errors=True)  # gone when pytest ends
+os.environ["HOME"] = HOME.name
+
+# As in our own processes (`benchmarks.terminal.one_thread_a_library`): sums of several threads differ in the last
+# digits, and runs that are compared to the byte have processes of one thread.
 for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(library, "1")
+    os.environ[library] = "1"
 
 from hypothesis import settings  # noqa: E402
 
 from .vision_ops import provide  # noqa: E402
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub; processes started by tests inherit it
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 # No deadlines: a shared machine is slow at times, and a slow example is not a wrong one. To look further than the
 # fixed examples: HYPOTHESIS_PROFILE=explore make test
