@@ -139,7 +139,7 @@ def _only_here(url: str) -> None:
 def _there(url: str) -> None:
     """At once: a load is put on what runs."""
     try:
-        with urllib.request.urlopen(f"{url}/healthz", timeout=10.0):
+        with rehearsal.open_here(f"{url}/healthz", 10.0):
             pass
     except OSError as error:
         raise RemoteError(f"no judge server at {url}: {error}") from None
@@ -153,7 +153,7 @@ def _metrics(urls: Sequence[str], token_env: str) -> dict[str, float]:
         if token_env:
             asked.add_header("authorization", f"Bearer {os.environ.get(token_env, '')}")
         try:
-            with urllib.request.urlopen(asked, timeout=10.0) as answer:
+            with rehearsal.open_here(asked, 10.0) as answer:
                 text = answer.read().decode()
         except OSError:
             return {}

@@ -67,6 +67,15 @@ def test_nobody_there_is_said_at_once():
         bench(["http://127.0.0.1:9"])
 
 
+def test_proxies_are_for_other_machines(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with Server(life=60) as server:
+        found = bench([server.url], Load(clients=1, samples=8, size=8, group=8))
+    assert (found.samples, found.wrong) == (8, 0)
+    assert found.judged == 8  # as /metrics says
+
+
 def test_as_a_part_of_editcritic_serve(tmp_path):
     app = typer.Typer()
     add_to(app)
