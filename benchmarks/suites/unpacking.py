@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+_ANOTHER = "name a folder that can be written to in the environment variable XDG_CACHE_HOME"
+
 
 def unpacked(suite: str, key: str, write: Callable[[Path], None]) -> Path:
     """The folder of what is known by this key, filled by `write` where it is not there yet.
@@ -18,12 +20,15 @@ def unpacked(suite: str, key: str, write: Callable[[Path], None]) -> Path:
     All or nothing: other processes may be at it, and any of us may be stopped. Raises OSError where it cannot be
     written, and whatever `write` raises; then nothing is left.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "editcritic" / suite
+    cache = _cache() / "editcritic" / suite
     folder = cache / key[:16]
     if folder.is_dir():
         return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(dir=cache))
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        half = Path(tempfile.mkdtemp(dir=cache))
+    except OSError as error:
+        raise OSError(f"{cache} cannot be written to ({error.strerror}): {_ANOTHER}") from None
     try:
         write(half)
         half.chmod(0o755)
@@ -35,3 +40,12 @@ def unpacked(suite: str, key: str, write: Callable[[Path], None]) -> Path:
     finally:
         shutil.rmtree(half, ignore_errors=True)
     return folder
+
+
+def _cache() -> Path:
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        return Path(named)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        raise OSError(f"this user has no home to keep it in: {_ANOTHER}") from None

@@ -103,6 +103,21 @@ def test_a_damaged_zip_and_a_missing_one_are_plain_errors(tmp_path: Path, cache:
     assert not list(cache.iterdir()), "nothing half-made is left"
 
 
+def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zipped(tmp_path / "in.zip", **{"4_input_rawDOTpng": png(picture(4))})
+    (tmp_path / "cache").write_bytes(b"")  # a file: that a folder is read-only means nothing to root
+    with pytest.raises(InputError, match=r"edival cannot be written to \(.+\): name a folder .* XDG_CACHE_HOME"):
+        find_pictures(path, [])
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(InputError, match=r"no home to keep it in: name a folder .* XDG_CACHE_HOME"):
+        find_pictures(path, [])
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "padded"), [((8, 8), (0, 0), True), ((0, 0), (8, 8), True), ((8, 0), (0, 8), False)]
 )
