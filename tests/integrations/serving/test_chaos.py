@@ -65,7 +65,7 @@ def test_servers_that_are_killed_in_turn_lose_nothing():
 
 def test_a_slow_server_holds_up_its_own_requests_only():
     with Server(life=90) as slow, Server(life=90) as quick:
-        remote = RemoteReward([slow.url, quick.url], chunk=4, concurrency=4, timeout_s=1.0)
+        remote = RemoteReward([slow.url, quick.url], chunk=4, concurrency=4, timeout_s=3.0)
         remote(BATCH[:8])
         slow.process.send_signal(signal.SIGSTOP)
         scores = remote(BATCH)

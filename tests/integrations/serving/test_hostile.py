@@ -29,6 +29,7 @@ from ...reward.fakes import Fake, Rated, picture, sample
 from .processes import judge
 
 SMALL = {"max_samples": 8, "max_body": MIB, "max_pixels": MIB, "max_picture": MIB // 4, "queue_bytes": 8 * MIB}
+PATIENCE_S = 60.0  # for what is at hand in no time, unless the machine is busy
 ONE = sample("a")
 ASKED = with_pictures(request_json([ONE]), pictures_of([ONE]))
 
@@ -43,27 +44,52 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[tuple[httpx2.Client, Service]]:
+@contextlib.contextmanager
+def small(**patience: float) -> Iterator[tuple[httpx2.Client, Service]]:
     service = Service(Reward(Rated(), {"preference": Fake()}), limits=Limits(**SMALL))
-    settings = Settings(port=0, head_s=0.5, body_s=0.8, connections=40)
-    with running(service, settings) as url, httpx2.Client(base_url=url, timeout=30) as client:
+    settings = Settings(port=0, connections=40, **patience)
+    with running(service, settings) as url, httpx2.Client(base_url=url, timeout=60) as client:
         yield client, service
     service.close()
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[httpx2.Client, Service]]:
+    with small() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def hurried() -> Iterator[tuple[httpx2.Client, Service]]:
+    """One that waits for nobody. On a busy machine honest requests are too slow for it now and then."""
+    with small(head_s=0.5, body_s=0.8) as found:
+        yield found
+
+
 @pytest.fixture(autouse=True)
-def goes_on(server: tuple[httpx2.Client, Service]) -> Iterator[None]:
+def goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
     """After whatever was sent, the server scores, and holds nothing."""
+    servers = [request.getfixturevalue(name) for name in ("server", "hurried") if name in request.fixturenames]
     yield
-    client, service = server
-    until = time.monotonic() + 20
-    while (answer := client.post("/v1/score", json=ASKED)).status_code == 503 and time.monotonic() < until:
-        time.sleep(0.05)
-    assert answer.json()["scores"][0]["status"] == "scored"
-    while (service.bytes.taken or service.samples.taken) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert (service.bytes.taken, service.samples.taken, service.active) == (0, 0, 0)
+    until = time.monotonic() + PATIENCE_S
+    for client, service in servers:
+        while (status := scored(client)) in (0, 408, 503) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert status == 200
+        while (service.bytes.taken or service.samples.taken or service.active) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert (service.bytes.taken, service.samples.taken, service.active) == (0, 0, 0)
+
+
+def scored(client: httpx2.Client) -> int:
+    """The status of an honest request; 0 where the server had no patience with it."""
+    try:
+        answer = client.post("/v1/score", json=ASKED)
+    except httpx2.TransportError:
+        return 0
+    if answer.status_code == 200:
+        assert answer.json()["scores"][0]["status"] == "scored"
+    return answer.status_code
 
 
 @contextlib.contextmanager
@@ -270,14 +296,14 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
     ],
 )
 def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
-    server: tuple[httpx2.Client, Service], drops: bytes
+    hurried: tuple[httpx2.Client, Service], drops: bytes
 ) -> None:
-    with raw(server[0]) as connection:
+    with raw(hurried[0]) as connection:
         connection.sendall(drops)
-        begun = time.monotonic()
         connection.settimeout(0.1)
         said = b""
-        while time.monotonic() < begun + 10:
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
             try:
                 connection.sendall(b"a" if drops else b"")
                 more = connection.recv(4096)
@@ -288,12 +314,13 @@ def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
             if not more:
                 break
             said += more
+        else:
+            pytest.fail("the connection is kept")
         assert said.startswith(b"HTTP/1.1 408")
-        assert time.monotonic() < begun + 10
 
 
-def test_a_second_request_on_a_connection_may_not_dawdle_either(server: tuple[httpx2.Client, Service]) -> None:
-    with raw(server[0]) as connection:
+def test_a_second_request_on_a_connection_may_not_dawdle_either(hurried: tuple[httpx2.Client, Service]) -> None:
+    with raw(hurried[0]) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         while not connection.recv(4096).endswith(b"true}"):
             pass
@@ -321,13 +348,13 @@ def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.Monk
     service.close()
 
 
-def test_connections_that_do_nothing_cannot_keep_others_out_for_long(server: tuple[httpx2.Client, Service]) -> None:
-    idle = [socket.create_connection((server[0].base_url.host, server[0].base_url.port)) for _ in range(60)]
-    until = time.monotonic() + 15
+def test_connections_that_do_nothing_cannot_keep_others_out_for_long(hurried: tuple[httpx2.Client, Service]) -> None:
+    idle = [socket.create_connection((hurried[0].base_url.host, hurried[0].base_url.port)) for _ in range(60)]
+    until = time.monotonic() + PATIENCE_S
     status = 0
     while status != 200 and time.monotonic() < until:
         try:
-            status = httpx2.get(f"{server[0].base_url}/healthz", timeout=5).status_code
+            status = httpx2.get(f"{hurried[0].base_url}/healthz", timeout=5).status_code
         except httpx2.HTTPError:
             time.sleep(0.05)
     for connection in idle:
