@@ -19,7 +19,7 @@ from . import serve as serving
 from .bench import app as bench
 from .maps import app as maps
 from .pipeline_options import Batch, Device, Download, Dtype, Experts, Setting
-from .terminal import document, one_thread_a_library, plainly, progress, say, show
+from .terminal import document, one_thread_a_library, plainly, progress, say, show, write_in_any_locale
 
 if TYPE_CHECKING:
     from ..reward import Score
@@ -52,6 +52,7 @@ DEFAULT = "edit-balanced"
 def main() -> None:
     """Entry point."""
     one_thread_a_library()
+    write_in_any_locale()
     app()
 
 

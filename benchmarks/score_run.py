@@ -5,6 +5,7 @@ Nothing computed is lost: whatever ends a run early, the scores that were ready 
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import warnings
@@ -164,11 +165,13 @@ def line_of(name: str, score: Score) -> str:
 
 @contextmanager
 def rows_to(path: Path) -> Iterator[IO[str]]:
-    """A scores file to write to; `-` is standard output. Raises OSError.
+    """A scores file to write to, in UTF-8 wherever it goes; `-` is standard output. Raises OSError.
 
     A lone surrogate, which JSON may hold and UTF-8 may not, becomes its JSON escape.
     """
     if path == Path("-"):
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         yield sys.stdout
     else:
         with path.open("w", encoding="utf-8", errors="backslashreplace") as opened:

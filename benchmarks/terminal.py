@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import os
 import sys
@@ -26,6 +27,12 @@ def one_thread_a_library() -> None:
     """
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
         os.environ.setdefault(name, "1")
+
+
+def write_in_any_locale() -> None:
+    """Write what the encoding of standard output lacks as a question mark: an ellipsis or a name ends no command."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -3,10 +3,11 @@
 python -m editcritic.benchmarks.demo [--seeds 20] [--rows 8] [--write FOLDER]
 """
 
-from ..terminal import one_thread_a_library
+from ..terminal import one_thread_a_library, write_in_any_locale
 
 if __name__ == "__main__":
     one_thread_a_library()
+    write_in_any_locale()
     import typer
 
     from .show import main

@@ -514,6 +514,19 @@ def test_help_loads_nothing_heavy() -> None:
     assert not loaded & {"cv2", "numpy", "PIL", "torch", "onnxruntime", "pydantic.main"}
 
 
+def test_letters_that_the_encoding_lacks_end_no_command_and_are_not_lost_in_scores(folder: Folder) -> None:
+    samples = folder.samples(folder.row(id="猫…"))
+
+    def printed(*given: str | Path) -> bytes:
+        command = [sys.executable, "-m", "editcritic.benchmarks.cli", *map(str, given)]
+        env = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "COLUMNS": "40"}
+        return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60, env=env).stdout
+
+    assert b"?" in printed("doctor", "--help")  # too narrow for all of it, which an ellipsis says
+    assert b"?" in printed("score", samples, "--reward", folder.cheap)
+    assert json.loads(printed("score", samples, "--reward", folder.cheap, "-o", "-").decode())["id"] == "猫…"
+
+
 @pytest.mark.parametrize("command", ["rewards", "score", "rank", "replay", "doctor"])
 def test_every_command_explains_itself(command: str, editcritic: Command) -> None:
     result = editcritic(command, "--help")
