@@ -1,7 +1,8 @@
-"""torchvision without its compiled half, for tests only: the processors of Qwen-VL and InternVL import it.
+"""torchvision, for tests only: the processors of Qwen-VL and InternVL import it.
 
-There is no wheel of it that fits torch's CPU build. `make test` puts the one for CUDA beside the environment's packages
-(not among them, so that only these tests see it), and its operators, which nothing here calls, are declared by hand.
+`make test` puts it beside the environment's packages (not among them, so that only these tests see it). Its compiled
+half fits the torch of the package index. Where that is another build, such as the one for CPUs alone, the operators,
+which nothing here calls, are declared by hand.
 """
 
 import sys
@@ -41,8 +42,14 @@ def provide() -> None:
         raise RuntimeError(f"{PLACE} is missing: `make test` puts torchvision there")
     import torch
 
+    sys.path.append(str(PLACE))
+    (compiled,) = (PLACE / "torchvision").glob("_C.*")
+    try:
+        torch.ops.load_library(str(compiled))
+        return
+    except OSError:  # made for another build of torch
+        pass
     library = torch.library.Library("torchvision", "DEF")
     for operator in _OPERATORS.strip().splitlines():
         library.define(operator)
     _KEPT.append(library)  # its operators live as long as it does
-    sys.path.append(str(PLACE))
