@@ -30,6 +30,6 @@ def test_there_are_examples():
     [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in TRAINING else []) for path in EXAMPLES],
 )
 def test_it_runs(path, tmp_path):
-    ran = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    ran = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip()

@@ -30,7 +30,7 @@ def found_by_both(module: str, folder: Path) -> list[Any]:
                         stderr=log,
                     )
                 )
-        ended = [process.wait(timeout=240) for process in started]
+        ended = [process.wait(timeout=600) for process in started]
     finally:
         for process in started:
             process.kill()

@@ -22,7 +22,7 @@ def test_a_run_that_is_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path: 
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     kills = json.loads((tmp_path / "found.json").read_text())

@@ -31,7 +31,7 @@ def test_two_workers_within_a_budget_and_then_without_write_what_one_process_wri
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     first, second = json.loads((tmp_path / "found.json").read_text())

@@ -34,7 +34,7 @@ def test_two_processes_of_torchrun_write_what_one_writes(tmp_path: Path) -> None
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
     )
     assert json.loads(done.stdout)["counts"]["missing"] == 2, done.stderr
     run(suite, made, editor="mine", experts=experts(CoinJudge()), metrics=["following"], out=tmp_path / "one")
