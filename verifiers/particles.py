@@ -18,6 +18,8 @@ from .making import Staged
 from .noise_search import branched
 from .run import Run
 
+_BELOW_ONE = np.nextafter(1.0, 0.0)
+
 Potential = Literal["difference", "max"]
 
 
@@ -173,7 +175,8 @@ def systematic(weights: NDArray[np.float64], first: float) -> NDArray[np.int64]:
     """
     many = len(weights)
     sums = np.cumsum(weights)
-    drawn = np.searchsorted(sums / sums[-1], (first + np.arange(many)) / many, side="right")
+    points = np.minimum((first + np.arange(many)) / many, _BELOW_ONE)  # the last may round to 1, where nobody is drawn
+    drawn = np.searchsorted(sums / sums[-1], points, side="right")
     return np.bincount(drawn, minlength=many)
 
 

@@ -110,6 +110,7 @@ def test_the_effective_sample_size_by_hand():
         ([0.5, 0.25, 0.25], 0.9, [1, 1, 1]),  # at 0.3, 0.633, 0.967
         ([0.0, 1.0, 0.0], 0.99, [0, 3, 0]),
         ([0.25, 0.25, 0.25, 0.25], 0.7, [1, 1, 1, 1]),
+        ([0.5, 0.5], 1 - 2**-53, [1, 1]),  # at 0.5 and where rounding says 1, which is nobody's
     ],
 )
 def test_systematic_resampling_by_hand(weights, first, counts):
