@@ -17,6 +17,10 @@ from .expert import AsyncExpert, Expert, ExpertDown
 from .outcomes import Abstention, Failure
 from .query import BadAnswer, Outcome, Query
 from .threads import start
+from .timeouts import TIMEOUTS
+
+_LOST: tuple[type[Exception], ...] = (ConnectionError, *TIMEOUTS)
+_DOWN: tuple[type[Exception], ...] = (ExpertDown, *_LOST)
 
 
 @dataclass(slots=True)
@@ -103,7 +107,7 @@ class ExpertThread:
             return _checked(queries, self._expert(tuple(queries)))
         except ExpertDown:
             raise
-        except (ConnectionError, TimeoutError) as error:
+        except _LOST as error:
             raise ExpertDown(say(error)) from error
         except BaseException as error:
             if len(queries) == 1:
@@ -146,7 +150,7 @@ class ExpertLoop:
                 self._loaded = True
             calls = len(queries)
             outcomes = _checked(queries, [await self._expert.answer(query) for query in queries])
-        except (ExpertDown, ConnectionError, TimeoutError) as error:
+        except _DOWN as error:
             down = (str(error) or "down") if isinstance(error, ExpertDown) else say(error)
             outcomes = [Failure(down)] * len(queries)
         except Exception as error:

@@ -14,7 +14,7 @@ _NAME = r"\b(?:answer|score|rating|grade|verdict|judge?ment|label|level)\b"
 _LABEL = rf"{_NAME}(?:\s*\([^)\n]{{0,20}}\))?[\s*_`\"']*(?:is\b|:|=)"
 """What judges put before their answer, e.g. `**Final answer:** ` or `Score (0-10): `."""
 
-_OPEN, _CLOSE = r"[\s*_`\"'“\u2018«(\[{#:]*", r"[*_`\"'”’»)\]}]*+"
+_OPEN, _CLOSE = r"[\s*_`\"'“\u2018«(\[{#:]*", r"[*_`\"'”’»)\]}]*(?![*_`\"'”’»)\]}])"
 """Marks and spaces before an answer, and marks after it."""
 
 _DENIED = re.compile(
@@ -186,7 +186,7 @@ def said_json(schema: str, text: str) -> Any:
     raise ValueError(f"{problems[-1] if problems else 'it is not JSON'}: {short(text)}")
 
 
-_SPARE_COMMA = re.compile(r'("(?:\\.|[^"\\])*+(?:"|\\?\Z))|,(?=\s*+[}\]])', re.DOTALL)
+_SPARE_COMMA = re.compile(r'("(?:\\.|[^"\\])*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
 """A string, which is kept as it is (an unclosed one up to the end), or a comma before a closing bracket."""
 
 _MOST_BRACKETS = 200

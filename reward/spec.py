@@ -21,15 +21,21 @@ import difflib
 import importlib
 import inspect
 import json
-import tomllib
+import typing
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal, Unpack, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 from urllib.parse import parse_qsl
+
+from typing_extensions import Unpack
+
+from .toml import tomllib
 
 Spec = str | Mapping[str, Any]
 Group = Literal["editcritic.rewards", "editcritic.experts", "editcritic.selectors"]
+
+_UNPACKS = (Unpack, getattr(typing, "Unpack", Unpack))  # two things until Python 3.12
 
 _KINDS: Mapping[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
@@ -193,7 +199,7 @@ def _unpacked(target: Any, parameter: inspect.Parameter) -> Any:
     said = parameter.annotation
     if isinstance(said, str):  # `Unpack[Table]`, of the module that says it
         return target.__init__.__globals__.get(said.removeprefix("Unpack[").removesuffix("]"))
-    return get_args(said)[0] if get_origin(said) is Unpack else None
+    return get_args(said)[0] if get_origin(said) in _UNPACKS else None
 
 
 class _Typed(str):

@@ -3,12 +3,13 @@
 import ast
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from editcritic.reward.toml import tomllib
 
 ROOT = Path(__file__).parents[1]
 
@@ -169,7 +170,7 @@ def base_modules() -> set[str]:
     """The import names of what pyproject.toml requires without extras."""
     requirements = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     names = {requirement.partition(">")[0].strip() for requirement in requirements}
-    return {IMPORT_NAMES.get(name, name) for name in names}
+    return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names}
 
 
 Rule = Callable[[Import], str | None]

@@ -183,4 +183,4 @@ def systematic(weights: NDArray[np.float64], first: float) -> NDArray[np.int64]:
 def offset(seed: int, name: str, step: int) -> float:
     """The random number of a resampling: of the run's seed, the sample and the step, and of nothing else."""
     digest = hashlib.sha256(f"{seed} {step} {name}".encode()).digest()
-    return float(np.random.default_rng(int.from_bytes(digest[:16])).random())
+    return float(np.random.default_rng(int.from_bytes(digest[:16], "big")).random())

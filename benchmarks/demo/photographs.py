@@ -54,7 +54,7 @@ class Photo:
 def _load(file: str, crop: Corners | None) -> Pixels:
     if find_spec("skimage") is None:
         raise ModuleNotFoundError("the photographs come with scikit-image: pip install 'editcritic[bench]'")
-    with resources.files("skimage").joinpath("data", file).open("rb") as opened:
+    with resources.files("skimage").joinpath(f"data/{file}").open("rb") as opened:
         picture = PIL.Image.open(opened).convert("RGB")
     if crop is not None:
         picture = picture.crop(crop)

@@ -126,5 +126,8 @@ def _forget(part: Path) -> None:
 
 def sha256(path: Path) -> str:
     """Of a file, hex. Raises OSError."""
+    state = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while part := file.read(1 << 20):
+            state.update(part)
+    return state.hexdigest()

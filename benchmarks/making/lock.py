@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...reward.toml import tomllib
 from ..inputs import InputError
 from .download import sha256
 from .given import write_whole

@@ -5,13 +5,13 @@ Nothing here is fetched unless `editcritic bench prepare` is told to. What could
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
+from ...reward.toml import tomllib
 from ..inputs import InputError
 
 

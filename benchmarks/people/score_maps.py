@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -215,7 +215,7 @@ def _made(
         "fit": dict(fitted.settings),
         "held_out": dict(fitted.held_out),
         "problems": list(fitted.problems),
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": datetime.now(timezone.utc).date().isoformat(),
         "versions": _versions(),
     }
     kept = {name: value for name, value in provenance.items() if value is not None}

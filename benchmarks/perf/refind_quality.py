@@ -106,7 +106,7 @@ def overlap(found: Found, box: Corners) -> float:
 
 def photograph(name: str) -> Pixels:
     """RGB, from scikit-image's wheel."""
-    with resources.files("skimage").joinpath("data", name).open("rb") as opened:
+    with resources.files("skimage").joinpath(f"data/{name}").open("rb") as opened:
         return np.array(PIL.Image.open(opened).convert("RGB"))
 
 

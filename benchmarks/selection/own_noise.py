@@ -75,7 +75,7 @@ def _own(draft: Draft) -> Draft:
 
 def _by(images: tuple[Image, ...], instruction: str) -> int:
     said = "\n".join((instruction, *(image.digest for image in images)))
-    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:6])
+    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:6], "big")
 
 
 def _moved(noise: Noise, by: int) -> Noise:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...reward.toml import tomllib
 from ..inputs import InputError
 from .asked import Asked
 from .journal import refuse_others, write_whole

@@ -8,7 +8,6 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -162,8 +161,10 @@ def _fields(thing: Any) -> Iterable[str]:
 
 
 def _texts(package: str) -> dict[str, bytes]:
+    if not package:
+        return {}
     try:
-        folder: Traversable = files(package) / "prompts" if package else Path()
-        return {one.name: one.read_bytes() for one in folder.iterdir() if one.name.endswith(".txt")} if package else {}
+        folder = files(package) / "prompts"
+        return {one.name: one.read_bytes() for one in folder.iterdir() if one.name.endswith(".txt")}
     except (ImportError, OSError, TypeError, ValueError):
         return {}

@@ -13,7 +13,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -196,4 +196,4 @@ def _said(ended: str, judged: int, items: int, journal: Path | None) -> str:
 
 def now() -> str:
     """The time, for people."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -17,6 +17,6 @@ def published_figures(suite: str) -> dict[str, Any]:
     `about` and `source` say whose they are, `unit` what they count, `tables` holds them by the number of the table, and
     `notes` says where the paper contradicts itself or a reading was chosen. None of them was measured by editcritic.
     """
-    text = files(__package__).joinpath(suite, FILE).read_text(encoding="utf-8")
+    text = files(__package__).joinpath(f"{suite}/{FILE}").read_text(encoding="utf-8")
     figures: dict[str, Any] = json.loads(text)
     return figures

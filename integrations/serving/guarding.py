@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hmac
 import json
@@ -12,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from ...reward.timeouts import TIMEOUTS, timeout
 from .limits import Busy
 from .wire import WireError
 
@@ -96,9 +96,9 @@ class Guard:
             if ended:
                 return await receive()
             try:
-                async with asyncio.timeout(until - time.monotonic()):
+                async with timeout(until - time.monotonic()):
                     message = await receive()
-            except TimeoutError:
+            except TIMEOUTS:
                 raise WireError(f"the body did not come within {self.body_s:g} s", 408) from None
             got += len(message.get("body", b""))
             ended = not message.get("more_body", False)

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ...reward import Card
+from ...reward.timeouts import TIMEOUTS, timeout
 from .transport import Answer, Lost, Transport
 
 log = logging.getLogger("editcritic.serving")
@@ -229,9 +230,9 @@ class Replicas:
         pause = min([longest_s, _LONGEST_PAUSE_S, *(max(rest, 0.01) for rest in rests)])
         self._changed.clear()
         try:
-            async with asyncio.timeout(max(pause, 0.0) * self._chance.uniform(1.0, 1.1)):
+            async with timeout(max(pause, 0.0) * self._chance.uniform(1.0, 1.1)):
                 await self._changed.wait()
-        except TimeoutError:
+        except TIMEOUTS:
             pass
 
     # -- what became of it --------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...reward import EditSample, Score
+from ...reward.timeouts import TIMEOUTS, timeout
 from .replicas import Replica, Replicas
 from .transport import Answer, Body, Lost, Transport
 from .wire import Detail, Packing, scores_from_json
@@ -98,8 +99,8 @@ class Sender:
     async def scores(self, key: str, samples: Sequence[EditSample]) -> list[Score]:
         """A score each, in order. What cannot be had is a failed one that says why; nothing is raised."""
         piece = Piece(samples, [None] * len(samples))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._left(GRACE_S)), self._slots:
+        with contextlib.suppress(*TIMEOUTS):
+            async with timeout(self._left(GRACE_S)), self._slots:
                 await self._ask(key, piece, range(len(samples)))
                 if self._terms.insist:
                     await self._insist(key, piece)

@@ -14,6 +14,7 @@ from typing import TypeVar
 from ...reward import EditSample, Reward, Score
 from ...reward.compose import signed
 from ...reward.engine import Engine
+from ...reward.timeouts import TIMEOUTS, timeout
 from .idempotency import Remembered, fingerprint, same
 from .limits import Busy, Limits, Room
 from .metrics import Metrics
@@ -115,9 +116,9 @@ class Service:
         left = None if request.deadline_s is None else start + request.deadline_s - time.monotonic()
         job.waiting += 1
         try:
-            async with asyncio.timeout(left):
+            async with timeout(left):
                 await job.done.wait()
-        except TimeoutError:
+        except TIMEOUTS:
             self.metrics.late(job.scores.count(None))
         finally:
             job.waiting -= 1

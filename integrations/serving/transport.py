@@ -5,7 +5,6 @@ httpx2 does it: asynchronous, keeps connections, takes bodies as they are, and i
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import ssl
@@ -17,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...reward import EditSample
+from ...reward.timeouts import TIMEOUTS, timeout
 from .wire import Detail, Packing, packed, pictures_of, request_json, with_pictures
 
 LIMIT_BYTES = 256 * 2**20
@@ -110,7 +110,7 @@ class Transport:
             headers["authorization"] = f"Bearer {self._token}"
         try:
             async with (
-                asyncio.timeout(timeout_s),
+                timeout(timeout_s),
                 self._client.stream(method, url, content=body, headers=headers) as one,
             ):
                 parts, size = [], 0
@@ -119,7 +119,7 @@ class Transport:
                     if size > LIMIT_BYTES:
                         raise Lost(f"the answer of {url} is longer than {LIMIT_BYTES >> 20} MiB", sent=True, late=True)
                     parts.append(part)
-        except TimeoutError:
+        except TIMEOUTS:
             raise Lost(f"no answer within {timeout_s:.3g} s", sent=True, late=True) from None
         except (self._httpx.ConnectError, self._httpx.ConnectTimeout) as error:
             raise Lost(f"no connection ({_cause(error)})") from None

@@ -6,7 +6,9 @@ github.com/LAION-AI/aesthetic-predictor and github.com/christophschuhmann/improv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
+
+from typing_extensions import Unpack
 
 from ..image import Image
 from ..models.checkpoint import Loaded, Loading

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
+
+from typing_extensions import Unpack
 
 from ..expert import ExpertDown
 from ..models.checkpoint import Loaded, Loading

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import Unpack
 
 from ..expert import ExpertDown
 from ..image import Image

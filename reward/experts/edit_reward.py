@@ -6,7 +6,9 @@ Paper: EditReward, ICLR 2026, arXiv 2509.26346; code: TIGER-AI-Lab/EditReward.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Unpack
+from typing import ClassVar
+
+from typing_extensions import Unpack
 
 from ..models.checkpoint import Loading
 from ..models.reward_heads import RewardHeads

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
+
+from typing_extensions import Unpack
 
 from ..boxes import Box
 from ..expert import ExpertDown

@@ -5,7 +5,9 @@ Paper: HPSv3, ICCV 2025, arXiv 2508.03789; code: MizzenAI/HPSv3.
 
 from __future__ import annotations
 
-from typing import ClassVar, Unpack
+from typing import ClassVar
+
+from typing_extensions import Unpack
 
 from ..models.checkpoint import Loading
 from ..models.reward_heads import RewardHeads

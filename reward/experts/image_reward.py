@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
+
+from typing_extensions import Unpack
 
 from ..expert import ExpertDown
 from ..image import Image

@@ -7,9 +7,10 @@ is encoded once, whatever is asked of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import Unpack
 
 from ..expert import ExpertDown
 from ..image import Image

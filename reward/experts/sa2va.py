@@ -11,9 +11,10 @@ import inspect
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import Unpack
 
 from ..expert import ExpertDown
 from ..models.checkpoint import Loaded, Loading

@@ -11,9 +11,10 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import Unpack
 
 from ..image import Image
 from ..models.checkpoint import Loaded, Loading

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
 import numpy as np
 import PIL.Image
+from typing_extensions import Unpack
 
 from ..image import Pixels
 from ..models.checkpoint import Loaded, Loading

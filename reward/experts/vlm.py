@@ -6,7 +6,9 @@ import contextlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
+
+from typing_extensions import Unpack
 
 from ..forms import FreeText, Grade, Json, Levels, Reply, ToolCall, YesNo, read_reply
 from ..models.batching import Prompt, batched

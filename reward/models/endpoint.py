@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from ..expert import ExpertDown
 from ..outcomes import Failure
+from ..timeouts import TIMEOUTS, timeout
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -160,9 +161,9 @@ class Endpoint:
             self._count(number, pictures)
             asked_s: float | None = None
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with timeout(self._timeout_s):
                     status, headers, text = await self._post(path, body)
-            except TimeoutError:
+            except TIMEOUTS:
                 problem = f"no whole answer within {self._timeout_s:g} s"
             except ConnectionError as error:
                 problem = str(error)

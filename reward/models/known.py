@@ -8,7 +8,6 @@ whose `config.json` says what it is.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +17,7 @@ from typing import Any
 
 from ..expert import ExpertDown
 from ..spec import SpecError, names
+from ..toml import tomllib
 from .checkpoint import QUANTISATIONS
 from .published import find_file
 

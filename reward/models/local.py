@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, TypeVar
+
+from typing_extensions import Unpack
 
 from ..expert import Expert
 from ..query import Outcome

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
+
+from typing_extensions import Unpack
 
 from ..expert import ExpertDown
 from ..image import Corners, Image, Pixels, Size

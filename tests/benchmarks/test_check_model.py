@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from editcritic.reward import Detect, Embed, Image, Rate, Region, load_experts
 from editcritic.reward.experts.clip import Clip
 from editcritic.reward.experts.pickscore import PickScore
 from editcritic.reward.query import EmbedText
+from editcritic.reward.toml import tomllib
 
 from ..reward.experts import formats
 from ..reward.experts.tiny_clips import SMALL, clip_config, saved_processor

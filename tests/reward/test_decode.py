@@ -213,7 +213,7 @@ SEEDS = [
     encoded(pil(), "WEBP"),
     encoded(pil(), "BMP"),
     encoded(pil(), "PPM"),
-    encoded(pil(), "AVIF"),
+    *([encoded(pil(), "AVIF")] if "AVIF" in PIL.Image.registered_extensions().values() else []),  # from Pillow 11.3 on
 ]
 
 

@@ -4,7 +4,6 @@ import json
 import pickle
 import subprocess
 import sys
-import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from editcritic.reward import Gate, Minimum, Reward, Score, SpecError, Threshold
 from editcritic.reward import spec as spec_module
 from editcritic.reward.guards import Changed, NotBlank, SameAspect
 from editcritic.reward.spec import names, read
+from editcritic.reward.toml import tomllib
 
 from . import fakes
 from .fakes import Fake, Rated, Says, Seeded, picture, sample

@@ -158,7 +158,7 @@ def scenes(count: int, **fields: Any) -> list[EditSample]:
 
 
 def _random(*said: Any) -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(repr(said).encode()).digest()[:8]))
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(repr(said).encode()).digest()[:8], "big"))
 
 
 def _fresh(*said: Any) -> Vector:

@@ -12,6 +12,7 @@ from typing import Any
 from ....reward import Image, ImageError
 from ....reward.sample import Operation
 from ...inputs import InputError
+from ...making.download import sha256
 from ..suite import Problem
 from ..unpacking import unpacked
 from .files import Tables
@@ -120,8 +121,7 @@ def _key(tables: Tables) -> str:
     """Of what the files hold, wherever they lie."""
     state = hashlib.sha256()
     for path in tables.files:
-        with path.open("rb") as file:
-            state.update(hashlib.file_digest(file, "sha256").digest())
+        state.update(bytes.fromhex(sha256(path)))
     return state.hexdigest()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from editcritic.benchmarks.people.labels import Kind, Label
 from editcritic.benchmarks.suites.results import RESULT, SCORES, Results, Row
 from editcritic.reward import Score
 
-START = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+START = datetime(2026, 3, 1, 9, 30, tzinfo=timezone.utc)
 
 
 def row(name: str, *, case: str = "", edited: str = "picture", labels: Mapping[str, Any] | None = None, **values: Any):

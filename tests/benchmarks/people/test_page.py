@@ -5,7 +5,7 @@ import io
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -95,7 +95,7 @@ def opened(tmp_path):
 
 
 def test_an_annotator_goes_through_to_the_end_and_every_answer_is_in_the_file(opened, tmp_path):
-    page = opened(trial=2, clock=lambda: datetime(2026, 3, 1, tzinfo=UTC))
+    page = opened(trial=2, clock=lambda: datetime(2026, 3, 1, tzinfo=timezone.utc))
     asked, end = page.all(lambda question: "left")
     assert [one["phase"] for one in asked] == ["trial"] * 2 + ["main"] * 7  # 6 of 8, and a fifth of them again
     labels = read([tmp_path / "labels.jsonl"])

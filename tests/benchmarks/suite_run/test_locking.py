@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.suite_run.locking import toml_of
+from editcritic.reward.toml import tomllib
 
 from ...benchmarks.conftest import Command
 from ..suites.toy import Toy, outputs
