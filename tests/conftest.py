@@ -23,8 +23,12 @@ os.environ["HOME"] = HOME.name
 for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[library] = "1"
 
+from importlib.util import find_spec  # noqa: E402
+from pathlib import Path  # noqa: E402
+
 from hypothesis import settings  # noqa: E402
 
+from .needs import needs  # noqa: E402
 from .vision_ops import provide  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -42,3 +46,16 @@ def pytest_collection_finish() -> None:
     """Libraries that are imported by now stay: the collections that tests ask for need not go through them."""
     gc.collect()
     gc.freeze()
+
+
+_TORCH = find_spec("torch") is not None
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Where there is no torch, the files that need it, or what is only used beside it, are left out."""
+    return True if not _TORCH and collection_path.match("test_*.py") and needs(collection_path) else None
+
+
+def pytest_report_header() -> str | None:
+    files = [path for path in Path(__file__).parent.rglob("test_*.py") if not _TORCH]
+    return f"no torch: {sum(bool(needs(path)) for path in files)} of {len(files)} files left out" if files else None

@@ -160,7 +160,7 @@ def light(found: Import) -> str | None:
     is_heavy_place = any(found.importer.startswith(f"{package}.") for package in shell)
     if found.part not in LAYERS or is_heavy_place or not found.at_import:
         return None
-    known = sys.stdlib_module_names | base_modules() | {"editcritic"}
+    known = sys.stdlib_module_names | base_modules() | {"editcritic", "tomllib"}  # the last from Python 3.11 on
     if found.target.split(".")[0] in known and not any(found.within(part) for part in HEAVY_PARTS):
         return None
     return "not in the base install: import it in the function that uses it"

@@ -19,6 +19,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +32,9 @@ TIMEOUT_S = 600  # a busy machine takes some documents minutes
 
 TRAINING = {"docs/editor.md", "docs/selection.md", "docs/suites.md", "docs/training.md"}
 """These run or train the tiny editor for most of a minute: `make test-all`. The README runs it in `make test`."""
+
+WITH_TORCH = TRAINING | {"README.md", "docs/experts.md"}
+"""These load models: they are left out where there is no torch."""
 
 SHELLS = {"bash", "console", "sh"}
 RUN = SHELLS | {"python"}
@@ -163,6 +167,8 @@ def check_document(document: Path, folder: Path, timeout_s: float = TIMEOUT_S) -
 def documents() -> Iterator[Any]:
     for document in DOCUMENTS:
         name = document.relative_to(ROOT).as_posix()
+        if name in WITH_TORCH and find_spec("torch") is None:
+            continue
         yield pytest.param(document, id=name, marks=[pytest.mark.slow] if name in TRAINING else [])
 
 

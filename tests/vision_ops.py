@@ -33,10 +33,10 @@ _KEPT: list[object] = []
 
 
 def provide() -> None:
-    """Let this process import torchvision. Does nothing where a whole one is installed."""
+    """Let this process import torchvision. Does nothing where a whole one is installed, or no torch."""
     from importlib.util import find_spec
 
-    if find_spec("torchvision") is not None:
+    if find_spec("torchvision") is not None or find_spec("torch") is None:
         return
     if not PLACE.is_dir():
         raise RuntimeError(f"{PLACE} is missing: `make test` puts torchvision there")

@@ -40,14 +40,6 @@ def test_versions_and_what_is_lacking_are_told(report: doctor.Report) -> None:
     assert report.exit_code == 0
 
 
-def test_torch_and_its_device_are_told(report: doctor.Report) -> None:
-    import torch
-
-    assert report.torch["installed"]
-    assert report.torch["version"] == torch.__version__
-    assert report.torch["device"].startswith("cuda" if torch.cuda.is_available() else ("cpu", "mps"))
-
-
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "torch" else find(name))

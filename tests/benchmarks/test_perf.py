@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+NEEDS = ("torch", "transformers")
+
 pytestmark = pytest.mark.slow
 
 SCRIPTS = {

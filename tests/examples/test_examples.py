@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from ..needs import needs
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
@@ -27,7 +30,11 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in TRAINING else []) for path in EXAMPLES],
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in TRAINING else [])
+        for path in EXAMPLES
+        if find_spec("torch") or not needs(path)
+    ],
 )
 def test_it_runs(path, tmp_path):
     ran = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)

@@ -115,17 +115,6 @@ def test_a_folder_says_itself_what_it_is(tmp_path):
     assert isinstance(load_experts(f"judge=vlm:{tmp_path}?batch=2")["judge"], Vlm)
 
 
-def test_a_name_on_the_hub_is_looked_at_where_it_is_kept(tmp_path, monkeypatch):
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    snapshot = tmp_path / "models--someone--tiny" / "snapshots" / commit
-    snapshot.mkdir(parents=True)
-    (snapshot / "config.json").write_text('{"model_type": "clip"}')
-    (tmp_path / "models--someone--tiny" / "refs").mkdir()
-    (tmp_path / "models--someone--tiny" / "refs" / "main").write_text(commit)
-    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert isinstance(load_experts("features=someone/tiny")["features"], Clip)
-
-
 def test_a_revision_that_looks_like_a_number_stays_a_text():
     features = load_experts("features=dinov2-base?revision=1234567")["features"]
     assert isinstance(features, Dino)

@@ -18,6 +18,8 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.selection.trials import wanted
 from editcritic.reward import Reward
 
+NEEDS = ("torch",)
+
 
 @pytest.fixture(scope="module")
 def pipeline():

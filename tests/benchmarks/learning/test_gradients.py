@@ -4,6 +4,8 @@ import pytest
 
 from editcritic.benchmarks.learning.gradients import cosine, main
 
+NEEDS = ("torch",)
+
 
 @pytest.mark.slow
 def test_the_cosine_is_one_and_the_same_every_time():

@@ -14,6 +14,8 @@ from editcritic.benchmarks.learning.writer_world import SECOND, errands, lessons
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scenes import random_scene
 
+NEEDS = ("torch",)
+
 
 @pytest.fixture(scope="module")
 def judge():

@@ -86,14 +86,6 @@ def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos
     ]
 
 
-def test_datasets_reads_it_with_pictures_decoded(photos: Path, tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    found, _ = made(photos, tmp_path / "data")
-    rows = datasets.Dataset.from_parquet(str(found.files[0]), cache_dir=str(tmp_path / "cache"))
-    assert isinstance(rows[0]["image"], PIL.Image.Image)
-    assert rows[0]["edit"]["compound"][0]["compound_instruction"].startswith("Add a lantern")
-
-
 @pytest.mark.parametrize(
     ("said", "reason"),
     [

@@ -5,10 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import subprocess
-import sys
-import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +19,7 @@ from editcritic.benchmarks.making.imagefolder import converted
 from editcritic.benchmarks.making.lock import Lock, read_lock
 from editcritic.benchmarks.making.sources import SOURCES, File, inside
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
+from editcritic.reward.toml import tomllib
 
 from .scripted import Places, Script, photographs
 from .serving import Files, served
@@ -209,36 +206,3 @@ def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_re
         suite = ComplexEdit(tmp_path / "data", split=split)
         assert (len(suite.items), list(suite.problems)) == (16, [])
         assert suite.items[0].sample.instruction == "Write astronaut C0."
-
-
-def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_path: Path) -> None:
-    place = published(tmp_path / "published")
-    files = {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    command = [sys.executable, "-c", "from editcritic.benchmarks.cli import main; main()"]
-    command += ["bench", "prepare", "complex-edit", "-o", str(tmp_path / "data"), "--download", "--json"]
-    with served(files, hub=True) as server:
-        # in a process of its own: the hub's library reads its settings once, and here it is kept from the network
-        found = subprocess.run(
-            command,
-            env={
-                **os.environ,
-                "HF_ENDPOINT": server.url().rstrip("/"),
-                "HF_HUB_OFFLINE": "0",
-                "HF_HOME": str(tmp_path),
-            },
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-    assert found.returncode == 0, found.stderr
-    told = json.loads(found.stdout)
-    assert [(one["spec"], one["items"]) for one in told["opened"]] == [
-        ("complex-edit", 16),
-        ("complex-edit?split=test_syn", 16),
-    ]
-    lock = read_lock(tmp_path / "data")
-    assert lock is not None
-    assert lock.revision == "b0b8a81d740ae413d52572281a23dc975c4b4b91"
-    assert {file.path: file.sha256 for file in lock.files} == {
-        f"published/{name}": hashlib.sha256(data).hexdigest() for name, data in files.items()
-    }

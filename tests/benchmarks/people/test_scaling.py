@@ -128,7 +128,6 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def tiny():
-    pytest.importorskip("diffusers")
     import torch
 
     torch.set_num_threads(1)

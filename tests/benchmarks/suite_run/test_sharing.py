@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -13,35 +9,9 @@ import pytest
 
 from editcritic.benchmarks.inputs import InputError
 from editcritic.benchmarks.suite_run import sharing
-from editcritic.benchmarks.suite_run.running import run
 from editcritic.benchmarks.suite_run.sharing import HandedIn, Meeting, Share
 
-from ..suites.toy import CoinJudge, Toy, outputs
-from .asked import experts, files
-
-ROOT = Path(__file__).parents[3]
-RUN = ("-m", "editcritic.benchmarks.cli", "bench", "run", "tests.benchmarks.suites.toy:Toy?count=5")
-WITH = ("--editor", "mine", "--experts", "judge=tests.benchmarks.suites.toy:CoinJudge", "--metric", "following")
-
-
-def test_two_processes_of_torchrun_write_what_one_writes(tmp_path: Path) -> None:
-    suite = Toy(count=5)
-    made = outputs(tmp_path / "outputs", suite, without=["2/1"])
-    launch = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    done = subprocess.run(
-        [*launch, *RUN, "--outputs", str(made), "-o", str(tmp_path / "two"), *WITH, "--json"],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert json.loads(done.stdout)["counts"]["missing"] == 2, done.stderr
-    run(suite, made, editor="mine", experts=experts(CoinJudge()), metrics=["following"], out=tmp_path / "one")
-    assert files(tmp_path / "one") == files(tmp_path / "two")
-    facts = json.loads((tmp_path / "two" / "run.json").read_text())
-    assert [process["items"] for process in facts["processes"]] == [6, 4]
-    assert sum(process["spent"]["judge_calls"] for process in facts["processes"]) == 8
+from ..suites.toy import Toy
 
 
 def test_cases_are_shared_whole() -> None:

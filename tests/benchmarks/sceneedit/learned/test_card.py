@@ -14,6 +14,8 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.reward import Image
 from editcritic.reward.sample import TASK_TYPES
 
+NEEDS = ("torch",)
+
 
 @pytest.fixture(scope="module")
 def taught():

@@ -8,6 +8,8 @@ import pytest
 from editcritic.benchmarks import extras
 from editcritic.benchmarks.inputs import InputError
 
+NEEDS = ("torch", "transformers", "diffusers")
+
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
