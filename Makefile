@@ -1,4 +1,5 @@
-# `make demo` and `make test` do all the set-up there is: Python 3.11 or newer, git and make are enough.
+# `make demo` and `make test` do all the set-up there is: Python 3.11 or newer, git and make are enough. (The package
+# itself works on 3.10 too, where some of the pinned versions do not: `make test-lowest`.)
 # Another interpreter: make test PYTHON=python3.12. One test: make test ARGS="-k engine". One process: ARGS="-n 0".
 
 PYTHON ?= python3
@@ -15,9 +16,9 @@ EDITOR := $(VENV)/.editor-installed
 TEST := $(VENV)/.test-installed
 
 # A file's tests stay in one process: module fixtures save and load models.
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile
+PYTEST := pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all test-quick check bench clean sceneedit-editor
+.PHONY: demo test test-all test-quick test-lowest test-pythons check bench clean sceneedit-editor
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -26,20 +27,32 @@ demo: $(DEMO)
 
 # All that guards behaviour: at most 20 CPU minutes.
 test: $(TEST)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(BIN)/$(PYTEST) -m "not slow" $(ARGS)
 
 # With performance scripts, studies, and what trains: before a release, and before an issue is closed.
 test-all: $(TEST)
-	$(PYTEST) $(ARGS)
+	$(BIN)/$(PYTEST) $(ARGS)
 
 # The engine, the metrics and the selectors, without models: at most 90 seconds.
 test-quick: $(TEST)
-	$(PYTEST) -m "not slow" tests/reward --ignore=tests/reward/experts --ignore=tests/reward/models tests/verifiers $(ARGS)
+	$(BIN)/$(PYTEST) -m "not slow" tests/reward --ignore=tests/reward/experts --ignore=tests/reward/models tests/verifiers $(ARGS)
+
+# What needs no torch: on the oldest Python with the lowest versions, and on newer ones with the pinned versions. Both
+# begin by asking pip whether editcritic fits beside trainers, as whoever installs has an index to ask.
+test-lowest: .venv-3.10/.installed
+	.venv-3.10/bin/pytest tests/beside_trainers.py
+	.venv-3.10/bin/$(PYTEST) -m "not slow" $(ARGS)
+
+test-pythons: .venv-3.12/.installed .venv-3.13/.installed
+	for one in 3.12 3.13; do \
+		.venv-$$one/bin/pytest tests/beside_trainers.py || exit 1; \
+		.venv-$$one/bin/$(PYTEST) -m "not slow" $(ARGS) || exit 1; done
 
 check: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.10 --no-warn-return-any # numpy's types, being for 3.11, are not all known there
 	$(BIN)/mypy examples tests
 	$(BIN)/pytest -q tests/test_contracts.py
 
@@ -53,12 +66,12 @@ bench: $(EDITOR)
 
 # Back to a fresh clone, the environment included.
 clean:
-	rm -rf $(VENV) bench-out build dist editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-3.* bench-out build dist editcritic.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "editcritic needs Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)." >&2; \
+		echo "The pinned versions need Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)." >&2; \
 		echo "Name another interpreter: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@echo "Setting up $(VENV): a few minutes the first time, nothing after that."
 	@$(PYTHON) -m venv $(VENV) || { \
@@ -80,3 +93,16 @@ $(TEST): pyproject.toml constraints.txt | $(MADE)
 	$(INSTALL) --no-deps einops spandrel
 	$(INSTALL) --no-deps --upgrade --target $(VENV)/torchvision-for-tests torchvision
 	@touch $(DEMO) $(EDITOR) $@
+
+# An interpreter of version $*: make test-lowest PYTHON3.10=/path/to/it, or what `python3.10` starts, or pyenv's.
+.venv-3.10/.installed: constraints-lowest.txt
+.venv-3.12/.installed .venv-3.13/.installed: constraints.txt
+.venv-%/.installed: pyproject.toml
+	@for one in $(PYTHON$*) python$* $$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python 2>/dev/null); do \
+		if $$one -c 'import sys; sys.exit(sys.version_info[:2] != tuple(map(int, "$*".split("."))))' 2>/dev/null; then \
+			echo "Setting up .venv-$* with $$one."; $$one -m venv .venv-$* && exit 0; exit 1; fi; done; \
+		echo "There is no Python $*: install it, or say where it is: make $(MAKECMDGOALS) PYTHON$*=/path/to/python" >&2; \
+		exit 1
+	.venv-$*/bin/python -m pip install --disable-pip-version-check --no-input -c $(filter constraints%,$^) \
+		-e '.[dev,bench,judge,ocr,serve]'
+	@touch $@
