@@ -96,10 +96,13 @@ def examine() -> Report:
 
 
 def packages() -> Iterator[Package]:
-    """What the installed distribution requires, extras that only bundle others left out."""
+    """What the installed distribution requires of this Python, extras that only bundle others left out."""
     for requirement in metadata.requires(DISTRIBUTION) or []:
         name = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"extra\s*==\s*['\"](.+?)['\"]", requirement)
+        below = re.search(r"python_version\s*<\s*['\"](\d+)\.(\d+)['\"]", requirement)
+        if below and sys.version_info[:2] >= (int(below[1]), int(below[2])):
+            continue
         if name and name[0] != DISTRIBUTION:
             yield Package(name[0], extra[1] if extra else "", _version(name[0]))
 

@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import subprocess
+import sys
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def test_versions_and_what_is_lacking_are_told(report: doctor.Report) -> None:
     packages = {(one.extra, one.name): one.version for one in report.packages}
     assert packages["", "numpy"] == version("numpy")
     assert ("ocr", "rapidocr") in packages
+    assert (("", "tomli") in packages) == (sys.version_info < (3, 11))
     for extra, missing in report.lacking.items():
         assert all(packages[extra, name] is None for name in missing)
         assert report.to_json()["install"][extra] == f"pip install 'editcritic[{extra}]'"
