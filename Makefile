@@ -40,12 +40,12 @@ test-quick: $(TEST)
 # What needs no torch: on the oldest Python with the lowest versions, and on newer ones with the pinned versions. Both
 # begin by asking pip whether editcritic fits beside trainers, as whoever installs has an index to ask.
 test-lowest: .venv-3.10/.installed
-	.venv-3.10/bin/pytest tests/beside_trainers.py
+	.venv-3.10/bin/pytest --noconftest tests/beside_trainers.py
 	.venv-3.10/bin/$(PYTEST) -m "not slow" $(ARGS)
 
 test-pythons: .venv-3.12/.installed .venv-3.13/.installed
 	for one in 3.12 3.13; do \
-		.venv-$$one/bin/pytest tests/beside_trainers.py || exit 1; \
+		.venv-$$one/bin/pytest --noconftest tests/beside_trainers.py || exit 1; \
 		.venv-$$one/bin/$(PYTEST) -m "not slow" $(ARGS) || exit 1; done
 
 check: $(TEST)
