@@ -6,7 +6,6 @@ Nothing is downloaded: what is missing is told, and where it is to be had.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from rich.text import Text
 from ..reward import Box, Detect, Detections, Embed, Expert, ExpertDown, Failure, Image, Measured, Rate, Region, Vectors
 from ..reward.models.local import LocalExpert
 from ..reward.query import EmbedText, Query
+from .digests import sha256
 from .inputs import PICTURES, InputError
 from .reference import Item, Reference, read
 from .weights_here import look, offline
@@ -104,8 +104,8 @@ def _pictures(reference: Reference, folder: Path) -> tuple[dict[str, Image], lis
             where = item.where or (f"{reference.pictures.rstrip('/')}/{name}" if reference.pictures else "")
             if at is None:
                 missing[name] = f"{name}{f' from {where}' if where else ''}"
-            elif item.sha256 and name == item.picture and _digest(at) != item.sha256:
-                raise InputError(f"{at} is another picture than the one that was scored: its sha256 is {_digest(at)}")
+            elif item.sha256 and name == item.picture and sha256(at) != item.sha256:
+                raise InputError(f"{at} is another picture than the one that was scored: its sha256 is {sha256(at)}")
             else:
                 found[name] = Image.of(at)
     told = f"pictures are missing in {folder}: {', '.join(missing.values())}"
@@ -117,10 +117,6 @@ def _picture(folder: Path, name: str) -> Path | None:
     place = folder / name
     others = (place.with_suffix(suffix) for suffix in sorted(PICTURES))
     return next((one for one in (place, *others) if one.is_file()), None)
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _weights(expert: Expert) -> list[str]:

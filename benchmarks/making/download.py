@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import time
 import urllib.error
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from ..digests import sha256
 from ..inputs import InputError
 from .sources import File
 
@@ -122,12 +122,3 @@ def _mark(part: Path) -> Path:
 def _forget(part: Path) -> None:
     part.unlink(missing_ok=True)
     _mark(part).unlink(missing_ok=True)
-
-
-def sha256(path: Path) -> str:
-    """Of a file, hex. Raises OSError."""
-    state = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(1 << 20):
-            state.update(part)
-    return state.hexdigest()

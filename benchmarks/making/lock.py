@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...reward.toml import tomllib
+from ..digests import sha256
 from ..inputs import InputError
-from .download import sha256
 from .given import write_whole
 from .sources import File, read_files
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ....reward import Image, ImageError
 from ....reward.sample import Operation
+from ...digests import sha256
 from ...inputs import InputError
-from ...making.download import sha256
 from ..suite import Problem
 from ..unpacking import unpacked
 from .files import Tables

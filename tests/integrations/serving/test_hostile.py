@@ -45,7 +45,7 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
 
 
 @contextlib.contextmanager
-def small(**patience: float) -> Iterator[tuple[httpx2.Client, Service]]:
+def small(**patience: Any) -> Iterator[tuple[httpx2.Client, Service]]:
     service = Service(Reward(Rated(), {"preference": Fake()}), limits=Limits(**SMALL))
     settings = Settings(port=0, connections=40, **patience)
     with running(service, settings) as url, httpx2.Client(base_url=url, timeout=60) as client:
