@@ -35,7 +35,7 @@ test-all: $(TEST)
 
 # The engine, the metrics and the selectors, without models: at most 90 seconds.
 test-quick: $(TEST)
-	$(BIN)/$(PYTEST) -m "not slow" tests/reward --ignore=tests/reward/experts --ignore=tests/reward/models tests/verifiers $(ARGS)
+	$(BIN)/$(PYTEST) -m "not slow" tests/reward tests/verifiers --ignore=tests/reward/baselines --ignore=tests/reward/experts --ignore=tests/reward/models $(ARGS)
 
 # What needs no torch: on the oldest Python with the lowest versions, and on newer ones with the pinned versions. Both
 # begin by asking pip whether editcritic fits beside trainers, as whoever installs has an index to ask.
