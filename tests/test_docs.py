@@ -172,7 +172,7 @@ def documents() -> Iterator[Any]:
         yield pytest.param(document, id=name, marks=[pytest.mark.slow] if name in TRAINING else [])
 
 
-@pytest.mark.parametrize("document", documents())
+@pytest.mark.parametrize("document", list(documents()))
 def test_every_block_runs(document: Path, tmp_path: Path) -> None:
     check_document(document, tmp_path)
 

@@ -8,6 +8,14 @@ from editcritic.benchmarks.sceneedit.learned import train
 from editcritic.benchmarks.sceneedit.learned.pipeline import SceneEditPipeline
 
 
+@pytest.fixture(autouse=True)
+def threads():
+    """The command takes two threads for its process, which is that of other tests here."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 def test_it_writes_a_pipeline_that_diffusers_loads(tmp_path, capsys):
     train.main(["--out", str(tmp_path / "editor"), "--steps", "1", "--lessons", "20"])
     assert "MB in" in capsys.readouterr().out
