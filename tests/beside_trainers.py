@@ -65,10 +65,10 @@ def resolved(*requirements: str) -> dict[str, str]:
 @pytest.mark.parametrize("trainer", HERE, ids=str)
 def test_it_fits_beside(trainer: Trainer) -> None:
     """With the client of judge servers, which is how a trainer of another environment is rewarded by large judges."""
-    found = resolved(*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["serve"], *trainer.pins)
+    versions = resolved(*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["serve"], *trainer.pins)
     pinned = dict(pin.split("==") for pin in trainer.pins if "==" in pin)
-    assert {name: found[name] for name in pinned} == pinned
-    assert {"numpy", "pillow", "pydantic", "httpx2"} <= set(found)
+    assert {name: versions[name] for name in pinned} == pinned
+    assert {"numpy", "pillow", "pydantic", "httpx2"} <= set(versions)
 
 
 def test_what_does_not_fit_is_seen() -> None:

@@ -23,9 +23,9 @@ def needs(path: Path) -> frozenset[str]:
     """The modules of `BESIDE_TORCH` that a test file needs. path: absolute."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     names = {*_imported(tree, path), *_said(tree)}
-    found = {name.partition(".")[0] for name in names} & BESIDE_TORCH
+    modules = {name.partition(".")[0] for name in names} & BESIDE_TORCH
     helpers = {ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tests.")}
-    return frozenset(found.union(*(needs(helper) for helper in helpers if helper.is_file() and helper != path)))
+    return frozenset(modules.union(*(needs(helper) for helper in helpers if helper.is_file() and helper != path)))
 
 
 def _imported(tree: ast.Module, path: Path) -> Iterator[str]:

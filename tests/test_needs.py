@@ -59,9 +59,9 @@ def files(place: str) -> list[Path]:
 
 @pytest.mark.parametrize("place", ANYWHERE)
 def test_what_works_anywhere_is_tested_anywhere(place: str) -> None:
-    found = {path.relative_to(TESTS).as_posix(): sorted(needs(path)) for path in files(place)}
-    assert found, f"{place} holds no tests"
-    assert {name: needed for name, needed in found.items() if needed and name not in EXCEPT} == {}
+    needed_by = {path.relative_to(TESTS).as_posix(): sorted(needs(path)) for path in files(place)}
+    assert needed_by, f"{place} holds no tests"
+    assert {name: needed for name, needed in needed_by.items() if needed and name not in EXCEPT} == {}
 
 
 def test_the_exceptions_are_some() -> None:

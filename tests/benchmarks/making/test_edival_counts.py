@@ -63,8 +63,8 @@ def changed(file: Path, index: int, turn: int, **fields: object) -> dict[str, in
     rows = list(CHAINS[index])
     rows[turn - 1] = replace(rows[turn - 1], **fields)  # type: ignore[arg-type]
     first, second, third = rows
-    found = counts(read_chains(write_chains(file, {**CHAINS, index: (first, second, third)})))
-    return {name: count - COUNTED[name] for name, count in found.items() if count != COUNTED[name]}
+    counted = counts(read_chains(write_chains(file, {**CHAINS, index: (first, second, third)})))
+    return {name: count - COUNTED[name] for name, count in counted.items() if count != COUNTED[name]}
 
 
 def test_pools_that_do_not_follow_are_not_counted_as_following(file: Path) -> None:
@@ -93,8 +93,8 @@ def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
         instruction = "Remove the ball, please"
 
     rows = (Otherwise("subject_remove", "Remove [ball]", ("dog",), ("dog",), ("dog", "ball")), *CHAINS[1][1:])
-    found = counts(read_chains(write_chains(file, {**CHAINS, 1: rows})))
-    assert (found[slots], found[worded]) == (14, 14)
+    counted = counts(read_chains(write_chains(file, {**CHAINS, 1: rows})))
+    assert (counted[slots], counted[worded]) == (14, 14)
     assert changed(file, 1, 1, format="Remove [the] ball")[slots] == -1
 
 
@@ -106,9 +106,9 @@ def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file:
     assert "agrees   problems: 0\n" in ran.stdout
     agree = sum(COUNTED[name] == number for name, number in expected().items())
     assert f"{agree} of {len(COUNTED)} counts of {file} are those of the published file" in ran.stdout
-    found = json.loads(editcritic("bench", "prepare", "edival", "--csv", file, "--json").stdout)
-    assert found["exit_code"] == 1
-    assert {"name": "rows", "expected": 1716, "counted": 15, "agrees": False} in found["checks"]
+    document = json.loads(editcritic("bench", "prepare", "edival", "--csv", file, "--json").stdout)
+    assert document["exit_code"] == 1
+    assert {"name": "rows", "expected": 1716, "counted": 15, "agrees": False} in document["checks"]
 
 
 def test_a_file_with_every_expected_count_is_said_to_be_the_published_one(
