@@ -10,6 +10,7 @@ from editcritic.integrations.serving.client import RemoteError, RemoteReward
 from editcritic.integrations.serving.rehearsal import Server, samples
 from editcritic.integrations.serving.replicas import HOLD, Replicas
 from editcritic.integrations.serving.transport import Answer, Lost
+from editcritic.reward.timeouts import timeout
 
 URLS = ("http://a", "http://b", "http://c")
 ABOUT = {"card": {"name": "rehearsal", "version": 1, "summary": "s"}, "spec": {}, "experts": {"judge": "one"}}
@@ -126,7 +127,7 @@ def test_nobody_is_asked_while_all_are_down_and_waiting_ends_with_the_first(monk
         assert replicas.pick("group", 1) is None
         assert "http://b: lost" in replicas.problems() or "http://b: no connection" in replicas.problems()
         asyncio.get_running_loop().call_later(0.1, net.ready.add, "http://b")
-        async with asyncio.timeout(60):
+        async with timeout(60):
             while replicas.pick("group", 1) is None:
                 await replicas.wait(3600.0)
         assert replicas.pick("group", 1).url == "http://b"
