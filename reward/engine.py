@@ -101,8 +101,8 @@ class Engine:
     ) -> Generator[Score, None, None]:
         """Scores in the order of the programs, which are taken as there is room (at most `window` at a time).
 
-        When the iterator is closed, what has not been scored is no longer wanted, as in `submit`; `settle` waits for
-        what an expert is at.
+        When the iterator is closed, what has not been scored is no longer wanted, as in `submit`.
+        `wait_for_abandoned` waits for what an expert is at.
         """
         source = iter(programs)
         waiting: deque[Future[Score]] = deque()
@@ -158,7 +158,7 @@ class Engine:
             for future in started:
                 future.add_done_callback(self._abandoned.discard)
 
-    def settle(self) -> None:
+    def wait_for_abandoned(self) -> None:
         """Wait until nothing of a `run` that was closed early is with an expert any more."""
         wait(self._abandoned.copy())
 

@@ -195,7 +195,7 @@ class Reward(AnyReward):
         Experts that hold none (served ones, algorithms on pixels) are left alone: those without a method `offload`.
         """
         if self._engine is not None:
-            self._engine.settle()
+            self._engine.wait_for_abandoned()
         for expert in {id(expert): expert for expert in self.experts.values()}.values():
             give_back = getattr(expert, "offload", None)
             if callable(give_back):

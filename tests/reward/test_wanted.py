@@ -86,9 +86,9 @@ def test_what_is_left_of_a_run_that_is_closed_is_not_asked_for_and_is_waited_for
         assert expert.reached.acquire(timeout=30)  # the second question is with the expert
         scores.close()
         threading.Timer(0.2, expert.let.release, [100]).start()
-        engine.settle()
+        engine.wait_for_abandoned()
         assert sum(expert.seen.values()) == 2
-        engine.settle()  # there is nothing left to wait for
+        engine.wait_for_abandoned()  # there is nothing left to wait for
         assert engine.submit(asks(3), {"preference": expert}).result(30).status == "scored"
 
 
@@ -100,4 +100,4 @@ def test_a_run_whose_samples_cannot_be_had_leaves_nothing_to_wait_for() -> None:
     with Engine() as engine:
         with pytest.raises(OSError, match="the disk is gone"):
             list(engine.run(programs(), {"preference": Fake()}))
-        engine.settle()
+        engine.wait_for_abandoned()
