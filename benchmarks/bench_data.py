@@ -94,7 +94,8 @@ def prepare(
     from .making.sources import source_of
 
     if csv is not None:
-        if suite != "edival" or download or any(one is not None for one in (images, out, sources, judge)):
+        others = (images, out, sources, judge, single, multi)
+        if suite != "edival" or download or any(one is not None for one in others):
             raise InputError("--csv compares an instruction file of edival and does nothing else: give no other option")
         return _count(csv, as_json)
     data = out or Path("data") / suite

@@ -131,6 +131,7 @@ def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
     [
         (["dlebench", "--csv", "chains.csv"], "--csv compares an instruction file of edival"),
         (["edival", "--csv", "chains.csv", "--download"], "give no other option"),
+        (["edival", "--csv", "chains.csv", "--multi", "0"], "give no other option"),
         (["edival", "--csv", "none.csv"], "cannot read none.csv: No such file"),
     ],
 )
