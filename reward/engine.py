@@ -109,12 +109,10 @@ class Engine:
         wake = threading.Event()
         active = 0
         ended = False
-        closed = threading.Event()
+        wanted = threading.Event()
+        wanted.set()
         fresh: list[Task] = []
         finished: SimpleQueue[None] = SimpleQueue()
-
-        def wanted() -> bool:
-            return not closed.is_set()
 
         def done(_: Future[Score]) -> None:
             finished.put(None)
@@ -136,7 +134,7 @@ class Engine:
                     future.add_done_callback(done)
                     waiting.append(future)
                     active += 1
-                    fresh.append(Task(item[0], experts, item[1], future=future, wanted=wanted))
+                    fresh.append(Task(item[0], experts, item[1], future=future, wanted=wanted.is_set))
                     del item, future
                     if len(fresh) == _PUT:
                         break
@@ -152,7 +150,7 @@ class Engine:
                 wake.wait()
                 wake.clear()
         finally:
-            closed.set()
+            wanted.clear()
             started = set(waiting) - {task.future for task in fresh}
             self._abandoned |= started
             for future in started:
