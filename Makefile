@@ -35,7 +35,7 @@ test-all: $(TEST)
 
 # The engine, the metrics and the selectors, without models: at most 90 seconds.
 test-quick: $(TEST)
-	$(BIN)/$(PYTEST) -m "not slow" tests/reward tests/verifiers --ignore=tests/reward/baselines --ignore=tests/reward/experts --ignore=tests/reward/models $(ARGS)
+	$(BIN)/$(PYTEST) -m "not slow" tests/reward tests/verifiers --ignore=tests/reward/metrics/baselines --ignore=tests/reward/experts $(ARGS)
 
 # What needs no torch: on the oldest Python with the lowest versions, and on newer ones with the pinned versions. Both
 # begin by asking pip whether editcritic fits beside trainers, as whoever installs has an index to ask.
@@ -56,13 +56,13 @@ check: $(TEST)
 	$(BIN)/mypy examples tests
 	$(BIN)/pytest -q tests/test_contracts.py
 
-# Teaches the tiny editor of SceneEdit anew and writes it where it came from, benchmarks/sceneedit/learned/weights.
+# Teaches the tiny editor of SceneEdit anew and writes it where it came from, benchmarks/sceneedit/tiny_editor/weights.
 sceneedit-editor: $(EDITOR)
-	$(BIN)/python -m editcritic.benchmarks.sceneedit.learned.train $(ARGS)
+	$(BIN)/python -m editcritic.benchmarks.sceneedit.tiny_editor.train $(ARGS)
 
 # SceneEdit as a suite over five editors, with the report: bench-out/report.html.
 bench: $(EDITOR)
-	$(BIN)/python -m editcritic.benchmarks.suites.five --out bench-out $(ARGS)
+	$(BIN)/python -m editcritic.benchmarks.studies.five_editors --out bench-out $(ARGS)
 
 # Back to a fresh clone, the environment included.
 clean:

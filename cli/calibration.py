@@ -1,4 +1,4 @@
-"""Commands of `editcritic maps`: fit, list, show, apply."""
+"""`editcritic calibration`: fit, list, show and apply calibrations."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .terminal import document, plainly, say, show
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from .options import Json
 
 if TYPE_CHECKING:
-    from ..reward.score_maps import ScoreMap
+    from ..reward.metrics.calibration import CalibrationMap
 
 app = typer.Typer(
-    name="maps",
-    help="Scores of different judges on one scale: fit maps from labels of people, list them, show them, apply them.",
+    name="calibration",
+    help="Fit, list, show and apply calibrations that put scores of different judges on one scale.",
     no_args_is_help=True,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
-Name = Annotated[str, typer.Argument(metavar="MAP", help="The name of a map, or its file.")]
+CalibrationName = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Name or file of a calibration.")]
 
 _KNOTS_SHOWN = 20
 
@@ -29,277 +29,340 @@ _KNOTS_SHOWN = 20
 
 
 @app.command()
-@plainly
+@exit_code_command
 def fit(
     scores: Annotated[
         list[str],
         typer.Argument(
             metavar="SCORES...",
-            help="Folders of results, or files that `editcritic score -o` wrote; EDITOR=FILE where labels name "
-            "editors. Files of one editor are put together by id, so that several judges can be fitted at once.",
+            help="Result folders, or files written by `editcritic score -o`; use EDITOR=FILE if the labels "
+            "name editors. Files of one editor are merged by id, so several judges can be fitted "
+            "together.",
         ),
     ],
-    labels: Annotated[list[Path], typer.Option("--labels", help="A file of labels (`bench label` makes them).")],
+    labels: Annotated[
+        list[Path], typer.Option("--labels", help="File of human labels (written by `bench label`). Repeatable.")
+    ],
     out: Annotated[
         Path,
-        typer.Option(
-            "-o", "--out", help="NAME.json for one map; or a folder, for a map of each metric under its name."
-        ),
+        typer.Option("-o", "--out", help="NAME.json for one calibration, or a folder for one calibration per metric."),
     ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", help="Fit this one; parts behind a /. Repeated: on one scale. Default: all there are."
+            "--metric", help="Fit only this metric; parts after a /. Repeat to fit several on one scale. Default: all."
         ),
     ] = None,
     reward: Annotated[
         list[str] | None,
         typer.Option(
-            "--reward", help="The reward that made the scores: the map then refuses one that is made of other parts."
+            "--reward",
+            help="The reward that produced the scores; the calibration then rejects rewards built from other "
+            "parts. Repeatable.",
         ),
     ] = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="Of labels, where there are several.")] = None,
-    dimension: Annotated[str | None, typer.Option("--dimension", help="Likewise.")] = None,
+    label_kind: Annotated[
+        str | None, typer.Option("--label-kind", help="Label kind to use, if there are several.")
+    ] = None,
+    dimension: Annotated[
+        str | None, typer.Option("--dimension", help="Dimension to use, if there are several.")
+    ] = None,
     scale: Annotated[
         str,
         typer.Option(
             "--scale",
-            help="Of pairs: log-odds, or share (from 0 to 1: the probability of being preferred to the mean edit).",
+            help="Pairwise labels only: log-odds, or share (probability of being preferred to the mean edit).",
         ),
     ] = "log-odds",
-    ridge: Annotated[float, typer.Option("--ridge", help="Of pairs: how strongly rises are held back.")] = 0.1,
-    smooth: Annotated[
+    l2: Annotated[float, typer.Option("--l2", help="Pairwise labels only: L2 penalty on the slope.")] = 0.1,
+    smoothing: Annotated[
         float | None,
-        typer.Option("--smooth", help="Of pairs: how strongly rises are kept alike. Default: what does best held out."),
+        typer.Option(
+            "--smoothing", help="Pairwise labels only: smoothness penalty. Default: chosen by cross-validation."
+        ),
     ] = None,
-    knots: Annotated[int | None, typer.Option("--knots", min=2, help="Of pairs. Default: by their number.")] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Of the judgements that are held out.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Of what is held out together.")] = 0,
+    knots: Annotated[
+        int | None,
+        typer.Option(
+            "--knots", min=2, help="Pairwise labels only: number of knots. Default: from the number of labels."
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the cross-validation split.")] = 0,
     as_json: Json = False,
 ) -> int:
-    """Fit score maps: what a judge's scores are worth to people. Exit code 1 where one of them tells nothing."""
-    from .inputs import InputError, read_spec
-    from .people.score_maps import SCALES, Asked, built, check_rewards, fit_maps
-    from .people.scored import source_of
+    """Fit calibrations: scores of a judge mapped to human labels. Exit code 1 if one of them is uninformative."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import spec_argument
+    from ..benchmarks.human_eval.calibration_fit import SCALES, LabelSet, build_metric, check_rewards, fit_calibrations
+    from ..benchmarks.human_eval.score_loading import load_score_source
 
-    if (chosen := next((one for one in SCALES if one == scale), None)) is None:
+    if (chosen_scale := next((name for name in SCALES if name == scale), None)) is None:
         raise InputError(f"--scale is {' or '.join(SCALES)}, got {scale!r}")
-    source, read = source_of(scores, labels)
-    asked = Asked.of(read, kind, dimension)
-    rewards = [built(read_spec(text)) for text in reward or ()]
-    wanted = metric or list(source.meeting.metrics)
-    settings: dict[str, Any] = {"ridge": ridge, "smooth": smooth, "knots": knots, "folds": folds, "seed": seed}
-    maps = fit_maps(asked, source, wanted, rewards=rewards, scale=chosen, **settings)
-    check_rewards(rewards, maps)
-    written = _written(maps, out)
-    poor = any(one.provenance["problems"] for one in maps.values())
+    source, all_labels = load_score_source(scores, labels)
+    label_set = LabelSet.select(all_labels, label_kind, dimension)
+    rewards = [build_metric(spec_argument(text)) for text in reward or ()]
+    metrics = metric or list(source.lookup.metrics)
+    fit_options: dict[str, Any] = {"l2": l2, "smoothing": smoothing, "knots": knots, "folds": folds, "seed": seed}
+    calibrations = fit_calibrations(label_set, source, metrics, rewards=rewards, scale=chosen_scale, **fit_options)
+    check_rewards(rewards, calibrations)
+    saved = _save(calibrations, out)
+    has_problems = any(calibration.provenance["problems"] for calibration in calibrations.values())
     if as_json:
-        found = [{"map": str(path), **told(one)} for path, one in written.items()]
-        document({"kind": asked.kind, "dimension": asked.dimension, "maps": found, "exit_code": int(poor)})
-        return int(poor)
-    show(_table(written))
-    for path, one in written.items():
-        for problem in one.provenance["problems"]:
-            say(f"editcritic: {path.name}: {problem}")
-        if not one.goes_in.spec:
-            say(f"editcritic: {path.name} is for {one.goes_in.metric}, whatever its parts are: --reward would say it")
-    say(", ".join(map(str, written)), stderr=False)
-    return int(poor)
+        documents = [{"file": str(path), **calibration_to_json(calibration)} for path, calibration in saved.items()]
+        print_json(
+            {
+                "kind": label_set.kind,
+                "dimension": label_set.dimension,
+                "calibrations": documents,
+                "exit_code": int(has_problems),
+            }
+        )
+        return int(has_problems)
+    render(_calibration_table(saved))
+    for path, calibration in saved.items():
+        for problem in calibration.provenance["problems"]:
+            echo(f"editcritic: {path.name}: {problem}")
+        if not calibration.goes_in.spec:
+            echo(f"editcritic: {path.name} accepts {calibration.goes_in.metric} of any parts: --reward restricts it")
+    echo(", ".join(map(str, saved)), stderr=False)
+    return int(has_problems)
 
 
-def _written(maps: Mapping[str, ScoreMap], out: Path) -> dict[Path, ScoreMap]:
-    """Save each; a folder is made where it is missing. Raises `InputError`, OSError."""
-    from .inputs import InputError
+def _save(calibrations: Mapping[str, CalibrationMap], out: Path) -> dict[Path, CalibrationMap]:
+    """Save each calibration; a missing folder is created. Raises `InputError`, OSError."""
+    from ..benchmarks.common.errors import InputError
 
     if out.suffix == ".json":
-        if len(maps) > 1:
+        if len(calibrations) > 1:
             raise InputError(
-                f"{out} is one file, and there are maps of {', '.join(maps)}: give a folder, or one --metric"
+                f"{out} is one file for calibrations of {', '.join(calibrations)}: give a folder, or one --metric"
             )
-        places = dict.fromkeys([out], next(iter(maps.values())))
+        paths = dict.fromkeys([out], next(iter(calibrations.values())))
     else:
-        places = {out / f"{name.replace('/', '-')}.json": one for name, one in maps.items()}
-    found = {}
-    for path, one in places.items():
+        paths = {out / f"{name.replace('/', '-')}.json": calibration for name, calibration in calibrations.items()}
+    saved = {}
+    for path, calibration in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        one.save(path)
-        found[path] = type(one).load(path)
-    return found
+        calibration.save(path)
+        saved[path] = type(calibration).load(path)
+    return saved
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
 
 
 @app.command("list")
-@plainly
-def list_maps(as_json: Json = False) -> int:
-    """The maps that are found by name, and where. Exit code 1 if a file there is none."""
+@exit_code_command
+def list_calibrations(as_json: Json = False) -> int:
+    """List the calibrations that are installed by name, and their folders. Exit code 1 if a file is invalid."""
     from ..reward import SpecError
-    from ..reward.score_maps import FOLDERS, ScoreMap, folders, installed
+    from ..reward.metrics.calibration import (
+        CALIBRATION_PATH_VARIABLE,
+        CalibrationMap,
+        calibration_folders,
+        installed_calibrations,
+    )
 
-    good: dict[Path, ScoreMap] = {}
-    bad: dict[Path, str] = {}
-    for path in installed().values():
+    valid: dict[Path, CalibrationMap] = {}
+    invalid: dict[Path, str] = {}
+    for path in installed_calibrations().values():
         try:
-            good[path] = ScoreMap.load(path)
+            valid[path] = CalibrationMap.load(path)
         except SpecError as error:
-            bad[path] = str(error)
+            invalid[path] = str(error)
         except OSError as error:
-            bad[path] = f"cannot read {path}: {error.strerror}"
+            invalid[path] = f"cannot read {path}: {error.strerror}"
     if as_json:
-        found = [{"file": str(path), **told(one)} for path, one in good.items()]
-        problems = [{"file": str(path), "problem": problem} for path, problem in bad.items()]
-        document({"folders": [str(folder) for folder in folders()], "maps": found, "problems": problems})
-        return int(bool(bad))
-    if good:
-        show(_table(good))
-    looked = ", ".join(map(str, folders()))
-    say(f"{len(good)} maps in {looked} ({FOLDERS} names other folders)", stderr=False)
-    for problem in bad.values():
-        say(f"editcritic: {problem}")
-    return int(bool(bad))
+        documents = [{"file": str(path), **calibration_to_json(calibration)} for path, calibration in valid.items()]
+        problems = [{"file": str(path), "problem": problem} for path, problem in invalid.items()]
+        print_json(
+            {
+                "folders": [str(folder) for folder in calibration_folders()],
+                "calibrations": documents,
+                "problems": problems,
+            }
+        )
+        return int(bool(invalid))
+    if valid:
+        render(_calibration_table(valid))
+    folders = ", ".join(map(str, calibration_folders()))
+    echo(f"{len(valid)} calibrations in {folders} (set {CALIBRATION_PATH_VARIABLE} for other folders)", stderr=False)
+    for problem in invalid.values():
+        echo(f"editcritic: {problem}")
+    return int(bool(invalid))
 
 
 # -- show --------------------------------------------------------------------------------------------------------------
 
 
 @app.command("show")
-@plainly
-def show_map(name: Name, as_json: Json = False) -> int:
-    """What a map is for, what it gives, its knots, and how it was fitted."""
+@exit_code_command
+def show_calibration(name: CalibrationName, as_json: Json = False) -> int:
+    """Show a calibration: its input, output and knots, and how it was fitted."""
     from rich.table import Table
     from rich.text import Text
 
-    from ..reward.score_maps import ScoreMap, find
+    from ..reward.metrics.calibration import CalibrationMap, find_calibration
 
-    path = find(name)
-    one = ScoreMap.named(path)
+    path = find_calibration(name)
+    calibration = CalibrationMap.find(path)
     if as_json:
-        document({"file": str(path), **told(one)})
+        print_json({"file": str(path), **calibration_to_json(calibration)})
         return 0
     table = Table(
-        box=None, pad_edge=False, show_header=False, title=Text(one.label, style="bold"), title_justify="left"
+        box=None,
+        pad_edge=False,
+        show_header=False,
+        title=Text(calibration.display_name, style="bold"),
+        title_justify="left",
     )
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for what, text in _facts(one, path):
-        table.add_row(what, Text(text))
-    show(table)
-    drawn = Table("score", "is worth", title="knots", title_justify="left")
-    step = -(-len(one.x) // _KNOTS_SHOWN)
-    for place in sorted({*range(0, len(one.x), step), len(one.x) - 1}):
-        drawn.add_row(f"{one.x[place]:g}", f"{one.y[place]:.4g}")
-    show(drawn)
+    for heading, text in _facts(calibration, path):
+        table.add_row(heading, Text(text))
+    render(table)
+    knots = Table("score", "calibrated", title="knots", title_justify="left")
+    step = -(-len(calibration.x) // _KNOTS_SHOWN)
+    for index in sorted({*range(0, len(calibration.x), step), len(calibration.x) - 1}):
+        knots.add_row(f"{calibration.x[index]:g}", f"{calibration.y[index]:.4g}")
+    render(knots)
     return 0
 
 
-def _facts(one: ScoreMap, path: Path) -> list[tuple[str, str]]:
-    said = one.provenance
-    low, high = ("unbounded" if end is None else f"{end:g}" for end in one.goes_in.range)
+def _facts(calibration: CalibrationMap, path: Path) -> list[tuple[str, str]]:
+    provenance = calibration.provenance
+    bottom, top = calibration.comes_out.range
+    low, high = ("unbounded" if end is None else f"{end:g}" for end in calibration.goes_in.range)
     files = [
-        f"{item['file']} {item['sha256'][:12]}" for key in ("label_files", "score_files") for item in said.get(key, ())
+        f"{item['file']} {item['sha256'][:12]}"
+        for key in ("label_files", "score_files")
+        for item in provenance.get(key, ())
     ]
-    counts = ((f"{said[key]} {key.replace('_', ' ')}") for key in _COUNTS if key in said)
+    counts = ((f"{provenance[key]} {key.replace('_', ' ')}") for key in _COUNTS if key in provenance)
     rows = [
         ("file", str(path)),
-        ("for", one.goes_in.metric + (f" ({low} to {high} {one.goes_in.unit})" if one.goes_in.unit else "")),
-        ("made by", one.goes_in.spec or "not said"),
-        ("gives", f"{one.comes_out.range[0]:.4g} to {one.comes_out.range[1]:.4g} ({one.comes_out.unit})"),
-        ("means", one.comes_out.meaning),
-        ("labels", f"{said.get('kind', '?')}:{said.get('dimension', '?')}"),
-        ("from", ", ".join(counts)),
+        (
+            "input",
+            calibration.goes_in.metric
+            + (f" ({low} to {high} {calibration.goes_in.unit})" if calibration.goes_in.unit else ""),
+        ),
+        ("reward", calibration.goes_in.spec or "any"),
+        (
+            "output",
+            f"{bottom:.4g} to {top:.4g} ({calibration.comes_out.unit})",
+        ),
+        ("means", calibration.comes_out.meaning),
+        ("labels", f"{provenance.get('kind', '?')}:{provenance.get('dimension', '?')}"),
+        ("counts", ", ".join(counts)),
         ("files", ", ".join(files)),
-        ("experts", ", ".join(f"{role}: {name}" for role, name in said.get("experts", {}).items())),
-        ("fitted", ", ".join(f"{key} {value}" for key, value in said.get("fit", {}).items())),
-        ("held out", _held_out(said.get("held_out", {}))),
-        ("problems", "; ".join(said.get("problems", ()))),
-        ("date", said.get("date", "")),
-        ("digest", one.digest),
+        ("experts", ", ".join(f"{role}: {name}" for role, name in provenance.get("experts", {}).items())),
+        ("fitted", ", ".join(f"{key} {value}" for key, value in provenance.get("fit", {}).items())),
+        ("held out", _format_held_out(provenance.get("held_out", {}))),
+        ("problems", "; ".join(provenance.get("problems", ()))),
+        ("date", provenance.get("date", "")),
+        ("digest", calibration.digest),
     ]
-    return [(what, text) for what, text in rows if text]
+    return [(heading, text) for heading, text in rows if text]
 
 
-_COUNTS = ("count", "ties", "edits", "annotators", "not_scored", "of_other_edits")
+_COUNTS = ("count", "ties", "edits", "annotators", "num_unscored", "num_unmatched")
 
 
-def _held_out(found: Mapping[str, Any]) -> str:
-    said = [
-        f"{name}: log-loss {found[name]['log_loss']:.4f}, accuracy {found[name].get('accuracy', 0.0):.3f}"
+def _format_held_out(held_out: Mapping[str, Any]) -> str:
+    parts = [
+        f"{name}: log-loss {held_out[name]['log_loss']:.4f}, accuracy {held_out[name].get('accuracy', 0.0):.3f}"
         for name in ("map", "line", "constant")
-        if name in found
+        if name in held_out
     ]
-    return "; ".join(said) + (f" ({found['judgements']} judgements, {found['folds']} folds)" if said else "")
+    return "; ".join(parts) + (f" ({held_out['judgements']} judgements, {held_out['folds']} folds)" if parts else "")
 
 
 # -- apply -------------------------------------------------------------------------------------------------------------
 
 
 @app.command()
-@plainly
+@exit_code_command
 def apply(
-    name: Name,
-    scores: Annotated[Path, typer.Argument(help="A file that `editcritic score -o` wrote.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The mapped scores, JSONL; - is stdout.")],
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also scores of another metric than it was fitted on.")
+    name: CalibrationName,
+    scores: Annotated[Path, typer.Argument(help="A file written by `editcritic score -o`.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Calibrated scores (JSONL); - writes to stdout.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Apply it even to scores of a metric it was not fitted on.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Bring scores that are there already onto a map's scale. `mapped` is the reward that does so as it scores."""
-    from ..reward.mapped import mapped
-    from ..reward.score_maps import ScoreMap
-    from .inputs import InputError, apart
-    from .people.scored import read_scores
-    from .score_run import row_of, rows_to
+    """Apply a calibration to existing scores. The reward `calibrated` applies it while scoring."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import require_distinct_files
+    from ..benchmarks.human_eval.score_loading import read_scores
+    from ..benchmarks.run.scoring_run import open_scores_file, score_row
+    from ..reward.metrics.calibrated import calibrate
+    from ..reward.metrics.calibration import CalibrationMap
 
     if as_json and out == Path("-"):
         raise InputError("--json and -o - both want standard output: give a file to -o")
-    apart(scores=scores, out=out)
-    one = ScoreMap.named(name)
-    read = list(read_scores(scores))
-    others = {score.metric or "nobody" for _, score in read if score.value is not None} - {one.goes_in.metric}
-    if others and not anyway:
+    require_distinct_files(scores=scores, out=out)
+    calibration = CalibrationMap.find(name)
+    entries = list(read_scores(scores))
+    other_metrics = {score.metric or "no metric" for _, score in entries if score.value is not None} - {
+        calibration.goes_in.metric
+    }
+    if other_metrics and not force:
         raise InputError(
-            f"the map {one.label} was fitted on scores of {one.goes_in.metric}, and {scores} has some of "
-            f"{', '.join(sorted(others))}; --anyway maps them all the same"
+            f"calibration {calibration.display_name} was fitted on {calibration.goes_in.metric}, and {scores} "
+            f"has scores of {', '.join(sorted(other_metrics))}; --force calibrates them anyway"
         )
-    found = [(row, mapped(score, one).by(one.signs(score.metric))) for row, score in read]
-    with rows_to(out) as rows:
-        rows.writelines(row_of(row, score) for row, score in found)
-    valued = sum(score.value is not None for _, score in found)
-    clamped = sum(one.beyond(score.value) for _, score in read if score.value is not None)
+    calibrated_scores = [
+        (row, calibrate(score, calibration).with_signature(calibration.signature_for(score.metric)))
+        for row, score in entries
+    ]
+    with open_scores_file(out) as rows:
+        rows.writelines(score_row(row, score) for row, score in calibrated_scores)
+    num_values = sum(score.value is not None for _, score in calibrated_scores)
+    num_clamped = sum(calibration.is_extrapolation(score.value) for _, score in entries if score.value is not None)
     if as_json:
-        counts = {"scores": len(found), "mapped": valued, "clamped": clamped}
-        document({"map": told(one), "out": str(out), **counts})
+        counts = {"scores": len(calibrated_scores), "calibrated": num_values, "clamped": num_clamped}
+        print_json({"calibration": calibration_to_json(calibration), "out": str(out), **counts})
     else:
-        say(f"{valued} of {len(found)} scores mapped, {clamped} of them clamped: {out}", stderr=out == Path("-"))
+        echo(
+            f"{num_values} of {len(calibrated_scores)} scores calibrated, {num_clamped} of them clamped: {out}",
+            stderr=out == Path("-"),
+        )
     return 0
 
 
-# -- what they share ---------------------------------------------------------------------------------------------------
+# -- shared -----------------------------------------------------------------------------------------------------------
 
 
-def told(one: ScoreMap) -> dict[str, Any]:
-    """A map as plain JSON."""
+def calibration_to_json(calibration: CalibrationMap) -> dict[str, Any]:
+    """A calibration as plain JSON."""
     from dataclasses import asdict
 
-    return {**asdict(one), "x": list(one.x), "y": list(one.y), "digest": one.digest}
+    return {**asdict(calibration), "x": list(calibration.x), "y": list(calibration.y), "digest": calibration.digest}
 
 
-def _table(maps: Mapping[Path, ScoreMap]) -> Any:
+def _calibration_table(calibrations: Mapping[Path, CalibrationMap]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("map", title="score maps", title_justify="left")
-    for name in ("for", "gives", "judgements", "held out: log-loss", "line", "constant", "digest"):
-        table.add_column(name, justify="left" if name in ("for", "gives", "digest") else "right", overflow="fold")
-    for path, one in maps.items():
-        losses = [_loss(one.provenance.get("held_out", {}), name) for name in ("map", "line", "constant")]
-        gives = f"{one.comes_out.range[0]:.3g} to {one.comes_out.range[1]:.3g}, {one.comes_out.unit}"
-        cells: Sequence[str] = (path.stem, one.goes_in.metric, gives, str(one.provenance.get("count", "")), *losses)
-        table.add_row(*map(Text, (*cells, one.digest[:12])))
+    table = Table("name", title="calibrations", title_justify="left")
+    for name in ("input", "output", "judgements", "held out: log-loss", "line", "constant", "digest"):
+        table.add_column(name, justify="left" if name in ("input", "output", "digest") else "right", overflow="fold")
+    for path, calibration in calibrations.items():
+        losses = [_loss(calibration.provenance.get("held_out", {}), name) for name in ("map", "line", "constant")]
+        low, high = calibration.comes_out.range
+        output = f"{low:.3g} to {high:.3g}, {calibration.comes_out.unit}"
+        cells: Sequence[str] = (
+            path.stem,
+            calibration.goes_in.metric,
+            output,
+            str(calibration.provenance.get("count", "")),
+            *losses,
+        )
+        table.add_row(*map(Text, (*cells, calibration.digest[:12])))
     return table
 
 
-def _loss(found: Mapping[str, Any], name: str) -> str:
-    return f"{found[name]['log_loss']:.4f}" if name in found else ""
+def _loss(held_out: Mapping[str, Any], name: str) -> str:
+    return f"{held_out[name]['log_loss']:.4f}" if name in held_out else ""

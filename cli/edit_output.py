@@ -1,4 +1,4 @@
-"""`editcritic edit`: what is asked, the folder that the result goes to, and what is said about it."""
+"""`editcritic edit`: the run configuration, the output folder and the printed summary."""
 
 from __future__ import annotations
 
@@ -12,79 +12,80 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
+from ..benchmarks.common.errors import InputError
+from ..benchmarks.report.selection_sheet import format_cost, list_attempts, write_selection_sheet
 from ..reward import EditSample, Image, Reward, Score, SpecError, spec_of
-from ..reward.compose import signed
-from ..reward.edival.instructions import parse
 from ..reward.experts.annotated import Annotated
-from ..reward.files import sample_to_json
-from ..verifiers import Budget, Cost, Editor, Journal, Selection, Selections, Selector, StepwiseEditor, select
-from .inputs import InputError
-from .selection_sheet import attempts, in_words, write_selection_sheet
+from ..reward.metrics.compose import score_with_signature
+from ..reward.metrics.edival.task_parser import parse_instruction
+from ..reward.sample_files import sample_to_json
+from ..verifiers import Budget, Editor, Journal, Selection, Selector, select
+from ..verifiers.selection import Cost, Selections, StepwiseEditor
 
-PICTURE, REPORT, SHEET, JOURNAL = "edited.png", "report.json", "candidates.html", "journal"
-_STEP = "step-{}.png"
-_ROWS = 16
-_WAYS = {"boxes": "--boxes", "operations": "several --instruction"}
-_STAND = "give another --out, or --again to write over it (what its journal knows is used all the same)"
+IMAGE, REPORT, SHEET, JOURNAL = "edited.png", "report.json", "candidates.html", "journal"
+_STEP_FILE = "step-{}.png"
+_MAX_ROWS_SHOWN = 16
+_PART_OPTIONS = {"boxes": "--boxes", "operations": "several --instruction"}
+_OVERWRITE_HINT = "give another --out, or --overwrite (its journal is still reused)"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """All that decides what comes out, but for the editor."""
+class EditRunConfig:
+    """Everything that determines the result, except the editor."""
 
     sample: EditSample
     reward: Reward
     selector: Selector
     budget: Budget
-    ties: Reward | None = None
+    tie_breaker: Reward | None = None
     seed: int = 0
 
     def check(self) -> None:
-        """Raise `InputError` where a reward lacks something that nobody gives."""
-        for reward in filter(None, (self.reward, self.ties)):
+        """Raise `InputError` if a reward needs an input that no option gives."""
+        for reward in filter(None, (self.reward, self.tie_breaker)):
             name = reward.card.name
-            if missing := reward.missing(self.sample):
-                ways = [_WAYS[field] for field in missing if field in _WAYS]
-                told = f"give {' and '.join(ways)}" if len(ways) == len(missing) else "only a script can give that"
-                raise InputError(f"{name} needs {', '.join(missing)}, and there is none: {told}")
-            if not self.sample.operations and (reason := _without_asking(reward, self.sample)):
-                raise InputError(f"{name} says nothing about any edit of this: {reason}")
-            if objects := self._unfound(reward):
+            if missing := reward.missing_fields(self.sample):
+                options = [_PART_OPTIONS[field] for field in missing if field in _PART_OPTIONS]
+                hint = f"give {' and '.join(options)}" if len(options) == len(missing) else "use the Python API"
+                raise InputError(f"{name} needs {', '.join(missing)}: {hint}")
+            if not self.sample.operations and (reason := _score_without_experts(reward, self.sample)):
+                raise InputError(f"{name} cannot score any edit of this sample: {reason}")
+            if objects := self._objects_without_boxes(reward):
                 raise InputError(
-                    f"{name} finds {objects[0]!r} by a box drawn in the source, and there is none: give --boxes "
-                    f"'{{\"{objects[0]}\": [[x0, y0, x1, y1]]}}' in pixels, or a reward in a TOML file with a detector "
-                    "of its own"
+                    f"{name} needs a box of {objects[0]!r} in the source: give --boxes "
+                    f"'{{\"{objects[0]}\": [[x0, y0, x1, y1]]}}' in pixels, or a reward in a TOML file with its own "
+                    "detector"
                 )
 
-    def _unfound(self, reward: Reward) -> list[str]:
-        """Objects that the reward has to find, where only boxes tell it where they are, and there are none."""
-        asks = any(role.partition(".")[0] == "detector" for role in reward.card.roles)
-        if not asks or self.sample.boxes or not isinstance(reward.experts.get("detector"), Annotated):
+    def _objects_without_boxes(self, reward: Reward) -> list[str]:
+        """Objects that the reward has to locate from boxes, if the sample has no boxes."""
+        has_detector = any(role.partition(".")[0] == "detector" for role in reward.card.roles)
+        if not has_detector or self.sample.boxes or not isinstance(reward.experts.get("detector"), Annotated):
             return []
-        said = [one.instruction for one in self.sample.operations] or [self.sample.instruction]
-        tasks = [task for task in map(parse, said) if task is not None]
+        instructions = [operation.instruction for operation in self.sample.operations] or [self.sample.instruction]
+        tasks = [task for task in map(parse_instruction, instructions) if task is not None]
         return [name for task in tasks for name in (task.object, task.reference) if name]
 
     def to_json(self, editor: str | None = None) -> dict[str, Any]:
-        """As it stands in the report, where equal means equal results. editor: its id, once it is known."""
+        """The configuration as the report stores it: equal documents mean equal results. editor: its id, if loaded."""
         sample = sample_to_json(self.sample)
-        found = {
+        document = {
             "source": [image.digest for image in self.sample.sources],
             "instruction": self.sample.instruction,
-            "operations": [one.instruction for one in self.sample.operations],
+            "operations": [operation.instruction for operation in self.sample.operations],
             "boxes": sample.get("fractions", {}),
             "reward": _spec_of(self.reward),
-            "ties": None if self.ties is None else _spec_of(self.ties),
+            "tie_breaker": None if self.tie_breaker is None else _spec_of(self.tie_breaker),
             "selector": spec_of(self.selector),
             "budget": dict(self.budget.limits),
             "seed": self.seed,
             **({} if editor is None else {"editor": editor}),
         }
-        plain: dict[str, Any] = json.loads(json.dumps(found))
+        plain: dict[str, Any] = json.loads(json.dumps(document))
         return plain
 
     def run(self, editor: Editor, journal: Journal) -> Selections:
-        """Make, score and choose. Raises `RunStopped`, and `InputError` for what selector and editor cannot do."""
+        """Generate, score and select. Raises `SelectionStopped`, and `InputError` if selector and editor do not fit."""
         try:
             return select(
                 self.selector,
@@ -92,7 +93,7 @@ class Asked:
                 editor=editor,
                 reward=self.reward,
                 budget=self.budget,
-                ties=self.ties,
+                tiebreak_reward=self.tie_breaker,
                 journal=journal,
                 seed=self.seed,
             )
@@ -105,124 +106,132 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The folder for what comes out. again: whether it may be written over, whatever is in it."""
+class EditOutputFolder:
+    """The output folder. overwrite: whether its contents may be overwritten."""
 
     folder: Path
-    again: bool = False
+    overwrite: bool = False
 
-    def check(self, asked: Mapping[str, Any], sources: list[Path]) -> None:
-        """Raise `InputError` where writing would lose something: another run's report, other files, a source."""
-        if any(path.resolve() == (self.folder / PICTURE).resolve() for path in sources):
-            raise InputError(f"{self.folder / PICTURE} would be written over, and is a source: give another --out")
-        if self.again:
+    def check(self, config: Mapping[str, Any], sources: list[Path]) -> None:
+        """Raise `InputError` if writing would lose another run's report, other files, or a source."""
+        if any(path.resolve() == (self.folder / IMAGE).resolve() for path in sources):
+            raise InputError(f"{self.folder / IMAGE} is a source and would be overwritten: give another --out")
+        if self.overwrite:
             return
         report = self.folder / REPORT
         if not report.exists():
-            if there := [name for name in (PICTURE, SHEET) if (self.folder / name).exists()]:
-                raise InputError(f"{self.folder} holds {there[0]}, but no {REPORT}: {_STAND}")
+            if existing := [name for name in (IMAGE, SHEET) if (self.folder / name).exists()]:
+                raise InputError(f"{self.folder} holds {existing[0]}, but no {REPORT}: {_OVERWRITE_HINT}")
             return
         try:
-            before = json.loads(report.read_text(encoding="utf-8"))["asked"]
-            differ = [name for name in asked if before.get(name) != asked[name]]
+            before = json.loads(report.read_text(encoding="utf-8"))["config"]
+            differing = [name for name in config if before.get(name) != config[name]]
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{report} is not a report of `editcritic edit`: {_STAND}") from None
-        if differ:
+            raise InputError(f"{report} is not a report of `editcritic edit`: {_OVERWRITE_HINT}") from None
+        if differing:
             raise InputError(
-                f"{self.folder} holds the report of another run, with another {', '.join(differ)}: {_STAND}"
+                f"{self.folder} holds the report of a run with another {', '.join(differing)}: {_OVERWRITE_HINT}"
             )
 
     @property
     def journal(self) -> Path:
         return self.folder / JOURNAL
 
-    def write(self, asked: Asked, editor: Editor, selections: Selections) -> dict[str, Any]:
-        """Write the report, the pictures and the contact sheet, and take away those of a run before. The report."""
+    def write(self, config: EditRunConfig, editor: Editor, selections: Selections) -> dict[str, Any]:
+        """Write report, images and contact sheet, and remove those of an earlier run. Returns the report."""
         (selection,) = selections
-        steps = {_STEP.format(number): one.picture for number, one in enumerate(selection.steps, start=1)}
-        pictures = {PICTURE: selection.picture, **steps}
-        made = {name: picture for name, picture in pictures.items() if picture is not None}
-        for old in (self.folder / PICTURE, self.folder / SHEET, *self.folder.glob(_STEP.format("*"))):
+        steps = {_STEP_FILE.format(number): step.picture for number, step in enumerate(selection.steps, start=1)}
+        images = {IMAGE: selection.picture, **steps}
+        written = {name: image for name, image in images.items() if image is not None}
+        for old in (self.folder / IMAGE, self.folder / SHEET, *self.folder.glob(_STEP_FILE.format("*"))):
             old.unlink(missing_ok=True)
         report = {
             **selections.to_json(),
-            "asked": asked.to_json(editor.id),
-            "files": [*made, SHEET],
+            "config": config.to_json(editor.id),
+            "files": [*written, SHEET],
         }
-        half = self.folder / f".{REPORT}"
-        half.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        half.replace(self.folder / REPORT)
-        for name, picture in made.items():
-            picture.pil().save(self.folder / name)
+        partial = self.folder / f".{REPORT}"
+        partial.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(self.folder / REPORT)
+        for name, image in written.items():
+            image.pil().save(self.folder / name)
         facts = {
-            "selector": str(asked.selector),
-            "budget": ", ".join(f"{limit:g} {name.replace('_', ' ')}" for name, limit in asked.budget.limits.items()),
+            "selector": str(config.selector),
+            "budget": ", ".join(f"{limit:g} {name.replace('_', ' ')}" for name, limit in config.budget.limits.items()),
             "editor": editor.id,
-            "seed": str(asked.seed),
+            "seed": str(config.seed),
         }
-        write_selection_sheet(self.folder / SHEET, selections, asked.reward.card, facts)
+        write_selection_sheet(self.folder / SHEET, selections, config.reward.card, facts)
         return report
 
 
-class Watched(Journal):
-    """A journal that calls `tell` for each picture, be it made now or known."""
+class NotifyingJournal(Journal):
+    """A journal that calls `on_image` for each image, generated or cached."""
 
-    def __init__(self, folder: Path, tell: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, on_image: Callable[[], None]) -> None:
         super().__init__(folder)
-        self._tell = tell
+        self._on_image = on_image
 
-    def made(self, key: str) -> tuple[Image, Cost] | None:
-        found = super().made(key)
-        if found is not None:
-            self._tell()
-        return found
+    def get_image(self, key: str) -> tuple[Image, Cost] | None:
+        cached = super().get_image(key)
+        if cached is not None:
+            self._on_image()
+        return cached
 
-    def keep_made(self, key: str, picture: Image, cost: Cost, draft: Mapping[str, NDArray[Any]] | None = None) -> None:
-        super().keep_made(key, picture, cost, draft)
-        self._tell()
+    def put_image(self, key: str, picture: Image, cost: Cost, draft: Mapping[str, NDArray[Any]] | None = None) -> None:
+        super().put_image(key, picture, cost, draft)
+        self._on_image()
 
 
-def failures(selection: Selection) -> int:
-    """Candidates and comparisons that failed: asked for again they may come out otherwise."""
-    scores = [*(one.score for one in selection.candidates), *(one.score for one in selection.matches)]
+def count_failures(selection: Selection) -> int:
+    """Number of failed candidates and comparisons; another attempt may succeed."""
+    scores = [*(candidate.score for candidate in selection.candidates), *(match.score for match in selection.matches)]
     return sum(score.status == "failed" for score in scores)
 
 
-def table(selection: Selection) -> Table:
-    """The candidates, for a person: of each step the chosen one first."""
-    found = attempts(selection)
+def render_candidates(selection: Selection) -> Table:
+    """The candidates as a table, the chosen one of each step first."""
+    attempts = list_attempts(selection)
     table = Table(box=None, pad_edge=False, title=Text(selection.sample.instruction), title_justify="left")
-    stepwise = len({one.candidate.step for one in found}) > 1
+    stepwise = len({attempt.candidate.step for attempt in attempts}) > 1
     for column in ("", *(["step"] if stepwise else []), "candidate", "score", "cost"):
         table.add_column(column, justify="right" if column != "candidate" else "left", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for one in found[:_ROWS]:
-        mark, step = ("→" if one.chosen else ""), [str(one.candidate.step)] if stepwise else []
-        table.add_row(*map(Text, (mark, *step, one.candidate.id, one.value, in_words(one.candidate.cost), one.why)))
-    if len(found) > _ROWS:
-        table.add_row("", *([""] if stepwise else []), f"and {len(found) - _ROWS} others")
+    table.add_column("reason", overflow="fold")
+    for attempt in attempts[:_MAX_ROWS_SHOWN]:
+        mark, step = ("→" if attempt.chosen else ""), [str(attempt.candidate.step)] if stepwise else []
+        table.add_row(
+            *map(
+                Text,
+                (
+                    *(mark, *step, attempt.candidate.id, attempt.value),
+                    *(format_cost(attempt.candidate.cost), attempt.reason),
+                ),
+            )
+        )
+    if len(attempts) > _MAX_ROWS_SHOWN:
+        table.add_row("", *([""] if stepwise else []), f"and {len(attempts) - _MAX_ROWS_SHOWN} others")
     return table
 
 
-def summary(selections: Selections) -> list[str]:
-    """What was chosen and what it took, in lines."""
+def summary_lines(selections: Selections) -> list[str]:
+    """The selection and its cost, in lines."""
     (selection,) = selections
     winner = selection.winner
-    lines = ["nothing was chosen: " if winner is None else f"chosen: candidate {winner.id}, "]
-    lines[0] += selection.why
-    if selection.ended:
-        lines.append(f"ended early: {selection.ended}")
+    lines = ["no candidate chosen: " if winner is None else f"chosen: candidate {winner.id}, "]
+    lines[0] += selection.reason
+    if selection.stop_reason:
+        lines.append(f"ended early: {selection.stop_reason}")
     lines += selection.notes
-    spent = f"spent: {in_words(selections.spent)}"
-    if selections.known != Cost():
-        spent += f"; of that {in_words(selections.known)} was known already and cost nothing now"
-    return [*lines, spent]
+    cost = f"cost: {format_cost(selections.spent)}"
+    if selections.cached_cost != Cost():
+        cost += f"; of that {format_cost(selections.cached_cost)} was cached"
+    return [*lines, cost]
 
 
-def _without_asking(reward: Reward, sample: EditSample) -> str:
-    """Why there is no score, where that is known before anybody is asked, so that it holds for every candidate."""
+def _score_without_experts(reward: Reward, sample: EditSample) -> str:
+    """Why there is no score, if that is known before any expert query and so holds for every candidate."""
     try:
-        next(signed(reward.metric, sample))
+        next(score_with_signature(reward.metric, sample))
     except StopIteration as done:
         score: Score = done.value
         return "" if score.status == "scored" else score.reason
@@ -232,7 +241,7 @@ def _without_asking(reward: Reward, sample: EditSample) -> str:
 
 
 def _spec_of(reward: Reward) -> dict[str, Any]:
-    """Its spec; where experts have none, what they are called."""
+    """The spec of the reward; if experts have none, its signature and their ids."""
     try:
         return reward.spec
     except SpecError:

@@ -1,4 +1,4 @@
-"""Where two pictures differ: regions, how strongly, and a sheet to look at."""
+"""Where two images differ: the regions, their strength, and a contact sheet."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import PIL.ImageDraw
 import PIL.ImageFont
 from rich.table import Table
 
+from ..benchmarks.common.errors import InputError
+from ..benchmarks.common.inputs import require_distinct_files
 from ..reward import Box, Image
-from ..reward.dlebench.crops import pixels_of
-from ..reward.dlebench.tools import localize_differences
-from ..reward.experts.differences import Differences
-from .inputs import InputError, apart
+from ..reward.experts.pixel_differences import PixelDifferences
+from ..reward.metrics.dlebench.crops import touched_pixels
+from ..reward.metrics.dlebench.tools import localize_differences
 
 _COLUMN = 640
 _HEIGHT = 400
@@ -26,10 +27,10 @@ _BACKGROUND, _INK = "#ffffff", "#202020"
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Two pictures and the regions in which the second differs, the largest first, with a pair of crops each.
+class ImageDiff:
+    """Two images and the regions in which the second differs, the largest first, with a pair of crops each.
 
-    after: at the size of `before`; size: the one it had.
+    after: resized to the size of `before`; size: its original size.
     """
 
     before: Image
@@ -40,8 +41,8 @@ class Compared:
 
     @property
     def corners(self) -> list[tuple[int, int, int, int]]:
-        """Of the regions, in pixels of `before`."""
-        return [corners for box in self.regions if (corners := pixels_of(box, self.before.size))]
+        """Corners of the regions, in pixels of `before`."""
+        return [corners for box in self.regions if (corners := touched_pixels(box, self.before.size))]
 
     def to_json(self) -> dict[str, Any]:
         rows = zip(self.corners, self.regions, strict=True)
@@ -55,58 +56,58 @@ class Compared:
         }
 
 
-def compare(before: Path, after: Path, out: Path | None, *, threshold: int, most: int) -> Compared:
-    """The regions in which two pictures differ, `most` of them. Raises `InputError` for a sheet that cannot be one."""
+def diff_images(before: Path, after: Path, out: Path | None, *, threshold: int, max_regions: int) -> ImageDiff:
+    """At most `max_regions` regions in which two images differ. Raises `InputError` for an invalid option."""
     if not 0 <= threshold < 255:
-        raise InputError(f"--threshold is a difference of 255, from 0 to 254, got {threshold}")
+        raise InputError(f"--threshold is from 0 to 254, got {threshold}")
     if out is not None:
-        apart(before=before, out=out)
-        apart(after=after, out=out)
+        require_distinct_files(before=before, out=out)
+        require_distinct_files(after=after, out=out)
         if out.suffix.lower() != ".png":
-            raise InputError(f"{out} is no name for the sheet: it is a PNG picture, as in sheet.png")
+            raise InputError(f"expected a PNG file for the sheet, as in sheet.png, got {out}")
     first, second = Image.open(before), Image.open(after)
-    expert = Differences(threshold, limit=most)
-    found = localize_differences(first, second, differences=expert, regions=most, enhance_below=0)
-    return Compared(first, second.resized(*first.size), second.size, found.boxes, found.pictures)
+    expert = PixelDifferences(threshold, max_regions=max_regions)
+    result = localize_differences(first, second, differences=expert, regions=max_regions, enhance_below=0)
+    return ImageDiff(first, second.resized(*first.size), second.size, result.boxes, result.pictures)
 
 
-def table(found: Compared) -> Table:
-    """A row a region."""
-    rows = Table("region", "pixels", "share of the picture", "strength")
-    for place, (corners, box) in enumerate(zip(found.corners, found.regions, strict=True), 1):
-        rows.add_row(str(place), ", ".join(map(str, corners)), f"{box.area:.4%}", f"{box.score:.3f}")
+def render_regions(diff: ImageDiff) -> Table:
+    """One row per region."""
+    rows = Table("region", "pixels", "share of the image", "strength")
+    for number, (corners, box) in enumerate(zip(diff.corners, diff.regions, strict=True), 1):
+        rows.add_row(str(number), ", ".join(map(str, corners)), f"{box.area:.4%}", f"{box.score:.3f}")
     return rows
 
 
-def write_sheet(out: Path, found: Compared) -> None:
-    """Both pictures with the regions outlined and numbered, and below them each region, before left and after right."""
-    width = max(2, round(max(found.before.size) / 320))
-    lines = [(x0 - width, y0 - width, x1 + width, y1 + width) for x0, y0, x1, y1 in found.corners]
-    whole = {"before": found.before, "after": found.after}
-    tiles = [(name, picture.outlined(*lines, width=width)) for name, picture in whole.items()]
-    tiles += [(f"{place}", pair) for place, pair in enumerate(found.pairs, 1)]
-    shown = [(name, _fitting(picture), picture.size) for name, picture in tiles]
-    rows = [shown[start : start + 2] for start in range(0, len(shown), 2)]
-    heights = [_TEXT + max(picture.height for _, picture, _ in row) + _GAP for row in rows]
+def write_sheet(out: Path, diff: ImageDiff) -> None:
+    """Write both images with numbered outlines, and below them each region: before on the left, after on the right."""
+    width = max(2, round(max(diff.before.size) / 320))
+    lines = [(x0 - width, y0 - width, x1 + width, y1 + width) for x0, y0, x1, y1 in diff.corners]
+    full_images = {"before": diff.before, "after": diff.after}
+    tiles = [(name, image.outlined(*lines, width=width)) for name, image in full_images.items()]
+    tiles += [(f"{number}", pair) for number, pair in enumerate(diff.pairs, 1)]
+    tiles_shown = [(name, _fit_to_tile(image), image.size) for name, image in tiles]
+    rows = [tiles_shown[start : start + 2] for start in range(0, len(tiles_shown), 2)]
+    heights = [_TEXT + max(image.height for _, image, _ in row) + _GAP for row in rows]
     sheet = PIL.Image.new("RGB", (2 * _COLUMN + 3 * _GAP, sum(heights) + _GAP), _BACKGROUND)
     pen, font = PIL.ImageDraw.Draw(sheet), PIL.ImageFont.load_default(16)
     top = _GAP
     for row, height in zip(rows, heights, strict=True):
-        for column, (name, picture, size) in enumerate(row):
+        for column, (name, image, size) in enumerate(row):
             left = _GAP + column * (_COLUMN + _GAP)
             pen.text((left, top), name, _INK, font)
-            sheet.paste(picture, (left, top + _TEXT))
-            if name in whole:
-                _number(pen, font, found.corners, (left, top + _TEXT), picture.width / size[0])
+            sheet.paste(image, (left, top + _TEXT))
+            if name in full_images:
+                _number(pen, font, diff.corners, (left, top + _TEXT), image.width / size[0])
         top += height
     sheet.save(out)
 
 
-def _fitting(picture: Image) -> PIL.Image.Image:
-    """The picture as large as a tile of the sheet, but no more than four times what it is."""
-    scale = min(_COLUMN / picture.width, _HEIGHT / picture.height, 4.0)
-    size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
-    return picture.resized(*size).pil()
+def _fit_to_tile(image: Image) -> PIL.Image.Image:
+    """The image scaled to a tile of the sheet, enlarged at most four times."""
+    scale = min(_COLUMN / image.width, _HEIGHT / image.height, 4.0)
+    size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+    return image.resized(*size).pil()
 
 
 def _number(
@@ -116,8 +117,8 @@ def _number(
     origin: tuple[int, int],
     scale: float,
 ) -> None:
-    """The regions' numbers, to the upper right of each, on white so that they can be read anywhere."""
-    for place, (_, y0, x1, _) in enumerate(corners, 1):
+    """Draw each region's number at its upper right, on white so that it is readable anywhere."""
+    for number, (_, y0, x1, _) in enumerate(corners, 1):
         spot = (origin[0] + x1 * scale + 6, max(origin[1], origin[1] + y0 * scale - 8))
-        pen.rectangle(pen.textbbox(spot, str(place), font), _BACKGROUND)
-        pen.text(spot, str(place), _INK, font)
+        pen.rectangle(pen.textbbox(spot, str(number), font), _BACKGROUND)
+        pen.text(spot, str(number), _INK, font)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .pipeline_options import Experts
-from .terminal import plainly, say
+from ..benchmarks.common.terminal import echo, exit_code_command
+from .options import AnswerCache, Experts
 
 if TYPE_CHECKING:
     from ..reward import Engine, Reward
@@ -21,168 +21,196 @@ if TYPE_CHECKING:
 _MIB = 2**20
 
 
-def add_to(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the command."""
     app.command()(serve)
 
 
-@plainly
+@exit_code_command
 def serve(
     reward: Annotated[
         list[str] | None,
         typer.Option(
             "--reward",
-            help="As `editcritic score` takes it; or name=reward, and clients ask for it by that name. May be "
-            "repeated: several share their experts and their answers. Default: edit-balanced.",
+            help="Reward spec as in `editcritic score`, or name=spec. Repeatable; rewards share experts and "
+            "answers. Default: edit-balanced.",
         ),
     ] = None,
     experts: Experts = None,
-    host: Annotated[str, typer.Option("--host", help="Where to listen. One that others can reach needs a token.")] = (
+    host: Annotated[str, typer.Option("--host", help="Address to bind. A non-local address requires a token.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 8321,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 8321,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", help="The environment variable with the token that clients bear.")
+        str | None, typer.Option("--token-env", help="Environment variable with the bearer token.")
     ] = None,
-    token_file: Annotated[Path | None, typer.Option("--token-file", help="The file with it, instead.")] = None,
-    no_token: Annotated[bool, typer.Option("--no-token", help="Whoever reaches the server may use it.")] = False,
-    max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Samples a request.")] = 1024,
-    max_body: Annotated[int, typer.Option("--max-body", min=1, help="MiB a request.")] = 256,
-    max_pixels: Annotated[int, typer.Option("--max-pixels", min=1, help="Millions of pixels a request.")] = 256,
-    max_picture: Annotated[int, typer.Option("--max-picture", min=1, help="Millions of pixels a picture.")] = 36,
-    queue_samples: Annotated[int, typer.Option("--queue-samples", min=1, help="Samples accepted at a time.")] = 8192,
-    queue_bytes: Annotated[
-        int, typer.Option("--queue-bytes", min=1, help="MiB of bodies and decoded pictures at a time.")
-    ] = 4096,
-    in_flight: Annotated[
-        int, typer.Option("--in-flight", min=1, help="Samples that are judged at a time; more make larger batches.")
+    token_file: Annotated[Path | None, typer.Option("--token-file", help="File with the bearer token.")] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Disable authentication.")] = False,
+    max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Maximum samples per request.")] = 1024,
+    max_body_mib: Annotated[int, typer.Option("--max-body-mib", min=1, help="Maximum request body in MiB.")] = 256,
+    max_request_megapixels: Annotated[
+        int, typer.Option("--max-request-megapixels", min=1, help="Maximum megapixels per request.")
     ] = 256,
-    decoders: Annotated[int, typer.Option("--decoders", min=1, help="Threads that decode pictures.")] = 2,
-    connections: Annotated[int, typer.Option("--connections", min=1, help="At a time.")] = 512,
-    body_s: Annotated[float, typer.Option("--body-s", min=0.1, help="Seconds in which a body has to come.")] = 60.0,
-    drain_s: Annotated[
-        float, typer.Option("--drain-s", min=0.0, help="Seconds for what was accepted, after a signal to stop.")
+    max_image_megapixels: Annotated[
+        int, typer.Option("--max-image-megapixels", min=1, help="Maximum megapixels per image.")
+    ] = 36,
+    max_queued_samples: Annotated[
+        int, typer.Option("--max-queued-samples", min=1, help="Maximum samples accepted and not yet answered.")
+    ] = 8192,
+    max_queued_mib: Annotated[
+        int, typer.Option("--max-queued-mib", min=1, help="Maximum MiB of request bodies and decoded images in memory.")
+    ] = 4096,
+    window: Annotated[
+        int,
+        typer.Option("--max-in-flight", min=1, help="Samples scored concurrently; larger values give larger batches."),
+    ] = 256,
+    decode_threads: Annotated[int, typer.Option("--decode-threads", min=1, help="Image decoding threads.")] = 2,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=1, help="Maximum concurrent connections.")
+    ] = 512,
+    body_timeout: Annotated[
+        float, typer.Option("--body-timeout", min=0.1, help="Timeout for receiving a request body, in seconds.")
     ] = 60.0,
-    cache: Annotated[
-        Path | None,
-        typer.Option("--cache", help="Keep answers of experts here: a server that is restarted knows them."),
-    ] = None,
-    shim: Annotated[
+    shutdown_timeout: Annotated[
+        float,
+        typer.Option(
+            "--shutdown-timeout", min=0.0, help="Grace period for accepted requests after SIGTERM, in seconds."
+        ),
+    ] = 60.0,
+    cache: AnswerCache = None,
+    trainer_protocol: Annotated[
         list[str] | None,
         typer.Option(
-            "--shim",
-            help="Also speak as the judge of this trainer: edit-r1, verl-omni, unirl. Pickles are read as data. May be "
-            "repeated.",
+            "--trainer-protocol",
+            help="Also serve this trainer's judge API: edit-r1, verl-omni, unirl. Pickles are parsed as "
+            "data. Repeatable.",
         ),
     ] = None,
     unscored: Annotated[
         str,
-        typer.Option("--unscored", help="Of a --shim that has numbers only, for edits without one: refuse, or nan."),
+        typer.Option(
+            "--unscored",
+            help="With a --trainer-protocol of numbers only: reply for edits without a score: refuse, or nan.",
+        ),
     ] = "refuse",
-    bench: Annotated[
+    load_test: Annotated[
         list[str] | None,
         typer.Option(
-            "--bench",
-            help="Serve nothing: put a load on the server at this address, on this machine, and print latency, "
-            "throughput and failures. May be repeated: replicas; `self`: a server that is started for it.",
+            "--load-test",
+            help="Do not serve: load-test the server at this URL from this machine, and print latency, "
+            "throughput and failures. Repeatable (replicas); `self` starts a server.",
         ),
     ] = None,
-    clients: Annotated[int, typer.Option("--clients", min=1, help="With --bench: at a time.")] = 32,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="With --bench: of all clients together.")] = 512,
-    group: Annotated[int, typer.Option("--group", min=1, help="With --bench: rollouts of a source in a call.")] = 8,
-    size: Annotated[int, typer.Option("--size", min=1, help="With --bench: of made up pictures, in pixels.")] = 512,
+    clients: Annotated[int, typer.Option("--clients", min=1, help="With --load-test: concurrent clients.")] = 32,
+    num_samples: Annotated[int, typer.Option("--num-samples", min=1, help="With --load-test: total samples.")] = 512,
+    group_size: Annotated[
+        int, typer.Option("--group-size", min=1, help="With --load-test: rollouts per source and request.")
+    ] = 8,
+    image_size: Annotated[
+        int, typer.Option("--image-size", min=1, help="With --load-test: side of the synthetic images in pixels.")
+    ] = 512,
     sample_file: Annotated[
-        Path | None, typer.Option("--sample-file", help="With --bench: real samples, over and over, instead.")
+        Path | None,
+        typer.Option("--sample-file", help="With --load-test: samples to replay instead of synthetic ones."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --bench: one JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --load-test: write one JSON document.")] = False,
 ) -> int:
-    """Serve rewards over HTTP, to trainers and pipelines in other processes and on other machines.
+    """Serve rewards over HTTP to trainers and pipelines in other processes and on other machines.
 
-    A signal to stop (SIGTERM, SIGINT): nothing new is taken, what was accepted is finished; a second one stops at once.
+    SIGTERM or SIGINT stops accepting requests and finishes the accepted ones; a second signal stops at once.
     """
-    if bench:
-        from . import serve_bench
+    if load_test:
+        from . import serve_load_test
 
-        return serve_bench.bench(
-            bench,
+        return serve_load_test.run_load_test(
+            load_test,
             clients=clients,
-            samples=samples,
-            group=group,
-            size=size,
+            samples=num_samples,
+            group=group_size,
+            size=image_size,
             path=sample_file,
             token_env=token_env or "",
             as_json=as_json,
         )
-    from ..integrations.serving.limits import Limits
-    from ..integrations.serving.server import Settings, address, app_of, listening, serve_at
-    from ..integrations.serving.service import Service
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.optional_imports import require_serving
+    from ..integrations.serving.server.app import ServerConfig, address, bind_socket, create_app, serve_socket
+    from ..integrations.serving.server.capacity import ServerLimits
+    from ..integrations.serving.server.service import ScoringService
     from ..reward import AnswerLog, Engine
-    from .extras import serving
-    from .inputs import InputError
 
-    serving()
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what strangers send is no warning
+    require_serving()
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # malformed requests of clients are no warnings
     token = _token(token_env, token_file)
     try:
-        settings = Settings(host, port, token, no_token, body_s=body_s, connections=connections, drain_s=drain_s)
-        limits = Limits(
+        settings = ServerConfig(
+            host,
+            port,
+            token,
+            no_auth,
+            body_timeout_s=body_timeout,
+            max_connections=max_connections,
+            drain_timeout_s=shutdown_timeout,
+        )
+        limits = ServerLimits(
             max_samples=max_samples,
-            max_body=max_body * _MIB,
-            max_pixels=max_pixels * 1_000_000,
-            max_picture=max_picture * 1_000_000,
-            queue_samples=queue_samples,
-            queue_bytes=queue_bytes * _MIB,
-            in_flight=in_flight,
-            decoders=decoders,
+            max_body_bytes=max_body_mib * _MIB,
+            max_pixels=max_request_megapixels * 1_000_000,
+            max_image_pixels=max_image_megapixels * 1_000_000,
+            max_queued_samples=max_queued_samples,
+            max_queued_bytes=max_queued_mib * _MIB,
+            max_in_flight=window,
+            decode_threads=decode_threads,
         )
     except ValueError as error:
         raise InputError(str(error)) from None
     with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         engine = stack.enter_context(Engine(log=log))
-        service = Service(rewards_of(reward or ["edit-balanced"], experts, engine), limits=limits)
-        app = app_of(service, settings)
-        if shim:
-            from ..integrations.serving.shims import add_shims
+        service = ScoringService(load_rewards(reward or ["edit-balanced"], experts, engine), limits=limits)
+        app = create_app(service, settings)
+        if trainer_protocol:
+            from ..integrations.serving.server.trainer_protocols import add_trainer_protocols
 
             try:
-                add_shims(app, service, shim, unscored=unscored)
+                add_trainer_protocols(app, service, trainer_protocol, on_unscored=unscored)
             except ValueError as error:
                 raise InputError(str(error)) from None
-        listener = stack.enter_context(listening(settings))
-        say(f"serving {', '.join(service.rewards)} at {address(listener)}")
-        finished = serve_at(listener, service, settings, app)
+        listener = stack.enter_context(bind_socket(settings))
+        echo(f"serving {', '.join(service.rewards)} at {address(listener)}")
+        drained = serve_socket(listener, service, settings, app)
         service.close()
-    if not finished:
-        say(f"editcritic: some samples were not scored within {drain_s:g} s, and were answered as late")
+    if not drained:
+        echo(f"editcritic: some samples were not scored within {shutdown_timeout:g} s and were answered with an error")
     return 0
 
 
-def rewards_of(given: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
-    """Rewards by name, on one engine, and on the same experts unless a file names its own. Raises `InputError`."""
-    from ..reward import load_experts, no_download
-    from .inputs import InputError, load_reward, read_spec
+def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
+    """Rewards by name, on one engine and shared experts, unless a file names its own. Raises `InputError`."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import load_reward, spec_argument
+    from ..reward import default_experts, load_experts
 
-    found: dict[str, Reward] = {}
-    shared = load_experts(experts, no_download()) if experts else no_download()
-    for word in given:
-        named = re.fullmatch(r"([A-Za-z_][\w.-]*)=(.+)", word)
-        spec = read_spec(named[2] if named else word)
+    rewards: dict[str, Reward] = {}
+    shared = load_experts(experts, default_experts()) if experts else default_experts()
+    for text in specs:
+        named = re.fullmatch(r"([A-Za-z_][\w.-]*)=(.+)", text)
+        spec = spec_argument(named[2] if named else text)
         own = isinstance(spec, Mapping) and "experts" in spec and not experts
         options: dict[str, Any] = {} if own else {"experts": shared}
         reward = load_reward(spec, engine=engine, **options)
         name = named[1] if named else reward.__name__
-        if name in found:
-            raise InputError(f"two rewards are called {name}: name them apart, as in --reward mine={word}")
-        found[name] = reward
-    return found
+        if name in rewards:
+            raise InputError(f"two rewards have the name {name}: rename one, as in --reward mine={text}")
+        rewards[name] = reward
+    return rewards
 
 
 def _token(variable: str | None, path: Path | None) -> str:
-    from .inputs import InputError
+    from ..benchmarks.common.errors import InputError
 
     if variable is not None and path is not None:
-        raise InputError("the token is in an environment variable or in a file, not in both")
+        raise InputError("give either --token-env or --token-file")
     text = path.read_text(encoding="utf-8") if path is not None else os.environ.get(variable, "") if variable else ""
     if (variable or path) and not text.strip():
         raise InputError(f"there is no token in {path or variable}")

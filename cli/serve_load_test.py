@@ -1,16 +1,16 @@
-"""`editcritic serve --bench`: a load on a judge server of this machine."""
+"""`editcritic serve --load-test`: a load test of a judge server."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from .extras import serving
-from .inputs import InputError
-from .terminal import document, say
+from ..benchmarks.common.errors import InputError
+from ..benchmarks.common.optional_imports import require_serving
+from ..benchmarks.common.terminal import echo, print_json
 
 
-def bench(
+def run_load_test(
     urls: Sequence[str],
     *,
     clients: int,
@@ -21,30 +21,30 @@ def bench(
     token_env: str,
     as_json: bool,
 ) -> int:
-    """Exit code: 1 where a sample has failed, or has the score of another one. path: a sample file; else made up ones.
+    """Exit code: 1 if a sample failed or got the score of another sample. path: a sample file; None: synthetic samples.
 
     Raises `InputError`.
     """
-    serving()
-    from ..integrations.serving import load
-    from ..integrations.serving.client import RemoteError
-    from ..reward.files import BadLine, read_samples
+    require_serving()
+    from ..integrations.serving.client.remote_reward import RemoteError
+    from ..integrations.serving.load_test import load_generator
+    from ..reward.sample_files import InvalidLine, read_samples
 
-    real = [] if path is None else list(read_samples(path))
-    for one in real:
-        if isinstance(one, BadLine):
-            raise InputError(str(one))
+    entries = [] if path is None else list(read_samples(path))
+    for entry in entries:
+        if isinstance(entry, InvalidLine):
+            raise InputError(str(entry))
     try:
-        found = load.bench(
+        report = load_generator.generate_load(
             [] if list(urls) == ["self"] else urls,
-            load.Load(clients=clients, samples=samples, group=group, size=size),
-            samples=[one for one in real if not isinstance(one, BadLine)],
+            load_generator.LoadConfig(clients=clients, samples=samples, group_size=group, image_size=size),
+            samples=[entry for entry in entries if not isinstance(entry, InvalidLine)],
             token_env=token_env,
         )
     except (ValueError, RemoteError) as error:
         raise InputError(str(error)) from None
     if as_json:
-        document(found.to_json())
+        print_json(report.to_json())
     else:
-        say(found.lines(), stderr=False)
-    return int(bool(found.failed or found.wrong))
+        echo(report.to_text(), stderr=False)
+    return int(bool(report.failed or report.mismatched))

@@ -1,39 +1,30 @@
-"""Adaptive best of N: a share of best-of-N's evaluations, spent on the edits where another picture may still pay.
+"""Adaptive best of N: a fraction of best-of-N's evaluations, spent on the edits that another candidate may improve.
 
-python examples/adaptive_search.py         # a tiny Kontext, drawn scenes, nothing to download
+python examples/adaptive_search.py         # a tiny Kontext, drawn scenes, no download
 """
 
-import random
-
-from editcritic.benchmarks.sceneedit.cases import asked
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.learned.lessons import WORLD
-from editcritic.benchmarks.sceneedit.learned.pipeline import STEPS, load
-from editcritic.benchmarks.sceneedit.render import render
-from editcritic.integrations.diffusers.editor import editor_of
+from editcritic.benchmarks.sceneedit import toy
+from editcritic.integrations.diffusers import make_editor
 from editcritic.reward import Reward
-from editcritic.reward.sample import TaskType
-from editcritic.verifiers import Adaptive, BestOf, Journal, Selector, select, unedited
+from editcritic.verifiers import BestOfN, Journal, Selector, select
+from editcritic.verifiers.selectors import AdaptiveBestOfN
 
-tasks: tuple[TaskType, ...] = ("color_alter", "subject_remove", "subject_replace", "background_change")
-wanted = [asked(random.Random(0), WORLD, task) for task in tasks]
-# Hand over as many at once as there are: what the easy ones do not need goes to the hard ones.
-samples = [
-    unedited(request.instruction, render(scene), id=request.instruction, boxes=scene.boxes())
-    for scene, request in wanted
-]
+drawn = toy(tasks=["color_alter", "subject_remove", "subject_replace", "background_change"])
+# Select for all samples in one call: evaluations that easy samples do not need go to hard ones.
+samples = drawn.samples
 
-# With a pipeline of your own: editor_of(pipeline, num_inference_steps=28, height=…, width=…), and experts that know
-# your pictures in Reward.of(…, experts).
-editor = editor_of(load(), batch=16, num_inference_steps=STEPS)
-reward = Reward.of("edit-balanced", experts())
+# With a pipeline of your own: make_editor(pipeline, num_inference_steps=28, height=…, width=…), and experts that
+# suit your images in Reward.of(…, experts).
+editor = make_editor(drawn.pipeline(), batch_size=16, num_inference_steps=8)
+reward = Reward.of("edit-balanced", drawn.experts)
 
-journal = Journal()  # in memory; both searches begin with the same pictures, which are made once
-selectors: dict[str, Selector] = {"best of 16": BestOf(16), "adaptive": Adaptive(16, share=0.4)}
+journal = Journal()  # in memory; both selectors start with the same candidates, which are generated once
+selectors: dict[str, Selector] = {"best of 16": BestOfN(16), "adaptive": AdaptiveBestOfN(16, budget_fraction=0.4)}
 for name, selector in selectors.items():
-    found = select(selector, samples, editor=editor, reward=reward, journal=journal)
-    values = [one.value for one in found]
-    print(f"{name}: {found.spent.evaluations} evaluations, values {values}")
-    for one in found:
-        finished = sum(candidate.fate == "made" for candidate in one.candidates)
-        print(f"  {one.sample.id}: {finished} of {len(one.candidates)} finished; {one.why}")
+    selections = select(selector, samples, editor=editor, reward=reward, journal=journal)
+    values = [selection.value for selection in selections]
+    print(f"{name}: {selections.spent.nfe} evaluations, values {values}")
+    for selection in selections:
+        finished = sum(candidate.status == "made" for candidate in selection.candidates)
+        total = len(selection.candidates)
+        print(f"  {selection.sample.instruction}: {finished} of {total} finished; {selection.reason}")

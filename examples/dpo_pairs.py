@@ -1,4 +1,4 @@
-"""Preference pairs for DPO: several edits of each picture, ranked by a reward, as rows that TRL's trainers take.
+"""Preference pairs for DPO: several edits of each image, ranked by a reward, as rows for TRL's trainers.
 
 pip install 'editcritic[diffusers,trl]'
 python examples/dpo_pairs.py
@@ -9,34 +9,32 @@ from pathlib import Path
 
 from datasets import Dataset, load_from_disk
 
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.learned.pipeline import load
-from editcritic.benchmarks.selection.trials import single
-from editcritic.integrations.diffusers.editor import editor_of
-from editcritic.integrations.preferences import pairs
+from editcritic.benchmarks.sceneedit import toy
+from editcritic.integrations.trl import make_preference_pairs
 from editcritic.reward import Reward
-from editcritic.verifiers import BestOf, select
+from editcritic.verifiers import BestOfN, select
 
-samples = [trial.sample for trial in single(18, seed=0)]  # or your own, as `unedited` makes them
-editor = editor_of(load())  # a tiny Kontext; or FluxKontextPipeline.from_pretrained(...)
-reward = Reward.of("edit-balanced", experts())  # experts for its pictures; see docs/experts.md for yours
+drawn = toy(18)
+samples = drawn.samples  # or your own, as `edit_request` makes them
+editor = drawn.editor  # a tiny Kontext; or make_editor(FluxKontextPipeline.from_pretrained(...))
+reward = Reward.of("edit-balanced", drawn.experts)  # experts for drawn images; see docs/experts.md for yours
 
-selections = select(BestOf(8), samples, editor=editor, reward=reward)
-found = pairs(selections, margin=0.1, per_group=4)
-print(len(found), "pairs; left out:", found.dropped)
-earlier = sum(pair.chosen.position < pair.rejected.position for pair in found.pairs)
-print(f"the chosen one was made earlier in {earlier} of them")
+selections = select(BestOfN(8), samples, editor=editor, reward=reward)
+pairs = make_preference_pairs(selections, margin=0.1, max_per_group=4)
+print(len(pairs), "pairs; dropped:", pairs.dropped)
+earlier = sum(pair.chosen.position < pair.rejected.position for pair in pairs.pairs)
+print(f"the chosen candidate comes first in {earlier} of them")
 
-# A vision-language model learns to compare edits: DPOTrainer(model, train_dataset=load_from_disk("verdicts")).
-Dataset.from_list(found.verdicts()).save_to_disk("verdicts")
-first = load_from_disk("verdicts")[0]
-print(len(first["images"]), "pictures; chosen:", first["chosen"][0]["content"], "margin:", round(first["margin"], 2))
+# To train a vision-language model to compare edits: DPOTrainer(model, train_dataset=load_from_disk("comparisons")).
+Dataset.from_list(pairs.to_comparison_rows()).save_to_disk("comparisons")
+first = load_from_disk("comparisons")[0]
+print(len(first["images"]), "images; chosen:", first["chosen"][0]["content"], "margin:", round(first["margin"], 2))
 
-# A diffusion editor learns from the pictures themselves.
-Path("pictures").mkdir(exist_ok=True)
+# To train a diffusion editor on the images.
+Path("images").mkdir(exist_ok=True)
 with Path("pairs.jsonl").open("w") as file:
-    for number, row in enumerate(found.pictures()):
-        names = {side: f"pictures/{number}-{side}.png" for side in ("source", "chosen", "rejected")}
-        for side, picture in (("source", row["sources"][0]), ("chosen", row["chosen"]), ("rejected", row["rejected"])):
-            picture.save(names[side])
+    for number, row in enumerate(pairs.to_image_rows()):
+        names = {side: f"images/{number}-{side}.png" for side in ("source", "chosen", "rejected")}
+        for side, image in (("source", row["sources"][0]), ("chosen", row["chosen"]), ("rejected", row["rejected"])):
+            image.save(names[side])
         file.write(json.dumps({"instruction": row["instruction"], "margin": row["margin"], **names}) + "\n")

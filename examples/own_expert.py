@@ -1,4 +1,4 @@
-"""An expert of one's own: scikit-image's face detector as the detector of EdiVal's instruction following.
+"""A custom expert: scikit-image's face detector as the detector of EdiVal's instruction following.
 
 python examples/own_expert.py
 """
@@ -9,28 +9,29 @@ import cv2
 from skimage import data
 from skimage.feature import Cascade
 
-from editcritic.reward import Abstention, Box, Detect, Detections, EditSample, Expert, Image, Reward, no_download
+from editcritic.reward import Box, EditSample, Expert, Image, Reward, default_experts
+from editcritic.reward.queries import Abstention, Detect, Detections
 
 
 class Faces(Expert):
-    """Finds faces, and abstains on everything else."""
+    """Detects faces, and abstains on other phrases."""
 
     id = "skimage-lbp-faces@1"
     kinds = (Detect,)
 
     def load(self) -> None:
-        """Called once, in the thread that will ask."""
+        """Called once, in the thread that runs the queries."""
         self.cascade = Cascade(data.lbp_frontal_face_cascade_filename())
 
     def __call__(self, queries: Sequence[Detect]) -> list[Detections | Abstention]:
-        """One answer a query, in order."""
-        return [self.faces(query) for query in queries]
+        """One reply per query, in order."""
+        return [self.detect_faces(query) for query in queries]
 
-    def faces(self, query: Detect) -> Detections | Abstention:
-        """Boxes in fractions of the picture. The cascade gives no scores, so what it finds is certain."""
+    def detect_faces(self, query: Detect) -> Detections | Abstention:
+        """Boxes in fractions of the image. The cascade has no scores, so each box has score 1."""
         if query.phrases != ("face",):
             return Abstention(f"a face detector cannot find {query.phrases}")
-        found = self.cascade.detect_multi_scale(
+        faces = self.cascade.detect_multi_scale(
             query.image.pixels,
             scale_factor=1.2,
             step_ratio=1,
@@ -41,9 +42,14 @@ class Faces(Expert):
         return Detections(
             tuple(
                 Box.from_corners(
-                    f["c"], f["r"], f["c"] + f["width"], f["r"] + f["height"], query.image.size, label="face"
+                    face["c"],
+                    face["r"],
+                    face["c"] + face["width"],
+                    face["r"] + face["height"],
+                    query.image.size,
+                    label="face",
                 )
-                for f in found
+                for face in faces
             )
         )
 
@@ -52,7 +58,7 @@ source = data.astronaut()
 hidden = source.copy()
 hidden[40:210, 140:310] = cv2.GaussianBlur(source[40:210, 140:310], (0, 0), 25)
 
-reward = Reward.of("edival-if", {**no_download(), "detector": Faces()})
-for name, edited in {"hidden": hidden, "left as it is": source}.items():
+reward = Reward.of("edival-if", {**default_experts(), "detector": Faces()})
+for name, edited in {"hidden": hidden, "unchanged": source}.items():
     (score,) = reward([EditSample(name, "Remove face", (Image.of(source),), Image.of(edited))])
     print(f"{name}: {score.value}  {score.reason}")

@@ -1,6 +1,6 @@
-"""Thin adapters to the libraries that make edits, train on them or judge them: one file or folder for each.
+"""Thin adapters to libraries for editing, training and serving: one file or folder each.
 
-An adapter turns a library's types into samples and scores back into what the library wants, and decides nothing. Its
-library is an extra, so importing this package loads none of them: import the adapter that you use. Adapters may
-import `reward` and `verifiers`; neither imports them.
+An adapter converts a library's types to samples and scores to what the library expects; it makes no decisions. The
+libraries are extras, and importing this package loads none of them: import the adapter you need. Adapters may import
+`reward` and `verifiers`; neither imports them.
 """

@@ -1,4 +1,4 @@
-"""From the columns of a dataset, and what a policy said, to edits that can be scored."""
+"""Convert dataset rows and policy completions to `EditSample`s."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..reward import EditSample, Image, Operation, Pools
-from ..verifiers import unedited
+from ..verifiers import edit_request
 
-Row = Mapping[str, Any]
+DatasetRow = Mapping[str, Any]
 """One completion: `prompt`, `completion`, `completion_ids`, and the item of every column of the dataset."""
 
 
-def text_of(completion: Any) -> str:
-    """What the policy said: a text, or the texts of the last message of a conversation."""
+def completion_text(completion: Any) -> str:
+    """The completion as text: the string itself, or the text parts of the last message of a conversation."""
     if isinstance(completion, str):
         return completion
     content = completion[-1]["content"] if completion else ""
@@ -24,48 +24,50 @@ def text_of(completion: Any) -> str:
     return "\n".join(part["text"] for part in content or () if part.get("type") == "text")
 
 
-def lines_of(text: str) -> list[str]:
-    """An instruction a line, without the marks of lists; lines that say nothing are none."""
+def split_instructions(text: str) -> list[str]:
+    """One instruction per line, without list markers. Lines without a word are dropped."""
     lines = (re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line).strip() for line in text.splitlines())
     return [line for line in lines if re.search(r"\w", line)]
 
 
-def sample_of(row: Row) -> EditSample:
-    """The edit that a row asks for, of its columns; those that are None count as absent.
+def sample_from_row(row: DatasetRow) -> EditSample:
+    """The requested edit, from the columns of a row. Columns that are None count as absent.
 
-    `instruction`: what was asked for, by which the edit is judged, whatever the policy made of it. `source`, `sources`,
-    `image` or `images`: the pictures to edit, the first of these columns that is there. TRL shows `image` and `images`
-    to the policy, which has to be a vision-language model then; for any other call the column `source`. `edited`: what
-    was made, where a completion is neither a picture nor an instruction. `id`, `group`, `text`, `hint`, `mask`,
-    `reference`; `boxes`: name -> boxes in pixel corners; `pools`: as the fields of `Pools`; `operations`: a list of
-    instructions. Pictures are anything `Image.of` takes, and datasets' undecoded ones.
+    `instruction`: the edit is judged by it, whatever the policy wrote. `source`, `sources`, `image` or `images`: the
+    source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
+    has to be a vision-language model; otherwise use `source`. `edited`: the edited image, if a completion is neither an
+    image nor an instruction. `id`, `group`, `text`, `hint`, `mask`, `reference`; `boxes`: name -> boxes in pixel
+    corners; `pools`: the fields of `Pools`; `operations`: a list of instructions. Images are anything `Image.of` takes,
+    or the undecoded images of `datasets`.
 
-    Raises ValueError naming the columns that are missing, ImageError for a picture that is none.
+    Raises ValueError naming the missing columns, ImageError for an invalid image.
     """
-    there = {name: value for name, value in row.items() if value is not None}
-    column = next((name for name in ("source", "sources", "image", "images") if name in there), "")
-    if not column or not there.get("instruction"):
+    columns = {name: value for name, value in row.items() if value is not None}
+    column = next((name for name in ("source", "sources", "image", "images") if name in columns), "")
+    if not column or not columns.get("instruction"):
         raise ValueError(
-            f"rows have the columns {', '.join(sorted(there))}, and an edit needs `instruction` and a picture in "
+            f"rows have the columns {', '.join(sorted(columns))}, and an edit needs `instruction` and an image in "
             "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
         )
-    sources = there[column]
-    fields: dict[str, Any] = {name: str(there[name]) for name in ("id", "group", "text", "hint") if name in there}
-    fields |= {name: picture_of(there[name]) for name in ("mask", "reference") if name in there}
-    if "boxes" in there:  # Arrow gives every row the names of all rows
-        fields["boxes"] = {name: [tuple(box) for box in found] for name, found in there["boxes"].items() if found}
-    if "pools" in there:
-        pools = {name: value for name, value in there["pools"].items() if value is not None}
+    sources = columns[column]
+    fields: dict[str, Any] = {name: str(columns[name]) for name in ("id", "group", "text", "hint") if name in columns}
+    fields |= {name: to_image(columns[name]) for name in ("mask", "reference") if name in columns}
+    if "boxes" in columns:  # Arrow gives every row the names of all rows
+        fields["boxes"] = {
+            name: [tuple(box) for box in corners] for name, corners in columns["boxes"].items() if corners
+        }
+    if "pools" in columns:
+        pools = {name: value for name, value in columns["pools"].items() if value is not None}
         background = bool(pools.pop("background", True))
         fields["pools"] = Pools(**{name: tuple(names) for name, names in pools.items()}, background=background)
-    fields["operations"] = tuple(Operation(one) for one in there.get("operations", ()))
-    pictures = sources if isinstance(sources, list | tuple) else [sources]
-    sample = unedited(there["instruction"], *map(picture_of, pictures), **fields)
-    return replace(sample, edited=picture_of(there["edited"])) if "edited" in there else sample
+    fields["operations"] = tuple(Operation(text) for text in columns.get("operations", ()))
+    images = sources if isinstance(sources, list | tuple) else [sources]
+    sample = edit_request(columns["instruction"], *map(to_image, images), **fields)
+    return replace(sample, edited=to_image(columns["edited"])) if "edited" in columns else sample
 
 
-def picture_of(value: Any) -> Image:
-    """Whatever `Image.of` takes, or a picture as datasets keeps it undecoded."""
+def to_image(value: Any) -> Image:
+    """Anything `Image.of` takes, or an undecoded image of `datasets`."""
     if isinstance(value, Mapping):
         value = value["bytes"] if value.get("bytes") is not None else value.get("path")
     return Image.of(value)

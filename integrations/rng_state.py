@@ -1,4 +1,4 @@
-"""Work done for a trainer that leaves the trainer's random numbers alone."""
+"""Run code inside a training loop without changing the trainer's RNG state."""
 
 from __future__ import annotations
 
@@ -11,52 +11,51 @@ from typing import Any
 
 import numpy as np
 
-_guard = threading.Lock()
-_found: list[Callable[[], None]] = []
-_inside = 0
+_lock = threading.Lock()
+_saved_states: list[Callable[[], None]] = []
+_depth = 0
 
 
 @contextmanager
-def untouched() -> Iterator[None]:
-    """For work that a trainer waits for: torch's global random numbers (those of CUDA, too, where it is in use) are
-    afterwards what they were before, and in between torch makes no graph.
+def preserve_rng_state() -> Iterator[None]:
+    """Preserve torch's global RNG state (also CUDA's, if it is initialised) and disable gradients in between.
 
-    Where such works overlap, as in the threads of asynchronous rewards, the last one to end puts back what the first
-    one found. In the main thread, those of Python and numpy are put back as well. Elsewhere they are left alone: beside
-    a worker thread the program may go on and draw from them, as TRL's `AsyncGRPOTrainer` does for the seeds of its
-    requests, and would draw the same numbers twice.
+    If several contexts overlap, as in the threads of asynchronous rewards, the last one to exit restores the state that
+    the first one saved. In the main thread, the RNG states of Python and numpy are restored as well. In worker threads
+    they are not: the main thread may sample from them at the same time, as TRL's `AsyncGRPOTrainer` does for the seeds
+    of its requests, and would get the same numbers twice.
     """
-    global _inside  # noqa: PLW0603  (so are the states)
+    global _depth  # noqa: PLW0603  (process-wide, like the RNG states)
     torch = sys.modules.get("torch")
-    ours = _of_this_thread() if threading.current_thread() is threading.main_thread() else []
-    with _guard:
-        if not _inside:
-            _found[:] = _of_torch(torch)
-        _inside += 1
+    restore = _save_python_numpy() if threading.current_thread() is threading.main_thread() else []
+    with _lock:
+        if not _depth:
+            _saved_states[:] = _save_torch(torch)
+        _depth += 1
     try:
         with nullcontext() if torch is None else torch.no_grad():
             yield
     finally:
-        with _guard:
-            _inside -= 1
-            if not _inside:
-                ours += _found
-                _found.clear()
-        for put_back in ours:
-            put_back()
+        with _lock:
+            _depth -= 1
+            if not _depth:
+                restore += _saved_states
+                _saved_states.clear()
+        for restore_one in restore:
+            restore_one()
 
 
-def _of_this_thread() -> list[Callable[[], None]]:
-    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002  (that very state)
-    return [lambda: random.setstate(python), lambda: np.random.set_state(arrays)]  # noqa: NPY002
+def _save_python_numpy() -> list[Callable[[], None]]:
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002  (the legacy global state)
+    return [lambda: random.setstate(python_state), lambda: np.random.set_state(numpy_state)]  # noqa: NPY002
 
 
-def _of_torch(torch: Any) -> list[Callable[[], None]]:
+def _save_torch(torch: Any) -> list[Callable[[], None]]:
     if torch is None:
         return []
     state = torch.random.get_rng_state()
-    found: list[Callable[[], None]] = [lambda: torch.random.set_rng_state(state)]
+    restore: list[Callable[[], None]] = [lambda: torch.random.set_rng_state(state)]
     if torch.cuda.is_initialized():
         devices = torch.cuda.get_rng_state_all()
-        found.append(lambda: torch.cuda.set_rng_state_all(devices))
-    return found
+        restore.append(lambda: torch.cuda.set_rng_state_all(devices))
+    return restore

@@ -1,120 +1,83 @@
-"""What an edit is worth: samples, scores, the engine, metrics, experts.
+"""Score image edits: samples, scores, rewards and the experts that they query.
 
-from editcritic.reward import score
-print(score("before.png", "after.png", "Change the color of cup to blue", boxes={"cup": [(120, 80, 260, 240)]}))
+    from editcritic.reward import score
+
+    print(score("before.png", "after.png", "Change the color of cup to blue", boxes={"cup": [(120, 80, 260, 240)]}))
+
+The rest is in subpackages: `queries` (queries to experts and their answers), `engine` (programs), `metrics` (metrics
+and compositions), `experts`, `training`. Importing this package loads neither torch nor transformers.
 """
 
-from .answers import AnswerLog
-from .any_reward import AnyReward
-from .asking import Abstained, Asks, Failed, Unanswered, ask, ask_each, gather, value_of
-from .binding import load_experts
-from .boxes import Box
-from .card import Card
-from .compose import Fallback, Gate, GeometricMean, Metric, Minimum, Product, Threshold, WeightedMean
-from .engine import Engine
-from .expert import AsyncExpert, Expert, ExpertDown
-from .forms import FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall, YesNo
-from .guards import all_guards
-from .image import Image, ImageError
-from .outcomes import Abstention, Failure
-from .pairwise import Comparison, PairwiseJudge
-from .query import (
-    Detect,
-    Detections,
-    Differ,
-    Embed,
-    EmbedText,
-    Enhanced,
-    Judge,
-    Mask,
-    Match,
-    Measure,
-    Measured,
-    Rate,
-    Reading,
-    ReadText,
-    Region,
-    Segment,
-    Upscale,
-    Vectors,
+from .base_reward import (
+    BaseReward,
 )
-from .reward import Reward, TooManyFailures, no_download, score
-from .sample import EditSample, Operation, Pools, Task
-from .score import Evidence, Score, Scores
-from .spec import SpecError, build, spec_of
+from .boxes import (
+    Box,
+)
+from .card import (
+    Card,
+)
+from .config import (
+    build,
+    load_experts,
+)
+from .engine import (
+    AnswerLog,
+    Engine,
+    Program,
+    ask,
+)
+from .image import (
+    Image,
+    ImageError,
+)
+from .queries import (
+    Expert,
+    SpecError,
+    spec_of,
+)
+from .reward import (
+    Reward,
+    TooManyFailures,
+    default_experts,
+    score,
+)
+from .sample import (
+    EditSample,
+    Operation,
+    Pools,
+    Task,
+)
+from .score import (
+    Evidence,
+    Score,
+    Scores,
+)
 
 __all__ = [
-    "Abstained",
-    "Abstention",
     "AnswerLog",
-    "AnyReward",
-    "Asks",
-    "AsyncExpert",
+    "BaseReward",
     "Box",
     "Card",
-    "Comparison",
-    "Detect",
-    "Detections",
-    "Differ",
     "EditSample",
-    "Embed",
-    "EmbedText",
     "Engine",
-    "Enhanced",
     "Evidence",
     "Expert",
-    "ExpertDown",
-    "Failed",
-    "Failure",
-    "Fallback",
-    "FreeText",
-    "Gate",
-    "GeometricMean",
-    "Grade",
     "Image",
     "ImageError",
-    "Json",
-    "Judge",
-    "Levels",
-    "Mask",
-    "Match",
-    "Measure",
-    "Measured",
-    "Message",
-    "Metric",
-    "Minimum",
     "Operation",
-    "PairwiseJudge",
     "Pools",
-    "Product",
-    "Rate",
-    "ReadText",
-    "Reading",
-    "Region",
-    "Reply",
+    "Program",
     "Reward",
     "Score",
     "Scores",
-    "Segment",
     "SpecError",
     "Task",
-    "Threshold",
     "TooManyFailures",
-    "Tool",
-    "ToolCall",
-    "Unanswered",
-    "Upscale",
-    "Vectors",
-    "WeightedMean",
-    "YesNo",
-    "all_guards",
     "ask",
-    "ask_each",
     "build",
-    "gather",
+    "default_experts",
     "load_experts",
-    "no_download",
     "score",
     "spec_of",
-    "value_of",
 ]

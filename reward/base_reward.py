@@ -1,4 +1,4 @@
-"""AnyReward: whatever scores samples as a `Reward` does."""
+"""BaseReward: the interface shared by local and remote rewards."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from .sample import EditSample
 from .score import Score, Scores
 
 
-class AnyReward(ABC):
-    """A `Reward` of this process, or the client of one in another (`integrations.serving.RemoteReward`).
+class BaseReward(ABC):
+    """A `Reward` in this process, or the client of one in another process (`integrations.serving.RemoteReward`).
 
-    What trainers, verifiers and pipelines ask of a reward, and all that they may ask.
+    Trainers, verifiers and pipelines use this interface only.
     """
 
     @property
     @abstractmethod
     def card(self) -> Card:
-        """Of its metric."""
+        """The card of its metric."""
 
     @property
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """A plain table `Reward.of` builds the same reward of: for servers, workers and result files."""
+        """A plain table from which `Reward.of` builds the same reward: for servers, workers and result files."""
 
     @property
     @abstractmethod
     def expert_ids(self) -> dict[str, str]:
-        """Of its experts, by role: with the card all that its scores depend on."""
+        """Expert ids by role. Together with the card, they determine the scores."""
 
     @property
-    def __name__(self) -> str:  # trainers log callables under it
+    def __name__(self) -> str:  # trainers log callables under this name
         return self.card.name
 
     @abstractmethod
     def __call__(self, samples: Iterable[EditSample]) -> Scores:
         """Score a batch. Results are in the order of the samples.
 
-        Raises ValueError where samples lack fields the metric requires, naming them, before anything is asked;
+        Raises ValueError, before any query, where samples lack fields that the metric requires, and names them;
         `TooManyFailures` by `on_failures`.
         """
 
     @abstractmethod
     def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
-        """Scores one by one, in order; samples are taken as there is room, so that any number of them fits."""
+        """Yield scores in order. Samples are consumed lazily, so their number is unbounded."""
 
     @abstractmethod
     def offload(self) -> None:
-        """Let the experts of this process give back the accelerator's memory."""
+        """Offload the weights of this process's experts to the CPU."""
 
-    def check(self, samples: Iterable[EditSample]) -> None:
-        """Raise ValueError if a sample lacks what the metric's card requires."""
+    def validate(self, samples: Iterable[EditSample]) -> None:
+        """Raise ValueError if a sample lacks a field that the metric's card requires."""
         for sample in samples:
-            if missing := self.missing(sample):
+            if missing := self.missing_fields(sample):
                 raise ValueError(f"{self.card.name} needs {', '.join(missing)}, and sample {sample.id!r} has none")
 
-    def missing(self, sample: EditSample) -> list[str]:
-        """Fields this sample lacks."""
+    def missing_fields(self, sample: EditSample) -> list[str]:
+        """Required fields that this sample lacks."""
         return [name for name in self.card.requires if getattr(sample, name) in (None, "", (), {})]

@@ -1,4 +1,4 @@
-"""Boxes: where something is in a picture, in fractions of its sides."""
+"""Boxes: rectangles in an image, in fractions of its width and height."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 _ROUND_TRIP = 1e-6
-"""Pixels. Boxes are kept as fractions; going there and back must not push a whole pixel below itself."""
+"""In pixels. Boxes are stored as fractions; the conversion back must not round a whole pixel down to the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle by its centre and size, each a fraction of the picture's width or height (detectors' own form).
+    """A rectangle by centre and size, each a fraction of the image's width or height (the format of detectors).
 
-    `score` in [0, 1] says how sure the detector is (1.0 for a hand-drawn box); `label` the phrase it answers.
+    score: the detector's confidence in [0, 1] (1.0 for a hand-drawn box). label: the phrase that it answers.
     """
 
     cx: float
@@ -30,7 +30,7 @@ class Box:
             raise ValueError(f"box {numbers} of {self.label!r} holds a NaN or an infinity: drop it or redraw it")
         if self.w < 0 or self.h < 0:
             raise ValueError(f"box {numbers} of {self.label!r} has a negative size: give x0 < x1 and y0 < y1")
-        if not all(type(number) is float for number in numbers):  # one box, one way to write it: 1 and numpy's 1.0 too
+        if not all(type(number) is float for number in numbers):  # canonical: 1 and numpy's 1.0 become 1.0
             for name, number in zip(("cx", "cy", "w", "h", "score"), numbers, strict=True):
                 object.__setattr__(self, name, float(number))
 
@@ -38,7 +38,7 @@ class Box:
     def from_corners(
         x0: float, y0: float, x1: float, y1: float, size: tuple[int, int], *, score: float = 1.0, label: str = ""
     ) -> Box:
-        """Of pixel corners in a picture of `size` (width, height)."""
+        """A box from pixel corners in an image of `size` (width, height)."""
         width, height = size
         return Box((x0 + x1) / 2 / width, (y0 + y1) / 2 / height, (x1 - x0) / width, (y1 - y0) / height, score, label)
 
@@ -60,11 +60,11 @@ class Box:
 
     @property
     def area(self) -> float:
-        """As a fraction of the picture."""
+        """As a fraction of the image."""
         return self.w * self.h
 
     def corners(self, size: tuple[int, int]) -> tuple[int, int, int, int]:
-        """Pixel corners x0, y0, x1, y1, truncated to integers; may lie outside of the picture."""
+        """Pixel corners x0, y0, x1, y1, truncated to integers; may lie outside of the image."""
         width, height = size
         return (
             math.floor(self.x0 * width + _ROUND_TRIP),
@@ -73,8 +73,8 @@ class Box:
             math.floor(self.y1 * height + _ROUND_TRIP),
         )
 
-    def inside(self, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
-        """Like `corners`, cut to the picture; None if nothing is left."""
+    def clipped_corners(self, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+        """Like `corners`, clipped to the image; None if nothing is left."""
         x0, y0, x1, y1 = self.corners(size)
         x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, size[0]), min(y1, size[1])
         return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
@@ -92,19 +92,19 @@ class Box:
     def contains(self, other: Box) -> bool:
         return self.x0 <= other.x0 and self.y0 <= other.y0 and self.x1 >= other.x1 and self.y1 >= other.y1
 
-    def labelled(self, label: str) -> Box:
+    def with_label(self, label: str) -> Box:
         return replace(self, label=label)
 
 
-def best(boxes: Iterable[Box]) -> Box | None:
-    """The box with the highest score (the first of equals); None if there is none."""
+def highest_scoring(boxes: Iterable[Box]) -> Box | None:
+    """The box with the highest score (the first of equals); None without boxes."""
     return max(boxes, key=lambda box: box.score, default=None)
 
 
-def distinct(boxes: Sequence[Box], iou: float = 0.8) -> tuple[Box, ...]:
-    """Greedy de-duplication in the given order: a box goes if it overlaps a kept one by more than `iou`."""
+def suppress_overlaps(boxes: Sequence[Box], iou_threshold: float = 0.8) -> tuple[Box, ...]:
+    """Greedy de-duplication in input order: drops boxes whose IoU with a kept one exceeds `iou_threshold`."""
     kept: list[Box] = []
     for box in boxes:
-        if all(box.iou(other) <= iou for other in kept):
+        if all(box.iou(other) <= iou_threshold for other in kept):
             kept.append(box)
     return tuple(kept)

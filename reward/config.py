@@ -1,18 +1,8 @@
-"""Specs: how a reward is written down, sent to another process, and built again.
+"""Build objects from specs, and bind experts to roles.
 
-A spec is a name (`edival-if`), a name with options (`edival-if?protocol=official&dense=true`), `package.module:Name`,
-or a table (from TOML or JSON) with `use` and the options beside it; options may be tables with `use` themselves:
-
-    use = "geometric-mean"
-    [parts.following]
-    use = "edival-if"
-    dense = true
-    [parts.consistency]
-    use = "edival-cc"
-
-Names are entry points: `editcritic.rewards` for metrics and compositions, `editcritic.experts` for experts,
-`editcritic.selectors` for selectors. Our own stand in `pyproject.toml` like everybody else's. An expert may also be
-named by its model: see `models.known`.
+`build` makes a metric, composition, expert or selector from a spec (syntax: `queries.specs`). An expert may also be
+named by its model: see `experts.loading.model_registry`. `load_experts` binds experts to roles, from a line, a table
+or a TOML file.
 """
 
 from __future__ import annotations
@@ -21,54 +11,46 @@ import difflib
 import importlib
 import inspect
 import json
-import typing
-from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 from urllib.parse import parse_qsl
 
-from typing_extensions import Unpack
-
-from .toml import tomllib
-
-Spec = str | Mapping[str, Any]
-Group = Literal["editcritic.rewards", "editcritic.experts", "editcritic.selectors"]
-
-_UNPACKS = (Unpack, getattr(typing, "Unpack", Unpack))  # two things until Python 3.12
+from .experts.loading.model_registry import registered_models, resolve_expert
+from .queries.expert import Expert
+from .queries.specs import Group, Spec, SpecError, entry_point_names, parameters
+from .tomllib_compat import tomllib
 
 _KINDS: Mapping[str, tuple[Any, str]] = {
-    "int": (int, "a whole number"),
+    "int": (int, "an integer"),
     "float": (int | float, "a number"),
     "bool": (bool, "true or false"),
-    "str": (str, "a text"),
+    "str": (str, "a string"),
 }
 
+ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
+"""Input of `load_experts`."""
 
-class SpecError(ValueError):
-    """A spec that names nothing, or gives options that its target does not take."""
-
-
-def names(group: Group) -> dict[str, EntryPoint]:
-    """Everything installed under a group, by name."""
-    return {point.name: point for point in sorted(entry_points(group=group), key=lambda point: point.name)}
+_ROLE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 
 
 def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> Any:
-    """The metric, composition, expert or selector a spec describes. Raises `SpecError`."""
+    """The metric, composition, expert or selector that a spec describes. Raises `SpecError`."""
     if isinstance(spec, str):
         name, _, query = spec.partition("?")
-        given = {key: _Typed(value) for key, value in parse_qsl(query, keep_blank_values=True)}
-        return _make(name, {**given, **options}, group)
+        spec_options = {key: _StringOption(value) for key, value in parse_qsl(query, keep_blank_values=True)}
+        return _construct(name, {**spec_options, **options}, group)
     if not isinstance(spec, Mapping):
-        raise SpecError(f"a spec is a name or a table, got {type(spec).__name__}: use a thing that is built as it is")
+        raise SpecError(f"a spec is a name or a table, got {type(spec).__name__}: pass a built object directly")
     if "use" not in spec:
         raise SpecError(f"a spec table needs `use`, got only {sorted(spec)}")
-    given = {key: _build_inside(value, group) for key, value in spec.items() if key != "use"}
-    return _make(str(spec["use"]), {**given, **options}, group)
+    table_options = {key: _build_nested(value, group) for key, value in spec.items() if key != "use"}
+    return _construct(str(spec["use"]), {**table_options, **options}, group)
 
 
-def read(path: str | Path) -> Spec:
+def read_spec(path: str | Path) -> Spec:
     """A spec from a TOML file."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -78,69 +60,24 @@ def read(path: str | Path) -> Spec:
         raise SpecError(f"{path} is not TOML: {error}") from None
 
 
-def spec_of(thing: Any) -> dict[str, Any]:
-    """The table that `build` makes an equal thing of.
-
-    Works for whatever keeps each constructor argument as an attribute of the same name, as metrics, compositions and
-    experts do. Defaults are left out. Raises `SpecError` for a thing that does not.
-    """
-    if inspect.isfunction(thing) and hasattr(thing, "card"):
-        return {"use": _place(thing)}
-    kind = type(thing)
-    table: dict[str, Any] = {"use": _place(kind)}
-    for name, parameter in parameters(kind).items():
-        if not hasattr(thing, name):
-            raise SpecError(f"no spec: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
-        value = getattr(thing, name)
-        if not _same(value, parameter.default):
-            table[name] = _write(value)
-    return table
-
-
-def _place(thing: Any) -> str:
-    if "<" in thing.__qualname__:
-        raise SpecError(f"no spec: {thing.__qualname__} is made inside of a function, where nobody else can find it")
-    return f"{thing.__module__}:{thing.__qualname__}"
-
-
-def _same(value: Any, default: Any) -> bool:
-    if default is inspect.Parameter.empty:
-        return False
-    if isinstance(value, Mapping) and not isinstance(default, Mapping):
-        return not value  # a dataclass's default factory shows as a marker
-    return bool(value == default)
-
-
-def _write(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _write(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_write(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    return spec_of(value)
-
-
-def _build_inside(value: Any, group: Group) -> Any:
+def _build_nested(value: Any, group: Group) -> Any:
     if isinstance(value, Mapping):
         if "use" in value:
             return build(value, group)
-        return {key: _build_inside(item, group) for key, item in value.items()}
+        return {key: _build_nested(item, group) for key, item in value.items()}
     if isinstance(value, list):
-        return tuple(_build_inside(item, group) for item in value)
+        return tuple(_build_nested(item, group) for item in value)
     return value
 
 
-def _make(name: str, options: Mapping[str, Any], group: Group) -> Any:
+def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
     preset: Mapping[str, Any] = {}
-    if group == "editcritic.experts" and (known := _model(name)) is not None:
-        target, preset = known
+    if group == "editcritic.experts" and (expert := _expert_for_model(name)) is not None:
+        target, preset = expert
     else:
-        target = _find(name, group)
+        target = _import_target(name, group)
     if not callable(target):
-        raise SpecError(f"{name} is {type(target).__name__}, not something to build")
+        raise SpecError(f"{name} is {type(target).__name__}, which is not callable")
     if not inspect.isclass(target) and hasattr(target, "card"):
         if options:
             raise SpecError(f"{name} takes no options, got {sorted(options)}")
@@ -148,102 +85,71 @@ def _make(name: str, options: Mapping[str, Any], group: Group) -> Any:
     known_options = parameters(target)
     if unknown := options.keys() - known_options.keys():
         raise SpecError(f"{name} does not take {sorted(unknown)}: its options are {sorted(known_options) or 'none'}")
-    given = {**preset, **options}
+    arguments = {**preset, **options}
     try:
-        return target(**{key: _fitted(name, key, value, known_options[key]) for key, value in given.items()})
+        return target(
+            **{key: _convert_option(name, key, value, known_options[key]) for key, value in arguments.items()}
+        )
     except TypeError as error:
         raise SpecError(f"{name}: {error}") from None
 
 
-def _model(name: str) -> tuple[Any, Mapping[str, Any]] | None:
-    """The expert for a model's name, folder or checkpoint, and the options that make it this model's."""
-    if name in names("editcritic.experts"):
+def _expert_for_model(name: str) -> tuple[Any, Mapping[str, Any]] | None:
+    """The expert class for a model's name, folder or checkpoint, and the options that select this model."""
+    if name in entry_point_names("editcritic.experts"):
         return None
-    from .models.known import expert_of
-
-    found = expert_of(name)
-    if found is None:
+    resolved = resolve_expert(name)
+    if resolved is None:
         return None
-    expert, preset, place = found
-    target = _find(expert, "editcritic.experts")
-    if place:  # where its weights or its server are: what the expert is first built with, or its address
+    expert, preset, location = resolved
+    target = _import_target(expert, "editcritic.experts")
+    if location:  # of its weights or its server: the expert's first argument, or its base_url
         first = next(iter(parameters(target)))
-        key = "base_url" if "://" in place and "base_url" in parameters(target) else first
-        preset = {key: place, **preset}
+        key = "base_url" if "://" in location and "base_url" in parameters(target) else first
+        preset = {key: location, **preset}
     return target, preset
 
 
-def parameters(target: Any) -> dict[str, inspect.Parameter]:
-    """What a thing is built with, by name.
-
-    Options that it takes as `**name: Unpack[Table]` stand one by one, with the defaults that its `unsaid()` tells.
-    """
-    found: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(target).parameters.items():
-        table = _unpacked(target, parameter)
-        if table is None:
-            found[name] = parameter
-            continue
-        unsaid = target.unsaid()
-        for key, kind in table.__annotations__.items():
-            annotation = getattr(kind, "__forward_arg__", kind)
-            found[key] = inspect.Parameter(
-                key, inspect.Parameter.KEYWORD_ONLY, default=unsaid[key], annotation=annotation
-            )
-    return found
-
-
-def _unpacked(target: Any, parameter: inspect.Parameter) -> Any:
-    if parameter.kind is not inspect.Parameter.VAR_KEYWORD or not hasattr(target, "unsaid"):
-        return None
-    said = parameter.annotation
-    if isinstance(said, str):  # `Unpack[Table]`, of the module that says it
-        return target.__init__.__globals__.get(said.removeprefix("Unpack[").removesuffix("]"))
-    return get_args(said)[0] if get_origin(said) in _UNPACKS else None
-
-
-class _Typed(str):
-    """A value as it was typed: what it is depends on the option."""
+class _StringOption(str):
+    """An option value from a string spec; its type depends on the option."""
 
     __slots__ = ()
 
 
-def _fitted(name: str, key: str, value: Any, parameter: inspect.Parameter) -> Any:
-    """An option as its target wants it: a tuple of a list. Raises `SpecError` where a number or a text is none."""
-    wanted = str(parameter.annotation)
-    if isinstance(value, _Typed):
+def _convert_option(name: str, key: str, value: Any, parameter: inspect.Parameter) -> Any:
+    """Convert an option to its parameter's type, lists to tuples. Raises `SpecError` for a wrong type."""
+    annotation = str(parameter.annotation)
+    if isinstance(value, _StringOption):
         text = str(value)
         # A revision or a folder may look like a number.
-        plain = wanted == "str" or (wanted == "str | None" and text != "null")
-        value = text if plain else _value(text)
-    kind, said = _KINDS.get(wanted, (object, ""))
-    if said and (not isinstance(value, kind) or (isinstance(value, bool) and wanted in ("int", "float"))):
-        raise SpecError(f"{name}: {key} is {said}, got {value!r}")
-    return tuple(value) if wanted.startswith("tuple[") and isinstance(value, list) else value
+        plain = annotation == "str" or (annotation == "str | None" and text != "null")
+        value = text if plain else _parse_option(text)
+    kind, description = _KINDS.get(annotation, (object, ""))
+    if description and (not isinstance(value, kind) or (isinstance(value, bool) and annotation in ("int", "float"))):
+        raise SpecError(f"{name}: {key} is {description}, got {value!r}")
+    return tuple(value) if annotation.startswith("tuple[") and isinstance(value, list) else value
 
 
-def _find(name: str, group: Group) -> Any:
+def _import_target(name: str, group: Group) -> Any:
     if ":" in name:
         module, _, path = name.partition(":")
         try:
-            found: Any = importlib.import_module(module)
-            for part in path.split("."):
-                found = getattr(found, part)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: a name that is none
+            target: Any = importlib.import_module(module)
+            for attribute in path.split("."):
+                target = getattr(target, attribute)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: an invalid module name
             raise SpecError(f"cannot find {name}: {error}") from None
-        return found
-    points = names(group)
+        return target
+    points = entry_point_names(group)
     if name not in points:
-        known = list(points)
+        names = list(points)
         if group == "editcritic.experts":
-            from .models.known import models
-
-            known += models()
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        there = ", ".join(points) or "none installed"
+            names += registered_models()
+        matches = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+        available = ", ".join(points) or "none installed"
         if group == "editcritic.rewards" and points:
-            there = f"{len(points)} of them, and `editcritic rewards` lists them"
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are {there}"
+            available = f"{len(points)} of them, listed by `editcritic rewards`"
+        hint = f"did you mean {', '.join(matches)}?" if matches else f"there are {available}"
         raise SpecError(f"unknown {group.partition('.')[2].rstrip('s')} {name!r}: {hint}")
     try:
         return points[name].load()
@@ -251,9 +157,106 @@ def _find(name: str, group: Group) -> Any:
         raise SpecError(f"{name} is installed, but {points[name].value} cannot be loaded: {error}") from None
 
 
-def _value(text: str) -> Any:
-    """Options in a string: JSON where it is JSON (numbers, true, null), else the text itself."""
+def _parse_option(text: str) -> Any:
+    """An option in a string spec: JSON where it parses as JSON (numbers, true, null), else the text itself."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
+
+
+def load_experts(bindings: ExpertBindings, defaults: Mapping[str, Expert] | None = None) -> dict[str, Expert]:
+    """Role -> expert, from a line such as
+
+        detector=grounding-dino-tiny judge=openai:http://127.0.0.1:8000/v1 features=dinov3-vitb16?dtype=float16
+
+    or several lines (the command line's `--experts`), or a table role -> expert or spec (see `queries.specs`). A word
+    without a role is a TOML file with such a table or line, at the top level or as `experts`, or `module:function`,
+    which returns the table. Later words override earlier ones.
+
+    defaults: experts for roles that the line leaves open; a file or function replaces all of them. Roles with the same
+    spec share one expert. No weights are loaded yet. Raises `SpecError`.
+    """
+    shared: dict[str, Expert] = {}
+    if isinstance(bindings, Mapping):
+        return _bind_roles(bindings, shared, "")
+    tables: dict[str, Expert] = {}
+    single: dict[str, Expert] = {}
+    for word in _words(bindings):
+        role, equals, spec = word.partition("=")
+        if equals and _ROLE.fullmatch(role):
+            single |= _bind_roles({role: spec}, shared, "")
+        elif word.endswith(".toml"):
+            tables |= _bindings_from_file(word, shared)
+        elif ":" in word and not equals:
+            tables |= _bind_roles(_bindings_from_function(word), shared, f"{word}: ")
+        else:
+            raise SpecError(f"expected experts as role=spec, a TOML file, or module:function, got {word!r}")
+    return {**(tables or defaults or {}), **single}
+
+
+def _words(bindings: str | Path | Sequence[str]) -> list[str]:
+    if isinstance(bindings, Path):
+        return [str(bindings)]
+    lines = [bindings] if isinstance(bindings, str) else bindings
+    try:
+        return [word for line in lines for word in shlex.split(line)]
+    except ValueError as error:
+        raise SpecError(f"cannot parse the experts: {error} in {' '.join(lines)!r}") from None
+
+
+def _bindings_from_file(path: str, shared: dict[str, Expert]) -> dict[str, Expert]:
+    table = read_spec(path)
+    roles = table.get("experts", table) if isinstance(table, Mapping) else table
+    if isinstance(roles, str):
+        return load_experts(roles)
+    if not isinstance(roles, Mapping) or not roles:
+        raise SpecError(f"{path} binds no expert: give a table of role = spec, or one called experts")
+    return _bind_roles(roles, shared, f"{path}: ")
+
+
+def _bindings_from_function(text: str) -> Mapping[str, Any]:
+    module, _, path = text.partition(":")
+    try:
+        function: Any = importlib.import_module(module)
+        for part in path.split("."):
+            function = getattr(function, part)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise SpecError(f"{text} cannot be found: {error}; role=spec is expected otherwise") from None
+    table = function() if callable(function) else function
+    if not isinstance(table, Mapping) or not table:
+        raise SpecError(f"{text} returns {type(table).__name__}: role -> expert is expected")
+    return table
+
+
+def _bind_roles(
+    roles: Mapping[str, Any], shared: dict[str, Expert], context: str, prefix: str = ""
+) -> dict[str, Expert]:
+    """context: precedes the role in error messages. prefix: of the roles of a nested table."""
+    experts: dict[str, Expert] = {}
+    for name, spec in roles.items():
+        role = f"{prefix}{name}"
+        if isinstance(spec, Mapping) and "use" not in spec and spec:  # TOML reads judge.quality as a table in a table
+            experts |= _bind_roles(spec, shared, context, f"{role}.")
+        else:
+            experts[role] = _expert(spec, shared, f"{context}{role}")
+    return experts
+
+
+def _expert(spec: Any, shared: dict[str, Expert], context: str) -> Expert:
+    if isinstance(spec, Expert):
+        return spec
+    try:
+        key = json.dumps(spec, sort_keys=True, default=repr)
+        if key not in shared:
+            built = build(spec, "editcritic.experts")
+            if not isinstance(built, Expert):
+                raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert")
+            shared[key] = built
+        return shared[key]
+    except SpecError as error:
+        raise SpecError(f"{context}: {error}") from None
+    except ImportError as error:
+        raise SpecError(f"{context} cannot be built: {error}; `editcritic doctor` lists what is installed") from None
+    except ValueError as error:
+        raise SpecError(f"{context}: {error}") from None

@@ -1,4 +1,4 @@
-"""Pixels in: from files, bytes, PIL images, arrays and tensors to upright 8-bit RGB."""
+"""Decoding of files, bytes, PIL images, arrays and tensors to upright 8-bit RGB pixels."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Size = tuple[int, int]
 """Width, height."""
 
 MAX_PIXELS = 150_000_000
-"""Larger pictures are refused before they are decoded (PIL itself gives up at 178,956,970)."""
+"""Larger images are refused before they are decoded (PIL's own limit is 178,956,970)."""
 
 
 class ImageError(ValueError):
-    """A picture that cannot be read or has an unusable shape. The message names the picture and what to do."""
+    """An image that cannot be read or has an unusable shape. The message names the image and what to do."""
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's contents. Raises ImageError for one that is missing or empty."""
+    """A file's contents. Raises ImageError if it is missing or empty."""
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a path with a null character in it
@@ -42,49 +42,49 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode(data: bytes, name: str) -> Pixels:
-    """Encoded bytes to pixels; `name` is for the message. Raises ImageError."""
-    with _said_of(name), PIL.Image.open(io.BytesIO(data)) as picture:
-        _refuse_bomb(picture.size, name)
-        picture.seek(0)  # of an animation, the first frame
-        return flatten(picture)
+    """Encoded bytes to pixels; `name` is for error messages. Raises ImageError."""
+    with _image_errors(name), PIL.Image.open(io.BytesIO(data)) as image:
+        _check_decompression_bomb(image.size, name)
+        image.seek(0)  # of an animation, the first frame
+        return flatten(image)
 
 
 def size_of(data: bytes | memoryview, name: str, formats: tuple[str, ...] | None = None) -> Size:
-    """Width and height by the header of encoded bytes; no pixel is decoded. formats: PIL's names of those admitted.
+    """Width and height from the header of encoded bytes; no pixel is decoded. formats: allowed formats, by PIL's names.
 
     Raises ImageError.
     """
-    with _said_of(name), PIL.Image.open(io.BytesIO(data), formats=formats) as picture:
-        return picture.size
+    with _image_errors(name), PIL.Image.open(io.BytesIO(data), formats=formats) as image:
+        return image.size
 
 
-def from_pil(picture: PIL.Image.Image) -> Pixels:
-    """A PIL image, decoded yet or not, to pixels. Raises ImageError."""
-    name = str(getattr(picture, "filename", "")) or "PIL image"
-    with _said_of(name):
-        _refuse_bomb(picture.size, name)
-        return flatten(picture)
+def from_pil(image: PIL.Image.Image) -> Pixels:
+    """A PIL image, lazily loaded or not, to pixels. Raises ImageError."""
+    name = str(getattr(image, "filename", "")) or "PIL image"
+    with _image_errors(name):
+        _check_decompression_bomb(image.size, name)
+        return flatten(image)
 
 
 @contextlib.contextmanager
-def _said_of(name: str) -> Iterator[None]:
-    """What goes wrong with a picture is an ImageError that names it."""
+def _image_errors(name: str) -> Iterator[None]:
+    """Convert decoding errors to an ImageError that names the image."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS is our limit
             yield
     except PIL.Image.DecompressionBombError:
-        raise ImageError(f"{name} claims more than {MAX_PIXELS:,} pixels: refused unread") from None
+        raise ImageError(f"{name} claims more than {MAX_PIXELS:,} pixels: refused without decoding") from None
     except PIL.UnidentifiedImageError:
         raise ImageError(f"{name} is not an image this installation can read (PNG, JPEG, WebP, TIFF, ...)") from None
     except ImageError as error:
         raise ImageError(str(error) if name in str(error) else f"{name}: {error}") from None
-    except _DAMAGE as error:
+    except _DECODE_ERRORS as error:
         raise ImageError(f"{name} is damaged: {error}") from None
 
 
 # What PIL raises on damaged files.
-_DAMAGE = (
+_DECODE_ERRORS = (
     ArithmeticError,
     AttributeError,
     EOFError,
@@ -100,26 +100,28 @@ _DAMAGE = (
 )
 
 
-def _refuse_bomb(size: Size, name: str) -> None:
+def _check_decompression_bomb(size: Size, name: str) -> None:
     if size[0] * size[1] > MAX_PIXELS:
-        raise ImageError(f"{name} has {size[0]:,} x {size[1]:,} pixels, more than {MAX_PIXELS:,}: refused unread")
+        raise ImageError(
+            f"{name} has {size[0]:,} x {size[1]:,} pixels, more than {MAX_PIXELS:,}: refused without decoding"
+        )
 
 
-def flatten(picture: PIL.Image.Image) -> Pixels:
+def flatten(image: PIL.Image.Image) -> Pixels:
     """Any PIL mode to RGB: upright by EXIF, alpha over white, 16 bits scaled to 8."""
-    picture = PIL.ImageOps.exif_transpose(picture)
-    if picture.mode == "I":  # 16 bits, widened by PIL
-        wide = np.asarray(picture)
+    image = PIL.ImageOps.exif_transpose(image)
+    if image.mode == "I":  # 16 bits, widened by PIL
+        wide = np.asarray(image)
         if wide.min() < 0 or wide.max() > 65535:
             raise ImageError(f"integer pixels must lie in [0, 65535], got [{wide.min()}, {wide.max()}]")
         return from_array(wide.astype(np.uint16))
-    if picture.mode.startswith("I;16") or picture.mode == "F":
-        return from_array(np.asarray(picture))
-    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        white = PIL.Image.new("RGBA", picture.size, (255, 255, 255, 255))
-        picture = PIL.Image.alpha_composite(white, picture)
-    return frozen(np.array(picture.convert("RGB")))
+    if image.mode.startswith("I;16") or image.mode == "F":
+        return from_array(np.asarray(image))
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = PIL.Image.new("RGBA", image.size, (255, 255, 255, 255))
+        image = PIL.Image.alpha_composite(white, image)
+    return readonly_copy(np.array(image.convert("RGB")))
 
 
 def from_array(array: NDArray[Any]) -> Pixels:
@@ -130,15 +132,15 @@ def from_array(array: NDArray[Any]) -> Pixels:
         raise ImageError(
             f"expected an array of H x W, H x W x 1, 3 or 4 (or a tensor 3 x H x W), got {tuple(array.shape)}"
         )
-    _refuse_bomb((array.shape[1], array.shape[0]), "the array")
-    eight = _to_uint8(array)
-    if eight.shape[2] == 4:
-        alpha = eight[:, :, 3:].astype(np.uint32)
-        over_white = eight[:, :, :3].astype(np.uint32) * alpha + 255 * (255 - alpha)
-        eight = ((over_white + 127) // 255).astype(np.uint8)
-    if eight.shape[2] == 1:
-        eight = np.repeat(eight, 3, axis=2)
-    return frozen(eight)
+    _check_decompression_bomb((array.shape[1], array.shape[0]), "the array")
+    pixels = _to_uint8(array)
+    if pixels.shape[2] == 4:
+        alpha = pixels[:, :, 3:].astype(np.uint32)
+        over_white = pixels[:, :, :3].astype(np.uint32) * alpha + 255 * (255 - alpha)
+        pixels = ((over_white + 127) // 255).astype(np.uint8)
+    if pixels.shape[2] == 1:
+        pixels = np.repeat(pixels, 3, axis=2)
+    return readonly_copy(pixels)
 
 
 def _to_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
@@ -157,7 +159,7 @@ def _to_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         return ((array.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
     raise ImageError(
-        f"expected uint8, uint16 or float pixels, got {array.dtype}: convert it, so that its scale is known"
+        f"expected uint8, uint16 or float pixels, got {array.dtype}: convert it, to make its scale explicit"
     )
 
 
@@ -174,8 +176,8 @@ def tensor_to_numpy(tensor: Any) -> NDArray[Any]:
     return array
 
 
-def frozen(pixels: NDArray[Any]) -> Pixels:
-    """A private copy, so that a caller who reuses a buffer cannot change a picture behind its digest."""
-    held: Pixels = np.array(pixels, dtype=np.uint8, order="C", copy=True)
-    held.setflags(write=False)
-    return held
+def readonly_copy(pixels: NDArray[Any]) -> Pixels:
+    """A private copy: a caller who reuses its buffer must not change an image whose digest is known."""
+    copy: Pixels = np.array(pixels, dtype=np.uint8, order="C", copy=True)
+    copy.setflags(write=False)
+    return copy

@@ -1,4 +1,4 @@
-"""What pictures are made of other pictures: crops, resizes, painted areas, outlines, pairs side by side."""
+"""Operations that derive an image from others: crop, resize, paint, outline, side by side."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import cv2
 import numpy as np
 import PIL.Image
 
-from .decode import Pixels
+from .image_decoding import Pixels
 
-Operation = tuple[Any, ...]
-"""A name and plain values, so that it can be written down as JSON."""
+ImageOperation = tuple[Any, ...]
+"""A name and plain values: serializable as JSON."""
 
 Colour = tuple[int, int, int]
 
@@ -22,17 +22,16 @@ RED: Colour = (255, 0, 0)
 _RESAMPLE = {"lanczos": PIL.Image.Resampling.LANCZOS, "bicubic": PIL.Image.Resampling.BICUBIC}
 
 
-def draw(operation: Operation, *parents: Pixels) -> Pixels:
-    """What the operation makes of these pixels. The result may share memory with them."""
+def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
+    """Apply an operation to pixels. The result may share memory with them."""
     pixels = parents[0]
     match operation:
         case ("crop", x0, y0, x1, y1):
             return pixels[y0:y1, x0:x1]
-        case ("resize", width, height, "area"):  # the fast way down, for looks at a picture as a whole
+        case ("resize", width, height, "area"):  # fast downscaling, for thumbnails
             return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
         case ("resize", width, height, resample):
-            picture = PIL.Image.fromarray(np.array(pixels)).resize((width, height), _RESAMPLE[resample])
-            return np.array(picture)
+            return np.array(PIL.Image.fromarray(np.array(pixels)).resize((width, height), _RESAMPLE[resample]))
         case ("paint", r, g, b, *corners):
             painted = pixels.copy()
             for x0, y0, x1, y1 in _areas(corners, pixels):
@@ -46,14 +45,14 @@ def draw(operation: Operation, *parents: Pixels) -> Pixels:
                     edge[:] = (r, g, b)
             return outlined
         case ("beside", line, r, g, b, _):
-            between = np.full((pixels.shape[0], line, 3), (r, g, b), np.uint8)
-            return np.concatenate([pixels, between, parents[1]], axis=1)
+            separator = np.full((pixels.shape[0], line, 3), (r, g, b), np.uint8)
+            return np.concatenate([pixels, separator, parents[1]], axis=1)
         case _:
-            raise AssertionError(f"no picture can be made by {operation}")
+            raise AssertionError(f"unknown image operation {operation}")
 
 
 def _areas(corners: Sequence[int], pixels: Pixels) -> Iterator[tuple[int, int, int, int]]:
-    """Areas, four numbers each, cut to the picture; empty ones are left out."""
+    """Areas, four numbers each, clipped to the image; empty ones are left out."""
     height, width = pixels.shape[:2]
     for x0, y0, x1, y1 in zip(*(iter(corners),) * 4, strict=True):
         x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, width), min(y1, height)

@@ -1,4 +1,4 @@
-"""Reward: a metric bound to experts, callable on a batch. The one scorer of trainers, pipelines and benchmarks."""
+"""Reward: a metric bound to experts, callable on a batch. The only scorer of trainers, pipelines and benchmarks."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from contextlib import closing
 from functools import cache
 from typing import Any, Literal
 
-from .answers import AnswerLog
-from .any_reward import AnyReward
-from .binding import Experts, load_experts
+from .base_reward import BaseReward
 from .boxes import Box
 from .card import Card
-from .compose import Metric, signed
-from .engine import Engine
-from .expert import Expert
+from .config import ExpertBindings, build, load_experts
+from .engine.answer_log import AnswerLog
+from .engine.engine import Engine
 from .image import Image
+from .metrics.compose import Metric, score_with_signature
+from .queries.expert import Expert
+from .queries.specs import Spec, SpecError, spec_of
 from .sample import EditSample
 from .score import Score, Scores
-from .spec import Spec, SpecError, build, spec_of
 
 OnFailures = Literal["raise", "none", "wait"]
 
-_OPTIONS = ("log", "window", "max_failed", "on_failures", "patience_s")
-_ROLLING = 64
-_LEAST = 16
+_REWARD_OPTIONS = ("log", "max_in_flight", "max_failure_rate", "on_failures", "outage_timeout_s")
+_FAILURE_WINDOW = 64
+_MIN_FAILURE_WINDOW = 16
 
 
 class TooManyFailures(RuntimeError):
-    """More scores failed than `max_failed` allows.
+    """More scores failed than `max_failure_rate` allows.
 
-    `scores` holds what was computed, in order; of a stream, which has handed out the others, the last one.
+    scores: those computed so far, in order; from a stream, which has yielded the others, only the last one.
     """
 
     def __init__(self, message: str, scores: Sequence[Score]) -> None:
         super().__init__(message)
         self.scores = tuple(scores)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # workers send it home
+    def __reduce__(self) -> tuple[Any, ...]:  # workers return it to the main process
         return TooManyFailures, (str(self), self.scores)
 
 
-class Reward(AnyReward):
+class Reward(BaseReward):
     """A metric or composition bound to experts.
 
-    metric: see `compose.Metric`. experts: role -> expert (`judge` also serves `judge.quality`); default: those that
-    need no download. engine: share one among rewards to share answers; made on first use otherwise, with `log` (keeps
-    answers on disk) and `window` (samples in flight).
+    metric: see `compose.Metric`. experts: role -> expert (`judge` also serves `judge.quality`); default: experts that
+    need no download. engine: rewards that share an engine share answers; by default created on first use, with `log`
+    (stores answers on disk) and `max_in_flight` (samples in flight).
 
-    max_failed, on_failures: what happens when, among the last 64 scores (at least 16), a greater share than
-    `max_failed` has failed. `raise`: `TooManyFailures` with what was computed. `none`: nothing, scores are None.
-    `wait`: wait and ask again, first after 1 s, then after up to a minute, at most `patience_s` for one outage; and
-    ask once more, at once, for whatever else has failed, which brings back what failed while the outage lasted.
+    max_failure_rate, on_failures: the reaction when more than `max_failure_rate` of the last 64 scores (at least 16)
+    have failed. `raise`: `TooManyFailures` with the scores so far. `none`: continue; failed values are None. `wait`:
+    retry the sample, first after 1 s, then with back-off up to a minute, at most `outage_timeout_s` per outage. With
+    `wait`, every other failed sample is also retried once, at once, which recovers failures during the outage.
     """
 
     def __init__(
@@ -64,42 +64,44 @@ class Reward(AnyReward):
         *,
         engine: Engine | None = None,
         log: AnswerLog | None = None,
-        window: int = 256,
-        max_failed: float = 0.5,
+        max_in_flight: int = 256,
+        max_failure_rate: float = 0.5,
         on_failures: OnFailures = "raise",
-        patience_s: float = 3600.0,
+        outage_timeout_s: float = 3600.0,
     ) -> None:
-        if not 0 <= max_failed <= 1:
-            raise ValueError(f"max_failed is a share in [0, 1], got {max_failed}")
+        if not 0 <= max_failure_rate <= 1:
+            raise ValueError(f"max_failure_rate is a fraction in [0, 1], got {max_failure_rate}")
         if on_failures not in ("raise", "none", "wait"):
             raise ValueError(f"on_failures is 'raise', 'none' or 'wait', got {on_failures!r}")
         self.metric = metric
-        self.experts = dict(no_download() if experts is None else experts)
-        unbound = [role for role in metric.card.roles if not _bound(role, self.experts)]
+        self.experts = dict(default_experts() if experts is None else experts)
+        unbound = [role for role in metric.card.roles if not _is_bound(role, self.experts)]
         if unbound:
             raise ValueError(
-                f"{metric.card.name} asks {', '.join(unbound)}, but experts are bound to "
+                f"{metric.card.name} needs experts for {', '.join(unbound)}, but experts are bound to "
                 f"{', '.join(sorted(self.experts)) or 'no role'} only: bind one to each"
             )
-        self.max_failed = max_failed
+        self.max_failure_rate = max_failure_rate
         self.on_failures: OnFailures = on_failures
-        self.patience_s = patience_s
-        self._window = window
+        self.outage_timeout_s = outage_timeout_s
+        self._max_in_flight = max_in_flight
         self._log = log
         self._engine = engine
-        self._recent: deque[bool] = deque(maxlen=_ROLLING)
-        self._making = threading.Lock()
+        self._recent: deque[bool] = deque(maxlen=_FAILURE_WINDOW)
+        self._engine_lock = threading.Lock()
 
     @staticmethod
-    def of(spec: Spec, experts: Experts | None = None, *, engine: Engine | None = None, **options: Any) -> Reward:
-        """Build one from a spec (see `spec`), as in `Reward.of("edival-if", protocol="official")`.
+    def of(
+        spec: Spec, experts: ExpertBindings | None = None, *, engine: Engine | None = None, **options: Any
+    ) -> Reward:
+        """Build a reward from a spec (see `queries.specs`), as in `Reward.of("edival-if", protocol="official")`.
 
         experts: see `load_experts`.
 
-        Options named like an argument of `Reward` (log, window, max_failed, on_failures, patience_s) go to it, the
-        others to the metric. Raises `SpecError`.
+        Options named like an argument of `Reward` (log, max_in_flight, max_failure_rate, on_failures,
+        outage_timeout_s) are passed to it, the others to the metric. Raises `SpecError`.
         """
-        ours = {key: options.pop(key) for key in _OPTIONS if key in options}
+        reward_options = {key: options.pop(key) for key in _REWARD_OPTIONS if key in options}
         if isinstance(spec, Mapping) and "reward" in spec:
             experts = experts if experts is not None else spec.get("experts")
             spec = spec["reward"]
@@ -107,19 +109,24 @@ class Reward(AnyReward):
         if not hasattr(metric, "card"):
             raise SpecError(f"{spec!r} is not a metric: it has no card")
         bound = None if experts is None else load_experts(experts)
-        return Reward(metric, bound, engine=engine, **ours)
+        return Reward(metric, bound, engine=engine, **reward_options)
 
     @property
     def spec(self) -> dict[str, Any]:
-        """A plain table `Reward.of` builds the same reward of: for servers, workers and result files."""
+        """A plain table from which `Reward.of` builds the same reward: for servers, workers and result files."""
         return {
             "reward": spec_of(self.metric),
             "experts": {role: spec_of(expert) for role, expert in self.experts.items()},
         }
 
     def __reduce__(self) -> tuple[Callable[..., Reward], tuple[Any, ...]]:
-        options = {"max_failed": self.max_failed, "on_failures": self.on_failures, "patience_s": self.patience_s}
-        return _rebuild, (self.spec, {**options, "window": self._window})
+        options = {
+            "max_in_flight": self._max_in_flight,
+            "max_failure_rate": self.max_failure_rate,
+            "on_failures": self.on_failures,
+            "outage_timeout_s": self.outage_timeout_s,
+        }
+        return _rebuild, (self.spec, options)
 
     @property
     def card(self) -> Card:
@@ -131,25 +138,25 @@ class Reward(AnyReward):
 
     @property
     def engine(self) -> Engine:
-        with self._making:  # a server's threads may all come at once
+        with self._engine_lock:  # a server's threads may call at once
             if self._engine is None or not self._engine.is_open:
-                self._engine = Engine(window=self._window, log=self._log)
+                self._engine = Engine(window=self._max_in_flight, log=self._log)
             return self._engine
 
     def __call__(self, samples: Iterable[EditSample]) -> Scores:
-        """Score a batch. Results are in the order of the samples, whatever order the work is done in.
+        """Score a batch. Results are in the order of the samples, regardless of the order of execution.
 
-        Raises ValueError where samples lack fields the metric requires, naming them, before anything is asked;
+        Raises ValueError, before any query, where samples lack fields that the metric requires, and names them;
         `TooManyFailures` by `on_failures`.
         """
         batch = list(samples)
-        self.check(batch)
+        self.validate(batch)
         before = self.engine.stats()
         start = time.perf_counter()
         scores: list[Score] = []
         try:
             for score in self.stream(batch):
-                scores.append(score)  # noqa: PERF402  (what was computed is wanted if it stops half-way)
+                scores.append(score)  # noqa: PERF402  (partial scores are needed if it raises)
         except TooManyFailures as error:
             raise TooManyFailures(str(error), [*scores, *error.scores]) from None
         stats = self.engine.stats().since(before)
@@ -157,98 +164,99 @@ class Reward(AnyReward):
         return Scores(tuple(scores), tuple(sample.id for sample in batch), stats)
 
     def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
-        """Scores one by one, in order; samples are taken as there is room, so that any number of them fits."""
-        held: deque[EditSample] = deque()  # only where a failed one may have to be asked again
+        """Yield scores in order. Samples are consumed lazily, so their number is unbounded."""
+        in_flight: deque[EditSample] = deque()  # only with `wait`, where a failed sample may be retried
 
         def programs() -> Iterator[tuple[Any, EditSample]]:
             for sample in samples:
                 if self.on_failures == "wait":
-                    held.append(sample)
-                yield signed(self.metric, sample), sample
+                    in_flight.append(sample)
+                yield score_with_signature(self.metric, sample), sample
 
-        # Closed here rather than with the last reference to it, which a traceback may hold for long.
+        # Closed explicitly: a traceback may keep the generator alive for long.
         with closing(self.engine.run(programs(), self.experts)) as scores:
             for score in scores:
-                sample = held.popleft() if self.on_failures == "wait" else None
+                sample = in_flight.popleft() if self.on_failures == "wait" else None
                 if sample is not None and score.status == "failed":
-                    score = self._again(sample)
+                    score = self._rescore(sample)
                 self._recent.append(score.status == "failed")
-                if score.status == "failed" and self._tripped():
+                if score.status == "failed" and self._too_many_failures():
                     if self.on_failures == "raise":
-                        share = sum(self._recent) / len(self._recent)
+                        rate = sum(self._recent) / len(self._recent)
                         self._recent.clear()
                         raise TooManyFailures(
-                            f"{share:.0%} of the last scores failed (allowed: {self.max_failed:.0%}); the last one: "
+                            f"{rate:.0%} of the last scores failed (allowed: {self.max_failure_rate:.0%}); the last: "
                             f"{score.reason}",
                             [score],
                         )
                     if sample is not None:
-                        score = self._insist(sample, score)
+                        score = self._wait_for_recovery(sample, score)
                         self._recent[-1] = False
                 yield score
 
     def offload(self) -> None:
-        """Let the experts give back the accelerator's memory: weights go to the CPU's, and each is brought back by the
-        next question to it. Waits for batches under way, also those of a call that was left with an exception. What was
-        answered stays known.
+        """Offload expert weights to the CPU; the next query to an expert loads them back.
 
-        Experts that hold none (served ones, algorithms on pixels) are left alone: those without a method `offload`.
+        Waits for batches in flight, also those of a call that ended with an exception. Cached answers are kept.
+        Experts without a method `offload` (served models, algorithms on pixels) are skipped.
         """
         if self._engine is not None:
-            self._engine.wait_for_abandoned()
+            self._engine.wait_for_cancelled()
         for expert in {id(expert): expert for expert in self.experts.values()}.values():
-            give_back = getattr(expert, "offload", None)
-            if callable(give_back):
-                give_back()
+            offload = getattr(expert, "offload", None)
+            if callable(offload):
+                offload()
 
-    def _tripped(self) -> bool:
-        return len(self._recent) >= _LEAST and sum(self._recent) > self.max_failed * len(self._recent)
+    def _too_many_failures(self) -> bool:
+        return len(self._recent) >= _MIN_FAILURE_WINDOW and sum(self._recent) > self.max_failure_rate * len(
+            self._recent
+        )
 
-    def _insist(self, sample: EditSample, score: Score) -> Score:
-        """Ask again until it is answered: known answers cost nothing, so only what failed is asked."""
+    def _wait_for_recovery(self, sample: EditSample, score: Score) -> Score:
+        """Retry until the sample is scored. Cached answers cost nothing, so only failed queries are repeated."""
         pause, waited = 1.0, 0.0
         while score.status == "failed":
-            if waited >= self.patience_s:
+            if waited >= self.outage_timeout_s:
                 raise TooManyFailures(f"still failing after {waited:.0f} s: {score.reason}", [score])
-            pause = min(pause, self.patience_s - waited)
+            pause = min(pause, self.outage_timeout_s - waited)
             time.sleep(pause)
             waited += pause
             pause = min(2 * pause, 60.0)
             for expert in self.experts.values():
-                self.engine.reload(expert)
-            score = self._again(sample)
+                self.engine.reset_circuit(expert)
+            score = self._rescore(sample)
         return score
 
-    def _again(self, sample: EditSample) -> Score:
-        return self.engine.submit(signed(self.metric, sample), self.experts, sample).result()
+    def _rescore(self, sample: EditSample) -> Score:
+        return self.engine.submit(score_with_signature(self.metric, sample), self.experts, sample).result()
 
 
-def no_download() -> dict[str, Expert]:
-    """The experts that need no weights: annotated boxes found again, OCR from its wheel, colours, pixel statistics.
+def default_experts() -> dict[str, Expert]:
+    """Experts without weights to download: annotated boxes tracked by matching, OCR from its wheel, colours, pixels.
 
-    They abstain on what they cannot know: materials, backgrounds, objects without a box, what a judge is asked besides
-    colours, and all that a segmenter is asked.
+    They abstain on other queries: materials, backgrounds, objects without a box, judge queries about anything but
+    colours, and all segmenter queries.
     """
+    from .experts.abstaining_segmenter import AbstainingSegmenter
     from .experts.annotated import Annotated
     from .experts.colour import ColourJudge
-    from .experts.differences import Differences
     from .experts.lanczos import Lanczos
-    from .experts.no_segmenter import NoSegmenter
-    from .experts.ocr import RapidOcr
-    from .experts.pixels import PixelFeatures
+    from .experts.pixel_differences import PixelDifferences
+    from .experts.pixel_features import PixelFeatures
+    from .experts.rapid_ocr import RapidOcr
 
     annotated, pixels = Annotated(), PixelFeatures()
     return {
         "detector": annotated,
         "matcher": annotated,
-        "differences": Differences(),
+        "differences": PixelDifferences(),
         "enhancer": Lanczos(),
         "judge": ColourJudge(),
         "reader": RapidOcr(),
-        "reader.guard": RapidOcr(working=320),
+        "reader.guard": RapidOcr(short_side=320),
         "features": pixels,
         "pixels": pixels,
-        "segmenter": NoSegmenter(),
+        "segmenter": AbstainingSegmenter(),
     }
 
 
@@ -257,34 +265,40 @@ def score(
     edited: object,
     instruction: str,
     *,
-    reward: Spec | AnyReward = "edit-balanced",
+    reward: Spec | BaseReward = "edit-balanced",
     boxes: Mapping[str, Sequence[Sequence[float]]] | None = None,
     **fields: Any,
 ) -> Score:
     """Score one edit.
 
-    source, edited: anything `Image.of` takes. boxes: objects of the source as pixel corners, name -> [(x0, y0, x1, y1),
+    source, edited: any input of `Image.of`. boxes: objects of the source as pixel corners, name -> [(x0, y0, x1, y1),
     ...]. fields: any other field of `EditSample`. Raises ImageError, SpecError or ValueError with what to do.
     """
     before = Image.of(source)
-    drawn = {
-        name: tuple(Box.from_corners(x0, y0, x1, y1, before.size) for x0, y0, x1, y1 in found)
-        for name, found in (boxes or {}).items()
+    box_fractions = {
+        name: tuple(Box.from_corners(x0, y0, x1, y1, before.size) for x0, y0, x1, y1 in corners)
+        for name, corners in (boxes or {}).items()
     }
     fields.setdefault("id", "edit")
-    sample = EditSample(instruction=instruction, sources=(before,), edited=Image.of(edited), boxes=drawn, **fields)
+    sample = EditSample(
+        instruction=instruction, sources=(before,), edited=Image.of(edited), boxes=box_fractions, **fields
+    )
     bound = (
-        reward if isinstance(reward, AnyReward) else _cached(reward) if isinstance(reward, str) else Reward.of(reward)
+        reward
+        if isinstance(reward, BaseReward)
+        else _cached_reward(reward)
+        if isinstance(reward, str)
+        else Reward.of(reward)
     )
     return bound([sample])[0]
 
 
 @cache
-def _cached(spec: str) -> Reward:
+def _cached_reward(spec: str) -> Reward:
     return Reward.of(spec, on_failures="none")
 
 
-def _bound(role: str, experts: Mapping[str, Expert]) -> bool:
+def _is_bound(role: str, experts: Mapping[str, Expert]) -> bool:
     return role in experts or role.partition(".")[0] in experts
 
 

@@ -1,4 +1,4 @@
-"""EditSample: one edit to judge, and what may be known about it."""
+"""EditSample: one edit to score, with its annotations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POSITIONS: tuple[Position, ...] = get_args(Position)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What an instruction asks for, in slots (EdiVal, Table 2). Unused slots stay None.
+    """An instruction as a task type with slots (EdiVal, Table 2). Unused slots stay None.
 
     | type | slots |
     |---|---|
@@ -41,7 +41,7 @@ class Task:
     | count_change | `object`, `count` |
     | color_alter, material_alter | `object`, `value` |
     | text_change | `text`; to change a text rather than add one: `object`, and `old` if known |
-    | background_change | `value`; `keep` names what must stay |
+    | background_change | `value`; `keep` names objects that must stay |
     """
 
     type: TaskType
@@ -56,9 +56,9 @@ class Task:
     keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.type not in _NEEDS:
+        if self.type not in _REQUIRED_SLOTS:
             raise ValueError(f"unknown task type {self.type!r}: expected one of {', '.join(TASK_TYPES)}")
-        missing = [slot for slot in _NEEDS[self.type] if getattr(self, slot) in (None, "")]
+        missing = [slot for slot in _REQUIRED_SLOTS[self.type] if getattr(self, slot) in (None, "")]
         if missing:
             raise ValueError(f"a {self.type} task needs {', '.join(missing)}")
         if self.position is not None and self.position not in POSITIONS:
@@ -69,7 +69,7 @@ class Task:
             raise ValueError(f"count must not be negative, got {self.count}")
 
 
-_NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "subject_add": ("new",),
         "subject_remove": ("object",),
@@ -88,9 +88,9 @@ _NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 class Pools:
     """The objects of a scene after some turns (EdiVal, section 2.3).
 
-    all: every object that has ever been there. available: what can be edited now. unchanged: objects of the original
-    picture that no edit has touched. background: whether the background is still the original one, so that its
-    consistency can be scored.
+    all: every object that was ever present. available: objects that can be edited now. unchanged: objects of the
+    original image that no edit has changed. background: whether the background is still the original one, so that
+    its consistency can be scored.
     """
 
     all: tuple[str, ...] = ()
@@ -101,9 +101,9 @@ class Pools:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One of the edits that a compound instruction asks for (an atomic instruction of Complex-Edit).
+    """One edit of a compound instruction (an atomic instruction of Complex-Edit).
 
-    name: its type, as in "Add an Object", where it is known. task: the same in slots, where it is known.
+    name: its type, as in "Add an Object", if known. task: the same in slots, if known.
     """
 
     instruction: str
@@ -111,29 +111,29 @@ class Operation:
     task: Task | None = None
 
 
-def _no_mapping() -> Mapping[str, Any]:
+def _empty_mapping() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class EditSample:
-    """One edit to judge. Immutable.
+    """One edit to score. Immutable.
 
-    id: names the sample in results.
-    instruction: what the editor was told, verbatim.
-    sources: the picture or pictures the edit started from (at turn t, the output of turn t-1).
-    edited: what the editor made.
-    group: candidates for the same source and instruction share it; derived from both when empty.
-    task: the instruction in slots, where it is known better than a parser would guess.
+    id: identifies the sample in results.
+    instruction: the editor's prompt, verbatim.
+    sources: the input image or images (at turn t, the output of turn t-1).
+    edited: the output image.
+    group: shared by candidates for the same source and instruction; derived from both when empty.
+    task: the instruction in slots, if annotated; otherwise it is parsed.
     pools: the object pools *after* this turn. Derived from `boxes` and the instructions when missing.
-    boxes: objects of the *base* image (the first source of the first turn) and where they are in it.
+    boxes: objects of the *base* image (the first source of the first turn) and their boxes in it.
     mask: white where the edit may change pixels. reference: an example of the result.
-    operations: of a compound instruction, the edits it is made of, in order.
-    targets: where the objects to edit are in the source, a box each.
-    text: the letters that are to be in the edited image. hint: by what a result is known to be right, in words.
-    dimensions: of I2I-Bench, those that apply to this instruction; None where nobody has said.
-    earlier: the turns before this one, oldest first, each a sample of its own.
-    metadata: anything that should travel into the results.
+    operations: the edits of a compound instruction, in order.
+    targets: boxes of the objects to edit, in the source.
+    text: the text that the edited image must show. hint: success criterion in words.
+    dimensions: the dimensions of I2I-Bench that apply to this instruction; None where not annotated.
+    earlier: the turns before this one, oldest first, each an EditSample.
+    metadata: passed through to the results.
     """
 
     id: str
@@ -143,7 +143,7 @@ class EditSample:
     group: str = ""
     task: Task | None = None
     pools: Pools | None = None
-    boxes: Mapping[str, tuple[Box, ...]] = field(default_factory=_no_mapping)
+    boxes: Mapping[str, tuple[Box, ...]] = field(default_factory=_empty_mapping)
     mask: Image | None = None
     reference: Image | None = None
     operations: tuple[Operation, ...] = ()
@@ -152,7 +152,7 @@ class EditSample:
     hint: str = ""
     dimensions: tuple[str, ...] | None = None
     earlier: tuple[EditSample, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=_no_mapping)
+    metadata: Mapping[str, Any] = field(default_factory=_empty_mapping)
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -160,7 +160,7 @@ class EditSample:
         if not self.group:
             names = "\n".join((self.instruction, *(image.digest for image in self.sources)))
             object.__setattr__(self, "group", hashlib.sha256(names.encode()).hexdigest()[:16])
-        boxes = {name: tuple(box.labelled(name) for box in found) for name, found in self.boxes.items()}
+        boxes = {name: tuple(box.with_label(name) for box in items) for name, items in self.boxes.items()}
         object.__setattr__(self, "boxes", boxes)  # plain dicts pickle; a mappingproxy would not
         object.__setattr__(self, "metadata", dict(self.metadata))
 
@@ -170,7 +170,7 @@ class EditSample:
 
     @property
     def turn(self) -> int:
-        """1 for the first edit of a picture."""
+        """Number of this turn, from 1."""
         return len(self.earlier) + 1
 
     @property
@@ -180,5 +180,5 @@ class EditSample:
 
     @property
     def base(self) -> Image:
-        """The picture before any edit."""
+        """The image before any edit."""
         return self.turns[0].source

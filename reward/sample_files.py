@@ -1,14 +1,14 @@
-"""Sample files: JSONL, one edit a line, pictures as paths relative to the file.
+"""Sample files: JSONL, one edit per line, images as paths relative to the file.
 
     {"id": "cup-1", "instruction": "Change the color of cup to blue", "source": "cup.png", "edited": "cup_blue.png",
      "boxes": {"cup": [[120, 80, 260, 240]]}}
 
-Fields: `instruction`, `edited`, and `source` or `sources` are needed; `id` defaults to file name and line. Optional:
+Fields: `instruction`, `edited`, and `source` or `sources` are required; `id` defaults to file name and line. Optional:
 `group`, `task` (slots of `Task`), `pools` (`all`, `available`, `unchanged`, `background`), `boxes` (objects of the base
 image, pixel corners x0, y0, x1, y1), `mask`, `reference`, `operations` (each `instruction`, optionally `name` and
 `task`), `targets` (boxes in the source, pixel corners), `text`, `hint`, `dimensions`, `metadata`, and `earlier`: the
 turns before this one, oldest first, each with `instruction`, `edited` and optionally `task`, `pools`. With `earlier`,
-`source` is the picture before any edit, and each turn starts from what the one before it made.
+`source` is the image before any edit, and each turn starts from the output of the turn before it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that could not be made a sample: where, and what is wrong with it."""
+class InvalidLine:
+    """A line that is not a valid sample: file, line number and problem."""
 
     path: str
     number: int
@@ -40,18 +40,18 @@ class BadLine:
         return f"{self.path}:{self.number}: {self.problem}"
 
 
-class _Row(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True)
 
 
-class _Picture(_Row):
-    """A picture that is not there: its digest, in a recording."""
+class _ImageReference(_StrictModel):
+    """An image by digest, as in a recording."""
 
     digest: str
     size: tuple[int, int]
 
 
-class _Task(_Row):
+class _Task(_StrictModel):
     type: TaskType
     object: str | None = None
     new: str | None = None
@@ -64,22 +64,22 @@ class _Task(_Row):
     keep: tuple[str, ...] = ()
 
 
-class _Pools(_Row):
+class _Pools(_StrictModel):
     all: tuple[str, ...] = ()
     available: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     background: bool = True
 
 
-class _Operation(_Row):
+class _Operation(_StrictModel):
     instruction: str
     name: str = ""
     task: _Task | None = None
 
 
-class _Turn(_Row):
+class _Turn(_StrictModel):
     instruction: str
-    edited: str | _Picture
+    edited: str | _ImageReference
     task: _Task | None = None
     pools: _Pools | None = None
 
@@ -92,13 +92,13 @@ class _Sample(_Turn):
     schema_: int = Field(SCHEMA, alias="schema")
     id: str = ""
     group: str = ""
-    source: str | _Picture | None = None
-    sources: tuple[str | _Picture, ...] = ()
+    source: str | _ImageReference | None = None
+    sources: tuple[str | _ImageReference, ...] = ()
     boxes: dict[str, tuple[Corners, ...]] = {}
     fractions: dict[str, tuple[Fractions, ...]] = {}
-    """Boxes as a recording keeps them (cx, cy, w, h, score): exactly, for queries are known by their numbers."""
-    mask: str | _Picture | None = None
-    reference: str | _Picture | None = None
+    """Boxes in a recording (cx, cy, w, h, score): exact, since query digests depend on them."""
+    mask: str | _ImageReference | None = None
+    reference: str | _ImageReference | None = None
     operations: tuple[_Operation, ...] = ()
     targets: tuple[Corners, ...] = ()
     target_fractions: tuple[Fractions, ...] = ()
@@ -109,7 +109,7 @@ class _Sample(_Turn):
     metadata: dict[str, Any] = {}
 
     @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> _Sample:
+    def _check_sources_and_schema(self) -> _Sample:
         if (self.source is None) == (not self.sources):
             raise ValueError("give either `source` or `sources`")
         if self.schema_ != SCHEMA:
@@ -117,8 +117,8 @@ class _Sample(_Turn):
         return self
 
 
-def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterator[EditSample | BadLine]:
-    """Samples of a JSONL file, one at a time; a bad line becomes a `BadLine`, and the next ones are read.
+def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterator[EditSample | InvalidLine]:
+    """Samples of a JSONL file, one at a time; an invalid line becomes an `InvalidLine`, and reading continues.
 
     Raises OSError if the file itself cannot be read.
     """
@@ -132,11 +132,11 @@ def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterato
                     json.loads(line.decode("utf-8-sig")), folder=path.parent, name=f"{path.stem}:{number}", index=index
                 )
             except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-                yield BadLine(str(path), number, f"not JSON: {error}")
+                yield InvalidLine(str(path), number, f"not JSON: {error}")
             except ValidationError as error:
-                yield BadLine(str(path), number, _plainly(error))
+                yield InvalidLine(str(path), number, _format_validation_error(error))
             except (ImageError, ValueError) as error:
-                yield BadLine(str(path), number, str(error))
+                yield InvalidLine(str(path), number, str(error))
 
 
 def sample_from_json(
@@ -147,24 +147,24 @@ def sample_from_json(
     index: FileIndex | None = None,
     pictures: Mapping[str, Image] | None = None,
 ) -> EditSample:
-    """A sample of one JSON object. `folder` is where relative paths start.
+    """A sample from one JSON object. Relative paths are resolved against `folder`.
 
-    pictures: by name or digest, where the JSON came with its pictures: they are looked up there, and no file is opened.
+    pictures: images by name or digest, where the JSON was sent with its images; then no file is opened.
 
     Raises pydantic's ValidationError, `ImageError`, or ValueError.
     """
     row = _Sample.model_validate(data)
 
-    def image(value: str | _Picture) -> Image:
+    def image(value: str | _ImageReference) -> Image:
         if pictures is not None:
-            return _sent(value, pictures)
-        if isinstance(value, _Picture):
-            return Image.unseen(value.digest, value.size)
+            return _lookup_image(value, pictures)
+        if isinstance(value, _ImageReference):
+            return Image.from_digest(value.digest, value.size)
         return Image.open((folder or Path()) / value, index=index)
 
     sources = tuple(image(value) for value in (row.sources or (row.source,)) if value is not None)
-    boxes = {label: _boxes(label, found, sources[0].size) for label, found in row.boxes.items()}
-    boxes |= {label: tuple(Box(*numbers, label) for numbers in found) for label, found in row.fractions.items()}
+    boxes = {label: _boxes(label, corners, sources[0].size) for label, corners in row.boxes.items()}
+    boxes |= {label: tuple(Box(*numbers, label) for numbers in items) for label, items in row.fractions.items()}
     identity = row.id or name
     earlier: tuple[EditSample, ...] = ()
     for number, turn in enumerate(row.earlier, start=1):
@@ -180,7 +180,7 @@ def sample_from_json(
             metadata=row.metadata,
         )
         earlier, sources = (*earlier, sample), (sample.edited,)
-    operations = tuple(Operation(one.instruction, one.name, _task(one.task)) for one in row.operations)
+    operations = tuple(Operation(item.instruction, item.name, _task(item.task)) for item in row.operations)
     targets = (*_boxes("target", row.targets, sources[0].size), *(Box(*numbers) for numbers in row.target_fractions))
     return EditSample(
         id=identity,
@@ -204,34 +204,34 @@ def sample_from_json(
 
 
 def sample_to_json(sample: EditSample) -> dict[str, Any]:
-    """A sample with its pictures by digest, as recordings keep it; `sample_from_json` reads it back."""
+    """A sample with its images by digest, for recordings; inverse of `sample_from_json`."""
 
-    def picture(image: Image) -> dict[str, Any]:
+    def image_json(image: Image) -> dict[str, Any]:
         return {"digest": image.digest, "size": list(image.size)}
 
-    def turn(one: EditSample) -> dict[str, Any]:
-        data: dict[str, Any] = {"instruction": one.instruction, "edited": picture(one.edited)}
-        if one.task is not None:
-            data["task"] = _slots(one.task)
-        if one.pools is not None:
-            data["pools"] = asdict(one.pools)
+    def turn_json(turn: EditSample) -> dict[str, Any]:
+        data: dict[str, Any] = {"instruction": turn.instruction, "edited": image_json(turn.edited)}
+        if turn.task is not None:
+            data["task"] = _slots(turn.task)
+        if turn.pools is not None:
+            data["pools"] = asdict(turn.pools)
         return data
 
     first = sample.turns[0]
-    data = {"schema": SCHEMA, "id": sample.id, "group": sample.group, **turn(sample)}
-    data["sources"] = [picture(image) for image in first.sources]
+    data = {"schema": SCHEMA, "id": sample.id, "group": sample.group, **turn_json(sample)}
+    data["sources"] = [image_json(image) for image in first.sources]
     if sample.boxes:
         data["fractions"] = {
-            label: [[b.cx, b.cy, b.w, b.h, b.score] for b in found] for label, found in sample.boxes.items()
+            label: [[b.cx, b.cy, b.w, b.h, b.score] for b in boxes] for label, boxes in sample.boxes.items()
         }
     if sample.mask is not None:
-        data["mask"] = picture(sample.mask)
+        data["mask"] = image_json(sample.mask)
     if sample.reference is not None:
-        data["reference"] = picture(sample.reference)
+        data["reference"] = image_json(sample.reference)
     if sample.operations:
         data["operations"] = [
-            {"instruction": one.instruction, "name": one.name} | ({"task": _slots(one.task)} if one.task else {})
-            for one in sample.operations
+            {"instruction": item.instruction, "name": item.name} | ({"task": _slots(item.task)} if item.task else {})
+            for item in sample.operations
         ]
     if sample.targets:
         data["target_fractions"] = [[b.cx, b.cy, b.w, b.h, b.score] for b in sample.targets]
@@ -239,27 +239,25 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
     if sample.dimensions is not None:
         data["dimensions"] = list(sample.dimensions)
     if sample.earlier:
-        data["earlier"] = [turn(one) for one in sample.earlier]
+        data["earlier"] = [turn_json(turn) for turn in sample.earlier]
     if sample.metadata:
         data["metadata"] = dict(sample.metadata)
     return data
 
 
-def _sent(value: str | _Picture, pictures: Mapping[str, Image]) -> Image:
-    named = value if isinstance(value, str) else value.digest
-    if named not in pictures:
-        raise ValueError(
-            f"the picture {named!r:.80} was not sent: there are {len(pictures)} pictures beside the samples"
-        )
-    found = pictures[named]
-    if not isinstance(value, str) and (found.digest, found.size) != (value.digest, value.size):
-        raise ValueError(f"the picture {named!r:.80} has other pixels than its digest says: send it without losses")
-    return found
+def _lookup_image(value: str | _ImageReference, images: Mapping[str, Image]) -> Image:
+    name = value if isinstance(value, str) else value.digest
+    if name not in images:
+        raise ValueError(f"the image {name!r:.80} was not sent: there are {len(images)} images beside the samples")
+    image = images[name]
+    if not isinstance(value, str) and (image.digest, image.size) != (value.digest, value.size):
+        raise ValueError(f"the pixels of image {name!r:.80} do not match its digest: send it in a lossless format")
+    return image
 
 
-def _boxes(label: str, found: tuple[Corners, ...], size: Size) -> tuple[Box, ...]:
+def _boxes(label: str, corner_lists: tuple[Corners, ...], size: Size) -> tuple[Box, ...]:
     boxes = []
-    for corners in found:
+    for corners in corner_lists:
         x0, y0, x1, y1 = corners
         if not all(abs(corner) < 1e9 for corner in corners):  # also false for NaN
             raise ValueError(f"box {list(corners)} of {label!r} holds a NaN or an infinity: redraw it")
@@ -286,10 +284,10 @@ def _pools(pools: _Pools | None) -> Pools | None:
     return None if pools is None else Pools(**pools.model_dump())
 
 
-def _plainly(error: ValidationError) -> str:
-    """Pydantic's findings in a line."""
-    found = []
+def _format_validation_error(error: ValidationError) -> str:
+    """Pydantic's errors in a line."""
+    messages = []
     for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"] if not str(part).startswith("function-"))
-        found.append(f"{where}: {item['msg']}" if where else str(item["msg"]).removeprefix("Value error, "))
-    return "; ".join(dict.fromkeys(found))
+        location = ".".join(str(part) for part in item["loc"] if not str(part).startswith("function-"))
+        messages.append(f"{location}: {item['msg']}" if location else str(item["msg"]).removeprefix("Value error, "))
+    return "; ".join(dict.fromkeys(messages))

@@ -1,4 +1,4 @@
-"""Score: what a metric found, with the evidence for it."""
+"""Score: the result of a metric, with its evidence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Status = Literal["scored", "not_applicable", "abstained", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing a score rests on: what was looked at, what was found. Digests, boxes, text, numbers; never pixels."""
+    """One observation that a score is based on. Digests, boxes, text, numbers; never pixels."""
 
     what: str
     image: str = ""
@@ -27,16 +27,16 @@ class Evidence:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"what": self.what}
+        data: dict[str, Any] = {"what": self.what}
         if self.image:
-            found["image"] = self.image
+            data["image"] = self.image
         if self.boxes:
-            found["boxes"] = [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in self.boxes]
+            data["boxes"] = [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in self.boxes]
         if self.text:
-            found["text"] = self.text
+            data["text"] = self.text
         if self.numbers:
-            found["numbers"] = dict(self.numbers)
-        return found
+            data["numbers"] = dict(self.numbers)
+        return data
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evidence:
@@ -46,14 +46,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The worth of one edit. Higher is better.
+    """The score of one edit. Higher is better.
 
     value: a finite number, or None unless `status` is `scored`.
     status: `scored`; `not_applicable` (decidable from source and instruction alone, hence equal across a group);
-        `abstained` (an expert cannot know something about this edit); `failed` (an expert could not answer).
-    reason: why there is no value, or, in a few words, why it is what it is.
-    parts: scores this one is composed of. credits: scores of turns or operations, in order.
-    metric: name and version of what made it, as in `edival-if@1/official`.
+        `abstained` (an expert cannot determine an answer for this edit); `failed` (an expert could not answer).
+    reason: why there is no value, or a short explanation of the value.
+    parts: scores that this one is composed of. credits: scores of turns or operations, in order.
+    metric: signature of the metric, as in `edival-if@1/official`.
     """
 
     value: float | None
@@ -84,30 +84,30 @@ class Score:
         parts: Mapping[str, Score] | None = None,
         credits: Mapping[str, Score] | None = None,
     ) -> Score:
-        """A value that was found."""
+        """A score with a value."""
         return Score(float(value), "scored", reason, parts or {}, credits or {}, tuple(evidence))
 
     @staticmethod
     def not_applicable(reason: str, *, evidence: Sequence[Evidence] = ()) -> Score:
-        """Nothing to judge: decidable from source and instruction alone."""
+        """The metric does not apply: decidable from source and instruction alone."""
         return Score(None, "not_applicable", reason, evidence=tuple(evidence))
 
     @staticmethod
     def abstained(reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None) -> Score:
-        """No expert can know it."""
+        """An expert cannot determine an answer."""
         return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence))
 
     @staticmethod
     def failed(reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None) -> Score:
-        """An expert failed to find it out."""
+        """An expert could not answer."""
         return Score(None, "failed", reason, parts or {}, evidence=tuple(evidence))
 
-    def by(self, metric: str) -> Score:
-        """The same, signed by a metric."""
+    def with_signature(self, metric: str) -> Score:
+        """The same score with the signature of a metric."""
         return replace(self, metric=metric)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; an absent value is null, NaN never appears."""
+        """Plain JSON; a missing value is null, NaN never occurs."""
         data: dict[str, Any] = {"value": self.value, "status": self.status}
         if self.reason:
             data["reason"] = self.reason
@@ -136,7 +136,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scores(Sequence[Score]):
-    """Scores of a batch, in the order of its samples, and what they cost (`stats`)."""
+    """Scores of a batch, in the order of its samples, and their cost (`stats`)."""
 
     scores: tuple[Score, ...]
     ids: tuple[str, ...]
@@ -144,11 +144,11 @@ class Scores(Sequence[Score]):
 
     @property
     def values(self) -> list[float | None]:
-        """A value a sample; None where there is none. This is what a trainer takes."""
+        """One value per sample, None where there is none: the format of trainers."""
         return [score.value for score in self.scores]
 
     def count(self, value: Any) -> int:
-        """How many have this status, as in `scores.count("failed")`."""
+        """Number of scores with this status, as in `scores.count("failed")`."""
         return sum(score.status == value for score in self.scores)
 
     @overload
@@ -165,7 +165,7 @@ class Scores(Sequence[Score]):
         return iter(self.scores)
 
     def to_jsonl(self) -> str:
-        """One JSON object a line: `id` and the score, with the schema version."""
+        """One JSON object per line: `id` and the score, with the schema version."""
         rows = (
             {"schema": SCHEMA, "id": name, **score.to_json()} for name, score in zip(self.ids, self.scores, strict=True)
         )

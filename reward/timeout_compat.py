@@ -1,6 +1,6 @@
-"""`async with timeout(seconds)`, as in asyncio, and below Python 3.11 from the package that asyncio has it of.
+"""`async with timeout(seconds)`: from asyncio, and below Python 3.11 from the package async_timeout.
 
-`except TIMEOUTS` catches what it raises, and what futures and sockets do: below 3.11 these are three classes.
+`except TIMEOUTS` catches its timeouts and those of futures and sockets; below 3.11 these are three classes.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The reader of TOML that comes with Python, and below 3.11 the package that it was taken from."""
+"""Python's TOML parser; below 3.11 from the package tomli."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Whether editcritic can be installed beside a trainer: pip says so, for the Python that runs this.
+"""Checks by pip's resolver that editcritic can be installed with trainers, for the Python that runs this.
 
-It asks a package index, so `make test` does not collect it: its tests need no network. `make test-lowest` and
-`make test-pythons`, which have just installed from an index, start it by its name. Nothing is installed.
+It needs a package index, so `make test`, which runs without network, does not collect it; `make test-lowest` and
+`make test-pythons` run it by name. Nothing is installed.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.reward.toml import tomllib
+from editcritic.reward.tomllib_compat import tomllib
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TIMEOUT_S = 240
@@ -20,12 +20,12 @@ TIMEOUT_S = 240
 
 @dataclass(frozen=True)
 class Trainer:
-    """What shares an environment with editcritic, and those of its requirements that could bar it."""
+    """A package that shares an environment with editcritic, and its requirements that could conflict."""
 
     name: str
     source: str
     pins: tuple[str, ...]
-    newest_python: tuple[int, int] = (3, 13)  # the last one that its pins have wheels for
+    newest_python: tuple[int, int] = (3, 13)  # the newest one with wheels for its pins
 
     def __str__(self) -> str:
         return self.name
@@ -54,17 +54,20 @@ HERE = [trainer for trainer in TRAINERS if sys.version_info[:2] <= trainer.newes
 
 
 def resolved(*requirements: str) -> dict[str, str]:
-    """What pip would install for all of them together, by name. Fails, as pip says, where they exclude each other."""
+    """Versions that pip would install for all requirements, by name. Fails with pip's message on a conflict."""
     pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--only-binary", ":all:"]
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input", "--report", "-"]
     run = subprocess.run([*pip, *quiet, *requirements], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert run.returncode == 0, run.stderr
-    return {one["metadata"]["name"].lower(): one["metadata"]["version"] for one in json.loads(run.stdout)["install"]}
+    return {
+        package["metadata"]["name"].lower(): package["metadata"]["version"]
+        for package in json.loads(run.stdout)["install"]
+    }
 
 
 @pytest.mark.parametrize("trainer", HERE, ids=str)
 def test_it_fits_beside(trainer: Trainer) -> None:
-    """With the client of judge servers, which is how a trainer of another environment is rewarded by large judges."""
+    """Includes the client of judge servers, which connects trainers to large judges in other environments."""
     versions = resolved(*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["serve"], *trainer.pins)
     pinned = dict(pin.split("==") for pin in trainer.pins if "==" in pin)
     assert {name: versions[name] for name in pinned} == pinned

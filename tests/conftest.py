@@ -1,13 +1,13 @@
-"""What holds for every test: the caller's environment and home decide nothing, nothing is downloaded, and hypothesis
-draws the same examples on every run. All of it before anything reads it; processes started by tests inherit it.
+"""Isolation of all tests: no influence of the caller's environment and home, no downloads, and the same hypothesis
+examples on every run. Set up before any import reads it; processes started by tests inherit it.
 """
 
 import gc
 import os
 import tempfile
 
-# Proxies do not reach the servers of tests; maps, caches and settings of libraries lie below the home; programs print
-# as wide and as coloured as they are told; launchers number processes.
+# Proxies cannot reach the tests' servers; libraries keep caches and settings below the home; terminal variables change
+# printed widths and colours; launchers set process ranks.
 OF_THE_CALLER = (
     *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
     *("EDITCRITIC_", "HF_", "MPL", "OPENAI_", "RAY_", "XDG_", "HUGGING_FACE_HUB_TOKEN"),
@@ -18,8 +18,8 @@ for name in [name for name in os.environ if name.startswith(OF_THE_CALLER) or na
 HOME = tempfile.TemporaryDirectory(prefix="home-", ignore_cleanup_errors=True)  # gone when pytest ends
 os.environ["HOME"] = HOME.name
 
-# As in our own processes (`benchmarks.terminal.one_thread_a_library`): sums of several threads differ in the last
-# digits, and runs that are compared to the byte have processes of one thread.
+# As in our own processes (`benchmarks.common.terminal`): multi-threaded sums differ in the last digits, and runs that
+# are compared byte by byte need single-threaded processes.
 for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[library] = "1"
 
@@ -33,8 +33,8 @@ from .vision_ops import provide  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-# No deadlines: a shared machine is slow at times, and a slow example is not a wrong one. To look further than the
-# fixed examples: HYPOTHESIS_PROFILE=explore make test
+# No deadlines: a slow example on a shared machine is not an error. For more than the fixed examples:
+# HYPOTHESIS_PROFILE=explore make test
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
@@ -43,7 +43,7 @@ provide()
 
 
 def pytest_collection_finish() -> None:
-    """Libraries that are imported by now stay: the collections that tests ask for need not go through them."""
+    """Exclude imported libraries from the garbage collections of tests."""
     gc.collect()
     gc.freeze()
 
@@ -52,7 +52,7 @@ _TORCH = find_spec("torch") is not None
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Where there is no torch, the files that need it, or what is only used beside it, are left out."""
+    """Without torch, leave out the files that need it, or a library that is only used with it."""
     return True if not _TORCH and collection_path.match("test_*.py") and needs(collection_path) else None
 
 

@@ -1,7 +1,7 @@
 """EdiVal's instruction file in its published layout, small and written by hand: five chains, all nine types of edits.
 
-The pools after each turn are written out, not computed. One turn is what 75 turns of the published file are: a change
-of background after which `available` lacks what earlier turns have added or renamed, though the instruction keeps it.
+The pools after each turn are literal, not computed. One turn represents 75 turns of the published file: a change of
+background after which `available` lacks objects of earlier turns, although the instruction keeps them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Row:
-    """A turn. format: with its slots in brackets. keep: what a change of background keeps. quoted: as some rows are."""
+    """A turn. format: with its slots in brackets. keep: objects kept by a change of background. quoted: in quotes."""
 
     type: str
     format: str
@@ -155,7 +155,7 @@ CHAINS: dict[int, tuple[Row, Row, Row]] = {
         ),
     ),
 }
-"""By image_index, which has gaps in the published file too."""
+"""By image_index, with gaps as in the published file."""
 
 
 def write_chains(path: Path, chains: dict[int, tuple[Row, Row, Row]] = CHAINS) -> Path:
@@ -165,14 +165,14 @@ def write_chains(path: Path, chains: dict[int, tuple[Row, Row, Row]] = CHAINS) -
         writer.writerow(COLUMNS)
         for index, rows in chains.items():
             for turn, row in enumerate(rows, start=1):
-                so_far = rows[:turn]
+                chain = rows[:turn]
                 writer.writerow(
                     [
                         index,
                         turn,
-                        [one.type for one in so_far],
-                        [one.instruction for one in so_far],
-                        [one.published_format for one in so_far],
+                        [turn_row.type for turn_row in chain],
+                        [turn_row.instruction for turn_row in chain],
+                        [turn_row.published_format for turn_row in chain],
                         row.background,
                         list(row.unchanged),
                         list(row.available),

@@ -1,7 +1,7 @@
-"""Which test files need torch, or what is only used beside it: where there is no torch, they are left out.
+"""Which test files need torch, or a library that is only used with it: without torch, they are left out.
 
-A file needs what it imports, anywhere in it, and what the helpers among the tests need that it imports. What it needs
-beyond that, for experts and commands that load it when they are used, it says itself: `NEEDS = ("torch",)`.
+A file needs the modules that it imports, anywhere in it, and those of the test helpers that it imports. Modules that
+experts and commands load on use are declared in the file: `NEEDS = ("torch",)`.
 """
 
 import ast
@@ -22,14 +22,14 @@ BESIDE_TORCH = {
 def needs(path: Path) -> frozenset[str]:
     """The modules of `BESIDE_TORCH` that a test file needs. path: absolute."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    names = {*_imported(tree, path), *_said(tree)}
+    names = {*_imported(tree, path), *_declared(tree)}
     modules = {name.partition(".")[0] for name in names} & BESIDE_TORCH
     helpers = {ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tests.")}
     return frozenset(modules.union(*(needs(helper) for helper in helpers if helper.is_file() and helper != path)))
 
 
 def _imported(tree: ast.Module, path: Path) -> Iterator[str]:
-    """The absolute names of modules, and of what is imported from them, which may be modules."""
+    """The absolute names of imported modules, and of names imported from them, which may be modules."""
     package = path.relative_to(ROOT).parts[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -41,7 +41,7 @@ def _imported(tree: ast.Module, path: Path) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
-def _said(tree: ast.Module) -> Iterator[str]:
+def _declared(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["NEEDS"]:
             yield from ast.literal_eval(node.value)

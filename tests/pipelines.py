@@ -1,4 +1,4 @@
-"""Tiny pipelines of diffusers' own classes, with random weights, saved and loaded as users load theirs."""
+"""Tiny pipelines of diffusers' classes, with random weights, saved and loaded like users' pipelines."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ from transformers import (
     T5EncoderModel,
 )
 
-from editcritic.benchmarks.sceneedit.learned.pipeline import WORDS, tokenizer
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import MAX_TOKENS, tokenizer
 
 from .reward.experts.tiny_vlms import TEMPLATE, tiny_qwen2_5_vl
 
@@ -50,7 +50,7 @@ def kontext(folder: Path) -> FluxKontextPipeline:
     torch.manual_seed(0)
     words = tokenizer()
     ends = {"eos_token_id": words.eos_token_id, "pad_token_id": words.pad_token_id, "vocab_size": len(words)}
-    made = FluxKontextPipeline(
+    pipeline = FluxKontextPipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(),
         vae=AutoencoderKL(
             block_out_channels=(4, 4), down_block_types=("DownEncoderBlock2D",) * 2, latent_channels=4,
@@ -60,7 +60,7 @@ def kontext(folder: Path) -> FluxKontextPipeline:
         text_encoder=CLIPTextModel(
             CLIPTextConfig(
                 hidden_size=32, intermediate_size=37, num_hidden_layers=1, num_attention_heads=2,
-                max_position_embeddings=WORDS, bos_token_id=words.eos_token_id, **ends,
+                max_position_embeddings=MAX_TOKENS, bos_token_id=words.eos_token_id, **ends,
             )
         ),
         tokenizer=words,
@@ -71,26 +71,32 @@ def kontext(folder: Path) -> FluxKontextPipeline:
             guidance_embeds=True, axes_dims_rope=(4, 4, 8), **_HEADS,
         ),
     )  # fmt: skip
-    return _loaded(made, folder)
+    return _loaded(pipeline, folder)
 
 
 def qwen_edit(folder: Path) -> QwenImageEditPipeline:
-    """Qwen-Image-Edit's pipeline. It takes everything to a megapixel: call it within `small_qwen`."""
+    """Qwen-Image-Edit's pipeline. It resizes to a megapixel: call it within `small_qwen`."""
     return _qwen(QwenImageEditPipeline, folder)
 
 
 def qwen_edit_plus(folder: Path) -> QwenImageEditPlusPipeline:
-    """Qwen-Image-Edit-2509's pipeline, which takes several pictures. Call it within `small_qwen`."""
+    """Qwen-Image-Edit-2509's pipeline, which takes several images. Call it within `small_qwen`."""
     return _qwen(QwenImageEditPlusPipeline, folder)
 
 
 @contextmanager
 def small_qwen(side: int = 32) -> Iterator[None]:
-    """Have Qwen's pipelines take pictures to side x side pixels, where they would take them to a megapixel."""
-    whole = pipeline_qwenimage_edit.calculate_dimensions
+    """Have Qwen's pipelines take images to side x side pixels, where they would take them to a megapixel."""
+    calculate_dimensions = pipeline_qwenimage_edit.calculate_dimensions
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline_qwenimage_edit, "calculate_dimensions", lambda _, ratio: whole(side**2, ratio))
-        patch.setattr(pipeline_qwenimage_edit_plus, "calculate_dimensions", lambda _, ratio: whole(side**2, ratio)[:2])
+        patch.setattr(
+            pipeline_qwenimage_edit, "calculate_dimensions", lambda _, ratio: calculate_dimensions(side**2, ratio)
+        )
+        patch.setattr(
+            pipeline_qwenimage_edit_plus,
+            "calculate_dimensions",
+            lambda _, ratio: calculate_dimensions(side**2, ratio)[:2],
+        )
         yield
 
 
@@ -132,7 +138,7 @@ def _qwen(kind: Any, folder: Path) -> Any:
     tiny_qwen2_5_vl(folder / "encoder")
     torch.manual_seed(0)
     processor = Qwen2_5_VLProcessor.from_pretrained(folder / "encoder")
-    made = kind(
+    pipeline = kind(
         scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, shift_terminal=0.02),
         vae=AutoencoderKLQwenImage(
             base_dim=4, z_dim=4, dim_mult=[1, 1], num_res_blocks=1, temperal_downsample=[False],
@@ -145,11 +151,11 @@ def _qwen(kind: Any, folder: Path) -> Any:
             in_channels=16, out_channels=4, joint_attention_dim=32, axes_dims_rope=(8, 4, 4), **_HEADS
         ),
     )  # fmt: skip
-    return _loaded(made, folder / "pipeline")
+    return _loaded(pipeline, folder / "pipeline")
 
 
 def _flux2(kind: Any, folder: Path, *, guidance_embeds: bool, **parts: Any) -> Any:
-    made = kind(
+    pipeline = kind(
         scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
         vae=AutoencoderKLFlux2(
             block_out_channels=(4,) * 4, layers_per_block=1, latent_channels=4, norm_num_groups=1
@@ -160,11 +166,11 @@ def _flux2(kind: Any, folder: Path, *, guidance_embeds: bool, **parts: Any) -> A
         ),
         **parts,
     )  # fmt: skip
-    return _loaded(made, folder)
+    return _loaded(pipeline, folder)
 
 
 def _with_template() -> Any:
-    """The tiny editor's words, in the form of a conversation."""
+    """The tiny editor's tokenizer, with a chat template."""
     words = tokenizer()
     words.chat_template = TEMPLATE
     words.model_max_length = 1024
@@ -179,6 +185,6 @@ def _language(words: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _loaded(made: DiffusionPipeline, folder: Path) -> Any:
-    made.save_pretrained(folder)
-    return type(made).from_pretrained(folder)
+def _loaded(pipeline: DiffusionPipeline, folder: Path) -> Any:
+    pipeline.save_pretrained(folder)
+    return type(pipeline).from_pretrained(folder)

@@ -1,5 +1,5 @@
-"""Tiny pipelines of the epsilon-predicting editors and of OmniGen: diffusers' own classes with random weights, saved
-and loaded as users load theirs.
+"""Tiny pipelines of the epsilon-predicting editors and of OmniGen: diffusers' classes with random weights, saved and
+loaded like users' pipelines.
 """
 
 import string
@@ -23,7 +23,7 @@ from diffusers import (
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer, LlamaTokenizer
 
 SIZE = 32
-"""Of the pictures, in pixels: what the U-Nets and their time embeddings were made for."""
+"""Of the images, in pixels: what the U-Nets and their time embeddings were made for."""
 
 _BETAS = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}  # Stable Diffusion's
 _LETTERS = string.ascii_letters + string.digits + string.punctuation
@@ -32,7 +32,7 @@ _LETTERS = string.ascii_letters + string.digits + string.punctuation
 def instruct(folder: Path) -> StableDiffusionInstructPix2PixPipeline:
     """InstructPix2Pix on Stable Diffusion, without a safety checker."""
     torch.manual_seed(0)
-    made = StableDiffusionInstructPix2PixPipeline(
+    pipeline = StableDiffusionInstructPix2PixPipeline(
         vae=_autoencoder(2),
         text_encoder=CLIPTextModel(_words()),
         tokenizer=_tokenizer(),
@@ -42,13 +42,13 @@ def instruct(folder: Path) -> StableDiffusionInstructPix2PixPipeline:
         feature_extractor=None,
         requires_safety_checker=False,
     )
-    return _loaded(made, folder)
+    return _loaded(pipeline, folder)
 
 
 def instruct_xl(folder: Path) -> StableDiffusionXLInstructPix2PixPipeline:
     """InstructPix2Pix on Stable Diffusion XL."""
     torch.manual_seed(0)
-    made = StableDiffusionXLInstructPix2PixPipeline(
+    pipeline = StableDiffusionXLInstructPix2PixPipeline(
         vae=_autoencoder(2),
         text_encoder=CLIPTextModel(_words()),
         text_encoder_2=CLIPTextModelWithProjection(_words()),
@@ -57,13 +57,13 @@ def instruct_xl(folder: Path) -> StableDiffusionXLInstructPix2PixPipeline:
         unet=_unet(8, xl=True),
         scheduler=EulerAncestralDiscreteScheduler(**_BETAS, timestep_spacing="leading", steps_offset=1),
     )
-    return _loaded(made, folder)
+    return _loaded(pipeline, folder)
 
 
 def ledits(folder: Path) -> LEditsPPPipelineStableDiffusion:
-    """LEDITS++ on Stable Diffusion: cross-attention where it looks for it, at a quarter of the latents' width."""
+    """LEDITS++ on Stable Diffusion: with cross-attention where it is expected, at a quarter of the latents' width."""
     torch.manual_seed(0)
-    made = LEditsPPPipelineStableDiffusion(
+    pipeline = LEditsPPPipelineStableDiffusion(
         vae=_autoencoder(2),
         text_encoder=CLIPTextModel(_words()),
         tokenizer=_tokenizer(),
@@ -73,13 +73,13 @@ def ledits(folder: Path) -> LEditsPPPipelineStableDiffusion:
         feature_extractor=None,
         requires_safety_checker=False,
     )
-    return _loaded(made, folder)
+    return _loaded(pipeline, folder)
 
 
 def ledits_xl(folder: Path) -> LEditsPPPipelineStableDiffusionXL:
     """LEDITS++ on Stable Diffusion XL."""
     torch.manual_seed(0)
-    made = LEditsPPPipelineStableDiffusionXL(
+    pipeline = LEditsPPPipelineStableDiffusionXL(
         vae=_autoencoder(2),
         text_encoder=CLIPTextModel(_words()),
         text_encoder_2=CLIPTextModelWithProjection(_words()),
@@ -88,7 +88,7 @@ def ledits_xl(folder: Path) -> LEditsPPPipelineStableDiffusionXL:
         unet=_unet(4, plain=2, xl=True),
         scheduler=_multistep(),
     )
-    return _loaded(made, folder)
+    return _loaded(pipeline, folder)
 
 
 def omnigen(folder: Path) -> OmniGenPipeline:
@@ -97,43 +97,43 @@ def omnigen(folder: Path) -> OmniGenPipeline:
     words = {"<unk>": 0, "<s>": 1, "</s>": 2}
     for letter in (*_LETTERS, "▁"):
         words[letter] = len(words)
-    made = OmniGenPipeline(
+    pipeline = OmniGenPipeline(
         transformer=OmniGenTransformer2DModel(
             in_channels=4, patch_size=2, hidden_size=16, num_attention_heads=2, num_key_value_heads=2,
             intermediate_size=32, num_layers=1, pad_token_id=0, vocab_size=len(words), pos_embed_max_size=8,
             time_step_dim=16, rope_scaling={"short_factor": [1.0] * 4, "long_factor": [1.0] * 4},
         ),
         scheduler=FlowMatchEulerDiscreteScheduler(invert_sigmas=True, num_train_timesteps=1),
-        vae=_autoencoder(4),  # an eighth of the width, which the pipeline counts its tokens by
+        vae=_autoencoder(4),  # an eighth of the width, as the pipeline assumes when it counts tokens
         tokenizer=LlamaTokenizer(vocab=words, merges=[]),
     )  # fmt: skip
-    return _loaded(made, folder)
+    return _loaded(pipeline, folder)
 
 
-def _loaded(made: Any, folder: Path) -> Any:
-    made.save_pretrained(folder)
-    loaded = type(made).from_pretrained(folder)
+def _loaded(pipeline: Any, folder: Path) -> Any:
+    pipeline.save_pretrained(folder)
+    loaded = type(pipeline).from_pretrained(folder)
     loaded.set_progress_bar_config(disable=True)
     return loaded
 
 
 def _autoencoder(levels: int) -> AutoencoderKL:
     """As sure of itself as real ones: what it draws differs from the mean by less than a millionth."""
-    made = AutoencoderKL(
+    autoencoder = AutoencoderKL(
         block_out_channels=(4,) * levels, down_block_types=("DownEncoderBlock2D",) * levels, latent_channels=4,
         up_block_types=("UpDecoderBlock2D",) * levels, norm_num_groups=1, sample_size=SIZE, scaling_factor=0.18215,
     )  # fmt: skip
     with torch.no_grad():
-        made.quant_conv.weight[4:] = 0
-        made.quant_conv.bias[4:] = -30
-    return made
+        autoencoder.quant_conv.weight[4:] = 0
+        autoencoder.quant_conv.bias[4:] = -30
+    return autoencoder
 
 
 def _unet(channels: int, *, plain: int = 1, xl: bool = False) -> UNet2DConditionModel:
     """With cross-attention after so many `plain` levels."""
-    more: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if xl:
-        more = {
+        options = {
             "addition_embed_type": "text_time",
             "addition_time_embed_dim": 8,
             "projection_class_embeddings_input_dim": 6 * 8 + 32,
@@ -142,7 +142,7 @@ def _unet(channels: int, *, plain: int = 1, xl: bool = False) -> UNet2DCondition
         sample_size=SIZE // 2, in_channels=channels, out_channels=4, layers_per_block=1, norm_num_groups=2,
         block_out_channels=(4,) * plain + (8,), attention_head_dim=2, cross_attention_dim=64 if xl else 32,
         down_block_types=("DownBlock2D",) * plain + ("CrossAttnDownBlock2D",),
-        up_block_types=("CrossAttnUpBlock2D", *("UpBlock2D",) * plain), **more,
+        up_block_types=("CrossAttnUpBlock2D", *("UpBlock2D",) * plain), **options,
     )  # fmt: skip
 
 
@@ -154,8 +154,8 @@ def _words() -> CLIPTextConfig:
 
 
 def _tokenizer() -> CLIPTokenizer:
-    known = ["<|startoftext|>", "<|endoftext|>", *_LETTERS, *(f"{letter}</w>" for letter in _LETTERS)]
-    vocabulary = {word: number for number, word in enumerate(known)}
+    tokens = ["<|startoftext|>", "<|endoftext|>", *_LETTERS, *(f"{letter}</w>" for letter in _LETTERS)]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
     return CLIPTokenizer(vocab=vocabulary, merges=[], model_max_length=77)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.reward.toml import tomllib
+from editcritic.reward.tomllib_compat import tomllib
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,7 +19,14 @@ LAYERS = {
     "verifiers": {"reward"},
     "integrations": {"reward", "verifiers"},
     "benchmarks": {"reward", "verifiers", "integrations"},
+    "cli": {"reward", "verifiers", "integrations", "benchmarks"},
 }
+# The layers inside each part, lowest first.
+ORDER: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "editcritic"
+]["layers"]
+# Folders among the experts that hold what several of them share.
+SHARED = {"loading", "judging", "matching"}
 # Distributions of the base install whose import name differs.
 IMPORT_NAMES = {"opencv-python-headless": "cv2", "pillow": "PIL"}
 # Modules of base distributions that pull in what the base install lacks.
@@ -137,13 +144,31 @@ def layering(found: Import) -> str | None:
     return None
 
 
+def layer_of(part: str, names: list[str]) -> int | None:
+    """The number of the layer that a module of a part is in; None where it is in none. names: below the part."""
+    inside = [layer for layer in ORDER[part] if names[: layer.count("/") + 1] == layer.split("/")]
+    layer = max(inside, key=len, default="*" if names else "")
+    return ORDER[part].index(layer) if layer in ORDER[part] else None
+
+
+def downwards(found: Import) -> str | None:
+    """Inside a part, a module imports its own layer and those before it in the order of pyproject.toml."""
+    if found.part not in LAYERS or not found.within(f"editcritic.{found.part}"):
+        return None
+    part = found.part
+    here, there = layer_of(part, found.importer.split(".")[2:]), layer_of(part, found.target.split(".")[2:])
+    if here is None or there is None or there <= here:
+        return None
+    return f"{ORDER[part][there]} stands above {ORDER[part][here]} in {part}"
+
+
 def expert_apart(found: Import) -> str | None:
-    """Each expert stands alone in its file or folder."""
+    """Each expert stands alone in its file or folder, on what they share."""
     experts = "editcritic.reward.experts"
     importer, target = found.importer.split("."), found.target.split(".")
-    if not found.importer.startswith(f"{experts}.") or not found.within(experts):
+    if not found.importer.startswith(f"{experts}.") or not found.within(experts) or target[3] in SHARED:
         return None
-    return None if importer[3] == target[3:4][0] else "experts import none of each other"
+    return None if importer[3] == target[3] else "experts import none of each other"
 
 
 def no_torchvision(found: Import) -> str | None:
@@ -155,9 +180,11 @@ def light(found: Import) -> str | None:
     """Importing a module needs no more than the base install, but for experts, adapters and what trains models, which
     are imported where they are used.
     """
-    trained = {"editcritic.benchmarks.sceneedit.learned", "editcritic.benchmarks.learning"}
+    trained = {"editcritic.benchmarks.sceneedit.tiny_editor", "editcritic.benchmarks.studies.learning"}
     shell = {"editcritic.reward.experts", "editcritic.integrations", *trained}  # the packages themselves are light
     is_heavy_place = any(found.importer.startswith(f"{package}.") for package in shell)
+    if any(found.importer.startswith(f"editcritic.reward.experts.{folder}") for folder in SHARED):
+        is_heavy_place = False
     if found.part not in LAYERS or is_heavy_place or not found.at_import:
         return None
     known = sys.stdlib_module_names | base_modules() | {"editcritic", "tomllib"}  # the last from Python 3.11 on
@@ -174,7 +201,7 @@ def base_modules() -> set[str]:
 
 
 Rule = Callable[[Import], str | None]
-RULES: list[Rule] = [layering, expert_apart, no_torchvision, light]
+RULES: list[Rule] = [layering, downwards, expert_apart, no_torchvision, light]
 
 
 def violations(root: Path, rule: Rule) -> list[str]:
@@ -186,6 +213,11 @@ def test_the_packages_keep_the_rule(rule: Rule) -> None:
     assert violations(ROOT, rule) == []
 
 
+def test_every_module_is_in_a_layer() -> None:
+    ours = {found.importer for found in imports(ROOT) if found.part in LAYERS and found.importer.count(".") > 1}
+    assert [name for name in sorted(ours) if layer_of(name.split(".")[1], name.split(".")[2:]) is None] == []
+
+
 def test_the_imports_of_every_part_are_read() -> None:
     assert {found.part for found in imports(ROOT)} >= {"reward", "benchmarks"}
     assert any(found.target.startswith("numpy") and found.at_import for found in imports(ROOT))
@@ -194,11 +226,11 @@ def test_the_imports_of_every_part_are_read() -> None:
 OFFENCES = [
     (layering, "reward/a.py", "from ..verifiers import accept"),
     (layering, "reward/a.py", "from .. import verifiers"),
-    (layering, "reward/deep/a.py", "from ...benchmarks.cli import main"),
+    (layering, "reward/deep/a.py", "from ...cli import main"),
     (layering, "reward/__init__.py", "from ..verifiers import accept"),
     (layering, "reward/a.py", "from editcritic import integrations"),
     (layering, "reward/a.py", "from editcritic.integrations import trl"),
-    (layering, "reward/a.py", "import editcritic.benchmarks.cli"),
+    (layering, "reward/a.py", "import editcritic.cli.main"),
     (layering, "reward/a.py", "import editcritic"),
     (layering, "reward/a.py", "from .. import *"),
     (layering, "reward/a.py", "def f():\n    from ..verifiers import accept"),
@@ -214,8 +246,15 @@ OFFENCES = [
     (layering, "reward/a.py", "from .... import somewhere"),
     (layering, "verifiers/a.py", "from ..integrations import trl"),
     (layering, "verifiers/a.py", "import editcritic.benchmarks"),
-    (layering, "integrations/a.py", "from ..benchmarks import cli"),
-    (layering, "integrations/trl/a.py", "from ...benchmarks import cli"),
+    (layering, "integrations/a.py", "from .. import cli"),
+    (layering, "integrations/trl/a.py", "from ... import cli"),
+    (layering, "benchmarks/a.py", "from ..cli import main"),
+    (downwards, "reward/a.py", "from .queries import Detect"),
+    (downwards, "reward/queries/a.py", "from ..engine.engine import Engine"),
+    (downwards, "reward/queries/a.py", "def f():\n    from ..config import build"),
+    (downwards, "reward/experts/loading/a.py", "from ..clip import Clip"),
+    (downwards, "verifiers/selection/a.py", "from ..selectors.beam import BeamSearch"),
+    (downwards, "benchmarks/suites/edival/a.py", "from ...run.runner import run_suite"),
     (expert_apart, "reward/experts/a.py", "from .b import B"),
     (expert_apart, "reward/experts/a.py", "from . import b"),
     (expert_apart, "reward/experts/a.py", "from ..experts.b import B"),
@@ -233,13 +272,13 @@ OFFENCES = [
     (light, "reward/a.py", "class A:\n    import torch"),
     (light, "reward/a.py", "import importlib\ntorch = importlib.import_module('torch')"),
     (light, "reward/experts/__init__.py", "import torch"),
-    (light, "reward/edival/a.py", "import skimage"),
+    (light, "reward/metrics/edival/a.py", "import skimage"),
     (light, "verifiers/a.py", "import ray"),
     (light, "integrations/__init__.py", "import trl"),
     (light, "benchmarks/a.py", "import fastapi"),
     (light, "benchmarks/sceneedit/a.py", "import torch"),
-    (light, "benchmarks/sceneedit/learned/__init__.py", "import torch"),
-    (light, "benchmarks/learning/__init__.py", "import torch"),
+    (light, "benchmarks/sceneedit/tiny_editor/__init__.py", "import torch"),
+    (light, "benchmarks/studies/learning/__init__.py", "import torch"),
 ]
 ALLOWED = [
     "reward/a.py:from .b import c",
@@ -254,9 +293,9 @@ ALLOWED = [
     "reward/experts/a.py:import torch\nfrom ..boxes import Boxes",
     "reward/experts/a/__init__.py:from .inner import A",
     "reward/experts/a/inner.py:from ..a import A",
-    "reward/edival/a.py:from ..experts.b import B",
+    "reward/metrics/edival/a.py:from ..experts.b import B",
     "verifiers/a.py:from ..reward import Score",
-    "benchmarks/sceneedit/learned/a.py:import torch",
+    "benchmarks/sceneedit/tiny_editor/a.py:import torch",
     "integrations/a.py:import trl\nfrom ..verifiers import accept\nfrom ..reward import Score",
     "benchmarks/a.py:from ..reward import a\nfrom ..verifiers import b\nfrom ..integrations import c",
     "examples/a.py:import torch\nfrom editcritic.reward import Score",
@@ -300,7 +339,7 @@ def loaded_by(statement: str, folder: Path) -> set[str]:
     return HEAVY & set(run.stdout.split())
 
 
-@pytest.mark.parametrize("module", [*LAYERS, "benchmarks.cli"])
+@pytest.mark.parametrize("module", [*LAYERS, "cli.main"])
 def test_importing_loads_nothing_heavy(module: str, tmp_path: Path) -> None:
     assert loaded_by(f"import editcritic.{module}", tmp_path) == set()
 

@@ -1,7 +1,7 @@
-"""What the papers tell a judge, our prompts tell it too: docs/prompts/<package>.md maps each criterion to our words.
+"""Our prompts contain the criteria of the papers: docs/prompts/<package>.md maps each criterion to our sentence.
 
-A table and its prompts say the same: no sentence of a table is missing in its prompt, and no words of a prompt are
-without a row. Slots in braces, list numbers and marks need none.
+Tables and prompts agree: no sentence of a table is missing in its prompt, and no sentence of a prompt is without a row.
+Slots in braces, list numbers and punctuation need no row.
 """
 
 import re
@@ -16,7 +16,7 @@ HEADER = ["prompt", "paper", "criterion", "our sentence"]
 
 
 class Row(NamedTuple):
-    """One criterion: the prompt that says it, where the paper says it, what it is, and our words for it."""
+    """One criterion: its prompt, its place in the paper, its description, and our sentence."""
 
     prompt: str
     paper: str
@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong with a prompt: `words` are missing in it, have no row, or (without words) it is not there."""
+    """A problem of a prompt: `words` are missing in it, have no row, or (without words) it does not exist."""
 
     prompt: str
     what: str
@@ -43,7 +43,7 @@ def rows_of(markdown: str) -> Iterator[Row]:
             inside = False
         elif inside and not re.fullmatch(r"[|\s:-]+", line):
             if len(cells) != len(HEADER) or "" in cells:
-                raise ValueError(f"a row wants {len(HEADER)} cells with words in them: {line}")
+                raise ValueError(f"a row needs {len(HEADER)} non-empty cells: {line}")
             yield Row(cells[0].strip("`"), *cells[1:])
 
 
@@ -52,8 +52,10 @@ def collapsed(text: str) -> str:
 
 
 def problems(rows: Sequence[Row], prompts: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with a table and its prompts (name -> text). Each row accounts for its words once."""
-    found = [Problem(name, "there is no such prompt") for name in sorted({row.prompt for row in rows} - prompts.keys())]
+    """Problems of a table and its prompts (name -> text). Each row accounts for its sentence once."""
+    result = [
+        Problem(name, "there is no such prompt") for name in sorted({row.prompt for row in rows} - prompts.keys())
+    ]
     for name, text in prompts.items():
         left = collapsed(text)
         for row in sorted((row for row in rows if row.prompt == name), key=lambda row: -len(row.sentence)):
@@ -61,11 +63,11 @@ def problems(rows: Sequence[Row], prompts: Mapping[str, str]) -> list[Problem]:
             if here:
                 left = f"{before}\0{after}"
             else:
-                found.append(Problem(name, "lacks what a row says", row.sentence))
+                result.append(Problem(name, "lacks what a row says", row.sentence))
         rest = re.sub(r"(?<!\{)\{\w+\}(?!\})", "\0", left).split("\0")
         spoken = [words.strip() for words in rest if re.search(r"[^\W\d_]|\d(?![\d.)])", words)]
-        found += [Problem(name, "says what no row has", words) for words in spoken]
-    return found
+        result += [Problem(name, "says what no row has", words) for words in spoken]
+    return result
 
 
 FOLDERS = {
@@ -106,7 +108,7 @@ def test_a_criterion_taken_out_of_a_prompt_is_missed(package):
             ]:
                 break
         else:
-            pytest.fail(f"nobody misses {row}")
+            pytest.fail(f"the removal of {row} is not detected")
 
 
 TABLE = [
@@ -118,7 +120,7 @@ GOOD = {"a": "See a\n cup. See {it} in {{x}}. {more}\n1. ", "b": "Say 7."}
 
 
 @pytest.mark.parametrize(
-    ("prompts", "found"),
+    ("prompts", "expected"),
     [
         (GOOD, []),
         ({**GOOD, "a": "See {it} in {{x}}."}, [Problem("a", "lacks what a row says", "See a cup.")]),
@@ -128,12 +130,12 @@ GOOD = {"a": "See a\n cup. See {it} in {{x}}. {more}\n1. ", "b": "Say 7."}
         ({"a": GOOD["a"]}, [Problem("b", "there is no such prompt")]),
     ],
 )
-def test_what_is_wrong_is_found(prompts, found):
-    assert problems(TABLE, prompts) == found
+def test_what_is_wrong_is_found(prompts, expected):
+    assert problems(TABLE, prompts) == expected
 
 
 def test_only_tables_with_our_header_are_read_and_no_row_is_passed_over():
     text = "| x | y |\n|---|---|\n| 1 | 2 |\n\n| prompt | paper | criterion | our sentence |\n|---|---|---|---|\n"
     assert list(rows_of(text + "| `a` | 1 | one | See a cup. |\n")) == TABLE[:1]
-    with pytest.raises(ValueError, match="4 cells"):
+    with pytest.raises(ValueError, match="4 non-empty cells"):
         list(rows_of(text + "| `a` | 1 | See a cup. |\n"))

@@ -1,4 +1,4 @@
-"""Which test files are left out where there is no torch: those that import it, and none of what must work without."""
+"""Without torch, exactly the test files that need it are left out."""
 
 from pathlib import Path
 
@@ -8,60 +8,58 @@ from .needs import needs
 
 TESTS = Path(__file__).parent
 
-# What works in any environment, as the tests of it do: none of these files may come to need torch, which would take it
-# out of `make test-lowest` and `make test-pythons` without a word.
+# Tests that must run in any environment: if one of these files needed torch, `make test-lowest` and
+# `make test-pythons` would silently skip it.
 ANYWHERE = [
     "test_contracts.py",
     "test_criteria.py",
     "test_docs.py",
     "test_packaging.py",
-    "benchmarks/making",
-    "benchmarks/suite_report",
+    "benchmarks/report",
+    "benchmarks/studies/validity",
+    "benchmarks/suites/construction",
     "benchmarks/suites/dlebench",
     "benchmarks/suites/edival",
     "benchmarks/suites/i2ibench",
-    "benchmarks/test_cli.py",
-    "benchmarks/validity",
+    "cli/test_main.py",
     "integrations/serving",
-    "reward/complexedit",
-    "reward/dlebench",
-    "reward/edival",
+    "reward/engine",
     "reward/experts/test_annotated.py",
     "reward/experts/test_colour.py",
-    "reward/experts/test_ocr.py",
-    "reward/experts/test_pixels.py",
-    "reward/experts/test_served.py",
-    "reward/i2ibench",
-    "reward/test_answers.py",
+    "reward/experts/test_openai_judge.py",
+    "reward/experts/test_pixel_features.py",
+    "reward/experts/test_rapid_ocr.py",
+    "reward/metrics/complexedit",
+    "reward/metrics/dlebench",
+    "reward/metrics/edival",
+    "reward/metrics/i2ibench",
+    "reward/metrics/test_compose.py",
+    "reward/metrics/test_guards.py",
+    "reward/queries",
     "reward/test_async_expert.py",
-    "reward/test_caller.py",
-    "reward/test_compose.py",
-    "reward/test_engine.py",
-    "reward/test_guards.py",
     "reward/test_image.py",
     "reward/test_reward.py",
-    "reward/test_scheduler.py",
-    "reward/test_spec.py",
     "verifiers",
 ]
-# Beside them, about other libraries.
+# Tests of other libraries in these folders.
 EXCEPT = {
-    "benchmarks/making/test_hub.py",
-    "benchmarks/making/test_read_by_datasets.py",
+    "benchmarks/suites/construction/test_hub_datasets.py",
+    "benchmarks/suites/construction/test_read_by_datasets.py",
     "integrations/serving/test_pickled_tensors.py",
+    "reward/engine/test_workers_torch.py",
 }
 
 
-def files(place: str) -> list[Path]:
-    path = TESTS / place
+def files(name: str) -> list[Path]:
+    path = TESTS / name
     return [path] if path.is_file() else sorted(path.rglob("test_*.py"))
 
 
-@pytest.mark.parametrize("place", ANYWHERE)
-def test_what_works_anywhere_is_tested_anywhere(place: str) -> None:
-    needed_by = {path.relative_to(TESTS).as_posix(): sorted(needs(path)) for path in files(place)}
-    assert needed_by, f"{place} holds no tests"
-    assert {name: needed for name, needed in needed_by.items() if needed and name not in EXCEPT} == {}
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_what_works_anywhere_is_tested_anywhere(name: str) -> None:
+    needed_by = {path.relative_to(TESTS).as_posix(): sorted(needs(path)) for path in files(name)}
+    assert needed_by, f"{name} holds no tests"
+    assert {path: needed for path, needed in needed_by.items() if needed and path not in EXCEPT} == {}
 
 
 def test_the_exceptions_are_some() -> None:
@@ -72,7 +70,7 @@ def test_what_needs_torch_is_known_to() -> None:
     every = {path.relative_to(TESTS).as_posix(): needs(path) for path in TESTS.rglob("test_*.py")}
     assert every["reward/experts/test_vlm.py"] >= {"torch", "transformers"}
     assert every["reward/experts/test_owl.py"] >= {"torch"}  # its helpers import it
-    assert every["benchmarks/learning/test_writer.py"] == {"torch"}  # it says so
+    assert every["benchmarks/studies/learning/test_writer_command.py"] == {"torch"}  # by `NEEDS`
     assert 200 < sum(not needed for needed in every.values()) < len(every)
 
 

@@ -1,4 +1,4 @@
-"""What is installed is what is in the tree: packages, data, types, entry points and pinned versions."""
+"""The installed files match the tree: packages, data, types, entry points and pinned versions."""
 
 import re
 import shutil
@@ -13,23 +13,23 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from editcritic.reward.toml import tomllib
+from editcritic.reward.tomllib_compat import tomllib
 
 ROOT = Path(__file__).parents[1]
-PARTS = ["reward", "verifiers", "integrations", "benchmarks"]
+PARTS = ["reward", "verifiers", "integrations", "benchmarks", "cli"]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 
 
 def files(root: Path) -> set[str]:
-    """All files of the four parts, by their path below `root`; caches and hidden files are nobody's."""
-    found = (path.relative_to(root) for part in PARTS for path in (root / part).rglob("*") if path.is_file())
-    return {path.as_posix() for path in found if not any(n[0] == "." or n == "__pycache__" for n in path.parts)}
+    """All files of the parts, by their path below `root`; caches and hidden files are excluded."""
+    paths = (path.relative_to(root) for part in PARTS for path in (root / part).rglob("*") if path.is_file())
+    return {path.as_posix() for path in paths if not any(n[0] == "." or n == "__pycache__" for n in path.parts)}
 
 
 def shipped(root: Path) -> set[str]:
-    """The files of the four parts that pyproject.toml says are installed."""
+    """The files of the parts that pyproject.toml installs."""
     shipped = set[Path]()
     for package in SETUPTOOLS["packages"]:
         folder = root.joinpath(*package.split(".")[1:])
@@ -43,10 +43,16 @@ def test_every_file_is_installed() -> None:
 
 
 @pytest.mark.parametrize(
-    "stray", ["reward/weights.bin", "reward/edival/prompts/deep/a.txt", "verifiers/new/__init__.py"]
+    "stray", ["reward/weights.bin", "reward/metrics/edival/prompts/deep/a.txt", "verifiers/new/__init__.py"]
 )
 def test_a_file_left_out_is_seen(stray: str, tmp_path: Path) -> None:
-    for name in ["reward/__init__.py", "reward/py.typed", "reward/edival/prompts/a.txt", "reward/.DS_Store", stray]:
+    for name in [
+        "reward/__init__.py",
+        "reward/py.typed",
+        "reward/metrics/edival/prompts/a.txt",
+        "reward/.DS_Store",
+        stray,
+    ]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert files(tmp_path) - shipped(tmp_path) == {stray}
@@ -75,7 +81,7 @@ def test_a_type_checker_resolves_the_packages(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel made from the source archive made from a copy of the tree, unpacked."""
+    """The unpacked wheel, built from the source archive of a copy of the tree."""
     copy = tmp_path_factory.mktemp("copy")
     for part in PARTS:
         shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
@@ -136,6 +142,6 @@ def test_the_lowest_environment_has_the_lower_bound_of_every_range() -> None:
     bounds = dict[str, tuple[int, ...]]()
     for requirement in (Requirement(text) for texts in installed for text in texts):
         (bound,) = requirement.specifier
-        assert bound.operator == ">=", f"{requirement}: what is above is not known to fail"
+        assert bound.operator == ">=", f"{requirement}: no version above the bound is known to fail"
         bounds[requirement.name] = Version(bound.version).release
     assert {name: pin[: len(bounds.get(name, ()))] for name, pin in pins.items()} == bounds

@@ -1,4 +1,4 @@
-"""A tiny language model with random weights and a tokenizer trained on the spot, saved as users' checkpoints are."""
+"""A tiny language model with random weights and a newly trained tokenizer, saved like users' checkpoints."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +10,7 @@ import transformers
 from .reward.experts.tiny_vlms import TEMPLATE
 
 
-def tiny_language_model(folder: Path, said: Iterable[str], seed: int = 0) -> Path:
+def tiny_language_model(folder: Path, texts: Iterable[str], seed: int = 0) -> Path:
     """A Qwen3 of two layers whose words are those of the texts `said`, and the letters, for all other words.
 
     It loads as `AutoModelForCausalLM`, and as `AutoModelForSequenceClassification` with a fresh head.
@@ -24,7 +24,7 @@ def tiny_language_model(folder: Path, said: Iterable[str], seed: int = 0) -> Pat
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    trained.train_from_iterator([*said, "system user assistant tool"] * 4, trainer)
+    trained.train_from_iterator([*texts, "system user assistant tool"] * 4, trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=trained, unk_token="<unk>", pad_token="<pad>", eos_token="<|im_end|>", model_max_length=512
     )

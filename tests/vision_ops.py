@@ -1,14 +1,14 @@
 """torchvision, for tests only: the processors of Qwen-VL and InternVL import it.
 
-`make test` puts it beside the environment's packages (not among them, so that only these tests see it). Its compiled
-half fits the torch of the package index. Where that is another build, such as the one for CPUs alone, the operators,
-which nothing here calls, are declared by hand.
+`make test` installs it outside of the environment's packages, so that only these tests see it. Its compiled part fits
+the torch of the package index. With another build, such as the CPU one, the operators, which are never called here,
+are declared manually.
 """
 
 import sys
 from pathlib import Path
 
-PLACE = Path(sys.prefix) / "torchvision-for-tests"
+FOLDER = Path(sys.prefix) / "torchvision-for-tests"
 
 _OPERATORS = """
 nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor
@@ -29,27 +29,27 @@ int f, int h, int i, int j, bool u) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
 _cuda_version() -> int
 """
 
-_KEPT: list[object] = []
+_LIBRARIES: list[object] = []
 
 
 def provide() -> None:
-    """Let this process import torchvision. Does nothing where a whole one is installed, or no torch."""
+    """Make torchvision importable in this process. Does nothing where it is installed, or without torch."""
     from importlib.util import find_spec
 
     if find_spec("torchvision") is not None or find_spec("torch") is None:
         return
-    if not PLACE.is_dir():
-        raise RuntimeError(f"{PLACE} is missing: `make test` puts torchvision there")
+    if not FOLDER.is_dir():
+        raise RuntimeError(f"{FOLDER} is missing: `make test` installs torchvision there")
     import torch
 
-    sys.path.append(str(PLACE))
-    (compiled,) = (PLACE / "torchvision").glob("_C.*")
+    sys.path.append(str(FOLDER))
+    (compiled,) = (FOLDER / "torchvision").glob("_C.*")
     try:
         torch.ops.load_library(str(compiled))
         return
-    except OSError:  # made for another build of torch
+    except OSError:  # built for another torch
         pass
     library = torch.library.Library("torchvision", "DEF")
     for operator in _OPERATORS.strip().splitlines():
         library.define(operator)
-    _KEPT.append(library)  # its operators live as long as it does
+    _LIBRARIES.append(library)  # its operators live as long as it does

@@ -1,73 +1,51 @@
-"""Decisions on scores: accept, reject or can't tell, best of N, step by step, search, budgets.
+"""Decisions on scores: verifiers accept or reject an edit, selectors choose among candidates.
 
-A verifier is a reward of `editcritic.reward` plus a rule. It never sees a model and never computes a score of its
-own, so that what selects an edit is what scored it. It may import `reward`; nothing in `reward` imports it.
+A verifier is a reward of `editcritic.reward` plus a rule. It calls no model and computes no score of its own: an edit
+is selected by its reward's score. More names are in `selectors`, `selection`, `verifier` and `combinators`.
 """
 
-from .adaptive import Adaptive
-from .beam import Beam
-from .best_of import BestOf
-from .budget import Budget, Cost
-from .calibration import Calibration, calibrate
-from .candidate import Candidate, Look, Match, Selection, Selections
-from .editor import Draft, Editor, EditorFailed, Noise, StepwiseEditor
-from .halving import Halving
-from .journal import Journal, JournalError
-from .logic import AllOf, AnyOf, Cascade, Not
-from .making import Staged, Want
-from .noise_search import Paths, ZeroOrder
-from .particles import Particles
-from .retry import RetryUntil
-from .run import Run, RunStopped, Selector, select, unedited
-from .sequential import Chain, Sequential
-from .tournament import KnockOut, RoundRobin
-from .verifier import AtLeast, Between, Decides, Decision, Decisions, Verifier, at_least
+from .combinators import (
+    AllOf,
+    AnyOf,
+    Cascade,
+    Not,
+)
+from .selection import (
+    Budget,
+    Candidate,
+    Editor,
+    Journal,
+    Selection,
+    Selector,
+    edit_request,
+    select,
+)
+from .selectors import (
+    BestOfN,
+    SequentialEditing,
+)
+from .verifier import (
+    Decision,
+    Verifier,
+    at_least,
+)
 
 __all__ = [
-    "Adaptive",
     "AllOf",
     "AnyOf",
-    "AtLeast",
-    "Beam",
-    "BestOf",
-    "Between",
+    "BestOfN",
     "Budget",
-    "Calibration",
     "Candidate",
     "Cascade",
-    "Chain",
-    "Cost",
-    "Decides",
     "Decision",
-    "Decisions",
-    "Draft",
     "Editor",
-    "EditorFailed",
-    "Halving",
     "Journal",
-    "JournalError",
-    "KnockOut",
-    "Look",
-    "Match",
-    "Noise",
     "Not",
-    "Particles",
-    "Paths",
-    "RetryUntil",
-    "RoundRobin",
-    "Run",
-    "RunStopped",
     "Selection",
-    "Selections",
     "Selector",
-    "Sequential",
-    "Staged",
-    "StepwiseEditor",
+    "SequentialEditing",
     "Verifier",
-    "Want",
-    "ZeroOrder",
     "at_least",
-    "calibrate",
+    "edit_request",
     "select",
-    "unedited",
 ]

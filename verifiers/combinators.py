@@ -1,6 +1,6 @@
-"""Verifiers made of verifiers: and, or, not in Kleene's three-valued logic, and cascades.
+"""Combinations of verifiers: and, or and not in Kleene's three-valued logic, and cascades.
 
-All ask in turn, and ask no further about what is settled: the cheap ones come first.
+Verifiers run in order and skip samples that are already decided. Put the cheap ones first.
 """
 
 from __future__ import annotations
@@ -8,135 +8,157 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..reward import AnyReward, EditSample, Score
-from .verifier import Answer, Decides, Decision, Decisions, Scoring, decided
+from ..reward import BaseReward, EditSample, Score
+from .verifier import Decision, Decisions, ScoringFn, VerifierAnswer, VerifierLike, run_verifier
 
 
 @dataclass(frozen=True, init=False)
 class AllOf:
-    """Accepts what all accept, rejects what any rejects (and asks no further about it), and can't tell otherwise."""
+    """Accepts if all accept, rejects as soon as one rejects, and answers "can't tell" otherwise."""
 
-    verifiers: tuple[Decides, ...]
+    verifiers: tuple[VerifierLike, ...]
 
-    def __init__(self, *verifiers: Decides) -> None:
-        object.__setattr__(self, "verifiers", _some(verifiers))
+    def __init__(self, *verifiers: VerifierLike) -> None:
+        object.__setattr__(self, "verifiers", _require_nonempty(verifiers))
 
     @property
-    def rewards(self) -> tuple[AnyReward, ...]:
+    def rewards(self) -> tuple[BaseReward, ...]:
         return _rewards(self.verifiers)
 
-    def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
-        return [_settled("reject", said) for said in _in_turn(self.verifiers, samples, scoring, ("reject",))]
+    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        return [
+            _combined("reject", decisions)
+            for decisions in _decide_in_order(self.verifiers, samples, scoring, ("reject",))
+        ]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:
-        return decided(self, samples)
+        return run_verifier(self, samples)
 
 
 @dataclass(frozen=True, init=False)
 class AnyOf:
-    """Accepts what any accepts (and asks no further about it), rejects what all reject, and can't tell otherwise."""
+    """Accepts as soon as one accepts, rejects if all reject, and answers "can't tell" otherwise."""
 
-    verifiers: tuple[Decides, ...]
+    verifiers: tuple[VerifierLike, ...]
 
-    def __init__(self, *verifiers: Decides) -> None:
-        object.__setattr__(self, "verifiers", _some(verifiers))
+    def __init__(self, *verifiers: VerifierLike) -> None:
+        object.__setattr__(self, "verifiers", _require_nonempty(verifiers))
 
     @property
-    def rewards(self) -> tuple[AnyReward, ...]:
+    def rewards(self) -> tuple[BaseReward, ...]:
         return _rewards(self.verifiers)
 
-    def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
-        return [_settled("accept", said) for said in _in_turn(self.verifiers, samples, scoring, ("accept",))]
+    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        return [
+            _combined("accept", decisions)
+            for decisions in _decide_in_order(self.verifiers, samples, scoring, ("accept",))
+        ]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:
-        return decided(self, samples)
+        return run_verifier(self, samples)
 
 
 @dataclass(frozen=True)
 class Not:
-    """Accepts what the other rejects and rejects what it accepts. What it can't tell, this can't either."""
+    """Swaps accept and reject; "can't tell" stays."""
 
-    verifier: Decides
+    verifier: VerifierLike
 
     @property
-    def rewards(self) -> tuple[AnyReward, ...]:
+    def rewards(self) -> tuple[BaseReward, ...]:
         return self.verifier.rewards
 
-    def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
-        turned: dict[Answer, Answer] = {"accept": "reject", "reject": "accept", "can't tell": "can't tell"}
+    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        inverted: dict[VerifierAnswer, VerifierAnswer] = {
+            "accept": "reject",
+            "reject": "accept",
+            "can't tell": "can't tell",
+        }
         return [
-            Decision(turned[one.answer], f"not wanted: {one.reason}" if one.accepted else one.reason, one.scores)
-            for one in self.verifier.decide(samples, scoring)
+            Decision(
+                inverted[decision.answer],
+                f"not wanted: {decision.reason}" if decision.accepted else decision.reason,
+                decision.scores,
+            )
+            for decision in self.verifier.decide(samples, scoring)
         ]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:
-        return decided(self, samples)
+        return run_verifier(self, samples)
 
 
 @dataclass(frozen=True, init=False)
 class Cascade:
-    """Asks one after the other, and the next only about what the one before can't tell; the first certain one decides.
+    """Stages in order: each gets the samples that the stage before it answered "can't tell"; the first certain answer
+    decides.
 
-    A stage before the last therefore needs a rule that leaves a doubt, as `Between` does.
+    A stage before the last one therefore needs a rule with an undecided range, such as `Between`.
     """
 
-    stages: tuple[Decides, ...]
+    stages: tuple[VerifierLike, ...]
 
-    def __init__(self, *stages: Decides) -> None:
-        object.__setattr__(self, "stages", _some(stages))
+    def __init__(self, *stages: VerifierLike) -> None:
+        object.__setattr__(self, "stages", _require_nonempty(stages))
 
     @property
-    def rewards(self) -> tuple[AnyReward, ...]:
+    def rewards(self) -> tuple[BaseReward, ...]:
         return _rewards(self.stages)
 
-    def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
-        found = []
-        for said in _in_turn(self.stages, samples, scoring, ("accept", "reject")):
-            last = said[-1]
-            reason = last.reason if last.answer != "can't tell" else _reasons(said)
-            found.append(Decision(last.answer, reason, _scores(said)))
-        return found
+    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        results = []
+        for decisions in _decide_in_order(self.stages, samples, scoring, ("accept", "reject")):
+            last = decisions[-1]
+            reason = last.reason if last.answer != "can't tell" else _join_reasons(decisions)
+            results.append(Decision(last.answer, reason, _scores(decisions)))
+        return results
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:
-        return decided(self, samples)
+        return run_verifier(self, samples)
 
 
-def _in_turn(
-    verifiers: Sequence[Decides], samples: Sequence[EditSample], scoring: Scoring, ends: tuple[Answer, ...]
+def _decide_in_order(
+    verifiers: Sequence[VerifierLike],
+    samples: Sequence[EditSample],
+    scoring: ScoringFn,
+    final_answers: tuple[VerifierAnswer, ...],
 ) -> list[list[Decision]]:
-    """What was said about each sample, until one of these answers."""
-    said: list[list[Decision]] = [[] for _ in samples]
-    left = list(range(len(samples)))
+    """The decisions on each sample, up to the first of `final_answers`."""
+    decisions: list[list[Decision]] = [[] for _ in samples]
+    undecided = list(range(len(samples)))
     for verifier in verifiers:
-        if not left:
+        if not undecided:
             break
-        for number, one in zip(left, verifier.decide([samples[number] for number in left], scoring), strict=True):
-            said[number].append(one)
-        left = [number for number in left if said[number][-1].answer not in ends]
-    return said
+        for number, decision in zip(
+            undecided, verifier.decide([samples[number] for number in undecided], scoring), strict=True
+        ):
+            decisions[number].append(decision)
+        undecided = [number for number in undecided if decisions[number][-1].answer not in final_answers]
+    return decisions
 
 
-def _settled(strong: Answer, said: Sequence[Decision]) -> Decision:
-    """The strong answer wins over can't tell, and that over the other one."""
-    answers = [one.answer for one in said]
-    other: Answer = "accept" if strong == "reject" else "reject"
-    answer: Answer = strong if strong in answers else "can't tell" if "can't tell" in answers else other
-    return Decision(answer, _reasons([one for one in said if one.answer == answer]), _scores(said))
+def _combined(dominant: VerifierAnswer, decisions: Sequence[Decision]) -> Decision:
+    """The dominant answer wins over "can't tell", and that over the opposite one."""
+    answers = [decision.answer for decision in decisions]
+    opposite: VerifierAnswer = "accept" if dominant == "reject" else "reject"
+    answer: VerifierAnswer = dominant if dominant in answers else "can't tell" if "can't tell" in answers else opposite
+    return Decision(
+        answer, _join_reasons([decision for decision in decisions if decision.answer == answer]), _scores(decisions)
+    )
 
 
-def _reasons(said: Sequence[Decision]) -> str:
-    return "; ".join(dict.fromkeys(one.reason for one in said if one.reason))
+def _join_reasons(decisions: Sequence[Decision]) -> str:
+    return "; ".join(dict.fromkeys(decision.reason for decision in decisions if decision.reason))
 
 
-def _scores(said: Sequence[Decision]) -> tuple[Score, ...]:
-    return tuple(score for one in said for score in one.scores)
+def _scores(decisions: Sequence[Decision]) -> tuple[Score, ...]:
+    return tuple(score for decision in decisions for score in decision.scores)
 
 
-def _some(verifiers: tuple[Decides, ...]) -> tuple[Decides, ...]:
+def _require_nonempty(verifiers: tuple[VerifierLike, ...]) -> tuple[VerifierLike, ...]:
     if not verifiers:
-        raise ValueError("there is nothing to combine: give one verifier or more")
+        raise ValueError("no verifiers to combine: give at least one")
     return verifiers
 
 
-def _rewards(verifiers: Sequence[Decides]) -> tuple[AnyReward, ...]:
+def _rewards(verifiers: Sequence[VerifierLike]) -> tuple[BaseReward, ...]:
     return tuple(reward for verifier in verifiers for reward in verifier.rewards)

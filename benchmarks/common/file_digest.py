@@ -1,4 +1,4 @@
-"""The digest of a file, whatever its size."""
+"""Digest of a file of any size."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _CHUNK = 1 << 20
 
 
 def sha256(path: Path) -> str:
-    """Of a file, hex. Raises OSError."""
+    """SHA-256 of a file, hex. Raises OSError."""
     state = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(_CHUNK):
-            state.update(part)
+        while chunk := file.read(_CHUNK):
+            state.update(chunk)
     return state.hexdigest()

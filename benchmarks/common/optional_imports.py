@@ -1,41 +1,41 @@
-"""Libraries that only an extra brings, imported where they are used."""
+"""Libraries of optional extras, imported where they are used."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-from .inputs import InputError
+from .errors import InputError
 
 
-def bench(module: str) -> Any:
-    """A module of a library that comes with the extra `bench`. Raises `InputError` where it is not installed."""
-    return _brought("bench", module)
+def bench_library(module: str) -> Any:
+    """Import a module of the extra `bench`. Raises `InputError` if it is not installed."""
+    return _import_from_extra("bench", module)
 
 
-def diffusers() -> Any:
-    """The library diffusers, with those it needs to be of use. Raises `InputError` where one is not installed."""
-    for needed in ("torch", "transformers"):  # without them it can be imported, and does nothing
-        _brought("diffusers", needed)
-    return _brought("diffusers", "diffusers")
+def require_diffusers() -> Any:
+    """Import diffusers. Raises `InputError` if it, torch or transformers is not installed."""
+    for needed in ("torch", "transformers"):  # diffusers can be imported without them, but not used
+        _import_from_extra("diffusers", needed)
+    return _import_from_extra("diffusers", "diffusers")
 
 
-def trl() -> Any:
-    """The library TRL. Raises `InputError` where it, or one that it needs, is not installed."""
+def require_trl() -> Any:
+    """Import TRL. Raises `InputError` if it or one of its dependencies is not installed."""
     for needed in ("torch", "transformers", "datasets", "peft"):
-        _brought("trl", needed)
-    return _brought("trl", "trl")
+        _import_from_extra("trl", needed)
+    return _import_from_extra("trl", "trl")
 
 
-def serving() -> None:
-    """See to it that all is there that a server needs. Raises `InputError` where it is not."""
+def require_serving() -> None:
+    """Raise `InputError` if a library that the server needs is not installed."""
     for needed in ("fastapi", "httpx2", "prometheus_client", "uvicorn"):
-        _brought("serve", needed)
+        _import_from_extra("serve", needed)
 
 
-def _brought(extra: str, module: str) -> Any:
+def _import_from_extra(extra: str, module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
-        raise InputError(f"{name} is needed here, and is not installed: pip install 'editcritic[{extra}]'") from error
+        raise InputError(f"this requires {name}, which is not installed: pip install 'editcritic[{extra}]'") from error

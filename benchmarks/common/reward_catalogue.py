@@ -1,4 +1,4 @@
-"""What rewards are installed, ours and others', and what their cards say."""
+"""Catalogue of the installed rewards and their cards."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..reward import Card, SpecError, build, no_download
-from ..reward.query import Query
-from ..reward.spec import names
+from ...reward import Card, SpecError, build, default_experts
+from ...reward.queries.kinds import Query
+from ...reward.queries.specs import entry_point_names
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A reward as it is listed.
+class CatalogEntry:
+    """A listed reward.
 
-    card: None for a composition, which has one only with its parts, and for one that cannot be loaded (`problem`).
-    unserved: roles it asks that the experts without a download do not fill; partly: those that they fill for some
-    questions only, and what for. options: as in a spec, with defaults.
+    card: None for a composition without its parts, and for a reward that cannot be loaded (`problem`).
+    unserved_roles: roles without an expert that needs no download; partly_served_roles: roles whose expert answers some
+    queries only, and which. options: as in a spec, with defaults.
     """
 
     name: str
     summary: str
     card: Card | None
     options: dict[str, Any]
-    unserved: tuple[str, ...] = ()
-    partly: Mapping[str, str] = field(default_factory=dict)
+    unserved_roles: tuple[str, ...] = ()
+    partly_served_roles: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
 
     @property
-    def reach(self) -> str:
-        """How far it gets without a download, in words."""
-        if self.unserved:
-            return f"no: nobody for {', '.join(self.unserved)}"
-        known = "; ".join(f"{role}: {what}" for role, what in self.partly.items())
-        return f"partly ({known})" if known else "yes"
+    def availability(self) -> str:
+        """Availability without a download, as text."""
+        if self.unserved_roles:
+            return f"no: no expert for {', '.join(self.unserved_roles)}"
+        partly = "; ".join(f"{role}: {queries}" for role, queries in self.partly_served_roles.items())
+        return f"partly ({partly})" if partly else "yes"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -49,42 +49,40 @@ class Listed:
             "summary": self.summary,
             "card": None if self.card is None else asdict(self.card),
             "options": {name: _plain(default) for name, default in self.options.items()},
-            "needs_parts": self.card is None and not self.problem,
-            "no_download": self.card is not None and not self.unserved,
-            "unserved_roles": list(self.unserved),
-            "partly_served_roles": dict(self.partly),
+            "is_composition": self.card is None and not self.problem,
+            "available_without_download": self.card is not None and not self.unserved_roles,
+            "unserved_roles": list(self.unserved_roles),
+            "partially_served_roles": dict(self.partly_served_roles),
             "problem": self.problem,
         }
 
 
-def listed() -> Iterator[Listed]:
-    """Every installed reward, by name. One that cannot be loaded is listed with the problem."""
-    for name, point in names("editcritic.rewards").items():
+def list_rewards() -> Iterator[CatalogEntry]:
+    """All installed rewards, by name. One that cannot be loaded is listed with its problem."""
+    for name, point in entry_point_names("editcritic.rewards").items():
         try:
             yield describe(name, point)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
-            yield Listed(name, "", None, {}, problem=f"{type(error).__name__}: {error}")
+            yield CatalogEntry(name, "", None, {}, problem=f"{type(error).__name__}: {error}")
 
 
-def describe(name: str, point: EntryPoint | None = None) -> Listed:
-    """One reward, by name or any other string spec. Raises `SpecError` for an unknown one, and what loading raises."""
+def describe(name: str, point: EntryPoint | None = None) -> CatalogEntry:
+    """One reward, by name or any other string spec. Raises `SpecError` for an unknown one, and loading errors."""
     plain, _, _ = name.partition("?")
-    point = point or names("editcritic.rewards").get(plain)
+    point = point or entry_point_names("editcritic.rewards").get(plain)
     target = point.load() if point is not None else None
     options = _options(target)
     if needed := [option for option, default in options.items() if default is inspect.Parameter.empty]:
         if "?" not in name:
             first = (inspect.getdoc(target) or "").partition("\n\n")[0]
-            return Listed(name, " ".join(first.split()), None, options)
-        raise SpecError(
-            f"{plain} needs {', '.join(needed)}: write them into a TOML file, see `editcritic rewards {plain}`"
-        )
+            return CatalogEntry(name, " ".join(first.split()), None, options)
+        raise SpecError(f"{plain} needs {', '.join(needed)}: set them in a TOML file, see `editcritic rewards {plain}`")
     metric = build(name)
     card = getattr(metric, "card", None)
     if not isinstance(card, Card):
         raise SpecError(f"{name} is not a metric: it has no card")
     unserved, partly = _served(card)
-    return Listed(name, card.summary, card, options, unserved, partly)
+    return CatalogEntry(name, card.summary, card, options, unserved, partly)
 
 
 def _options(target: Any) -> dict[str, Any]:
@@ -94,19 +92,19 @@ def _options(target: Any) -> dict[str, Any]:
 
 
 def _served(card: Card) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Of the roles it asks, those that nobody fills without a download, and those filled in part, with what for."""
-    bound = no_download()
-    filled = {role: bound.get(role) or bound.get(role.partition(".")[0]) for role in card.roles}
+    """Roles without an expert that needs no download, and roles with a partial one, with the queries it answers."""
+    bound = default_experts()
+    expert_by_role = {role: bound.get(role) or bound.get(role.partition(".")[0]) for role in card.roles}
     partly = {}
-    for role, expert in filled.items():
+    for role, expert in expert_by_role.items():
         kinds = [kind for kind in Query.__subclasses__() if kind.role == role.partition(".")[0]]
-        if known := [expert.knows[kind] for kind in kinds if expert is not None and kind in expert.knows]:
-            partly[role] = ", ".join(known)
-    return tuple(role for role, expert in filled.items() if expert is None), partly
+        if answered := [expert.answerable[kind] for kind in kinds if expert is not None and kind in expert.answerable]:
+            partly[role] = ", ".join(answered)
+    return tuple(role for role, expert in expert_by_role.items() if expert is None), partly
 
 
 def _plain(default: Any) -> Any:
-    """A default as JSON: metrics by their names, what is made anew for each object as null."""
+    """A default as JSON: metrics as their names, default factories as null."""
     if default is inspect.Parameter.empty:
         return "required"
     if isinstance(card := getattr(default, "card", None), Card):
@@ -114,61 +112,65 @@ def _plain(default: Any) -> Any:
     return default if isinstance(default, str | int | float | bool) else None
 
 
-def range_of(card: Card) -> str:
-    """In words, as in `0 to 1`."""
+def format_range(card: Card) -> str:
+    """The range of a card as text, e.g. `0 to 1`."""
     low, high = ("unbounded" if end is None else f"{end:g}" for end in card.range)
     return "unbounded" if (low, high) == ("unbounded", "unbounded") else f"{low} to {high}"
 
 
-def ways_of(one: Listed) -> tuple[str, ...]:
-    """The protocols and modes it comes in, the default first, and whether it has a dense form."""
-    assert one.card is not None
-    return (*one.card.protocols, *one.card.modes, *(["dense"] if "dense" in one.options else []))
+def protocols_and_modes(entry: CatalogEntry) -> tuple[str, ...]:
+    """Protocols and modes, the default first, and `dense` if it has a dense form."""
+    assert entry.card is not None
+    return (*entry.card.protocols, *entry.card.modes, *(["dense"] if "dense" in entry.options else []))
 
 
-def table(rewards: list[Listed]) -> RenderableType:
-    """The list, for a person."""
-    ready = Table(box=None, pad_edge=False, title="Rewards", title_justify="left")
-    for column in ("name", "high means", "ways", "range", "without a download"):
-        ready.add_column(column, no_wrap=column in ("name", "ways", "range"), overflow="fold")
+def render_catalog(rewards: list[CatalogEntry]) -> RenderableType:
+    """The list as rich tables."""
+    available = Table(box=None, pad_edge=False, title="Rewards", title_justify="left")
+    for column in ("name", "high means", "modes", "range", "without a download"):
+        available.add_column(column, no_wrap=column in ("name", "modes", "range"), overflow="fold")
     parts = Table(
         box=None, pad_edge=False, title="\nCompositions, which need parts (a TOML file)", title_justify="left"
     )
     parts.add_column("name", no_wrap=True)
     parts.add_column("what it does", overflow="fold")
     broken = Table(box=None, pad_edge=False, title="\nCannot be loaded", title_justify="left")
-    for one in rewards:
-        if one.problem:
-            broken.add_row(Text(one.name), Text(one.problem))
-        elif one.card is None:
-            parts.add_row(Text(one.name), Text(one.summary))
+    for entry in rewards:
+        if entry.problem:
+            broken.add_row(Text(entry.name), Text(entry.problem))
+        elif entry.card is None:
+            parts.add_row(Text(entry.name), Text(entry.summary))
         else:
-            ways = "\n".join(ways_of(one))
-            ready.add_row(*map(Text, (one.name, one.summary, ways, range_of(one.card), one.reach)))
-    return Group(*(found for found in (ready, parts, broken) if found.row_count))
+            modes = "\n".join(protocols_and_modes(entry))
+            available.add_row(
+                *map(Text, (entry.name, entry.summary, modes, format_range(entry.card), entry.availability))
+            )
+    return Group(*(table for table in (available, parts, broken) if table.row_count))
 
 
-def card_of(one: Listed) -> RenderableType:
-    """A card, for a person."""
-    table = Table(box=None, pad_edge=False, show_header=False, title=Text(one.name, style="bold"), title_justify="left")
+def render_card(entry: CatalogEntry) -> RenderableType:
+    """A card as a rich table."""
+    table = Table(
+        box=None, pad_edge=False, show_header=False, title=Text(entry.name, style="bold"), title_justify="left"
+    )
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("what" if one.card is None else "high means", Text(one.summary))
-    if (card := one.card) is not None:
+    table.add_row("description" if entry.card is None else "high means", Text(entry.summary))
+    if (card := entry.card) is not None:
         for label, text in {
             "version": card.signature,
-            "range": f"{range_of(card)} ({card.unit})",
-            "speaks about": card.about,
-            "asks": ", ".join(card.roles) or "nobody",
-            "needs": ", ".join(card.requires) or "source, edited picture and instruction",
+            "range": f"{format_range(card)} ({card.unit})",
+            "about": card.about,
+            "roles": ", ".join(card.roles) or "none",
+            "needs": ", ".join(card.requires) or "source, edited image and instruction",
             "protocols": ", ".join(card.protocols),
             "modes": ", ".join(card.modes),
-            "no download": one.reach,
+            "no download": entry.availability,
             "source": card.source,
-            "gaming": card.gaming,
+            "failure modes": card.failure_modes,
         }.items():
             if text:
                 table.add_row(label, Text(text))
-    for name, default in one.options.items():
+    for name, default in entry.options.items():
         table.add_row("option", Text(f"{name} = {json.dumps(_plain(default))}"))
     return table

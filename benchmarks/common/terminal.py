@@ -1,4 +1,4 @@
-"""How the commands speak: messages, documents, progress, and a user's mistake told in a line instead of a traceback."""
+"""Terminal output of commands: messages, JSON documents, progress bars, and user errors without a traceback."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rich.console import Console, RenderableType
 P = ParamSpec("P")
 
 _WIDTH = 120
-"""Columns where nobody says how many there are."""
+"""Columns of output that is not a terminal."""
 
 
-def one_thread_a_library() -> None:
-    """Keep numpy's and OpenCV's own threads from competing with the engine's: twice as fast on two cores.
+def limit_library_threads() -> None:
+    """Limit numpy and OpenCV to one thread, so that they do not compete with the engine: twice as fast on two cores.
 
-    For a process of ours, before either is imported; what the user has set stands.
+    Call it before either is imported; variables set by the user are kept.
     """
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
         os.environ.setdefault(name, "1")
 
 
-def write_in_any_locale() -> None:
-    """Write what the encoding of standard output lacks as a question mark: an ellipsis or a name ends no command."""
+def replace_unencodable_output() -> None:
+    """Replace characters that standard output cannot encode by question marks, instead of raising."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
@@ -42,65 +42,65 @@ def _console(*, stderr: bool = False) -> Console:
     return console
 
 
-def say(text: str, *, stderr: bool = True) -> None:
-    """A message as it is, in one line however long; on standard error unless told otherwise."""
+def echo(text: str, *, stderr: bool = True) -> None:
+    """Print a message without markup or wrapping, by default on standard error."""
     _console(stderr=stderr).print(text, markup=False, soft_wrap=True)
 
 
-def show(what: RenderableType, *, stderr: bool = False) -> None:
-    """A table, or whatever else rich draws."""
-    _console(stderr=stderr).print(what)
+def render(renderable: RenderableType, *, stderr: bool = False) -> None:
+    """Print a table or another rich renderable."""
+    _console(stderr=stderr).print(renderable)
 
 
-def document(data: Any) -> None:
-    """The one JSON document of `--json`."""
+def print_json(data: Any) -> None:
+    """Print the JSON document of `--json`."""
     sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
-def plainly(command: Callable[P, int]) -> Callable[P, None]:
-    """Make a command of a function that returns the exit code; what a user can get wrong ends with a message and 2."""
+def exit_code_command(command: Callable[P, int]) -> Callable[P, None]:
+    """Make a command of a function that returns the exit code; user errors end with a message and exit code 2."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         import sqlite3
 
-        from ..reward import ImageError, SpecError
-        from ..reward.answers import LogError
-        from ..reward.query import FloorTooHigh
-        from .inputs import InputError
+        from ...reward import ImageError, SpecError
+        from ...reward.engine.answer_log import LogError
+        from ...reward.queries.kinds import FloorTooHigh
+        from .errors import InputError
 
         as_json = bool(kwargs.get("as_json"))
         try:
             code = command(*args, **kwargs)
         except (InputError, SpecError, ImageError, LogError, FloorTooHigh, sqlite3.Error) as error:
-            code = _refuse(str(error), as_json)
-        except BrokenPipeError:  # whoever read our output has seen enough
+            code = _report_error(str(error), as_json)
+        except BrokenPipeError:  # the reader of our output has closed it
             raise
         except OSError as error:
             name = f"{error.filename}: " if error.filename else ""
-            code = _refuse(f"{name}{error.strerror or error}", as_json)
+            code = _report_error(f"{name}{error.strerror or error}", as_json)
         except KeyboardInterrupt:
-            say("editcritic: interrupted")
+            echo("editcritic: interrupted")
             code = 130
         raise typer.Exit(code)
 
     return run
 
 
-def _refuse(problem: str, as_json: bool) -> int:
-    say(f"editcritic: {problem}")
+def _report_error(problem: str, as_json: bool) -> int:
+    echo(f"editcritic: {problem}")
     if as_json:
-        document({"error": problem})
+        print_json({"error": problem})
     return 2
 
 
 @contextmanager
-def progress(
-    total: int | None, what: str, *, shown: bool = True
+def progress_bar(
+    total: int | None, description: str, *, shown: bool = True
 ) -> Iterator[tuple[Callable[[], None], Callable[[str], None]]]:
-    """A bar on standard error if that is a terminal; without an end where the total is None.
+    """A progress bar on standard error if that is a terminal; total None: of unknown length.
 
-    Yields two functions: a step is done; say something beside it.
+    Yields two functions: advance by one step, and print a message.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -110,9 +110,9 @@ def progress(
         console=console,
         transient=True,
         disable=not (shown and console.is_terminal),
-        redirect_stdout=False,  # left alone, rich would send our output where the bar is
+        redirect_stdout=False,  # else rich would redirect our output to the bar's stream
         redirect_stderr=False,
     )
     with bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(description, total=total)
         yield lambda: bar.advance(task), lambda text: console.print(text, markup=False, soft_wrap=True)

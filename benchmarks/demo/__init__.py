@@ -1,5 +1,5 @@
 """A ranking of real edits that needs no download: eight instructions on photographs, eight candidate edits each.
 
-Read `scenes` for the rows, `photographs` for what was drawn by hand, `operations` and `retouch` for how the edits are
-made, `edits` for the eight candidates, `perturb` for the small damage the ranking has to survive.
+`demo_scenes` has the rows, `photographs` the hand-drawn annotations, `retouch_operations` and `retouch` the edit
+operations, `candidate_edits` the eight candidates, `perturb` the small damage that the ranking has to survive.
 """

@@ -1,15 +1,15 @@
-"""Rank candidate edits of real photographs with one reward, and see whether the order survives small damage.
+"""Rank candidate edits of real photographs with one reward, and check that the order survives small damage.
 
 python -m editcritic.benchmarks.demo [--seeds 20] [--rows 8] [--write FOLDER]
 """
 
-from ..terminal import one_thread_a_library, write_in_any_locale
+from ..common.terminal import limit_library_threads, replace_unencodable_output
 
 if __name__ == "__main__":
-    one_thread_a_library()
-    write_in_any_locale()
+    limit_library_threads()
+    replace_unencodable_output()
     import typer
 
-    from .show import main
+    from .command import main
 
     typer.run(main)

@@ -1,4 +1,4 @@
-"""The eight candidate edits of a row: one to be picked, and seven ways to fail."""
+"""The eight candidate edits of a row: a good one, and seven failure modes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import retouch
+from .demo_scenes import DemoScene
 from .photographs import PHOTOS, Pixels
-from .retouch import Cover
-from .scenes import Scene
+from .retouch import PixelMask
 
 CANDIDATES = (
     "good",
@@ -21,10 +21,10 @@ CANDIDATES = (
     "blank",
     "over_sharpened",
 )
-"""Names, in order. `wrong_colour` is another wrong value (text, side, number) where no colour is asked for."""
+"""Names, in order. `wrong_colour` is another wrong value (text, side, number) if the instruction has no colour."""
 
 
-def candidates(scene: Scene) -> dict[str, Pixels]:
+def candidates(scene: DemoScene) -> dict[str, Pixels]:
     """Eight edits of a row's photograph, each of its size, by name and in the order of `CANDIDATES`. Deterministic."""
     photo, operation = scene.source, scene.operation
     good = operation.good(photo)
@@ -40,12 +40,12 @@ def candidates(scene: Scene) -> dict[str, Pixels]:
     }
 
 
-def _damaged(good: Pixels, scene: Scene) -> Pixels:
-    """The good edit with the background far from the target spoilt."""
+def _damaged(good: Pixels, scene: DemoScene) -> Pixels:
+    """The good edit with damage in the background far from the target."""
     size = (good.shape[1], good.shape[0])
-    target = [retouch.rectangle(box, size) for box in scene.boxes.get(scene.operation.object or "", ())]
-    near = retouch.grown(np.maximum.reduce([scene.operation.touched(scene.source), *target]), 14)
-    far = 1 - retouch.softened(near, 3)
+    target = [retouch.rectangle_mask(box, size) for box in scene.boxes.get(scene.operation.object or "", ())]
+    near = retouch.dilate(np.maximum.reduce([scene.operation.affected_box(scene.source), *target]), 14)
+    far = 1 - retouch.feather(near, 3)
     far[near > 0] = 0
     match scene.damage:
         case "tinted":
@@ -56,15 +56,15 @@ def _damaged(good: Pixels, scene: Scene) -> Pixels:
             broad = np.asarray(cv2.medianBlur(good, 15), np.float32)
             return retouch.blend(good, broad[:, :, (1, 0, 2)], far)
         case "stray object":
-            return _with_a_cup(good, far)
+            return _add_cup(good, far)
 
 
-def _with_a_cup(good: Pixels, far: Cover) -> Pixels:
-    """A coffee cup, half as tall as the picture, in the corner that is farthest from the edit."""
+def _add_cup(good: Pixels, far: PixelMask) -> Pixels:
+    """The good edit with a coffee cup, half the image height, in the corner farthest from the edit."""
     coffee = PHOTOS["coffee"]
     x0, y0, x1, y1 = coffee.boxes["ceramic cup"][0]
     cup = coffee.pixels[y0:y1, x0:x1]
-    whole = retouch.cover(coffee.outlines["ceramic cup"], (coffee.pixels.shape[1], coffee.pixels.shape[0]))
+    whole = retouch.polygon_mask(coffee.outlines["ceramic cup"], (coffee.pixels.shape[1], coffee.pixels.shape[0]))
     height = good.shape[0] // 2
     size = (round(height * (x1 - x0) / (y1 - y0)), height)
     bottom, right = good.shape[0] - size[1], good.shape[1] - size[0]
@@ -76,7 +76,7 @@ def _with_a_cup(good: Pixels, far: Cover) -> Pixels:
     return retouch.blend(good, stray.astype(np.float32), area * far)
 
 
-def _blank(pixels: Pixels, scene: Scene) -> Pixels:
+def _blank(pixels: Pixels, scene: DemoScene) -> Pixels:
     colour: NDArray[np.floating] = np.zeros(3) if scene.blank == "black" else pixels.mean(axis=(0, 1))
     return np.broadcast_to(np.rint(colour).astype(np.uint8), pixels.shape).copy()
 

@@ -1,4 +1,4 @@
-"""Rank candidate edits of real photographs with one reward, and see whether the order survives small damage.
+"""Rank candidate edits of real photographs with one reward, and check that the order survives small damage.
 
 python -m editcritic.benchmarks.demo [--seeds 20] [--rows 8] [--write FOLDER]
 """
@@ -16,45 +16,45 @@ from rich.progress import track
 from rich.table import Table
 
 from ...reward import Reward
-from .run import HACKS, Ranking, damaged, rank, rows, write
+from .scene_ranking import HACKS, SceneRanking, perturbed_candidates, rank_scenes, scene_candidates, write_candidates
 
-REWARD = "edit-balanced"
+DEFAULT_REWARD = "edit-balanced"
 
 
 def main(
-    seeds: Annotated[int, typer.Option(help="How many times to damage the candidates and rank again.")] = 20,
-    first: Annotated[int | None, typer.Option("--rows", help="Only so many instructions.")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of damaged copies of the candidates to rank.")] = 20,
+    num_rows: Annotated[int | None, typer.Option("--rows", help="Use only the first N instructions.")] = None,
     folder: Annotated[
-        Path | None, typer.Option("--write", help="Write pictures and samples.jsonl here, and end.")
+        Path | None, typer.Option("--write", help="Write images and samples.jsonl to this folder, and exit.")
     ] = None,
 ) -> None:
-    """Rank, print, damage, rank again. Exit code 1 if the order does not hold."""
+    """Rank the candidates, print the table, and rank damaged copies. Exit code 1 if the order changes."""
     console = Console(width=None if Console().is_terminal else 160)
     start = time.perf_counter()
-    edits = dict(list(rows().items())[:first])
+    edits = dict(list(scene_candidates().items())[:num_rows])
     if folder is not None:
-        console.print(f"{write(edits, folder)} samples in {folder / 'samples.jsonl'}")
+        console.print(f"{write_candidates(edits, folder)} samples in {folder / 'samples.jsonl'}")
         return
-    reward = Reward.of(REWARD, on_failures="none", window=32)
-    (rankings,) = rank(reward, [edits])
+    reward = Reward.of(DEFAULT_REWARD, on_failures="none", max_in_flight=32)
+    (rankings,) = rank_scenes(reward, [edits])
     console.print(_table(rankings))
-    console.print(f"[dim]{len(edits)} instructions, one preset ({REWARD}), no settings a row.[/dim]\n")
-    held: Counter[str] = Counter()
-    again = rank(reward, damaged(edits, seeds))
-    for found in track(again, "Noise, JPEG, brightness", seeds, console=console, transient=True):
-        held.update(ranking.scene.name for ranking in found if ranking.holds)
-    console.print(_stability(rankings, held, seeds))
-    kept, seconds = sum(held.values()), time.perf_counter() - start
-    console.print(f"Order kept in {kept} of {seeds * len(edits)} damaged rows. {seconds:.0f} s in all.")
-    if kept < seeds * len(edits) or not all(ranking.holds for ranking in rankings):
+    console.print(f"[dim]{len(edits)} instructions, one preset ({DEFAULT_REWARD}), no settings per row.[/dim]\n")
+    kept_counts: Counter[str] = Counter()
+    rounds = rank_scenes(reward, perturbed_candidates(edits, seeds))
+    for round_rankings in track(rounds, "Noise, JPEG, brightness", seeds, console=console, transient=True):
+        kept_counts.update(ranking.scene.name for ranking in round_rankings if ranking.is_expected_order)
+    console.print(_stability_table(rankings, kept_counts, seeds))
+    kept, seconds = sum(kept_counts.values()), time.perf_counter() - start
+    console.print(f"Order kept in {kept} of {seeds * len(edits)} damaged rows. {seconds:.0f} s in total.")
+    if kept < seeds * len(edits) or not all(ranking.is_expected_order for ranking in rankings):
         raise typer.Exit(1)
 
 
-def _table(rankings: list[Ranking]) -> Table:
-    table = Table(title="Eight candidates an instruction, best first")
+def _table(rankings: list[SceneRanking]) -> Table:
+    table = Table(title="Eight candidates per instruction, best first")
     table.add_column("instruction", max_width=34)
-    for place in range(1, len(rankings[0].order) + 1):
-        table.add_column(str(place))
+    for rank in range(1, len(rankings[0].order) + 1):
+        table.add_column(str(rank))
     for ranking in rankings:
         cells = []
         for name, score in ranking.order:
@@ -65,14 +65,17 @@ def _table(rankings: list[Ranking]) -> Table:
     return table
 
 
-def _stability(rankings: list[Ranking], held: Counter[str], seeds: int) -> Table:
+def _stability_table(rankings: list[SceneRanking], kept_counts: Counter[str], seeds: int) -> Table:
     table = Table(title="Good first and hacks last, after damage")
     table.add_column("instruction")
-    table.add_column("as made", justify="center")
+    table.add_column("undamaged", justify="center")
     table.add_column(f"of {seeds} seeds", justify="right")
     for ranking in rankings:
-        kept = held[ranking.scene.name]
+        kept = kept_counts[ranking.scene.name]
         table.add_row(
-            ranking.scene.instruction, "yes" if ranking.holds else "NO", str(kept), style="" if kept == seeds else "red"
+            ranking.scene.instruction,
+            "yes" if ranking.is_expected_order else "NO",
+            str(kept),
+            style="" if kept == seeds else "red",
         )
     return table

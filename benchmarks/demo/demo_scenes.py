@@ -1,4 +1,4 @@
-"""The rows of the demo: a photograph, an instruction in EdiVal's wording, and how a person would carry it out."""
+"""The rows of the demo: a photograph, an instruction in EdiVal's wording, and the operation that carries it out."""
 
 from __future__ import annotations
 
@@ -7,30 +7,38 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...reward.sample import TaskType
-from .operations import AddText, Copy, Move, Operation, Recolour, Remove, ReplaceText
-from .photographs import PHOTOS, Corners, Photo, Pixels
+from .photographs import PHOTOS, AnnotatedPhoto, Corners, Pixels
+from .retouch_operations import (
+    AddText,
+    DuplicateObject,
+    MoveObject,
+    RecolourObject,
+    RemoveObject,
+    ReplaceText,
+    RetouchOperation,
+)
 
-Damage = Literal["repainted", "posterised", "tinted", "stray object"]
-"""What happens to the background far from the target in `damaged_background`."""
+DamageKind = Literal["repainted", "posterised", "tinted", "stray object"]
+"""Damage of the background far from the target in `damaged_background`."""
 
 
 @dataclass(frozen=True)
-class Scene:
+class DemoScene:
     """One row.
 
-    photo: name in `PHOTOS`. blank: what `blank` shows, black or the photograph's mean colour.
+    photo: name in `PHOTOS`. blank: colour of the candidate `blank`, black or the photograph's mean colour.
     """
 
     name: str
     photo: str
     task_type: TaskType
     instruction: str
-    operation: Operation
-    damage: Damage
+    operation: RetouchOperation
+    damage: DamageKind
     blank: Literal["black", "mean"]
 
     @property
-    def source(self) -> Photo:
+    def source(self) -> AnnotatedPhoto:
         """The photograph with its annotations."""
         return PHOTOS[self.photo]
 
@@ -45,9 +53,9 @@ class Scene:
         return self.source.boxes
 
 
-def scenes() -> tuple[Scene, ...]:
-    """All rows, in the order in which they are shown."""
-    return _SCENES
+def demo_tasks() -> tuple[DemoScene, ...]:
+    """All rows in display order."""
+    return _TASKS
 
 
 _BLUE = (45, 90, 190)
@@ -55,57 +63,57 @@ _GREEN = (60, 150, 60)
 _YELLOW = (225, 200, 40)
 _PURPLE = (130, 50, 160)
 
-_SCENES = (
-    Scene(
+_TASKS = (
+    DemoScene(
         name="remove-patch",
         photo="astronaut",
         task_type="subject_remove",
         instruction="Remove embroidered purple patch",
-        operation=Remove(
+        operation=RemoveObject(
             "embroidered purple patch",
             hole="patch and its seam",
-            other="fabric blue name tag",
+            other_object="fabric blue name tag",
             tint=_GREEN,
         ),
         damage="tinted",
         blank="black",
     ),
-    Scene(
+    DemoScene(
         name="two-patches",
         photo="astronaut",
         task_type="count_change",
         instruction="Change the count of embroidered purple patch to 2",
-        operation=Copy(
+        operation=DuplicateObject(
             "embroidered purple patch",
             piece="embroidered purple patch",
-            by=(-84, -24),
-            again=(137, -82),
-            other="fabric blue name tag",
+            offset=(-84, -24),
+            duplicate_offset=(137, -82),
+            other_object="fabric blue name tag",
             other_by=(-130, -35),
             scale=0.78,
         ),
         damage="repainted",
         blank="mean",
     ),
-    Scene(
+    DemoScene(
         name="green-coffee",
         photo="coffee",
         task_type="color_alter",
         instruction="Change the color of brown coffee to green",
-        operation=Recolour("brown coffee", _GREEN, wrong=_PURPLE, other="ceramic red saucer"),
+        operation=RecolourObject("brown coffee", _GREEN, wrong_colour=_PURPLE, other_object="ceramic red saucer"),
         damage="posterised",
         blank="black",
     ),
-    Scene(
+    DemoScene(
         name="blue-eyes",
         photo="cat",
         task_type="color_alter",
         instruction="Change the color of green eye to blue",
-        operation=Recolour("green eye", _BLUE, wrong=_PURPLE, other="orange nose", tolerance=60),
+        operation=RecolourObject("green eye", _BLUE, wrong_colour=_PURPLE, other_object="orange nose", tolerance=60),
         damage="repainted",
         blank="mean",
     ),
-    Scene(
+    DemoScene(
         name="meow",
         photo="cat",
         task_type="text_change",
@@ -114,25 +122,25 @@ _SCENES = (
         damage="tinted",
         blank="black",
     ),
-    Scene(
+    DemoScene(
         name="rocket-aside",
         photo="rocket",
         task_type="position_change",
         instruction="Change the position of white rocket to right of metal right mast",
-        operation=Move(
+        operation=MoveObject(
             "white rocket",
             piece="rocket on its pad",
             hole="all that stands at the pad",
-            by=(161, 0),
+            offset=(161, 0),
             wrong=(-63, 0),
-            other="metal left mast",
+            other_object="metal left mast",
             other_by=(60, 0),
             light="floodlight at the pad",
         ),
         damage="tinted",
         blank="black",
     ),
-    Scene(
+    DemoScene(
         name="another-brand",
         photo="garage",
         task_type="text_change",
@@ -152,21 +160,21 @@ _SCENES = (
         damage="repainted",
         blank="mean",
     ),
-    Scene(
+    DemoScene(
         name="crate-on-box",
         photo="garage",
         task_type="position_change",
         instruction="Change the position of wooden white crate to above of cardboard small box",
-        operation=Move(
+        operation=MoveObject(
             "wooden white crate",
             piece="wooden white crate",
             hole="crate and its lid",
-            by=(-43, -36),
+            offset=(-43, -36),
             wrong=(25, 0),
-            other="plastic yellow bottle",
+            other_object="plastic yellow bottle",
             other_by=(206, -25),
             donor=(0, -8),
-            apart="around the crate",
+            excluded_outline="around the crate",
         ),
         damage="stray object",
         blank="mean",

@@ -1,4 +1,4 @@
-"""Small damage of the kind that saving and sending a picture does: a fair ranking survives it."""
+"""Small damage as from saving and sending an image; a robust ranking survives it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import PIL.Image
 from .photographs import Pixels
 
 
-def perturbed(pixels: Pixels, seed: int) -> Pixels:
-    """A copy of an H x W x 3 uint8 picture, up to 4 % brighter or darker, with noise, and saved as JPEG.
+def perturb(pixels: Pixels, seed: int) -> Pixels:
+    """A copy of an H x W x 3 uint8 image, up to 4 % brighter or darker, with noise, and saved as JPEG.
 
-    Drawn from the seed: brightness 0.96 to 1.04, the noise's standard deviation 1 to 3 (of 255), quality 80 to 95.
+    Sampled from the seed: brightness 0.96 to 1.04, the noise's standard deviation 1 to 3 (of 255), quality 80 to 95.
     """
     random = np.random.default_rng(seed)
     brightness, sigma = random.uniform(0.96, 1.04), random.uniform(1.0, 3.0)

@@ -1,4 +1,4 @@
-"""The photographs of the demo, and what a person drew on them.
+"""The photographs of the demo, and their hand-drawn annotations.
 
 All are in scikit-image's wheel, so nothing is downloaded. The longest side is 512 px at most: a larger one is
 area-averaged down to that, or a part of it is taken at full resolution. Boxes and outlines are in pixels of the result.
@@ -26,12 +26,12 @@ Corners = tuple[int, int, int, int]
 Polygon = tuple[tuple[float, float], ...]
 """Corners (x, y) in pixels, in order."""
 
-LONGEST = 512
+MAX_SIDE = 512
 """Longest side in pixels."""
 
 
 @dataclass(frozen=True)
-class Photo:
+class AnnotatedPhoto:
     """A photograph with its annotations.
 
     file: its name in `skimage/data`. crop: the part that is used, in pixels of the file; the whole where None.
@@ -58,7 +58,7 @@ def _load(file: str, crop: Corners | None) -> Pixels:
         picture = PIL.Image.open(opened).convert("RGB")
     if crop is not None:
         picture = picture.crop(crop)
-    shrink = LONGEST / max(picture.size)
+    shrink = MAX_SIDE / max(picture.size)
     if shrink < 1:
         size = (round(picture.width * shrink), round(picture.height * shrink))
         picture = picture.resize(size, PIL.Image.Resampling.BOX)
@@ -72,8 +72,8 @@ def _ellipse(cx: float, cy: float, rx: float, ry: float) -> Polygon:
     return tuple((cx + rx * math.cos(turn), cy + ry * math.sin(turn)) for turn in steps)
 
 
-PHOTOS: Mapping[str, Photo] = {
-    "astronaut": Photo(
+PHOTOS: Mapping[str, AnnotatedPhoto] = {
+    "astronaut": AnnotatedPhoto(
         file="astronaut.png",
         boxes={
             "embroidered purple patch": ((133, 347, 209, 424),),
@@ -87,7 +87,7 @@ PHOTOS: Mapping[str, Photo] = {
             "fabric blue name tag": (((278, 339), (328, 347), (330, 358), (321, 368), (314, 377.5), (282, 373)),),
         },
     ),
-    "coffee": Photo(
+    "coffee": AnnotatedPhoto(
         file="coffee.png",
         boxes={
             "brown coffee": ((174, 81, 316, 165),),
@@ -125,7 +125,7 @@ PHOTOS: Mapping[str, Photo] = {
             ),
         },
     ),
-    "cat": Photo(
+    "cat": AnnotatedPhoto(
         file="chelsea.png",
         boxes={
             "green eye": ((134, 85, 208, 148), (294, 109, 342, 165)),
@@ -153,7 +153,7 @@ PHOTOS: Mapping[str, Photo] = {
             ),
         },
     ),
-    "rocket": Photo(
+    "rocket": AnnotatedPhoto(
         file="rocket.jpg",
         boxes={
             "white rocket": ((245, 100, 271, 327),),
@@ -181,7 +181,7 @@ PHOTOS: Mapping[str, Photo] = {
             ),
         },
     ),
-    "motorcycle": Photo(
+    "motorcycle": AnnotatedPhoto(
         file="motorcycle_left.png",
         boxes={
             "metal red fuel tank": ((224, 107, 332, 173),),
@@ -207,7 +207,7 @@ PHOTOS: Mapping[str, Photo] = {
             ),
         },
     ),
-    "garage": Photo(
+    "garage": AnnotatedPhoto(
         file="motorcycle_left.png",
         crop=(310, 0, 741, 290),
         boxes={

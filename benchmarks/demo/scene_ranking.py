@@ -1,4 +1,4 @@
-"""The demo's run: every row's candidates scored with one preset, ranked, and ranked again after small damage."""
+"""The demo's rankings: candidates of every row scored with one preset, before and after small damage."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ import numpy as np
 import PIL.Image
 
 from ...reward import Box, EditSample, Image, Reward, Score
-from .edits import candidates
-from .perturb import perturbed
+from .candidate_edits import candidates
+from .demo_scenes import DemoScene, demo_tasks
+from .perturb import perturb
 from .photographs import Pixels
-from .scenes import Scene, scenes
 
 GOOD = "good"
 HACKS = ("unchanged", "blank")
 
 
 @dataclass(frozen=True)
-class Ranking:
+class SceneRanking:
     """A row of the table: candidates with their scores, best first, unscored ones last."""
 
-    scene: Scene
+    scene: DemoScene
     order: tuple[tuple[str, Score], ...]
 
     @property
-    def holds(self) -> bool:
-        """Whether the good edit stands alone at the top and no hack above an honest try."""
+    def is_expected_order(self) -> bool:
+        """Whether the good edit alone is first and the hacks are last."""
         names = [name for name, _ in self.order]
         first, second = (score.value for _, score in self.order[:2])
         alone = first is not None and (second is None or first > second)
         return alone and names[0] == GOOD and set(names[-len(HACKS) :]) == set(HACKS)
 
 
-def samples(scene: Scene, edits: dict[str, Pixels]) -> list[EditSample]:
-    """One sample a candidate."""
-    source = Image.of(_shrunk(scene.pixels))
+def samples(scene: DemoScene, edits: dict[str, Pixels]) -> list[EditSample]:
+    """One sample per candidate."""
+    source = Image.of(_downscaled(scene.pixels))
     drawn_at = (scene.pixels.shape[1], scene.pixels.shape[0])
     boxes = {
-        name: tuple(Box.from_corners(*corners, size=drawn_at) for corners in found)
-        for name, found in scene.boxes.items()
+        name: tuple(Box.from_corners(*corners, size=drawn_at) for corners in object_boxes)
+        for name, object_boxes in scene.boxes.items()
     }
     return [
         EditSample(
@@ -58,15 +58,15 @@ def samples(scene: Scene, edits: dict[str, Pixels]) -> list[EditSample]:
     ]
 
 
-def rank(reward: Reward, rounds: Iterable[dict[Scene, dict[str, Pixels]]]) -> Iterator[list[Ranking]]:
-    """Score rounds of rows in one stream, and yield the rankings of each; values first, then names, decide."""
-    started: deque[dict[Scene, dict[str, None]]] = deque()
+def rank_scenes(reward: Reward, rounds: Iterable[dict[DemoScene, dict[str, Pixels]]]) -> Iterator[list[SceneRanking]]:
+    """Score rounds of rows in one stream, and yield the rankings of each, ordered by value, then name."""
+    started: deque[dict[DemoScene, dict[str, None]]] = deque()
 
     def stream() -> Iterator[EditSample]:
         for edits in rounds:
-            started.append({scene: dict.fromkeys(found) for scene, found in edits.items()})
-            for scene, found in edits.items():
-                yield from samples(scene, found)
+            started.append({scene: dict.fromkeys(scene_edits) for scene, scene_edits in edits.items()})
+            for scene, scene_edits in edits.items():
+                yield from samples(scene, scene_edits)
 
     scores: list[Score] = []
     for score in reward.stream(stream()):
@@ -78,22 +78,22 @@ def rank(reward: Reward, rounds: Iterable[dict[Scene, dict[str, Pixels]]]) -> It
             ]
 
 
-def _ranking(scene: Scene, scores: dict[str, Score]) -> Ranking:
+def _ranking(scene: DemoScene, scores: dict[str, Score]) -> SceneRanking:
     order = sorted(scores, key=lambda name: (-_sortable(scores[name]), name))
-    return Ranking(scene, tuple((name, scores[name]) for name in order))
+    return SceneRanking(scene, tuple((name, scores[name]) for name in order))
 
 
 def _sortable(score: Score) -> float:
     return float("-inf") if score.value is None else score.value
 
 
-def write(edits: dict[Scene, dict[str, Pixels]], folder: Path) -> int:
-    """Pictures and a sample file of all candidates, as `editcritic score` and `rank` take them; how many there are."""
+def write_candidates(edits: dict[DemoScene, dict[str, Pixels]], folder: Path) -> int:
+    """Write images and a sample file of all candidates, for `editcritic score` and `rank`. Returns their number."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    for scene, found in edits.items():
+    for scene, scene_edits in edits.items():
         PIL.Image.fromarray(scene.pixels).save(folder / f"{scene.name}.png")
-        for name, pixels in found.items():
+        for name, pixels in scene_edits.items():
             edited = f"{scene.name}_{name}.png"
             PIL.Image.fromarray(pixels).save(folder / edited)
             sample = {
@@ -109,24 +109,26 @@ def write(edits: dict[Scene, dict[str, Pixels]], folder: Path) -> int:
     return len(lines)
 
 
-def rows() -> dict[Scene, dict[str, Pixels]]:
-    """Every scene with its candidate edits, at the size they are scored at."""
-    return {scene: {name: _shrunk(found) for name, found in candidates(scene).items()} for scene in scenes()}
+def scene_candidates() -> dict[DemoScene, dict[str, Pixels]]:
+    """Every scene with its candidate edits, at the scored size."""
+    return {scene: {name: _downscaled(pixels) for name, pixels in candidates(scene).items()} for scene in demo_tasks()}
 
 
-def _shrunk(pixels: Pixels) -> Pixels:
-    """The picture at two thirds of its size: two cores are to rank some 1,300 of them while somebody watches."""
+def _downscaled(pixels: Pixels) -> Pixels:
+    """The image at two thirds of its size, so that two cores can rank some 1,300 of them interactively."""
     size = (round(pixels.shape[1] * 2 / 3), round(pixels.shape[0] * 2 / 3))
     return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def damaged(edits: dict[Scene, dict[str, Pixels]], seeds: int) -> Iterator[dict[Scene, dict[str, Pixels]]]:
-    """The same candidates after small damage, once a seed; every candidate is damaged differently."""
+def perturbed_candidates(
+    edits: dict[DemoScene, dict[str, Pixels]], seeds: int
+) -> Iterator[dict[DemoScene, dict[str, Pixels]]]:
+    """The candidates after small damage, once per seed; every candidate is damaged differently."""
     for seed in range(seeds):
         yield {
             scene: {
-                name: perturbed(pixels, seed * 1000 + row * 10 + column)
-                for column, (name, pixels) in enumerate(found.items())
+                name: perturb(pixels, seed * 1000 + row * 10 + column)
+                for column, (name, pixels) in enumerate(scene_edits.items())
             }
-            for row, (scene, found) in enumerate(edits.items())
+            for row, (scene, scene_edits) in enumerate(edits.items())
         }

@@ -1,8 +1,8 @@
-"""The page that collects labels, served to this machine alone: to whoever knows the token in its address.
+"""HTTP server of the annotation page, for this machine only; the URL holds a secret token.
 
 It listens on 127.0.0.1. A request must name this address as its host, carry the token, and come from the page itself:
-other origins, other names for the host (DNS rebinding), and bodies that are not small JSON objects are refused. Files
-are never looked up by what a request says: there are three of them, and pictures are known by keys of our own.
+other origins, other host names (DNS rebinding), and bodies that are not small JSON objects are rejected. No path of a
+request is looked up on disk: the server knows three files, and images by random keys.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ...reward import ImageError
-from ..suite_run.outputs import MissingPicture
-from .desk import Desk, Refused
-from .labels import Corners, Kind
+from ..run.editor_outputs import MissingOutput
+from ..suites.human_labels import Corners, LabelKind
+from .annotation_session import AnnotationError, AnnotationSession
 
 HOST = "127.0.0.1"
-LARGEST = 64 * 1024
-"""Bytes of a body."""
+MAX_BODY_BYTES = 64 * 1024
+"""Maximum bytes of a request body."""
 
 _FILES: Mapping[str, tuple[str, str]] = {
     "": ("page.html", "text/html; charset=utf-8"),
@@ -54,46 +54,46 @@ class _Body(BaseModel):
     @field_validator("annotator")
     @classmethod
     def _a_name(cls, name: str) -> str:
-        return named(name)
+        return clean_annotator_name(name)
 
 
-class _Said(_Body):
+class _AnswerBody(_Body):
     number: int = Field(ge=0)
     label: Annotated[int, Field(strict=True)] | Annotated[str, Field(max_length=20)] | tuple[Corners, ...]
     seconds: float = Field(ge=0, le=86_400)
     note: str = Field("", max_length=2000)
 
 
-class _Again(_Body):
-    kind: Kind
+class _RepeatBody(_Body):
+    kind: LabelKind
     dimension: str = Field(max_length=200)
 
 
-_Parsed = TypeVar("_Parsed", bound=_Body)
+_BodyT = TypeVar("_BodyT", bound=_Body)
 
 
-class _Refusal(Exception):
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
+class _HttpError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
-def named(name: str) -> str:
-    """An annotator's name without what surrounds it. Raises ValueError for one that cannot be read."""
+def clean_annotator_name(name: str) -> str:
+    """An annotator's name, stripped. Raises ValueError for an empty, long or unprintable name."""
     name = name.strip()
     if not name or len(name) > 100 or not name.isprintable():
-        raise ValueError("a name is 1 to 100 characters that can be printed")
+        raise ValueError("a name is 1 to 100 printable characters")
     return name
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves a desk. port: 0 for any that is free. `url` is what to open; without its token nothing is answered."""
+    """Serves an annotation session. port: 0 picks a free one. `url` is the page's address with its token."""
 
     daemon_threads = True
 
-    def __init__(self, desk: Desk, port: int = 0) -> None:
+    def __init__(self, session: AnnotationSession, port: int = 0) -> None:
         super().__init__((HOST, port), _Handler)
-        self.desk = desk
+        self.session = session
         self.token = secrets.token_urlsafe(24)
 
     @property
@@ -110,98 +110,98 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "editcritic"
     sys_version = ""
-    timeout: ClassVar[int] = 30  # seconds a connection may be silent
+    timeout: ClassVar[int] = 30  # seconds without data before a connection closes
 
     def do_GET(self) -> None:
-        self._answered(self._get)
+        self._respond(self._get)
 
     def do_POST(self) -> None:
-        self._answered(self._post)
+        self._respond(self._post)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the address holds the token."""
+        """Log nothing: the URL holds the token."""
 
-    # -- who may ask --------------------------------------------------------------------------------------------------
+    # -- access checks ------------------------------------------------------------------------------------------------
 
-    def _place(self) -> tuple[str, dict[str, list[str]]]:
-        """What is asked for behind the token, and the query. Raises `_Refusal`."""
+    def _parse_target(self) -> tuple[str, dict[str, list[str]]]:
+        """The path after the token, and the query. Raises `_HttpError`."""
         if self.headers.get("Host", "").lower() not in self.server.hosts:
-            raise _Refusal(403, "this page is for this machine alone")
+            raise _HttpError(403, "this page is for this machine only")
         origin = self.headers.get("Origin")
         if origin is not None and origin not in {f"http://{host}" for host in self.server.hosts}:
-            raise _Refusal(403, "requests from other pages are refused")
+            raise _HttpError(403, "requests from other pages are rejected")
         if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            raise _Refusal(403, "requests from other pages are refused")
+            raise _HttpError(403, "requests from other pages are rejected")
         address = urlsplit(self.path)
         token, slash, rest = address.path.removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()) or not slash:
-            raise _Refusal(404, "there is nothing here")
+            raise _HttpError(404, "not found")
         return rest, parse_qs(address.query)
 
-    # -- what is asked ------------------------------------------------------------------------------------------------
+    # -- routes -------------------------------------------------------------------------------------------------------
 
     def _get(self) -> tuple[bytes, str]:
-        rest, query = self._place()
-        desk = self.server.desk
+        rest, query = self._parse_target()
+        session = self.server.session
         if rest in _FILES:
             name, kind = _FILES[rest]
             return _file(name), kind
-        if rest == "who":
-            return _json({"annotators": desk.annotators, "suite": desk.pool.suite.about.title})
+        if rest == "session":
+            return _json({"annotators": session.annotators, "suite": session.pool.suite.about.title})
         if rest == "question":
-            number = _one(query, "number")
+            number = _first_value(query, "number")
             if number is not None and not (number.isascii() and number.isdigit() and len(number) < 10):
-                raise _Refusal(400, "number is a whole number")
+                raise _HttpError(400, "number must be a non-negative integer")
             try:
-                who = named(_one(query, "annotator") or "")
+                annotator = clean_annotator_name(_first_value(query, "annotator") or "")
             except ValueError as error:
-                raise _Refusal(400, str(error)) from None
-            return _json(desk.shown(who, None if number is None else int(number)))
+                raise _HttpError(400, str(error)) from None
+            return _json(session.current_question(annotator, None if number is None else int(number)))
         folder, _, key = rest.partition("/")
-        if folder == "picture" and (found := desk.picture(key)) is not None:
-            return found, "image/png"
-        raise _Refusal(404, "there is nothing here")
+        if folder == "image" and (png := session.image(key)) is not None:
+            return png, "image/png"
+        raise _HttpError(404, "not found")
 
     def _post(self) -> tuple[bytes, str]:
-        rest, _ = self._place()
+        rest, _ = self._parse_target()
         if rest == "answer":
-            said = self._body(_Said)
-            return _json(self.server.desk.answer(said.annotator, said.number, said.label, said.seconds, said.note))
-        if rest == "again":
-            wanted = self._body(_Again)
-            return _json(self.server.desk.again(wanted.annotator, wanted.kind, wanted.dimension))
-        raise _Refusal(404, "there is nothing here")
+            body = self._body(_AnswerBody)
+            return _json(self.server.session.submit(body.annotator, body.number, body.label, body.seconds, body.note))
+        if rest == "repeat":
+            repeat = self._body(_RepeatBody)
+            return _json(self.server.session.repeat_dimension(repeat.annotator, repeat.kind, repeat.dimension))
+        raise _HttpError(404, "not found")
 
-    def _body(self, model: type[_Parsed]) -> _Parsed:
+    def _body(self, model: type[_BodyT]) -> _BodyT:
         if self.headers.get_content_type() != "application/json":
-            raise _Refusal(415, "a JSON object is expected")
+            raise _HttpError(415, "expected a JSON object")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            raise _Refusal(411, "say how long the body is")
-        if int(length) > LARGEST:
-            raise _Refusal(413, f"no more than {LARGEST} bytes are taken")
+            raise _HttpError(411, "Content-Length is required")
+        if int(length) > MAX_BODY_BYTES:
+            raise _HttpError(413, f"a body has at most {MAX_BODY_BYTES} bytes")
         try:
             return model.model_validate_json(self.rfile.read(int(length)))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"][:1])
-            raise _Refusal(400, f"{where}: {first['msg']}" if where else str(first["msg"])) from None
+            raise _HttpError(400, f"{where}: {first['msg']}" if where else str(first["msg"])) from None
 
-    # -- answering ----------------------------------------------------------------------------------------------------
+    # -- responses ----------------------------------------------------------------------------------------------------
 
-    def _answered(self, ask: Any) -> None:
+    def _respond(self, handle: Any) -> None:
         try:
-            body, kind = ask()
+            body, kind = handle()
             status = 200
-        except _Refusal as error:
+        except _HttpError as error:
             status, (body, kind) = error.status, _json({"error": str(error)})
-            self.close_connection = True  # what is left of a body is no next request
-        except Refused as error:
+            self.close_connection = True  # the rest of the body is not a request
+        except AnnotationError as error:
             status, (body, kind) = 409, _json({"error": str(error)})
-        except (MissingPicture, ImageError) as error:
+        except (MissingOutput, ImageError) as error:
             status, (body, kind) = 410, _json({"error": str(error)})
         except OSError as error:
-            status, (body, kind) = 507, _json({"error": f"nothing was saved: {error.strerror or error}"})
+            status, (body, kind) = 507, _json({"error": f"the answer was not saved: {error.strerror or error}"})
         self.send_response(status)
         for name, value in _HEADERS.items():
             self.send_header(name, value)
@@ -218,9 +218,9 @@ def _json(data: Mapping[str, Any]) -> tuple[bytes, str]:
     return json.dumps(data, ensure_ascii=False, allow_nan=False).encode(), "application/json"
 
 
-def _one(query: Mapping[str, list[str]], name: str) -> str | None:
-    found = query.get(name, [])
-    return found[0] if found else None
+def _first_value(query: Mapping[str, list[str]], name: str) -> str | None:
+    values = query.get(name, [])
+    return values[0] if values else None
 
 
 @cache

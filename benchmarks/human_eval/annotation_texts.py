@@ -1,71 +1,78 @@
-"""What annotators read: dimensions in a sentence, and the answers with their keys."""
+"""Texts of the annotation page: definitions of dimensions, and the answers with their keys."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...reward.dlebench.labels import CONSISTENCY, FOLLOWING
-from .questions import About
+from ...reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
+from .annotation_plan import QuestionType
 
 _DEFINITIONS: dict[str, str] = {
-    "overall": "Which edit would you rather be given? Take everything together: what was asked for, what was left "
-    "alone, and how it looks.",
-    "following": "Does the edit show what the instruction asks for, all of it? Leave aside how it looks and what else "
-    "has changed.",
-    "preservation": "Is all that the instruction does not ask to change as it was in the source? Leave aside whether "
+    "overall": "Which edit do you prefer overall? Consider instruction following, preservation and image quality "
+    "together.",
+    "following": "Does the edit show everything that the instruction asks for? Ignore image quality and other changes.",
+    "preservation": "Is everything that the instruction does not mention the same as in the source? Ignore whether "
     "the instruction was followed.",
-    "consistency": "Is everything but what was to be edited as it was: things, background, light, sharpness? Leave "
-    "aside whether the instruction was followed.",
-    "quality": "Does the edited picture look natural: light and shadow, edges, textures, hands and letters? Leave "
-    "aside the instruction.",
-    "target": "Draw a box around each thing that the instruction is about, as tight as you can.",
-    "reference": "Is this picture a fair example of what the instruction asks for, and of nothing else?",
+    "consistency": "Is everything outside the edit unchanged: objects, background, light, sharpness? Ignore whether "
+    "the instruction was followed.",
+    "quality": "Does the edited image look natural: light and shadow, edges, textures, hands and letters? Ignore the "
+    "instruction.",
+    "target": "Draw a tight box around each object that the instruction is about.",
+    "reference": "Does this image show exactly what the instruction asks for, without other changes?",
 }
-_ALSO = {"IF": "following", "IP": "preservation", "PQ": "quality", "VC": "consistency", "O": "overall"}
+_DIMENSION_ALIASES = {"IF": "following", "IP": "preservation", "PQ": "quality", "VC": "consistency", "O": "overall"}
 
-_ASKED = {
-    "pair": "Which of the two is better in this?",
+_PROMPTS_BY_KIND = {
+    "pair": "Which of the two is better on this dimension?",
     "yes-no": "Yes or no?",
-    "four-level": "How good is the edit in this, from 4, flawless, to 1, failed?",
-    "boxes": "Where is it? Draw a box around each.",
-    "reference": "Accept it, or have it made again?",
+    "four-level": "How good is the edit on this dimension, from 4 (flawless) to 1 (failed)?",
+    "boxes": "Draw a box around each instance.",
+    "reference": "Accept it, or regenerate it?",
 }
 
 _LEVELS = {4: "flawless", 3: "a small flaw", 2: "a serious flaw", 1: "failed"}
 _SCALES = {"following": FOLLOWING, "consistency": CONSISTENCY}
 
 
-def definition_of(about: About) -> str:
-    """What to look at; for a dimension we know nothing of, its name and to look at nothing else."""
-    known = _DEFINITIONS.get(_ALSO.get(about.dimension, about.dimension.lower()))
-    if known is None or (about.kind != "pair" and about.dimension == "overall"):
-        return f"{about.dimension}. {_ASKED[about.kind]}"
-    return f"{known} {_ASKED['pair']}" if about.kind == "pair" and about.dimension != "overall" else known
+def dimension_definition(question_type: QuestionType) -> str:
+    """The definition shown to annotators; for an unknown dimension its name and the question."""
+    definition = _DEFINITIONS.get(_DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower()))
+    if definition is None or (question_type.kind != "pair" and question_type.dimension == "overall"):
+        return f"{question_type.dimension}. {_PROMPTS_BY_KIND[question_type.kind]}"
+    return (
+        f"{definition} {_PROMPTS_BY_KIND['pair']}"
+        if question_type.kind == "pair" and question_type.dimension != "overall"
+        else definition
+    )
 
 
-def choices(about: About, suite: str) -> list[dict[str, Any]]:
-    """The answers of a kind: what is sent, what is said, and the keys for it. None for boxes, which are drawn."""
-    match about.kind:
+def answer_choices(question_type: QuestionType, suite: str) -> list[dict[str, Any]]:
+    """The answers of a kind: value, text and keys. Empty for boxes, which are drawn."""
+    match question_type.kind:
         case "pair":
             return [
                 _choice("left", "Left is better", "1", "ArrowLeft"),
-                _choice("tie", "As good", "2", "ArrowDown", "t"),
+                _choice("tie", "Equally good", "2", "ArrowDown", "t"),
                 _choice("right", "Right is better", "3", "ArrowRight"),
             ]
         case "yes-no":
             return [_choice("yes", "Yes", "y", "1"), _choice("no", "No", "n", "2")]
         case "four-level":
-            names = _levels(about, suite)
+            names = _levels(question_type, suite)
             return [_choice(level, f"{level}: {names[level]}", str(level)) for level in (4, 3, 2, 1)]
         case "reference":
-            return [_choice("accept", "Accept", "a", "1"), _choice("regenerate", "Make it again", "r", "2")]
+            return [_choice("accept", "Accept", "a", "1"), _choice("regenerate", "Regenerate", "r", "2")]
         case _:
             return []
 
 
-def _levels(about: About, suite: str) -> dict[int, str]:
-    scale = _SCALES.get(_ALSO.get(about.dimension, about.dimension.lower())) if suite == "dlebench" else None
-    return _LEVELS if scale is None else {scale.score(name): name for name in scale.labels}
+def _levels(question_type: QuestionType, suite: str) -> dict[int, str]:
+    scale = (
+        _SCALES.get(_DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower()))
+        if suite == "dlebench"
+        else None
+    )
+    return _LEVELS if scale is None else {scale.rubric_score(name): name for name in scale.labels}
 
 
 def _choice(value: str | int, text: str, *keys: str) -> dict[str, Any]:

@@ -1,61 +1,61 @@
-"""Boxes that people draw: how far two drawings of one thing agree."""
+"""Agreement of the boxes that annotators draw."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
 
+from ..suites.human_labels import Corners, Label
 from ..suites.tables import Table
-from .labels import Corners, Label
-from .weighted import Observed
+from .weighted_statistics import PairedObservations
 
 
-def overlap(one: Corners, other: Corners) -> float:
+def iou(first: Corners, second: Corners) -> float:
     """Intersection over union of two boxes (x0, y0, x1, y1), in [0, 1]."""
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
     if width <= 0 or height <= 0:
         return 0.0
-    areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in (one, other)]
+    areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in (first, second)]
     return width * height / (sum(areas) - width * height)
 
 
-def drawn_alike(one: Sequence[Corners], other: Sequence[Corners]) -> float:
-    """The mean overlap of boxes matched greedily, the largest overlap first; a box without a partner counts 0.
+def mean_matched_iou(first: Sequence[Corners], second: Sequence[Corners]) -> float:
+    """The mean IoU of boxes matched greedily, the largest IoU first; an unmatched box counts 0.
 
-    1 where neither has a box: both say that there is nothing.
+    1 if neither has a box: both state that nothing is there.
     """
-    if not one and not other:
+    if not first and not second:
         return 1.0
-    found = sorted(((overlap(a, b), i, j) for i, a in enumerate(one) for j, b in enumerate(other)), reverse=True)
-    taken: tuple[set[int], set[int]] = (set(), set())
+    overlaps = sorted(((iou(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)), reverse=True)
+    matched: tuple[set[int], set[int]] = (set(), set())
     total = 0.0
-    for shared, i, j in found:
-        if i not in taken[0] and j not in taken[1]:
-            taken[0].add(i)
-            taken[1].add(j)
-            total += shared
-    return total / max(len(one), len(other))
+    for overlap, i, j in overlaps:
+        if i not in matched[0] and j not in matched[1]:
+            matched[0].add(i)
+            matched[1].add(j)
+            total += overlap
+    return total / max(len(first), len(second))
 
 
 def box_table(dimension: str, labels: Sequence[Label]) -> Table:
-    """Annotators' boxes with each other's. A case is a thing that was drawn on."""
+    """Agreement between annotators' boxes. A case is an item with boxes."""
     drawn: dict[object, list[Sequence[Corners]]] = {}
     for label in labels:
         if isinstance(label.label, tuple):
-            drawn.setdefault(label.on, []).append(label.label)
-    alone = sum(len(given) == 1 for given in drawn.values())
+            drawn.setdefault(label.item_keys, []).append(label.label)
+    alone = sum(len(boxes) == 1 for boxes in drawn.values())
     pairs = [
-        (number, drawn_alike(a, b), 0.0)
-        for number, given in enumerate(drawn.values())
-        for a, b in combinations(given, 2)
+        (number, mean_matched_iou(a, b), 0.0)
+        for number, boxes in enumerate(drawn.values())
+        for a, b in combinations(boxes, 2)
     ]
-    seen = Observed.of(pairs, len(drawn))
-    row = {"IoU": seen.mean(lambda x, _: x), "alike": seen.mean(lambda x, _: x >= ALIKE)}
-    notes = [f"{len(drawn)} things, {alone} of them drawn on by one annotator only"]
-    title = f"{dimension} (boxes): annotators with each other"
+    observations = PairedObservations.of(pairs, len(drawn))
+    row = {"IoU": observations.mean(lambda x, _: x), "match": observations.mean(lambda x, _: x >= MATCH_IOU)}
+    notes = [f"{len(drawn)} items, {alone} of them with boxes of one annotator only"]
+    title = f"{dimension} (boxes): between annotators"
     return Table(f"annotators-boxes-{dimension}", title, list(row), {"all": row}, digits=3, notes=notes)
 
 
-ALIKE = 0.5
-"""Drawings that overlap so far are of the same thing."""
+MATCH_IOU = 0.5
+"""IoU from which two annotators' boxes count as equal."""

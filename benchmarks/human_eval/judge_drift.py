@@ -1,8 +1,8 @@
-"""Whether a judge still says what it said: answers kept as a golden set, and a later run held against them.
+"""Judge drift: answers stored as a golden set, and a later run compared with them.
 
-A golden set is a JSONL file, a picture a line: `id`, `case`, `editor`, `edited` (digest of the picture), and `answers`:
-metric or part -> what each run said (a number, or the status of a score without one). Several runs of the same pictures
-tell how much the judge wavers by itself; against that a change is measured.
+A golden set is a JSONL file with one image per line: `id`, `case`, `editor`, `edited_digest`, and `answers`: metric or
+part -> its value in each run (a number, or the status of a score without one). Several runs of the same images measure
+the judge's own variance, which is the baseline of a change.
 """
 
 from __future__ import annotations
@@ -20,256 +20,268 @@ from typing import Any
 import numpy as np
 
 from ...reward import Score
-from ..inputs import InputError
-from ..suites.figures import DRAWS, Figure, draws
-from ..suites.results import Results, Row
+from ..common.errors import InputError
+from ..suites.bootstrap import BOOTSTRAP_SAMPLES, Statistic, bootstrap_weights
+from ..suites.results import ResultRow, Results
 
-SCHEMA = 1
-Said = float | str
+SCHEMA = 2
+AnswerValue = float | str
 """A value, or the status of a score that has none."""
 
-NEAR = 1e-9
-"""Values no further apart are the same answer."""
+TOLERANCE = 1e-9
+"""Values that differ by at most this are equal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Golden:
-    """One picture. answers: path of a score -> what each run said of it."""
+class GoldenRecord:
+    """One image. answers: path of a score -> its value in each run."""
 
     id: str
     case: str
     editor: str
-    edited: str
-    answers: Mapping[str, tuple[Said, ...]]
+    edited_digest: str
+    answers: Mapping[str, tuple[AnswerValue, ...]]
 
     def to_json(self) -> dict[str, Any]:
-        answers = {path: list(said) for path, said in self.answers.items()}
+        answers = {path: list(values) for path, values in self.answers.items()}
         return {
             "schema": SCHEMA,
             "id": self.id,
             "case": self.case,
             "editor": self.editor,
-            "edited": self.edited,
+            "edited_digest": self.edited_digest,
             "answers": answers,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One answer that is another now."""
+class AnswerChange:
+    """One answer that changed."""
 
     id: str
     editor: str
     path: str
-    before: tuple[Said, ...]
-    now: Said
+    before: tuple[AnswerValue, ...]
+    now: AnswerValue
 
     def __str__(self) -> str:
-        was = " / ".join(dict.fromkeys(_shown(one) for one in self.before))
+        before = " / ".join(dict.fromkeys(_shown(value) for value in self.before))
         name = f"{self.editor}, {self.id}" if self.editor else self.id
-        return f"{name}: {self.path} was {was}, is {_shown(self.now)}"
+        return f"{name}: {self.path} was {before}, is {_shown(self.now)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
-    """Of one score, over the pictures that both have.
+class AnswerDrift:
+    """Drift of one score, over the images of both runs.
 
-    count: answers compared. changed: share of them that are another now, against the golden runs one by one. wavered:
-    share of pairs of golden runs that differ from each other; None with one run. mean: now less before, with low and
-    high, its 95 % interval over cases. more: changed less wavered, with its interval; None with one run. beyond: more
-    than the judge's own noise: one of the two intervals lies off 0. Of one golden run, the mean alone can tell.
+    count: compared answers. changed: share of changed answers, averaged over the golden runs. baseline_disagreement:
+    share of pairs of golden runs that differ; None with one run. mean: now minus before, with low and high, its 95 %
+    interval over cases. excess: changed minus baseline_disagreement, with its interval; None with one run.
+    exceeds_noise: one of the two intervals excludes 0. With one golden run only the mean is tested.
     """
 
     path: str
     count: int
     changed: float
-    wavered: float | None
+    baseline_disagreement: float | None
     mean: float | None
     low: float | None
     high: float | None
-    more: float | None
-    more_low: float | None
-    more_high: float | None
+    excess: float | None
+    excess_low: float | None
+    excess_high: float | None
 
     @property
-    def beyond(self) -> bool:
-        shifted = self.low is not None and self.high is not None and (self.low > NEAR or self.high < -NEAR)
-        return shifted or (self.more_low is not None and self.more_low > NEAR)
+    def exceeds_noise(self) -> bool:
+        shifted = self.low is not None and self.high is not None and (self.low > TOLERANCE or self.high < -TOLERANCE)
+        return shifted or (self.excess_low is not None and self.excess_low > TOLERANCE)
 
 
 @dataclass(frozen=True)
-class Report:
-    """What became of a golden set. other: pictures that are not the same any more. lost: not in the results."""
+class DriftReport:
+    """Comparison with a golden set. different_outputs: images that changed. missing: images without a score."""
 
-    drifts: Sequence[Drift]
-    changes: Sequence[Change]
+    drifts: Sequence[AnswerDrift]
+    changes: Sequence[AnswerChange]
     compared: int
-    other: int
-    lost: int
+    different_outputs: int
+    missing: int
     runs: int
     lines: Sequence[str] = field(default=())
 
 
-def golden_of(runs: Sequence[Sequence[Results]], *, count: int | None = None, seed: int = 0) -> list[Golden]:
-    """A golden set of one run's results (one folder an editor), or of several runs of the same pictures.
+def build_golden_set(
+    runs: Sequence[Sequence[Results]], *, count: int | None = None, seed: int = 0
+) -> list[GoldenRecord]:
+    """A golden set of one run's results (one folder per editor), or of several runs of the same images.
 
-    count: so many pictures, drawn by seed; all where None. Raises `InputError` where runs are of other pictures, and
-    where nothing was judged.
+    count: number of images, sampled by seed; None: all. Raises `InputError` if the runs are of different images, or if
+    nothing was scored.
     """
-    first = [(results.editor, row) for results in runs[0] for row in results.rows if not row.missing]
-    others = [{(results.editor, row.id): row for results in run for row in results.rows} for run in runs[1:]]
+    first = [(results.editor, row) for results in runs[0] for row in results.rows if not row.missing_reason]
+    other_runs = [{(results.editor, row.id): row for results in run for row in results.rows} for run in runs[1:]]
     if not first:
-        raise InputError("nothing in these results was judged: there is nothing to keep")
+        raise InputError("these results have no scores")
     if count is not None and count < len(first):
-        chosen = set(random.Random(seed).sample(range(len(first)), count))
-        first = [one for number, one in enumerate(first) if number in chosen]
-    found = []
+        indices = set(random.Random(seed).sample(range(len(first)), count))
+        first = [entry for number, entry in enumerate(first) if number in indices]
+    records = []
     for editor, row in first:
-        said: dict[str, list[Said]] = {path: [value] for path, value in answers_of(row)}
-        for run in others:
-            again = run.get((editor, row.id))
-            if again is None or again.edited != row.edited:
-                what = "is not in another run" if again is None else "is of another picture in another run"
-                raise InputError(f"{row.id} of {editor} {what}: runs of a golden set judge the same pictures")
-            for path, value in answers_of(again):
-                said.setdefault(path, []).append(value)
-        found.append(Golden(row.id, row.case, editor, row.edited, {path: tuple(one) for path, one in said.items()}))
-    return found
+        answers: dict[str, list[AnswerValue]] = {path: [value] for path, value in row_answers(row)}
+        for run in other_runs:
+            other = run.get((editor, row.id))
+            if other is None or other.edited != row.edited:
+                problem = "is not in another run" if other is None else "is another image in another run"
+                raise InputError(f"{row.id} of {editor} {problem}: runs of a golden set need the same images")
+            for path, value in row_answers(other):
+                answers.setdefault(path, []).append(value)
+        records.append(
+            GoldenRecord(row.id, row.case, editor, row.edited, {path: tuple(entry) for path, entry in answers.items()})
+        )
+    return records
 
 
-def write(path: Path, golden: Sequence[Golden]) -> None:
+def write_golden_set(path: Path, golden: Sequence[GoldenRecord]) -> None:
     """Raises OSError."""
-    lines = (json.dumps(one.to_json(), ensure_ascii=False, allow_nan=False) for one in golden)
+    lines = (json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False) for record in golden)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def read(path: Path) -> list[Golden]:
-    """Raises `InputError` naming the line that is none; OSError."""
-    found = []
+def read_golden_set(path: Path) -> list[GoldenRecord]:
+    """Raises `InputError` with the number of an invalid line; OSError."""
+    records = []
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 data = json.loads(line)
                 if data["schema"] != SCHEMA:
                     raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
-                answers = {name: tuple(_said(one) for one in said) for name, said in data["answers"].items()}
-                found.append(Golden(data["id"], data["case"], data["editor"], data["edited"], answers))
+                answers = {
+                    name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()
+                }
+                records.append(GoldenRecord(data["id"], data["case"], data["editor"], data["edited_digest"], answers))
             except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise InputError(f"{path}:{number} is no line of a golden set: {error}") from None
-    if not found:
-        raise InputError(f"{path} is empty: `editcritic bench golden RESULTS -o {path}` makes one")
-    return found
+                raise InputError(f"{path}:{number} is not a line of a golden set: {error}") from None
+    if not records:
+        raise InputError(f"{path} is empty: `editcritic bench golden RESULTS -o {path}` writes one")
+    return records
 
 
-def held_against(golden: Sequence[Golden], results: Sequence[Results], *, seed: int = 0) -> Report:
-    """What has changed since. Raises `InputError` where not one picture of the set is in the results."""
-    rows = {(one.editor, row.id): row for one in results for row in one.rows}
+def compare_with_golden_set(
+    golden: Sequence[GoldenRecord], results: Sequence[Results], *, seed: int = 0
+) -> DriftReport:
+    """Changes since the golden set. Raises `InputError` if no image of the set is in the results."""
+    rows = {(record.editor, row.id): row for record in results for row in record.rows}
     single = results[0].editor if len(results) == 1 else None
-    pairs: list[tuple[Golden, Row]] = []
-    other = lost = 0
-    for one in golden:
-        row = rows.get((one.editor, one.id)) or (None if single is None else rows.get((single, one.id)))
-        if row is None or row.missing:
-            lost += 1
-        elif row.edited != one.edited:
-            other += 1
+    pairs: list[tuple[GoldenRecord, ResultRow]] = []
+    num_different = num_missing = 0
+    for record in golden:
+        row = rows.get((record.editor, record.id)) or (None if single is None else rows.get((single, record.id)))
+        if row is None or row.missing_reason:
+            num_missing += 1
+        elif row.edited != record.edited_digest:
+            num_different += 1
         else:
-            pairs.append((one, row))
+            pairs.append((record, row))
     if not pairs:
         raise InputError(
-            f"no picture of the golden set can be compared: {lost} were not judged, {other} are other pictures now"
+            f"no image of the golden set can be compared: {num_missing} have no score, {num_different} changed"
         )
-    cases = {case: number for number, case in enumerate(dict.fromkeys(one.case for one, _ in pairs))}
-    weights = draws(len(cases), DRAWS, seed=seed) if len(cases) > 1 else None
-    paths = dict.fromkeys(path for one, _ in pairs for path in one.answers)
+    cases = {case: number for number, case in enumerate(dict.fromkeys(record.case for record, _ in pairs))}
+    weights = bootstrap_weights(len(cases), BOOTSTRAP_SAMPLES, seed=seed) if len(cases) > 1 else None
+    paths = dict.fromkeys(path for record, _ in pairs for path in record.answers)
     drifts, changes = [], []
-    told = [(one, dict(answers_of(row))) for one, row in pairs]
+    current = [(record, dict(row_answers(row))) for record, row in pairs]
     for path in paths:
-        both = [(one, one.answers[path], now[path]) for one, now in told if path in one.answers and path in now]
-        if both:
-            drifts.append(_drift(path, both, cases, weights))
+        compared = [
+            (record, record.answers[path], now[path])
+            for record, now in current
+            if path in record.answers and path in now
+        ]
+        if compared:
+            drifts.append(_drift(path, compared, cases, weights))
             changes += [
-                Change(one.id, one.editor, path, said, now)
-                for one, said, now in both
-                if all(_differ(before, now) for before in said)
+                AnswerChange(record.id, record.editor, path, values, now)
+                for record, values, now in compared
+                if all(_is_different(value, now) for value in values)
             ]
-    runs = max(len(said) for one, _ in pairs for said in one.answers.values())
-    return Report(drifts, changes, len(pairs), other, lost, runs)
+    runs = max(len(values) for record, _ in pairs for values in record.answers.values())
+    return DriftReport(drifts, changes, len(pairs), num_different, num_missing, runs)
 
 
-def answers_of(row: Row) -> Iterator[tuple[str, Said]]:
-    """Every score of a row, its parts and credits: where it stands, and what it is."""
+def row_answers(row: ResultRow) -> Iterator[tuple[str, AnswerValue]]:
+    """Path and value of every score of a row, its parts and credits."""
     for name, score in row.scores.items():
         yield from _answers(score, name)
 
 
-def _answers(score: Score, path: str) -> Iterator[tuple[str, Said]]:
+def _answers(score: Score, path: str) -> Iterator[tuple[str, AnswerValue]]:
     yield path, score.status if score.value is None else score.value
-    for inner in (score.parts, score.credits):
-        for name, part in inner.items():
+    for children in (score.parts, score.credits):
+        for name, part in children.items():
             yield from _answers(part, f"{path}/{name}")
 
 
 def _drift(
     path: str,
-    both: Sequence[tuple[Golden, tuple[Said, ...], Said]],
+    compared: Sequence[tuple[GoldenRecord, tuple[AnswerValue, ...], AnswerValue]],
     cases: Mapping[str, int],
     weights: Any,
-) -> Drift:
-    number = [cases[one.case] for one, _, _ in both]
-    changed = [fmean(_differ(before, now) for before in said) for _, said, now in both]
-    wavering = [
-        (place, fmean(_differ(a, b) for a, b in combinations(said, 2)))
-        for place, (_, said, _) in zip(number, both, strict=True)
-        if len(said) > 1
+) -> AnswerDrift:
+    case_indices_of_rows = [cases[answer.case] for answer, _, _ in compared]
+    changed = [fmean(_is_different(before, now) for before in values) for _, values, now in compared]
+    disagreements = [
+        (case, fmean(_is_different(a, b) for a, b in combinations(values, 2)))
+        for case, (_, values, _) in zip(case_indices_of_rows, compared, strict=True)
+        if len(values) > 1
     ]
-    shift = [
-        (place, now - fmean(values))
-        for place, (_, said, now) in zip(number, both, strict=True)
-        if isinstance(now, float) and (values := [one for one in said if isinstance(one, float)])
+    shifts = [
+        (case, now - fmean(numbers))
+        for case, (_, values, now) in zip(case_indices_of_rows, compared, strict=True)
+        if isinstance(now, float) and (numbers := [answer for answer in values if isinstance(answer, float)])
     ]
-    now_figure = _mean(list(zip(number, changed, strict=True)), len(cases))
-    was_figure = _mean(wavering, len(cases)) if wavering else None
-    mean = _mean(shift, len(cases)) if shift else None
-    more = None if was_figure is None else Figure.of(lambda a, b: a - b, now_figure, was_figure)
+    changed_rate = _mean(list(zip(case_indices_of_rows, changed, strict=True)), len(cases))
+    baseline = _mean(disagreements, len(cases)) if disagreements else None
+    mean = _mean(shifts, len(cases)) if shifts else None
+    excess = None if baseline is None else Statistic.combine(lambda a, b: a - b, changed_rate, baseline)
     low, high = _interval(mean, weights)
-    more_low, more_high = _interval(more, weights)
-    return Drift(
+    excess_low, excess_high = _interval(excess, weights)
+    return AnswerDrift(
         path,
-        len(both),
+        len(compared),
         fmean(changed),
-        None if was_figure is None else was_figure.value,
+        None if baseline is None else baseline.value,
         None if mean is None else mean.value,
         low,
         high,
-        None if more is None else more.value,
-        more_low,
-        more_high,
+        None if excess is None else excess.value,
+        excess_low,
+        excess_high,
     )
 
 
-def _mean(values: Sequence[tuple[int, float]], cases: int) -> Figure:
-    sums = np.bincount([place for place, _ in values], [value for _, value in values], cases).astype(np.float64)
-    counts = np.bincount([place for place, _ in values], minlength=cases).astype(np.float64)
-    return Figure.ratio(sums, counts)
+def _mean(values: Sequence[tuple[int, float]], cases: int) -> Statistic:
+    sums = np.bincount([case for case, _ in values], [value for _, value in values], cases).astype(np.float64)
+    counts = np.bincount([case for case, _ in values], minlength=cases).astype(np.float64)
+    return Statistic.ratio(sums, counts)
 
 
-def _interval(figure: Figure | None, weights: Any) -> tuple[float | None, float | None]:
-    found = None if figure is None or weights is None else figure.interval(weights)
-    return (None, None) if found is None else found
+def _interval(statistic: Statistic | None, weights: Any) -> tuple[float | None, float | None]:
+    interval = None if statistic is None or weights is None else statistic.interval(weights)
+    return (None, None) if interval is None else interval
 
 
-def _differ(before: Said, now: Said) -> bool:
+def _is_different(before: AnswerValue, now: AnswerValue) -> bool:
     if isinstance(before, float) and isinstance(now, float):
-        return not math.isclose(before, now, rel_tol=0, abs_tol=NEAR)
+        return not math.isclose(before, now, rel_tol=0, abs_tol=TOLERANCE)
     return before != now
 
 
-def _said(value: object) -> Said:
+def _parse_answer(value: object) -> AnswerValue:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"an answer is a number or a status, got {value!r}")
     return value if isinstance(value, str) else float(value)
 
 
-def _shown(said: Said) -> str:
-    return said.replace("_", " ") if isinstance(said, str) else f"{said:.4g}"
+def _shown(value: AnswerValue) -> str:
+    return value.replace("_", " ") if isinstance(value, str) else f"{value:.4g}"

@@ -1,8 +1,8 @@
-"""How many measurements a judge needs. Complex-Edit (arXiv 2504.13143), section 4.2 and figure 7.
+"""Variance of a judge by number of measurements. Complex-Edit (arXiv 2504.13143), section 4.2 and figure 7.
 
-Of each sample 4 K measurements are taken; (max - min) / 2 of their four means of K is its variation, which falls with
-K. A measurement is one call of the metric, asked with draws of its own: a metric that averages many by itself (`n=20`)
-is told to take one.
+Each sample gets 4 K measurements; its variation is (max - min) / 2 of their four means of K, which falls with K. A
+measurement is one call of the metric with its own samples of the judge; a metric that averages several by itself
+(`n=20`) takes one.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import Any
 import numpy as np
 
 from ...reward import EditSample, Reward, Score
-from ...reward.complexedit.variance import MEANS, variation
-from ...reward.repeats import APART, Noise, Redrawn
-from ..inputs import InputError
-from ..suites.figures import DRAWS, draws
-from ..suites.suite import Item
+from ...reward.metrics.complexedit.measurement_variation import SUBSAMPLE_MEANS, variation
+from ...reward.training.judge_variance import DRAW_STRIDE, ResampledMetric, VarianceEstimate
+from ..common.errors import InputError
+from ..suites.bootstrap import BOOTSTRAP_SAMPLES, bootstrap_weights
+from ..suites.suite import SuiteItem
 
-KS = (1, 2, 4, 8, 20)
+DEFAULT_COUNTS = (1, 2, 4, 8, 20)
 
 RANGE_OF_FOUR = 2.05875
 """Expected range of four normal numbers of standard deviation 1 (Tippett 1925)."""
 
 
 @dataclass(frozen=True, slots=True)
-class At:
-    """k: measurements that are averaged. mean: of the variation over samples, with its 95 % interval over cases.
+class VariationAt:
+    """num_averaged: measurements per mean. mean: of the variation over samples, with its 95 % interval over cases.
 
-    largest: of all samples. expected: what independent normal measurements of the same spread would give.
+    largest: over all samples. expected: for independent normal measurements of the same standard deviation.
     """
 
-    k: int
+    num_averaged: int
     mean: float
     low: float | None
     high: float | None
@@ -47,8 +47,8 @@ class At:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """ids, cases, values: of each sample, what it was measured as. failed: samples with too few values, and why."""
+class RepeatedMeasurements:
+    """ids, cases, values: of each sample, with all its measurements. failed: samples with too few values -> reason."""
 
     metric: str
     ids: Sequence[str]
@@ -58,47 +58,47 @@ class Measured:
     unit: str = ""
 
     @property
-    def most(self) -> int:
-        """The largest k that every sample has measurements for."""
-        return min(len(row) for row in self.values) // MEANS
+    def max_count(self) -> int:
+        """The largest K with enough measurements of every sample."""
+        return min(len(row) for row in self.values) // SUBSAMPLE_MEANS
 
     @cached_property
-    def noise(self) -> Noise | None:
-        """Of one measurement: the standard deviation within a sample."""
-        return Noise.of(self.values)
+    def noise(self) -> VarianceEstimate | None:
+        """Standard deviation of one measurement within a sample."""
+        return VarianceEstimate.of(self.values)
 
-    def at(self, k: int, *, seed: int = 0) -> At:
-        """Raises ValueError for more than there are measurements for."""
-        found = np.array([variation(row, k) for row in self.values])
+    def variation_at(self, k: int, *, seed: int = 0) -> VariationAt:
+        """Variation of means of k. Raises ValueError if there are too few measurements."""
+        variations = np.array([variation(row, k) for row in self.values])
         std = 0.0 if self.noise is None else self.noise.std
-        low, high = self._interval(found, seed)
+        low, high = self._interval(variations, seed)
         expected = RANGE_OF_FOUR / 2 * std / math.sqrt(k)
-        return At(k, float(found.mean()), low, high, float(found.max()), len(found), expected)
+        return VariationAt(k, float(variations.mean()), low, high, float(variations.max()), len(variations), expected)
 
-    def needed(self, spread: float) -> int | None:
-        """How many measurements bring the mean variation to `spread`, by the spread of one; None if that is unknown.
+    def required_count(self, target_variation: float) -> int | None:
+        """The K whose mean variation is `target_variation`, from the std of one measurement; None if that is unknown.
 
-        The four means of K independent measurements are about normal, so that their half range is expected to be
-        1.03 times the standard deviation of one measurement over the root of K.
+        The four means of K independent measurements are about normal, so their expected half range is 1.03 times the
+        standard deviation of one measurement over the square root of K.
         """
         if self.noise is None:
             return None
-        return max(1, math.ceil((RANGE_OF_FOUR / 2 * self.noise.std / spread) ** 2 - 1e-9))
+        return max(1, math.ceil((RANGE_OF_FOUR / 2 * self.noise.std / target_variation) ** 2 - 1e-9))
 
-    def to_json(self, ks: Sequence[int], spread: float | None) -> dict[str, Any]:
+    def to_json(self, ks: Sequence[int], target_variation: float | None) -> dict[str, Any]:
         noise = self.noise
-        rows = [self.at(k) for k in ks]
+        rows = [self.variation_at(k) for k in ks]
         return {
             "metric": self.metric,
             "unit": self.unit,
             "samples": len(self.ids),
-            "std_of_one": None if noise is None else noise.std,
+            "measurement_std": None if noise is None else noise.std,
             "std_low": None if noise is None else noise.low,
             "std_high": None if noise is None else noise.high,
-            "flips": None if noise is None else noise.flips,
+            "sign_flips": None if noise is None else noise.disagreement,
             "variation": [
                 {
-                    "k": row.k,
+                    "k": row.num_averaged,
                     "mean": row.mean,
                     "low": row.low,
                     "high": row.high,
@@ -107,88 +107,90 @@ class Measured:
                 }
                 for row in rows
             ],
-            "wanted": spread,
-            "needed": None if spread is None else self.needed(spread),
+            "target_variation": target_variation,
+            "required_measurements": None if target_variation is None else self.required_count(target_variation),
             "measurements": {name: list(row) for name, row in zip(self.ids, self.values, strict=True)},
             "failed": dict(self.failed),
         }
 
-    def _interval(self, found: Any, seed: int) -> tuple[float | None, float | None]:
-        names = {case: number for number, case in enumerate(dict.fromkeys(self.cases))}
-        if len(names) < 2:
+    def _interval(self, variations: Any, seed: int) -> tuple[float | None, float | None]:
+        case_numbers = {case: number for number, case in enumerate(dict.fromkeys(self.cases))}
+        if len(case_numbers) < 2:
             return None, None
-        of = np.array([names[case] for case in self.cases])
-        weights = draws(len(names), DRAWS, seed=seed)[:, of]
+        case_of_row = np.array([case_numbers[case] for case in self.cases])
+        weights = bootstrap_weights(len(case_numbers), BOOTSTRAP_SAMPLES, seed=seed)[:, case_of_row]
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = (weights @ found) / weights.sum(axis=1)
+            means = (weights @ variations) / weights.sum(axis=1)
         low, high = np.nanquantile(means, [0.025, 0.975])
         return float(low), float(high)
 
 
-def chosen(items: Sequence[Item], count: int, seed: int = 0) -> list[Item]:
-    """So many items, each of a case of its own where there are enough, drawn by seed."""
-    chance = random.Random(seed)
+def sample_items(items: Sequence[SuiteItem], count: int, seed: int = 0) -> list[SuiteItem]:
+    """`count` items sampled by seed, of different cases if there are enough."""
+    rng = random.Random(seed)
     order = list(items)
-    chance.shuffle(order)
-    first: dict[str, Item] = {}
+    rng.shuffle(order)
+    first: dict[str, SuiteItem] = {}
     for item in order:
         first.setdefault(item.case, item)
     rest = [item for item in order if first[item.case] is not item]
     return [*first.values(), *rest][:count]
 
 
-def measured(
+def measure_repeatedly(
     reward: Reward,
-    items: Sequence[Item],
+    items: Sequence[SuiteItem],
     samples: Sequence[EditSample],
     path: Sequence[str],
     count: int,
     step: Callable[[], None] = lambda: None,
-) -> Measured:
-    """Score each sample `count` times, each time with other draws of the judge.
+) -> RepeatedMeasurements:
+    """Score each sample `count` times, each time with new samples of the judge.
 
-    path: of the score that is looked at: () for the whole. step: called after each measurement of all samples. Samples
-    with a measurement that has no value are `failed`; raises `InputError` where all are.
+    path: of the measured part; () is the whole score. step: called after each measurement of all samples. Samples with
+    a measurement without a value are `failed`; raises `InputError` if all are.
     """
     rows: list[list[float]] = [[] for _ in samples]
-    why: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for number in range(count):
-        again = Reward(
-            Redrawn(reward.metric, number * APART),
+        resampled = Reward(
+            ResampledMetric(reward.metric, number * DRAW_STRIDE),
             reward.experts,
             engine=reward.engine,
-            max_failed=reward.max_failed,
+            max_failure_rate=reward.max_failure_rate,
             on_failures=reward.on_failures,
         )
-        for item, row, score in zip(items, rows, again(samples), strict=True):
+        for item, row, score in zip(items, rows, resampled(samples), strict=True):
             part = _part(score, path)
             if part.value is None:
-                why.setdefault(item.id, part.reason)
+                reasons.setdefault(item.id, part.reason)
             else:
                 row.append(part.value)
         step()
-    kept = [(item, row) for item, row in zip(items, rows, strict=True) if item.id not in why]
-    if not kept:
-        raise InputError(f"no sample could be measured {count} times; the first: {next(iter(why.values()))}")
+    complete = [(item, row) for item, row in zip(items, rows, strict=True) if item.id not in reasons]
+    if not complete:
+        raise InputError(f"no sample could be measured {count} times; the first: {next(iter(reasons.values()))}")
     name = "/".join([reward.card.name, *path])
-    values = [row for _, row in kept]
+    values = [row for _, row in complete]
     unit = reward.card.unit if not path else ""
-    return Measured(name, [item.id for item, _ in kept], [item.case for item, _ in kept], values, why, unit)
+    return RepeatedMeasurements(
+        name, [item.id for item, _ in complete], [item.case for item, _ in complete], values, reasons, unit
+    )
 
 
 def _part(score: Score, path: Sequence[str]) -> Score:
     for name in path:
-        found = score.parts.get(name) or score.credits.get(name)
-        if found is None:
-            return Score.failed(f"the score has no part {name!r}: {score.reason or 'it is whole'}")
-        score = found
+        child = score.parts.get(name) or score.credits.get(name)
+        if child is None:
+            return Score.failed(f"the score has no part {name!r}: {score.reason or 'it has no parts'}")
+        score = child
     return score
 
 
-def settles(rows: Sequence[At], share: float = 0.1) -> int | None:
-    """The first k from which on the mean variation falls by less than `share` of that of one measurement, if any."""
+def first_stable_count(rows: Sequence[VariationAt], share: float = 0.1) -> int | None:
+    """The first K from which the mean variation falls by less than `share` of that at the first K; None without one."""
     first = rows[0].mean
-    for one, following in pairwise(rows):
-        if one.mean - following.mean < share * first:
-            return one.k
+    for current, following in pairwise(rows):
+        if current.mean - following.mean < share * first:
+            return current.num_averaged
     return None

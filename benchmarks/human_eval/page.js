@@ -2,34 +2,34 @@
 
 const at = (id) => document.getElementById(id);
 const state = { annotator: "", question: null, since: 0, busy: false, boxes: [], waiting: null };
-const SMALL = 400; // pixels a side: smaller pictures are shown as large as that
-const COARSE = 128; // pixels a side below which each pixel is to be seen
+const MIN_SIDE = 400; // pixels: smaller images are enlarged to this side
+const COARSE_SIDE = 128; // pixels: smaller images are shown without interpolation
 
-// -- asking the server ------------------------------------------------------------------------------------------------
+// -- requests --------------------------------------------------------------------------------------------------------
 
-async function ask(path, body) {
+async function request(path, body) {
   const options = body === undefined ? {} : {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   };
-  let answer;
+  let response;
   try {
-    answer = await fetch(path, { cache: "no-store", credentials: "omit", ...options });
+    response = await fetch(path, { cache: "no-store", credentials: "omit", ...options });
   } catch {
-    throw new Error("The server does not answer. What you answered before is saved; start it again and reload.");
+    throw new Error("The server does not respond. Your earlier answers are saved: restart the server and reload this page.");
   }
-  const said = await answer.json();
-  if (!answer.ok) throw new Error(said.error || `The server said ${answer.status}.`);
-  return said;
+  const reply = await response.json();
+  if (!response.ok) throw new Error(reply.error || `The server responded with status ${response.status}.`);
+  return reply;
 }
 
-async function guarded(work) {
+async function guarded(action) {
   if (state.busy) return;
   state.busy = true;
   at("problem").hidden = true;
   try {
-    await work();
+    await action();
   } catch (error) {
     at("problem").textContent = error.message;
     at("problem").hidden = false;
@@ -38,50 +38,50 @@ async function guarded(work) {
   }
 }
 
-// -- which page -------------------------------------------------------------------------------------------------------
+// -- navigation -------------------------------------------------------------------------------------------------------
 
 function only(id) {
   for (const page of ["begin", "ask", "done"]) at(page).hidden = page !== id;
 }
 
 async function begin() {
-  const who = await ask("who");
-  at("suite").textContent = `Labels: ${who.suite}`;
-  document.title = `Labels: ${who.suite}`;
-  at("names").replaceChildren(...who.annotators.map((name) => element("option", { value: name })));
-  const place = new URLSearchParams(location.hash.slice(1));
-  if (place.get("annotator")) {
-    state.annotator = place.get("annotator");
-    await show(place.get("number") ?? undefined);
+  const session = await request("session");
+  at("suite").textContent = `Labels: ${session.suite}`;
+  document.title = `Labels: ${session.suite}`;
+  at("names").replaceChildren(...session.annotators.map((name) => element("option", { value: name })));
+  const target = new URLSearchParams(location.hash.slice(1));
+  if (target.get("annotator")) {
+    state.annotator = target.get("annotator");
+    await show(target.get("number") ?? undefined);
   } else {
     only("begin");
   }
 }
 
 async function show(number) {
-  const wanted = new URLSearchParams({ annotator: state.annotator });
-  if (number !== undefined) wanted.set("number", number);
-  const question = await ask(`question?${wanted}`);
-  if (question.finished) finished(question);
-  else asked(question);
+  const query = new URLSearchParams({ annotator: state.annotator });
+  if (number !== undefined) query.set("number", number);
+  const question = await request(`question?${query}`);
+  if (question.finished) showFinished(question);
+  else showQuestion(question);
 }
 
 function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
 }
 
 // -- a question -------------------------------------------------------------------------------------------------------
 
-function asked(question) {
+function showQuestion(question) {
   Object.assign(state, { question, since: performance.now(), waiting: null });
-  state.boxes = question.kind === "boxes" && question.said ? question.said.map((box) => [...box]) : [];
+  state.boxes = question.kind === "boxes" && question.previous_label ? question.previous_label.map((box) => [...box]) : [];
   only("ask");
   const trial = question.phase === "trial";
   at("phase").className = question.phase;
-  at("phase").textContent = trial ? "For practice" : question.dimension;
-  at("place").textContent = `${question.block.at} of ${question.block.of}`;
+  at("phase").textContent = trial ? "Practice" : question.dimension;
+  at("position").textContent = `${question.progress.index} of ${question.progress.total}`;
   at("progress").max = question.total;
   at("progress").value = question.answered;
   at("progress").title = `${question.answered} of ${question.total} answered`;
@@ -90,22 +90,22 @@ function asked(question) {
   at("definition").textContent = question.definition;
   at("instruction").textContent = question.instruction;
   at("instruction").hidden = !question.instruction;
-  at("pictures").replaceChildren(...question.pictures.map(framed));
+  at("images").replaceChildren(...question.images.map(framed));
   at("answers").replaceChildren(...(question.kind === "boxes" ? drawingAnswers() : question.choices.map(choice)));
   at("feedback").hidden = true;
   at("note").value = question.note;
   at("back").disabled = question.number === 0;
-  at("flip").hidden = question.pictures.length < 2;
+  at("flip").hidden = question.images.length < 2;
   if (question.kind === "boxes") drawBoxes();
 }
 
-function framed(picture) {
-  const side = Math.max(...picture.size);
+function framed(shown) {
+  const side = Math.max(...shown.size);
   const image = element("img", {
-    src: `picture/${picture.key}`, alt: picture.role, draggable: false, className: side <= COARSE ? "coarse" : "",
+    src: `image/${shown.key}`, alt: shown.role, draggable: false, className: side <= COARSE_SIDE ? "coarse" : "",
   });
-  image.width = Math.round(picture.size[0] * Math.max(1, SMALL / side));
-  image.style.aspectRatio = `${picture.size[0]} / ${picture.size[1]}`;
+  image.width = Math.round(shown.size[0] * Math.max(1, MIN_SIDE / side));
+  image.style.aspectRatio = `${shown.size[0]} / ${shown.size[1]}`;
   image.style.height = "auto";
   const frame = element("div", { className: "frame" }, image);
   if (state.question.kind === "boxes") {
@@ -114,7 +114,7 @@ function framed(picture) {
   } else {
     image.addEventListener("click", () => enlarge(image));
   }
-  return element("figure", {}, element("figcaption", { textContent: picture.role }), frame);
+  return element("figure", {}, element("figcaption", { textContent: shown.role }), frame);
 }
 
 function enlarge(image) {
@@ -124,10 +124,10 @@ function enlarge(image) {
   at("large").showModal();
 }
 
-function choice(one) {
-  const button = element("button", { type: "button" }, `${one.text} `, element("kbd", { textContent: short(one.keys[0]) }));
-  if (state.question.said === one.value) button.classList.add("said");
-  button.addEventListener("click", () => guarded(() => answer(one.value)));
+function choice(option) {
+  const button = element("button", { type: "button" }, `${option.text} `, element("kbd", { textContent: short(option.keys[0]) }));
+  if (state.question.previous_label === option.value) button.classList.add("previous");
+  button.addEventListener("click", () => guarded(() => answer(option.value)));
   return button;
 }
 
@@ -140,19 +140,20 @@ async function answer(value) {
   const question = state.question;
   const seconds = Math.min((performance.now() - state.since) / 1000, 86400);
   const body = { annotator: state.annotator, number: question.number, label: value, seconds, note: at("note").value };
-  const said = await ask("answer", body);
-  if (said.feedback) told(said.feedback);
+  const reply = await request("answer", body);
+  if (reply.feedback) showFeedback(reply.feedback);
   else await show();
 }
 
-function told(feedback) {
+function showFeedback(feedback) {
   const box = at("feedback");
-  const name = (value) => (state.question.choices.find((one) => String(one.value) === String(value)) || {}).text;
-  const known = name(feedback.known) || "another drawing";
-  box.className = feedback.right === null ? "" : feedback.right ? "right" : "wrong";
-  if (feedback.by === "nobody") box.textContent = "Saved. Nobody else has answered this one yet. ";
-  else if (feedback.right) box.textContent = feedback.by === "known" ? "That is the known answer. " : "Others say so too. ";
-  else box.textContent = feedback.by === "known" ? `The known answer is: ${known}. ` : `Most others say: ${known}. `;
+  const name = (value) => (state.question.choices.find((option) => String(option.value) === String(value)) || {}).text;
+  const known = name(feedback.known) || "other boxes";
+  box.className = feedback.is_correct === null ? "" : feedback.is_correct ? "correct" : "wrong";
+  const gold = feedback.source === "gold";
+  if (feedback.source === "none") box.textContent = "Saved. No other annotator has answered this question yet. ";
+  else if (feedback.is_correct) box.textContent = gold ? "This is the known answer. " : "Most other annotators agree. ";
+  else box.textContent = gold ? `The known answer is: ${known}. ` : `Most other annotators answered: ${known}. `;
   if (feedback.note) box.append(`${feedback.note} `);
   const next = element("button", { type: "button", className: "quiet" }, "Next ", element("kbd", { textContent: "Enter" }));
   state.waiting = () => guarded(() => show());
@@ -167,7 +168,7 @@ function told(feedback) {
 
 function drawingAnswers() {
   const save = element("button", { type: "button" }, "Save the boxes ", element("kbd", { textContent: "Enter" }));
-  const none = element("button", { type: "button" }, "Nothing to be seen ", element("kbd", { textContent: "0" }));
+  const none = element("button", { type: "button" }, "Nothing visible ", element("kbd", { textContent: "0" }));
   save.addEventListener("click", () => guarded(() => answer(state.boxes)));
   none.addEventListener("click", () => guarded(() => answer([])));
   save.id = "save";
@@ -195,9 +196,9 @@ function drawable(frame) {
   });
   frame.addEventListener("pointerup", (event) => {
     if (!from) return;
-    const made = box(from, point(event));
+    const drawn = box(from, point(event));
     from = null;
-    if (made[2] > made[0] && made[3] > made[1]) state.boxes.push(made);
+    if (drawn[2] > drawn[0] && drawn[3] > drawn[1]) state.boxes.push(drawn);
     drawBoxes();
   });
   frame.addEventListener("pointercancel", () => { from = null; drawBoxes(); });
@@ -208,32 +209,32 @@ function drawBoxes(drawing) {
   for (const old of frame.querySelectorAll(".box")) old.remove();
   const [width, height] = state.question.size;
   [...state.boxes, ...(drawing ? [drawing] : [])].forEach(([x0, y0, x1, y1], number) => {
-    const made = element("div", { className: "box" });
-    made.style.left = `${100 * x0 / width}%`;
-    made.style.top = `${100 * y0 / height}%`;
-    made.style.width = `${100 * (x1 - x0) / width}%`;
-    made.style.height = `${100 * (y1 - y0) / height}%`;
+    const node = element("div", { className: "box" });
+    node.style.left = `${100 * x0 / width}%`;
+    node.style.top = `${100 * y0 / height}%`;
+    node.style.width = `${100 * (x1 - x0) / width}%`;
+    node.style.height = `${100 * (y1 - y0) / height}%`;
     if (number < state.boxes.length) {
       const remove = element("button", { type: "button", textContent: "×", ariaLabel: `remove box ${number + 1}` });
       remove.addEventListener("click", () => { state.boxes.splice(number, 1); drawBoxes(); });
-      made.append(remove);
+      node.append(remove);
     }
-    frame.append(made);
+    frame.append(node);
   });
   at("save").disabled = state.boxes.length === 0;
 }
 
 // -- the end ----------------------------------------------------------------------------------------------------------
 
-function finished(said) {
+function showFinished(result) {
   state.question = null;
   only("done");
-  at("checks").replaceChildren(...said.checks.map((check) => {
-    const line = element("li", { className: check.again ? "again" : "" }, check.said);
-    if (check.again) {
-      const button = element("button", { type: "button", className: "quiet", textContent: `Judge ${check.dimension} again` });
+  at("checks").replaceChildren(...result.checks.map((check) => {
+    const line = element("li", { className: check.needs_repeat ? "repeat" : "" }, check.text);
+    if (check.needs_repeat) {
+      const button = element("button", { type: "button", className: "quiet", textContent: `Repeat ${check.dimension}` });
       const body = { annotator: state.annotator, kind: check.kind, dimension: check.dimension };
-      button.addEventListener("click", () => guarded(async () => { await ask("again", body); await show(); }));
+      button.addEventListener("click", () => guarded(async () => { await request("repeat", body); await show(); }));
       line.append(" ", button);
     }
     return line;
@@ -243,9 +244,9 @@ function finished(said) {
 // -- keys -------------------------------------------------------------------------------------------------------------
 
 function flipped(on) {
-  const images = [...at("pictures").querySelectorAll("img")];
+  const images = [...at("images").querySelectorAll("img")];
   images.slice(1).forEach((image, number) => {
-    image.src = `picture/${state.question.pictures[on ? 0 : number + 1].key}`;
+    image.src = `image/${state.question.images[on ? 0 : number + 1].key}`;
   });
   at("flip").setAttribute("aria-pressed", String(on));
 }
@@ -269,8 +270,8 @@ function pressed(event) {
     if (event.key === "Backspace") { state.boxes.pop(); drawBoxes(); }
     return;
   }
-  const one = state.question.choices.find((each) => each.keys.includes(event.key));
-  if (one) { event.preventDefault(); guarded(() => answer(one.value)); }
+  const option = state.question.choices.find((candidate) => candidate.keys.includes(event.key));
+  if (option) { event.preventDefault(); guarded(() => answer(option.value)); }
 }
 
 function back() {
@@ -282,7 +283,7 @@ document.addEventListener("keyup", (event) => { if (event.key === "s" && state.q
 at("flip").addEventListener("click", () => flipped(at("flip").getAttribute("aria-pressed") !== "true"));
 at("back").addEventListener("click", back);
 at("large").addEventListener("click", () => at("large").close());
-at("who").addEventListener("submit", (event) => {
+at("login").addEventListener("submit", (event) => {
   event.preventDefault();
   state.annotator = at("name").value.trim();
   if (!state.annotator) return;

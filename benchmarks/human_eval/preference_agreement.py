@@ -1,8 +1,8 @@
-"""Pairwise preferences against differences of scores, and win ratios.
+"""Pairwise preferences compared with differences of scores, and win ratios.
 
-Complex-Edit (arXiv 2504.13143), section 4.1: people compare two pictures on a metric, which is correlated with the
-difference of the two scores; their overall preference says how metrics are best averaged. I2I-Bench, section 3.3 and
-4.2: an editor's win ratio a dimension, and its Pearson correlation with the metric over editors.
+Complex-Edit (arXiv 2504.13143), section 4.1: annotators compare two images on a metric, and the preference is
+correlated with the difference of the two scores; the overall preference shows how to average metrics. I2I-Bench,
+section 3.3 and 4.2: an editor's win ratio per dimension, and its Pearson correlation with the metric over editors.
 """
 
 from __future__ import annotations
@@ -15,115 +15,126 @@ from statistics import fmean
 
 import numpy as np
 
-from ..inputs import InputError
-from ..suites.figures import Figure
-from ..suites.results import Row
+from ..common.errors import InputError
+from ..suites.bootstrap import Statistic
+from ..suites.human_labels import OVERALL
+from ..suites.results import ResultRow
 from ..suites.tables import Table
-from . import weighted
-from .labels import OVERALL
-from .meeting import Judged, Measure, Pool, groups, numbered
-from .weighted import Observed
+from . import weighted_statistics
+from .label_matching import JudgedItem, LabelMetric, Pooling, case_indices, group_by_label
+from .weighted_statistics import PairedObservations
 
 
-def pair_columns(judged: Sequence[Judged], measure: Measure, pool: Pool, cases: Mapping[str, int]) -> dict[str, Figure]:
-    """Of preferences (1, 0, -1) and differences of scores, a pair each."""
-    seen = _differences(judged, measure.raw, pool, cases)
-    sign = np.where(np.abs(seen.x) > measure.tie, np.sign(seen.x), 0.0)
-    told = replace(seen, x=sign, y=np.sign(seen.y))
-    sided = seen.y != 0
-    decided = Observed(np.sign(seen.x[sided]), np.sign(seen.y[sided]), seen.case[sided], seen.cases, seen.without)
+def preference_columns(
+    judged: Sequence[JudgedItem], metric: LabelMetric, pool: Pooling, cases: Mapping[str, int]
+) -> dict[str, Statistic]:
+    """Statistics of preferences (1, 0, -1) and score differences, one per pair."""
+    differences = _differences(judged, metric.raw, pool, cases)
+    sign = np.where(np.abs(differences.x) > metric.tie_width, np.sign(differences.x), 0.0)
+    decisions = replace(differences, x=sign, y=np.sign(differences.y))
+    has_preference = differences.y != 0
+    decided = PairedObservations(
+        np.sign(differences.x[has_preference]),
+        np.sign(differences.y[has_preference]),
+        differences.case_index[has_preference],
+        differences.cases,
+        differences.num_missing,
+    )
     return {
-        "accuracy": weighted.accuracy(told),
+        "accuracy": weighted_statistics.accuracy(decisions),
         "decided": decided.mean(lambda x, y: np.where(x == 0, 0.5, x == y)),
-        "PLCC": weighted.plcc(seen),
-        "SRCC": weighted.srcc(seen),
-        "kappa": weighted.kappa(told),
+        "PLCC": weighted_statistics.plcc(differences),
+        "SRCC": weighted_statistics.srcc(differences),
+        "kappa": weighted_statistics.kappa(decisions),
     }
 
 
-def averaging(
-    judged: Sequence[Judged],
+def compare_averages(
+    judged: Sequence[JudgedItem],
     parts: Sequence[tuple[str, ...]],
-    by: Sequence[str],
-    pool: Pool,
+    group_by: Sequence[str],
+    pool: Pooling,
     notes: Sequence[str] = (),
 ) -> Table:
-    """Which mean of these parts the overall preference goes with: PLCC of either, and their paired difference.
+    """PLCC of the overall preference with the arithmetic and geometric means of parts, and their paired difference.
 
-    parts: paths of scores, as in `Measure`. Pairs that lack a part are left out. Raises `InputError` for a part that
-    is nowhere, or below 0, which has no geometric mean.
+    parts: paths of scores, as in `LabelMetric`. Pairs without a part are left out. Raises `InputError` for a part that
+    no row has, or a value below 0, which has no geometric mean.
     """
-    cases = numbered(judged)
+    cases = case_indices(judged)
     rows = {}
     for path in parts:
-        if not any(row.score(*path) is not None for one in judged for row in one.rows):
+        if not any(row.score(*path) is not None for item in judged for row in item.rows):
             raise InputError(f"no row has a score {'/'.join(path)!r} to average")
-    for name, part in groups(judged, by):
+    for name, items in group_by_label(judged, group_by):
         arithmetic, geometric = (
-            weighted.plcc(_differences(part, partial(_mean, parts, of), pool, cases)) for of in (fmean, _geometric)
+            weighted_statistics.plcc(_differences(items, partial(_mean, parts, average), pool, cases))
+            for average in (fmean, _geometric)
         )
-        apart = Figure.of(lambda a, b: a - b, arithmetic, geometric)
-        rows[name] = {"arithmetic": arithmetic, "geometric": geometric, "arithmetic - geometric": apart}
-    said = ", ".join("/".join(path) for path in parts)
+        difference = Statistic.combine(lambda a, b: a - b, arithmetic, geometric)
+        rows[name] = {"arithmetic": arithmetic, "geometric": geometric, "arithmetic - geometric": difference}
+    names = ", ".join("/".join(path) for path in parts)
     return Table(
-        "averaging", f"{OVERALL} (pair): means of {said}", list(next(iter(rows.values()))), rows, digits=3, notes=notes
+        "averaging", f"{OVERALL} (pair): means of {names}", list(next(iter(rows.values()))), rows, digits=3, notes=notes
     )
 
 
-def win_ratios(dimension: str, judged: Sequence[Judged], measure: Measure | None) -> list[Table]:
-    """An editor's win ratio over its judgements; and over editors, how it goes with the mean of the metric over the
-    pictures that were compared. Empty where pairs are not of two editors.
+def win_ratios(dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric | None) -> list[Table]:
+    """Each editor's win ratio over its judgements; and over editors, the correlation of the win ratio with the mean of
+    the metric over the compared images. Empty if the pairs are not of two editors.
     """
-    editors = sorted({editor for one in judged for editor, _ in one.on})
+    editors = sorted({editor for item in judged for editor, _ in item.item_keys})
     if len(editors) < 2:
         return []
-    cases = numbered(judged)
-    rows: dict[str, dict[str, Figure]] = {}
+    cases = case_indices(judged)
+    rows: dict[str, dict[str, Statistic]] = {}
     for editor in editors:
-        won = [
-            (cases[one.case], (1 + (value if one.on[0][0] == editor else -value)) / 2, 0.0)
-            for one in judged
-            if (one.on[0][0] == editor) != (one.on[1][0] == editor)
-            for value in one.said.values()
+        wins = [
+            (cases[item.case], (1 + (value if item.item_keys[0][0] == editor else -value)) / 2, 0.0)
+            for item in judged
+            if (item.item_keys[0][0] == editor) != (item.item_keys[1][0] == editor)
+            for value in item.ratings.values()
         ]
-        rows[editor] = {"win ratio": Observed.of(won, len(cases)).mean(lambda x, _: x)}
-        if measure is not None:
-            pictures = {
-                on: (cases[row.case], measure.raw(row), 0.0)
-                for one in judged
-                for on, row in zip(one.on, one.rows, strict=True)
-                if on[0] == editor
+        rows[editor] = {"win ratio": PairedObservations.of(wins, len(cases)).mean(lambda x, _: x)}
+        if metric is not None:
+            images = {
+                key: (cases[row.case], metric.raw(row), 0.0)
+                for item in judged
+                for key, row in zip(item.item_keys, item.rows, strict=True)
+                if key[0] == editor
             }
-            rows[editor][measure.name] = Observed.of(list(pictures.values()), len(cases)).mean(lambda x, _: x)
+            rows[editor][metric.name] = PairedObservations.of(list(images.values()), len(cases)).mean(lambda x, _: x)
     columns = list(rows[editors[0]])
     slug = dimension.replace("/", "-")
     notes = ["a win counts 1, a tie 0.5"]
-    found = [Table(f"wins-{slug}", f"{dimension}: win ratios", columns, rows, digits=3, notes=notes)]
-    if measure is not None and len(editors) > 2:
+    tables = [Table(f"wins-{slug}", f"{dimension}: win ratios", columns, rows, digits=3, notes=notes)]
+    if metric is not None and len(editors) > 2:
         sides = ([row[column] for row in rows.values()] for column in reversed(columns))
-        over = {f"{len(editors)} editors": {"Pearson": weighted.pearson_over(*sides)}}
-        title = f"{dimension}: {measure.name} and win ratio, over editors"
-        found.append(Table(f"wins-pearson-{slug}", title, ["Pearson"], over, digits=3))
-    return found
+        rows_over_editors = {f"{len(editors)} editors": {"Pearson": weighted_statistics.pearson_over(*sides)}}
+        title = f"{dimension}: {metric.name} and win ratio, over editors"
+        tables.append(Table(f"wins-pearson-{slug}", title, ["Pearson"], rows_over_editors, digits=3))
+    return tables
 
 
-def _mean(parts: Sequence[tuple[str, ...]], of: Callable[[Sequence[float]], float], row: Row) -> float | None:
+def _mean(
+    parts: Sequence[tuple[str, ...]], average: Callable[[Sequence[float]], float], row: ResultRow
+) -> float | None:
     values = [row.value(*path) for path in parts]
-    return None if None in values else of([value for value in values if value is not None])
+    return None if None in values else average([value for value in values if value is not None])
 
 
 def _geometric(values: Sequence[float]) -> float:
     if min(values) < 0:
-        raise InputError(f"a geometric mean is of numbers from 0 on, got {min(values):g}")
+        raise InputError(f"a geometric mean needs numbers of at least 0, got {min(values):g}")
     return float(math.prod(values) ** (1 / len(values)))
 
 
 def _differences(
-    judged: Sequence[Judged], of: Callable[[Row], float | None], pool: Pool, cases: Mapping[str, int]
-) -> Observed:
+    judged: Sequence[JudgedItem], value_of: Callable[[ResultRow], float | None], pool: Pooling, cases: Mapping[str, int]
+) -> PairedObservations:
     rows = []
-    for one in judged:
-        first, second = (of(row) for row in one.rows)
-        apart = None if first is None or second is None else first - second
-        rows += [(cases[one.case], apart, voice) for voice in one.voices(pool, "pair")]
-    return Observed.of(rows, len(cases))
+    for item in judged:
+        first, second = (value_of(row) for row in item.rows)
+        difference = None if first is None or second is None else first - second
+        rows += [(cases[item.case], difference, vote) for vote in item.votes(pool, "pair")]
+    return PairedObservations.of(rows, len(cases))

@@ -1,4 +1,4 @@
-"""Scores to hold labels against: of folders of results, and of files that `editcritic score` wrote."""
+"""Loading of scores to compare with labels: result folders, and files written by `editcritic score`."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from typing import Any
 
 from ...reward import Score
 from ...reward.score import SCHEMA
-from ..inputs import InputError
-from ..suites.results import SCORES, Results, Row
-from .labels import Label, read
-from .meeting import Meeting
-from .score_maps import Source, described
+from ..common.errors import InputError
+from ..suites.human_labels import Label, read_labels
+from ..suites.results import SCORES_FILE, ResultRow, Results, load_results
+from .calibration_fit import CalibrationSource, file_provenance
+from .label_matching import ScoreLookup
 
 
-def source_of(given: Sequence[str], labels: Sequence[Path]) -> tuple[Source, list[Label]]:
-    """Scores and labels. given: folders of results; files of scores, as in FILE or EDITOR=FILE for labels that name
-    editors. Files of one editor are put together by id: scores of several metrics. Raises `InputError`, OSError.
+def load_score_source(sources: Sequence[str], labels: Sequence[Path]) -> tuple[CalibrationSource, list[Label]]:
+    """Scores and labels. sources: result folders; score files as FILE, or EDITOR=FILE for labels that name editors.
+    Files of one editor are merged by id: scores of several metrics. Raises `InputError`, OSError.
     """
     results: list[Results] = []
-    rows: dict[str, dict[str, Row]] = {}
+    rows: dict[str, dict[str, ResultRow]] = {}
     files, experts = [], dict[str, str]()
-    for text in given:
-        editor, path = _place(text)
+    for text in sources:
+        editor, path = _split_editor(text)
         if path.is_dir():
-            one = Results.load(path)
-            results.append(one)
-            files.append(described(path / SCORES, editor=one.editor, rows=len(one.rows)))
-            experts |= {f"{one.editor}: {role}": expert for role, expert in _experts(one)}
+            run = load_results(path)
+            results.append(run)
+            files.append(file_provenance(path / SCORES_FILE, editor=run.editor, rows=len(run.rows)))
+            experts |= {f"{run.editor}: {role}": expert for role, expert in _experts(run)}
             continue
-        known = rows.setdefault(editor, {})
+        editor_rows = rows.setdefault(editor, {})
         count = 0
         for count, (name, score) in enumerate(read_scores(path), start=1):  # noqa: B007  (the last number is the count)
-            row = known.get(name, Row(name, name, {}))
+            row = editor_rows.get(name, ResultRow(name, name, {}))
             metric = score.metric.partition("@")[0] or "score"
             if metric in row.scores:
-                raise InputError(f"{path} has a second score of {metric} for {name!r}: one an edit is expected")
-            known[name] = replace(row, scores={**row.scores, metric: score})
-        files.append(described(path, editor=editor, rows=count))
-    results += [Results(editor, list(found.values())) for editor, found in rows.items()]
-    label_files = [described(path) for path in labels]
-    meeting = Meeting(results)
-    if not meeting.rows:
-        raise InputError("there are no scores: give folders of results, or files that `editcritic score -o` wrote")
-    return Source(meeting, files, label_files, experts), read(labels)
+                raise InputError(f"{path} has two scores of {metric} for {name!r}: expected one per edit")
+            editor_rows[name] = replace(row, scores={**row.scores, metric: score})
+        files.append(file_provenance(path, editor=editor, rows=count))
+    results += [Results(editor, list(by_id.values())) for editor, by_id in rows.items()]
+    label_files = [file_provenance(path) for path in labels]
+    lookup = ScoreLookup(results)
+    if not lookup.rows:
+        raise InputError("there are no scores: give result folders, or files written by `editcritic score -o`")
+    return CalibrationSource(lookup, files, label_files, experts), read_labels(labels)
 
 
 def read_scores(path: Path) -> Iterator[tuple[str, Score]]:
-    """Id and score of each line of a scores file. Raises `InputError` naming the line that is none, OSError."""
+    """Id and score of each line of a scores file. Raises `InputError` with the number of an invalid line, OSError."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -61,17 +61,17 @@ def read_scores(path: Path) -> Iterator[tuple[str, Score]]:
                     raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
                 yield str(data["id"]), Score.from_json(data)
             except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise InputError(f"{path}:{number} is no line of a scores file: {error!r}") from None
+                raise InputError(f"{path}:{number} is not a line of a scores file: {error!r}") from None
 
 
-def _place(text: str) -> tuple[str, Path]:
-    """A file or folder as it is, or behind the name of an editor."""
+def _split_editor(text: str) -> tuple[str, Path]:
+    """Editor and path of `PATH` or `EDITOR=PATH`."""
     editor, equals, rest = text.partition("=")
     if Path(text).exists() or not equals:
         return "", Path(text)
     return editor, Path(rest)
 
 
-def _experts(one: Results) -> Iterator[tuple[str, str]]:
-    for role, said in dict(one.provenance.get("experts", {})).items():
-        yield role, str(said.get("id", "")) if isinstance(said, dict) else str(said)
+def _experts(results: Results) -> Iterator[tuple[str, str]]:
+    for role, expert in dict(results.provenance.get("experts", {})).items():
+        yield role, str(expert.get("id", "")) if isinstance(expert, dict) else str(expert)

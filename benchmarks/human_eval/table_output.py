@@ -1,85 +1,87 @@
-"""Tables told to a person: each statistic with what it is, its n, and its interval."""
+"""Printed and written tables: each statistic with its value, interval and n."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rich.table import Table as Drawn
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from ..suites.figures import DRAWS, draws
-from ..suites.tables import Cell, Computed, Table
-from ..terminal import document, say, show
+from ..common.terminal import echo, print_json, render
+from ..suites.bootstrap import BOOTSTRAP_SAMPLES, bootstrap_weights
+from ..suites.tables import ComputedTable, Table, TableCell
 
 
-def computed(tables: Iterable[Table], count: int = DRAWS, seed: int = 0) -> list[Computed]:
-    """With intervals; of a table whose figures rest on one case, without."""
-    found = []
+def compute_tables(tables: Iterable[Table], count: int = BOOTSTRAP_SAMPLES, seed: int = 0) -> list[ComputedTable]:
+    """Tables with intervals; without intervals if a table has only one case."""
+    computed = []
     for table in tables:
         cases = next(figure.cases for row in table.rows.values() for figure in row.values())
-        found.append(Computed.of(table, draws(cases, count, seed=seed) if cases > 1 else None))
-    return found
+        computed.append(ComputedTable.compute(table, bootstrap_weights(cases, count, seed=seed) if cases > 1 else None))
+    return computed
 
 
-def drawn(one: Computed) -> Drawn:
-    """A line a number."""
-    table = Drawn(title=Text(one.table.title, style="bold"), title_justify="left")
+def render_table(computed: ComputedTable) -> RichTable:
+    """One line per value."""
+    table = RichTable(title=Text(computed.table.title, style="bold"), title_justify="left")
     for name in ("of", "statistic", "value", "95 % interval", "n", "without"):
         table.add_column(name, justify="left" if name in ("of", "statistic") else "right")
-    for row, cells in one.cells.items():
+    for row, cells in computed.cells.items():
         for number, (column, cell) in enumerate(cells.items()):
-            words = ["" if number else row, column, *_numbers(cell, one.table.digits)]
+            words = ["" if number else row, column, *_numbers(cell, computed.table.digits)]
             table.add_row(*(Text(word) for word in words))
         table.add_section()
     return table
 
 
-def words_below(all_computed: Sequence[Computed], meaning: Mapping[str, str]) -> Iterator[str]:
-    """What the statistics are, each once, and what intervals are."""
-    for name in dict.fromkeys(column for one in all_computed for column in one.table.columns):
-        if name in meaning:
-            yield f"{name}: {meaning[name]}"
-    yield "95 % intervals: percentiles of the bootstrap, cases (pictures that items belong to) drawn with replacement"
+def statistic_notes(all_computed: Sequence[ComputedTable], descriptions: Mapping[str, str]) -> Iterator[str]:
+    """A description of each statistic, and of the intervals."""
+    for name in dict.fromkeys(column for table in all_computed for column in table.table.columns):
+        if name in descriptions:
+            yield f"{name}: {descriptions[name]}"
+    yield "95 % intervals: bootstrap percentiles over cases (source images of items), sampled with replacement"
 
 
-def write(all_computed: Sequence[Computed], folder: Path) -> list[Path]:
+def write_tables(all_computed: Sequence[ComputedTable], folder: Path) -> list[Path]:
     """Each table as Markdown, CSV and LaTeX. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = []
-    for one in all_computed:
-        for suffix, text in ((".md", one.markdown()), (".csv", one.csv()), (".tex", one.latex())):
-            path = folder / f"{_file(one.table.name)}{suffix}"
+    paths = []
+    for table in all_computed:
+        for suffix, text in ((".md", table.markdown()), (".csv", table.csv()), (".tex", table.latex())):
+            path = folder / f"{_file(table.table.name)}{suffix}"
             path.write_text(text, encoding="utf-8")
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
-def tell(
-    found: Sequence[Computed], meaning: Mapping[str, str], out: Path | None, as_json: bool, **more: object
+def report_tables(
+    tables: Sequence[ComputedTable], descriptions: Mapping[str, str], out: Path | None, as_json: bool, **more: object
 ) -> None:
-    """On standard output, as a document where that is wanted; and into a folder. Raises OSError."""
-    words = list(words_below(found, meaning))
+    """Print the tables, or one JSON document; write them to the folder `out` if given. Raises OSError."""
+    notes = list(statistic_notes(tables, descriptions))
     if out is not None:
-        write(found, out)
+        write_tables(tables, out)
     if as_json:
-        document({"schema": 1, **more, "tables": [one.to_json() for one in found], "meaning": words})
+        print_json(
+            {"schema": 2, **more, "tables": [table.to_json() for table in tables], "statistic_descriptions": notes}
+        )
         return
-    for one in found:
-        show(drawn(one))
-        for note in one.table.notes:
-            say(f"  {note}", stderr=False)
-    for line in words:
-        say(line, stderr=False)
+    for table in tables:
+        render(render_table(table))
+        for note in table.table.notes:
+            echo(f"  {note}", stderr=False)
+    for line in notes:
+        echo(line, stderr=False)
     if out is not None:
-        say(f"written to {out}", stderr=False)
+        echo(f"written to {out}", stderr=False)
 
 
-def _numbers(cell: Cell, digits: int) -> list[str]:
+def _numbers(cell: TableCell, digits: int) -> list[str]:
     if cell.value is None:
-        return ["none", "", str(cell.count), str(cell.without)]
+        return ["none", "", str(cell.count), str(cell.num_missing)]
     interval = "" if cell.low is None or cell.high is None else f"{cell.low:.{digits}f} to {cell.high:.{digits}f}"
-    return [f"{cell.value:.{digits}f}", interval, str(cell.count), str(cell.without)]
+    return [f"{cell.value:.{digits}f}", interval, str(cell.count), str(cell.num_missing)]
 
 
 def _file(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Compares a model that lies here with scores that are published of it: does it answer here as it did there?
+"""Compare a local model with published scores.
 
-References are TOML files in `references`: where the numbers stand, and for each picture what was asked and answered.
-Nothing is downloaded: what is missing is told, and where it is to be had.
+References are TOML files in `references`: the source of the numbers, and for each image the query and the score.
+Nothing is downloaded: missing files are reported with their source.
 """
 
 from __future__ import annotations
@@ -16,239 +16,247 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..reward import Box, Detect, Detections, Embed, Expert, ExpertDown, Failure, Image, Measured, Rate, Region, Vectors
-from ..reward.models.local import LocalExpert
-from ..reward.query import EmbedText, Query
-from .digests import sha256
-from .inputs import PICTURES, InputError
-from .reference import Item, Reference, read
-from .weights_here import look, offline
-from .would_load import bound, known_as, within
+from ...reward import Box, Expert, Image
+from ...reward.experts.loading.local_expert import LocalExpert
+from ...reward.queries import Detect, Detections, Embed, Embeddings, ExpertDown, Failure, Measurement, Rate, Region
+from ...reward.queries.kinds import EmbedText, Query
+from ..common.errors import InputError
+from ..common.file_digest import sha256
+from ..common.inputs import IMAGE_SUFFIXES
+from .load_plan import bind_experts, registry_name, weight_owner
+from .local_weights import find_weights, hub_offline
+from .model_references import ModelReference, ReferenceItem, read_reference
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One number, or the furthest of several. verdict: `agrees`, `differs` or `failed`."""
+class CheckRow:
+    """One number, or the one of several with the largest difference. verdict: `agrees`, `differs` or `failed`."""
 
-    picture: str
-    asked: str
+    image: str
+    query: str
     expected: str
-    got: str
+    actual: str
     difference: float | None
-    allowed: float
+    tolerance: float
     verdict: str
 
 
 @dataclass(frozen=True)
-class Checked:
-    """All of a reference."""
+class ModelCheck:
+    """The comparison with a reference."""
 
-    reference: Reference
+    reference: ModelReference
     expert: str
-    rows: tuple[Row, ...]
+    rows: tuple[CheckRow, ...]
 
     @property
     def exit_code(self) -> int:
-        """1 where something is not as published."""
+        """1 if a score differs or failed."""
         return int(any(row.verdict != "agrees" for row in self.rows))
 
     def to_json(self) -> dict[str, Any]:
-        said = {name: getattr(self.reference, name) for name in ("model", "source", "note")}
-        return {**said, "expert": self.expert, "rows": [asdict(row) for row in self.rows]}
+        description = {name: getattr(self.reference, name) for name in ("model", "source", "note")}
+        return {**description, "expert": self.expert, "rows": [asdict(row) for row in self.rows]}
 
 
-def check(name: str, pictures: Path, experts: Sequence[str] = ()) -> Checked:
-    """Ask what the reference asks. experts: who is asked instead of the reference's own expert, one.
+def check_model(name: str, images: Path, experts: Sequence[str] = ()) -> ModelCheck:
+    """Query the model as the reference describes. experts: one expert to use instead of the reference's.
 
-    Raises `InputError` for what is missing or means nothing.
+    Raises `InputError` for missing files and invalid references.
     """
-    reference = read(name)
-    wanted = bound(experts or [f"checked={reference.expert}"])
-    if len({id(one) for one in wanted.values()}) != 1:
-        raise InputError(f"--check compares one expert, got {len(wanted)}: {', '.join(wanted)}")
-    expert = next(iter(wanted.values()))
-    found, missing = _pictures(reference, pictures)
+    reference = read_reference(name)
+    bound = bind_experts(experts or [f"checked={reference.expert}"])
+    if len({id(expert) for expert in bound.values()}) != 1:
+        raise InputError(f"--check-model compares one expert, got {len(bound)}: {', '.join(bound)}")
+    expert = next(iter(bound.values()))
+    images_by_name, missing = _load_images(reference, images)
     missing += _weights(expert)
     if missing:
         raise InputError("; ".join(missing))
-    queries = [_query(item, found) for item in reference.item]
-    with offline():
+    queries = [_query(item, images_by_name) for item in reference.item]
+    with hub_offline():
         try:
-            outcomes = _answers(expert, [each for some in queries for each in some])
-            said = expert.id
+            outcomes = _answers(expert, [query for item_queries in queries for query in item_queries])
+            expert_id = expert.id
         except ExpertDown as error:
-            raise InputError(f"{reference.model} cannot be asked: {error}") from None
-    answered = iter(outcomes)
+            raise InputError(f"{reference.model} cannot be queried: {error}") from None
+    outcome_iterator = iter(outcomes)
     rows = [
         row
-        for item, some in zip(reference.item, queries, strict=True)
-        for row in _compared(item, [next(answered) for _ in some], found[item.picture])
+        for item, item_queries in zip(reference.item, queries, strict=True)
+        for row in _compare_item(item, [next(outcome_iterator) for _ in item_queries], images_by_name[item.image])
     ]
-    return Checked(reference, said, tuple(rows))
+    return ModelCheck(reference, expert_id, tuple(rows))
 
 
-# -- what is here -----------------------------------------------------------------------------------------------------
+# -- local files -----------------------------------------------------------------------------------------------------
 
 
-def _pictures(reference: Reference, folder: Path) -> tuple[dict[str, Image], list[str]]:
-    """Pictures by name, and what is missing."""
+def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Image], list[str]]:
+    """Images by name, and messages about missing ones."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
-    found: dict[str, Image] = {}
+    images: dict[str, Image] = {}
     missing: dict[str, str] = {}
     for item in reference.item:
-        for name in (item.picture, *item.sources):
-            if name in found or name in missing:
+        for name in (item.image, *item.sources):
+            if name in images or name in missing:
                 continue
-            at = _picture(folder, name)
-            where = item.where or (f"{reference.pictures.rstrip('/')}/{name}" if reference.pictures else "")
-            if at is None:
-                missing[name] = f"{name}{f' from {where}' if where else ''}"
-            elif item.sha256 and name == item.picture and sha256(at) != item.sha256:
-                raise InputError(f"{at} is another picture than the one that was scored: its sha256 is {sha256(at)}")
+            path = _find_image(folder, name)
+            url = item.url or (f"{reference.images_url.rstrip('/')}/{name}" if reference.images_url else "")
+            if path is None:
+                missing[name] = f"{name}{f' from {url}' if url else ''}"
+            elif item.sha256 and name == item.image and sha256(path) != item.sha256:
+                raise InputError(f"{path} differs from the scored image: its sha256 is {sha256(path)}")
             else:
-                found[name] = Image.of(at)
-    told = f"pictures are missing in {folder}: {', '.join(missing.values())}"
-    return found, [told] if missing else []
+                images[name] = Image.of(path)
+    message = f"images are missing in {folder}: {', '.join(missing.values())}"
+    return images, [message] if missing else []
 
 
-def _picture(folder: Path, name: str) -> Path | None:
-    """By its name, or by that in another format, which decoders may read a little differently."""
-    place = folder / name
-    others = (place.with_suffix(suffix) for suffix in sorted(PICTURES))
-    return next((one for one in (place, *others) if one.is_file()), None)
+def _find_image(folder: Path, name: str) -> Path | None:
+    """The image by its name, or in another format, which decoders may read slightly differently."""
+    path = folder / name
+    candidates = (path.with_suffix(suffix) for suffix in sorted(IMAGE_SUFFIXES))
+    return next((candidate for candidate in (path, *candidates) if candidate.is_file()), None)
 
 
 def _weights(expert: Expert) -> list[str]:
-    expert, _ = within(expert)
+    expert, _ = weight_owner(expert)
     if not isinstance(expert, LocalExpert):
         return []
-    with offline():
-        found = look(expert.name, expert.revision, expert.weights_file)
-    if found.here:
+    with hub_offline():
+        weights = find_weights(expert.name, expert.revision, expert.weights_file)
+    if weights.is_complete:
         return []
-    if found.source in ("folder", "file", "nowhere"):
-        why = found.problem or f"{found.path} lacks {', '.join(found.lacking)}"
-        return [f"weights are missing: {why}"]
-    known = known_as(expert.name)
+    if weights.source in ("folder", "file", "nowhere"):
+        reason = weights.problem or f"{weights.path} lacks {', '.join(weights.missing_files)}"
+        return [f"weights are missing: {reason}"]
+    entry = registry_name(expert.name)
     file = "" if expert.weights_file == "config.json" else f" {expert.weights_file}"
-    terms = f" ({known.licence}{', gated: accept its terms there first' if known.gated else ''})" if known else ""
-    return [f"weights of {expert.name} are not here: hf download {expert.name}{file}{terms}"]
+    terms = f" ({entry.licence}{', gated: accept its terms there first' if entry.gated else ''})" if entry else ""
+    return [f"weights of {expert.name} are not local: hf download {expert.name}{file}{terms}"]
 
 
-# -- asking -----------------------------------------------------------------------------------------------------------
+# -- queries ----------------------------------------------------------------------------------------------------------
 
 
-def _query(item: Item, pictures: Mapping[str, Image]) -> list[Query[Any]]:
-    image = pictures[item.picture]
-    match item.ask:
+def _query(item: ReferenceItem, images: Mapping[str, Image]) -> list[Query[Any]]:
+    image = images[item.image]
+    match item.query:
         case "rate":
-            return [Rate(image, item.prompt, item.quality, tuple(pictures[name] for name in item.sources))]
+            return [Rate(image, item.prompt, item.quality, tuple(images[name] for name in item.sources))]
         case "detect":
             return [Detect(image, item.phrases)]
-        case "nearness":
+        case "similarity":
             return [Embed(image, (Region("cls"),)), EmbedText(item.text)]
-        case "features":
+        case "embed":
             return [Embed(image, (Region("cls"),))]
 
 
 def _answers(expert: Expert, queries: Sequence[Query[Any]]) -> list[Any]:
-    """In their order. Experts are asked one kind at a time, and no more at once than they take."""
-    unknown = {type(query) for query in queries} - set(expert.kinds)
-    if unknown:
-        names = ", ".join(sorted(kind.kind for kind in unknown))
+    """Outcomes in the order of the queries; the expert gets one kind per call, in batches."""
+    unsupported = {type(query) for query in queries} - set(expert.kinds)
+    if unsupported:
+        names = ", ".join(sorted(kind.kind for kind in unsupported))
         raise ExpertDown(f"{type(expert).__name__} does not answer {names}")
-    expert.load()
+    expert.prepare()
     answers: dict[int, Any] = {}
     for kind in dict.fromkeys(map(type, queries)):
-        places = [place for place, query in enumerate(queries) if type(query) is kind]
-        for start in range(0, len(places), expert.batch):
-            some = places[start : start + expert.batch]
-            answers |= dict(zip(some, expert([queries[place] for place in some]), strict=True))
-    return [answers[place] for place in range(len(queries))]
+        indices = [index for index, query in enumerate(queries) if type(query) is kind]
+        for start in range(0, len(indices), expert.batch):
+            chunk = indices[start : start + expert.batch]
+            answers |= dict(zip(chunk, expert([queries[index] for index in chunk]), strict=True))
+    return [answers[index] for index in range(len(queries))]
 
 
-def _compared(item: Item, outcomes: Sequence[Any], image: Image) -> list[Row]:
-    asked = {"rate": item.quality, "detect": _label(item), "nearness": item.text, "features": "first features"}[
-        item.ask
+def _compare_item(item: ReferenceItem, outcomes: Sequence[Any], image: Image) -> list[CheckRow]:
+    query = {"rate": item.quality, "detect": _label(item), "similarity": item.text, "embed": "first features"}[
+        item.query
     ]
-    bad = next((one for one in outcomes if not isinstance(one, Measured | Detections | Vectors)), None)
-    if bad is not None:
-        why = bad.reason if isinstance(bad, Failure) else getattr(bad, "reason", repr(bad))
-        return [Row(item.picture, asked, _numbers(item), why, None, item.tolerance, "failed")]
-    match item.ask:
+    failure = next((first for first in outcomes if not isinstance(first, Measurement | Detections | Embeddings)), None)
+    if failure is not None:
+        reason = failure.reason if isinstance(failure, Failure) else getattr(failure, "reason", repr(failure))
+        return [CheckRow(item.image, query, _numbers(item), reason, None, item.tolerance, "failed")]
+    match item.query:
         case "rate":
-            return [_row(item, asked, outcomes[0].value)]
-        case "nearness":
-            one, other = (outcome.values[0].astype(float) for outcome in outcomes)
-            return [_row(item, asked, float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other))))]
-        case "features":
-            return [_several(item, asked, outcomes[0].values[0][: len(item.values)])]
+            return [_row(item, query, outcomes[0].value)]
+        case "similarity":
+            first, second = (outcome.values[0].astype(float) for outcome in outcomes)
+            return [_row(item, query, float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second))))]
+        case "embed":
+            return [_list_row(item, query, outcomes[0].values[0][: len(item.values)])]
         case "detect":
             return _boxes(item, outcomes[0], image)
 
 
-def _row(item: Item, asked: str, got: float) -> Row:
+def _row(item: ReferenceItem, query: str, actual: float) -> CheckRow:
     assert item.value is not None
-    apart = abs(got - item.value)
-    verdict = "agrees" if apart <= item.tolerance else "differs"
-    return Row(item.picture, asked, f"{item.value:.4g}", f"{got:.4g}", apart, item.tolerance, verdict)
+    difference = abs(actual - item.value)
+    verdict = "agrees" if difference <= item.tolerance else "differs"
+    return CheckRow(item.image, query, f"{item.value:.4g}", f"{actual:.4g}", difference, item.tolerance, verdict)
 
 
-def _several(item: Item, asked: str, got: Any) -> Row:
-    apart = float(np.abs(np.array(item.values) - got).max()) if len(got) == len(item.values) else float("inf")
-    verdict = "agrees" if apart <= item.tolerance else "differs"
-    shown = ", ".join(f"{number:.4g}" for number in got)
-    return Row(item.picture, asked, _numbers(item), shown, apart, item.tolerance, verdict)
+def _list_row(item: ReferenceItem, query: str, actual: Any) -> CheckRow:
+    difference = (
+        float(np.abs(np.array(item.values) - actual).max()) if len(actual) == len(item.values) else float("inf")
+    )
+    verdict = "agrees" if difference <= item.tolerance else "differs"
+    shown = ", ".join(f"{number:.4g}" for number in actual)
+    return CheckRow(item.image, query, _numbers(item), shown, difference, item.tolerance, verdict)
 
 
-def _boxes(item: Item, found: Detections, image: Image) -> list[Row]:
-    """Of the box that lies nearest to the published one, or of the surest where no place is published."""
+def _boxes(item: ReferenceItem, detections: Detections, image: Image) -> list[CheckRow]:
+    """Rows for the box nearest to the published one, or for the highest score if no box is published."""
     label = _label(item)
-    of_label = [box for box in found.boxes if box.label == label]
+    of_label = [box for box in detections.boxes if box.label == label]
     if not of_label:
-        return [Row(item.picture, label, _numbers(item), "no box", None, item.tolerance, "failed")]
+        return [CheckRow(item.image, label, _numbers(item), "no box", None, item.tolerance, "failed")]
     if item.box is None:
         return [_row(item, label, max(box.score for box in of_label))]
-    wanted = np.array(item.box)
-    apart, box = min(((_apart(wanted, box, image), box) for box in of_label), key=lambda pair: pair[0])
-    verdict = "agrees" if apart <= item.box_tolerance else "differs"
-    expected, got = (", ".join(f"{side:.0f}" for side in sides) for sides in (wanted, _corners(box, image)))
-    place = Row(item.picture, f"{label}: box", expected, got, apart, item.box_tolerance, verdict)
-    return [_row(item, label, box.score), place]
+    expected_corners = np.array(item.box)
+    distance, box = min(
+        ((_box_distance(expected_corners, box, image), box) for box in of_label), key=lambda pair: pair[0]
+    )
+    verdict = "agrees" if distance <= item.box_tolerance else "differs"
+    expected, actual = (
+        ", ".join(f"{side:.0f}" for side in sides) for sides in (expected_corners, _corners(box, image))
+    )
+    box_row = CheckRow(item.image, f"{label}: box", expected, actual, distance, item.box_tolerance, verdict)
+    return [_row(item, label, box.score), box_row]
 
 
-def _apart(wanted: Any, box: Box, image: Image) -> float:
-    return float(np.abs(wanted - _corners(box, image)).max())
+def _box_distance(expected: Any, box: Box, image: Image) -> float:
+    return float(np.abs(expected - _corners(box, image)).max())
 
 
 def _corners(box: Box, image: Image) -> Any:
-    """Left, top, right, bottom in pixels; not cut at the picture's edges."""
+    """Left, top, right, bottom in pixels; not clipped to the image."""
     width, height = image.size
     return np.array([box.x0 * width, box.y0 * height, box.x1 * width, box.y1 * height])
 
 
-def _label(item: Item) -> str:
+def _label(item: ReferenceItem) -> str:
     return item.label or (item.phrases[0] if item.phrases else "")
 
 
-def _numbers(item: Item) -> str:
+def _numbers(item: ReferenceItem) -> str:
     return ", ".join(f"{number:.4g}" for number in (item.values or (item.value,)) if number is not None)
 
 
-def table(checked: Checked) -> RenderableType:
-    """For a terminal of 80 columns or more."""
-    grid = Table(box=None, pad_edge=False, title=f"{checked.reference.model} by {checked.expert}", title_justify="left")
-    for heading in ("picture", "asked", "expected", "got", "off by", "allowed", ""):
+def table(check: ModelCheck) -> RenderableType:
+    """The comparison as a table, for a terminal of at least 80 columns."""
+    grid = Table(box=None, pad_edge=False, title=f"{check.reference.model} by {check.expert}", title_justify="left")
+    for heading in ("image", "query", "expected", "actual", "difference", "tolerance", ""):
         grid.add_column(heading, overflow="fold")
-    for row in checked.rows:
-        off = "" if row.difference is None else f"{row.difference:.3g}"
+    for row in check.rows:
+        difference = "" if row.difference is None else f"{row.difference:.3g}"
         style = {"agrees": "green", "differs": "red", "failed": "red"}[row.verdict]
         grid.add_row(
-            *map(Text, (row.picture, row.asked, row.expected, row.got, off, f"{row.allowed:.2g}")),
+            *map(Text, (row.image, row.query, row.expected, row.actual, difference, f"{row.tolerance:.2g}")),
             Text(row.verdict, style),
         )
-    said = [f"\nPublished: {checked.reference.source}"]
-    if checked.reference.note:
-        said.append(checked.reference.note)
-    return Group(grid, *map(Text, said))
+    lines = [f"\nPublished: {check.reference.source}"]
+    if check.reference.note:
+        lines.append(check.reference.note)
+    return Group(grid, *map(Text, lines))

@@ -1,4 +1,4 @@
-"""How much room a device has, and what would be on it."""
+"""Memory of devices, and what the experts would use of it."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """All that would be on one device. unknown: roles of experts whose size nobody knows. fits: None if that is open.
+class DeviceMemory:
+    """Planned memory of one device. unknown: roles of experts of unknown size. fits: None if that is unknown.
 
-    free and size: bytes, None where the device does not tell.
+    free_bytes, total_bytes: None if the device does not report them.
     """
 
     name: str
     weights: int
-    kept: int
-    exact: bool
+    cache_bytes: int
+    is_exact: bool
     unknown: tuple[str, ...]
-    free: int | None
-    size: int | None
+    free_bytes: int | None
+    total_bytes: int | None
 
     @property
     def fits(self) -> bool | None:
-        if self.free is None:
+        if self.free_bytes is None:
             return None
-        if self.weights > self.free:
+        if self.weights > self.free_bytes:
             return False
         return None if self.unknown else True
 
     @property
     def verdict(self) -> str:
-        """In words."""
-        if self.free is None:
-            return "nobody knows how much is free"
-        if self.weights > self.free:
-            return f"does not fit: {size_of(self.weights - self.free)} too much"
+        """Whether it fits, as text."""
+        if self.free_bytes is None:
+            return "free memory is unknown"
+        if self.weights > self.free_bytes:
+            return f"does not fit: {format_size(self.weights - self.free_bytes)} too large"
         if self.unknown:
-            return f"it is not known how large {', '.join(self.unknown)} is"
-        if self.weights + self.kept > self.free:
-            return "weights fit, but not all that may be kept: lower limit_bytes"
-        return f"fits, {size_of(self.free - self.weights - self.kept)} are left for passes"
+            return f"size of {', '.join(self.unknown)} is unknown"
+        if self.weights + self.cache_bytes > self.free_bytes:
+            return "weights fit, but not with full caches: lower cache_bytes"
+        return f"fits, {format_size(self.free_bytes - self.weights - self.cache_bytes)} are left for forward passes"
 
 
-def room(name: str) -> tuple[int | None, int | None]:
-    """Bytes that are free on a device, and that it has."""
+def available_memory(name: str) -> tuple[int | None, int | None]:
+    """Free and total bytes of a device."""
     plain = name.partition(",")[0]  # "cuda:0", or "cuda, all of them (auto)"
     if plain == "cpu":
         return _ram()
-    return on_gpus(plain if ":" in plain else "") if plain.startswith("cuda") else (None, None)
+    return gpu_memory(plain if ":" in plain else "") if plain.startswith("cuda") else (None, None)
 
 
-def on_gpus(name: str = "") -> tuple[int | None, int | None]:
-    """Of one, or of all together."""
+def gpu_memory(name: str = "") -> tuple[int | None, int | None]:
+    """Free and total bytes of one GPU, or of all together."""
     try:
         import torch
 
         if not torch.cuda.is_available():
             return None, None
-        every: Any = [torch.device(name)] if name else range(torch.cuda.device_count())
-        rooms = [torch.cuda.mem_get_info(one) for one in every]
+        devices: Any = [torch.device(name)] if name else range(torch.cuda.device_count())
+        memory = [torch.cuda.mem_get_info(device) for device in devices]
     except (ImportError, RuntimeError, ValueError):
         return None, None
-    return sum(free for free, _ in rooms), sum(size for _, size in rooms)
+    return sum(free for free, _ in memory), sum(size for _, size in memory)
 
 
 def _ram() -> tuple[int | None, int | None]:
@@ -77,12 +77,12 @@ def _ram() -> tuple[int | None, int | None]:
     return None, None
 
 
-def size_of(taken: int | None, exact: bool = True) -> str:
-    """As in `about 1.2 GiB`."""
-    if taken is None:
-        return "not known"
-    about = "" if exact or not taken else "about "
+def format_size(num_bytes: int | None, exact: bool = True) -> str:
+    """A size as text, e.g. `about 1.2 GiB`."""
+    if num_bytes is None:
+        return "unknown"
+    about = "" if exact or not num_bytes else "about "
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if taken >= unit:
-            return f"{about}{taken / unit:.{1 if taken < 100 * unit else 0}f} {name}"
-    return f"{about}{taken} B"
+        if num_bytes >= unit:
+            return f"{about}{num_bytes / unit:.{1 if num_bytes < 100 * unit else 0}f} {name}"
+    return f"{about}{num_bytes} B"

@@ -1,4 +1,4 @@
-"""What is installed, which experts can run here, what to install for the rest; times and memory as measured here."""
+"""Diagnostics: installed packages, experts that run on this machine with times and memory, and what to install."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..reward.spec import names
+from ...reward.queries.specs import entry_point_names
 
 DISTRIBUTION = "editcritic"
 TIMEOUT_S = 180.0
@@ -26,7 +26,7 @@ TIMEOUT_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A distribution that is wanted by the base install (`extra` empty) or by an extra; `version` None if not there."""
+    """A distribution required by the base install (`extra` empty) or by an extra; `version` is None if missing."""
 
     name: str
     extra: str
@@ -34,13 +34,13 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """An expert: `runs`, `missing` (packages), `untried` (needs weights) or `broken`; times in ms a query by kind."""
+class ExpertStatus:
+    """An expert: `runs`, `not_installed`, `not_tested` (needs weights) or `failed`; times in ms per query by kind."""
 
     name: str
     status: str
     problem: str = ""
-    install: str = ""
+    install_command: str = ""
     id: str = ""
     load_seconds: float | None = None
     milliseconds: dict[str, float] = field(default_factory=dict)
@@ -48,39 +48,39 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All that the doctor found."""
+class DoctorReport:
+    """The diagnostics report."""
 
     system: dict[str, Any]
     packages: tuple[Package, ...]
     torch: dict[str, Any]
-    experts: tuple[Checked, ...]
+    experts: tuple[ExpertStatus, ...]
     notes: tuple[str, ...]
 
     @property
     def exit_code(self) -> int:
-        """1 if something that is installed does not work, or the base install lacks something."""
-        broken = any(expert.status == "broken" for expert in self.experts)
+        """1 if an installed expert fails, or a package of the base install is missing."""
+        broken = any(expert.status == "failed" for expert in self.experts)
         return int(broken or any(package.version is None and not package.extra for package in self.packages))
 
     def to_json(self) -> dict[str, Any]:
-        extras = {name: install(name) for name in self.lacking}
+        extras = {name: install_command(name) for name in self.missing_packages}
         return {**asdict(self), "install": extras}
 
     @property
-    def lacking(self) -> dict[str, list[str]]:
-        """Extras that are not complete, and what they lack."""
-        found: dict[str, list[str]] = {}
+    def missing_packages(self) -> dict[str, list[str]]:
+        """Incomplete extras and their missing packages."""
+        missing: dict[str, list[str]] = {}
         for package in self.packages:
             if package.version is None and package.extra:
-                found.setdefault(package.extra, []).append(package.name)
-        return found
+                missing.setdefault(package.extra, []).append(package.name)
+        return missing
 
 
-def examine() -> Report:
-    """Look at everything, and run each expert that needs no download, in a process each."""
-    wanted = tuple(packages())
-    return Report(
+def run_diagnostics() -> DoctorReport:
+    """Collect all diagnostics; each expert that needs no download runs in its own process."""
+    required = tuple(packages())
+    return DoctorReport(
         system={
             "editcritic": _version(DISTRIBUTION),
             "python": platform.python_version(),
@@ -88,15 +88,15 @@ def examine() -> Report:
             "cpus": os.cpu_count(),
             "memory_gib": _memory_gib(),
         },
-        packages=wanted,
+        packages=required,
         torch=torch_report(),
-        experts=tuple(check(name, wanted) for name in names("editcritic.experts")),
-        notes=tuple(notes()),
+        experts=tuple(check_expert(name, required) for name in entry_point_names("editcritic.experts")),
+        notes=tuple(environment_notes()),
     )
 
 
 def packages() -> Iterator[Package]:
-    """What the installed distribution requires of this Python, extras that only bundle others left out."""
+    """Requirements of the installed distribution on this Python, without extras that only bundle others."""
     for requirement in metadata.requires(DISTRIBUTION) or []:
         name = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"extra\s*==\s*['\"](.+?)['\"]", requirement)
@@ -107,47 +107,47 @@ def packages() -> Iterator[Package]:
             yield Package(name[0], extra[1] if extra else "", _version(name[0]))
 
 
-def install(extra: str) -> str:
+def install_command(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
-def check(name: str, wanted: tuple[Package, ...]) -> Checked:
-    """Run one expert in a process of its own."""
-    command = [sys.executable, "-m", f"{__package__}.probe", name]
+def check_expert(name: str, required: tuple[Package, ...]) -> ExpertStatus:
+    """Run one expert in its own process."""
+    command = [sys.executable, "-m", f"{__package__}.expert_probe", name]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        return Checked(name, "broken", f"not done after {TIMEOUT_S:g} s")
-    if ran.returncode:
-        said = ran.stderr.strip().splitlines()
-        return Checked(name, "broken", said[-1] if said else f"its process ended with {ran.returncode}")
-    found = json.loads(ran.stdout.splitlines()[-1])
-    package = found.pop("package", None)
-    extra = next((one.extra for one in wanted if one.extra and _module(one.name) == package), "")
-    return Checked(name, install=install(extra) if extra else "", **found)
+        return ExpertStatus(name, "failed", f"not finished after {TIMEOUT_S:g} s")
+    if completed.returncode:
+        lines = completed.stderr.strip().splitlines()
+        return ExpertStatus(name, "failed", lines[-1] if lines else f"its process ended with {completed.returncode}")
+    result = json.loads(completed.stdout.splitlines()[-1])
+    package = result.pop("package", None)
+    extra = next((package_.extra for package_ in required if package_.extra and _module(package_.name) == package), "")
+    return ExpertStatus(name, install_command=install_command(extra) if extra else "", **result)
 
 
 def torch_report() -> dict[str, Any]:
-    """Whether torch is there and what it would compute on."""
+    """Whether torch is installed, and its device."""
     if find_spec("torch") is None:
-        return {"installed": False, "device": None, "install": install("hf")}
+        return {"installed": False, "device": None, "install": install_command("hf")}
     try:
         import torch
-    except (ImportError, OSError) as error:  # a build for other libraries than those that are here
+    except (ImportError, OSError) as error:  # a build for other libraries
         return {"installed": True, "device": None, "problem": str(error)}
-    found: dict[str, Any] = {"installed": True, "version": torch.__version__, "cuda": torch.version.cuda}
+    report: dict[str, Any] = {"installed": True, "version": torch.__version__, "cuda": torch.version.cuda}
     if torch.cuda.is_available():
-        return {**found, "device": f"cuda, {torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"}
-    return {**found, "device": "mps" if torch.backends.mps.is_available() else "cpu"}
+        return {**report, "device": f"cuda, {torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"}
+    return {**report, "device": "mps" if torch.backends.mps.is_available() else "cpu"}
 
 
-def notes() -> Iterator[str]:
-    """What will be missed later, by things that cannot be tried now."""
+def environment_notes() -> Iterator[str]:
+    """Warnings about packages that untested experts need."""
     if find_spec("torchvision") is None:
         yield (
-            "torchvision is not installed: the processors of Qwen-VL and InternVL judges will ask for it (they import "
-            "their video parts with it); nothing else does"
+            "torchvision is not installed: only the processors of Qwen-VL and InternVL judges need it, for their "
+            "video code"
         )
 
 
@@ -168,8 +168,8 @@ def _memory_gib() -> float | None:
     return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
 
 
-def table(report: Report) -> RenderableType:
-    """The report, for a person."""
+def render_report(report: DoctorReport) -> RenderableType:
+    """The report for the terminal."""
     return Group(
         _system(report), _experts(report), _packages(report), *(Text(f"\nNote: {note}") for note in report.notes)
     )
@@ -182,7 +182,7 @@ def _grid(title: str, *columns: str) -> Table:
     return grid
 
 
-def _system(report: Report) -> Table:
+def _system(report: DoctorReport) -> Table:
     grid = _grid("This machine")
     for name, value in report.system.items():
         grid.add_row(Text(name), Text(str(value)))
@@ -194,26 +194,28 @@ def _system(report: Report) -> Table:
     return grid
 
 
-def _experts(report: Report) -> Table:
+def _experts(report: DoctorReport) -> Table:
     grid = _grid(
-        "\nExperts that need no download, as measured now", "name", "", "ms a query at 512 x 512", "load s", "MiB"
+        "\nExperts that need no download, measured now", "name", "", "ms per query at 512 x 512", "load s", "MiB"
     )
-    for one in report.experts:
-        if one.status == "runs":
-            times = ", ".join(f"{kind} {time:.1f}" for kind, time in one.milliseconds.items())
-            grid.add_row(one.name, "runs", times, f"{one.load_seconds:.2f}", f"{one.memory_mib:.0f}")
+    for expert in report.experts:
+        if expert.status == "runs":
+            times = ", ".join(f"{kind} {time:.1f}" for kind, time in expert.milliseconds.items())
+            grid.add_row(expert.name, "runs", times, f"{expert.load_seconds:.2f}", f"{expert.memory_mib:.0f}")
         else:
-            advice = f": {one.install}" if one.install else ""
-            grid.add_row(one.name, one.status, Text(f"{one.problem}{advice}"), "", "")
+            advice = f": {expert.install_command}" if expert.install_command else ""
+            grid.add_row(expert.name, expert.status.replace("_", " "), Text(f"{expert.problem}{advice}"), "", "")
     return grid
 
 
-def _packages(report: Report) -> Table:
-    grid = _grid("\nPackages", "for", "there", "missing", "to install them")
+def _packages(report: DoctorReport) -> Table:
+    grid = _grid("\nPackages", "extra", "installed", "missing", "install with")
     for extra in dict.fromkeys(package.extra for package in report.packages):
-        here = [one for one in report.packages if one.extra == extra]
-        there = ", ".join(f"{one.name} {one.version}" for one in here if one.version)
-        missing = ", ".join(one.name for one in here if not one.version)
-        advice = (install(extra) if extra else f"pip install --force-reinstall {DISTRIBUTION}") if missing else ""
-        grid.add_row(*map(Text, (extra or "base", there, missing, advice)))
+        of_extra = [package for package in report.packages if package.extra == extra]
+        installed = ", ".join(f"{package.name} {package.version}" for package in of_extra if package.version)
+        missing = ", ".join(package.name for package in of_extra if not package.version)
+        advice = (
+            (install_command(extra) if extra else f"pip install --force-reinstall {DISTRIBUTION}") if missing else ""
+        )
+        grid.add_row(*map(Text, (extra or "base", installed, missing, advice)))
     return grid

@@ -1,9 +1,9 @@
-"""Runs one expert on synthetic pictures in a process of its own, and says what it took.
+"""Run one expert on synthetic images in its own process, and measure time and memory.
 
-    python -m editcritic.benchmarks.probe pixels
+    python -m editcritic.benchmarks.inspection.expert_probe pixels
 
-prints one JSON object. In a process of its own, because peak memory is a property of a process, and because a package
-that hangs or crashes must not take the doctor with it.
+prints one JSON object. A separate process, because peak memory is a property of a process, and a package that hangs or
+crashes must not affect the doctor.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
 
-from ..reward import (
+from ...reward import Box, Expert, Image, default_experts
+from ...reward.experts.abstaining_segmenter import AbstainingSegmenter
+from ...reward.queries import (
     Abstention,
     AsyncExpert,
-    Box,
     Detect,
     Embed,
-    Expert,
     ExpertDown,
     Failure,
-    Image,
     Judge,
     Match,
     Measure,
@@ -41,19 +40,17 @@ from ..reward import (
     Region,
     Upscale,
     YesNo,
-    no_download,
 )
-from ..reward.experts.no_segmenter import NoSegmenter
-from ..reward.query import Differ, Query
-from ..reward.spec import names
+from ...reward.queries.kinds import Differ, Query
+from ...reward.queries.specs import entry_point_names
 
-SIDE = 512
+IMAGE_SIDE = 512
 ROUNDS = 5
 
-_Ask = Callable[[Image, Image], Query[Any]]
+_QueryFactory = Callable[[Image, Image], Query[Any]]
 
-# A question of each kind about a picture and the one before it.
-_QUESTIONS: Mapping[type[Query[Any]], _Ask] = {
+# A query of each kind about an image and the image before it.
+_SYNTHETIC_QUERIES: Mapping[type[Query[Any]], _QueryFactory] = {
     Detect: lambda now, before: Detect(now, ("disc",)),
     Match: lambda now, before: Match(now, before, (Box(0.35, 0.4, 0.3, 0.3, label="disc"),)),
     Differ: lambda now, before: Differ(before, now),
@@ -71,61 +68,61 @@ _QUESTIONS: Mapping[type[Query[Any]], _Ask] = {
 }
 
 
-def picture(number: int) -> Image:
-    """A synthetic picture of 512 x 512: a disc and a line of text on shaded noise, all moved a little by `number`."""
-    noise = np.random.default_rng(number).normal(0, 6, (SIDE, SIDE, 3))
-    shade = np.linspace(60, 190, SIDE)[None, :, None] + noise
-    drawn = PIL.Image.fromarray(np.clip(shade, 0, 255).astype(np.uint8))
-    pen = PIL.ImageDraw.Draw(drawn)
-    x, y = int(0.35 * SIDE) + 3 * number, int(0.4 * SIDE) + 2 * number
+def synthetic_image(number: int) -> Image:
+    """A synthetic 512 x 512 image: a disc and a line of text on shaded noise, shifted slightly by `number`."""
+    noise = np.random.default_rng(number).normal(0, 6, (IMAGE_SIDE, IMAGE_SIDE, 3))
+    shade = np.linspace(60, 190, IMAGE_SIDE)[None, :, None] + noise
+    image = PIL.Image.fromarray(np.clip(shade, 0, 255).astype(np.uint8))
+    pen = PIL.ImageDraw.Draw(image)
+    x, y = int(0.35 * IMAGE_SIDE) + 3 * number, int(0.4 * IMAGE_SIDE) + 2 * number
     pen.ellipse((x - 70, y - 70, x + 70, y + 70), fill=(200, 30, 40))
     pen.ellipse((x - 35, y - 45, x - 5, y - 15), fill=(240, 200, 190))
     pen.text((60, 400), f"EDIT CRITIC {number}", fill="white", font=PIL.ImageFont.load_default(48))
-    return Image.of(drawn)
+    return Image.of(image)
 
 
 def probe(name: str) -> dict[str, Any]:
-    """Milliseconds a query (median of five pictures, one a call) by kind, seconds to load, MiB of memory.
+    """Milliseconds per query (median of five images, one per call) by kind, seconds to load, MiB of memory.
 
-    Only experts that need no download are run; of others it is told whether their packages are there.
+    Only experts that need no download are run; for others the result states whether their packages are installed.
     """
-    free = {type(expert) for expert in no_download().values()}
+    default_types = {type(expert) for expert in default_experts().values()}
     try:
-        made = names("editcritic.experts")[name].load()
+        expert_class = entry_point_names("editcritic.experts")[name].load()
     except ImportError as error:
-        return {"status": "missing", "problem": f"{error.name or error} is not installed", "package": error.name}
-    if made is NoSegmenter:
-        return {"status": "untried", "problem": "it abstains on everything"}
-    if issubclass(made, AsyncExpert):
-        return {"status": "untried", "problem": "it asks a server, which is not looked for here"}
-    if made not in free:
-        return {"status": "untried", "problem": "it needs weights, which are not looked for here"}
-    found: dict[str, Any] = {"status": "runs", "milliseconds": {}}
-    pictures = [picture(number) for number in range(ROUNDS + 2)]
-    before = _memory()["now"]  # with numpy and OpenCV, which all experts share
+        return {"status": "not_installed", "problem": f"{error.name or error} is not installed", "package": error.name}
+    if expert_class is AbstainingSegmenter:
+        return {"status": "not_tested", "problem": "it abstains on everything"}
+    if issubclass(expert_class, AsyncExpert):
+        return {"status": "not_tested", "problem": "it queries a server, which is not probed"}
+    if expert_class not in default_types:
+        return {"status": "not_tested", "problem": "it needs weights, which are not loaded here"}
+    result: dict[str, Any] = {"status": "runs", "milliseconds": {}}
+    images = [synthetic_image(number) for number in range(ROUNDS + 2)]
+    before = _memory()["now"]  # including numpy and OpenCV, which all experts share
     try:
         start = time.perf_counter()
-        expert: Expert = made()
-        found["id"] = expert.id
-        expert.load()
-        found["load_seconds"] = round(time.perf_counter() - start, 3)
+        expert: Expert = expert_class()
+        result["id"] = expert.id
+        expert.prepare()
+        result["load_seconds"] = round(time.perf_counter() - start, 3)
         for kind in expert.kinds:
             times = []
-            for old, new in pairwise(pictures):
+            for old, new in pairwise(images):
                 start = time.perf_counter()
-                (outcome,) = expert([_QUESTIONS[kind](new, old)])
+                (outcome,) = expert([_SYNTHETIC_QUERIES[kind](new, old)])
                 times.append(1000 * (time.perf_counter() - start))
                 if isinstance(outcome, Failure | Abstention):
-                    return {**found, "status": "broken", "problem": f"{kind.kind}: {outcome.reason}"}
-            found["milliseconds"][kind.kind] = round(statistics.median(times[1:]), 2)
+                    return {**result, "status": "failed", "problem": f"{kind.kind}: {outcome.reason}"}
+            result["milliseconds"][kind.kind] = round(statistics.median(times[1:]), 2)
     except ExpertDown as error:
-        return {**found, "status": "missing", "problem": str(error)}
-    found["memory_mib"] = round(max(0.0, _memory()["peak"] - before), 1)
-    return found
+        return {**result, "status": "not_installed", "problem": str(error)}
+    result["memory_mib"] = round(max(0.0, _memory()["peak"] - before), 1)
+    return result
 
 
 def _memory() -> dict[str, float]:
-    """MiB this process holds now, and has held at most. Where there is no /proc, the peak stands for both."""
+    """Current and peak memory of this process in MiB; without /proc the peak is used for both."""
     status = Path("/proc/self/status")
     if status.exists():
         lines = dict(line.split(":", 1) for line in status.read_text(encoding="ascii").splitlines())

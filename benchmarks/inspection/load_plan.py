@@ -1,6 +1,6 @@
-"""What experts would load: from where, under which terms, at which precision, how much memory, and whether it fits.
+"""Load plan of experts: source, licence, precision, memory, and whether it fits.
 
-Nothing is loaded, downloaded or asked of a server.
+Nothing is loaded or downloaded, and servers are queried on request only.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..reward import AsyncExpert, Expert, ExpertDown, SpecError, load_experts
-from ..reward.experts.ocr import RapidOcr
-from ..reward.experts.vllm_judge import VllmJudge
-from ..reward.models.checkpoint import place
-from ..reward.models.known import BYTES, Model, models
-from ..reward.models.local import LocalExpert
-from .room import Device, on_gpus, room
-from .weights_here import Weights, look, memory, offline
+from ...reward import Expert, SpecError, load_experts
+from ...reward.experts.loading.local_expert import LocalExpert
+from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, ModelEntry, registered_models
+from ...reward.experts.loading.placing import resolve_device_and_dtype
+from ...reward.experts.rapid_ocr import RapidOcr
+from ...reward.experts.vllm_judge import VllmJudge
+from ...reward.queries import AsyncExpert, ExpertDown
+from .device_memory import DeviceMemory, available_memory, gpu_memory
+from .local_weights import LocalWeights, find_weights, hub_offline, weight_memory
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One expert. roles: that it is bound to; several where they were given the same spec.
+class LoadPlanEntry:
+    """One expert. roles: the roles it is bound to; several for the same spec.
 
     source: `folder`, `file`, `hub cache`, `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`.
-    where: the same for people. licence and gated: as the table of known models has them, empty where it has none.
-    weights: bytes, None where nobody knows; exact: counted in the files, else estimated. kept: bytes that are kept of
-    recent pictures, at most. shares: the role that the same weights are loaded for already. problem: why it would not
-    load.
+    location: the same as text. licence, gated: from the model registry, empty for other models. weights: bytes, None if
+    unknown; exact: counted in the files, else estimated. cache_bytes: maximum bytes of cached features. budget: the
+    `max_memory` option. shares_weights_with: a role with the same weights. problem: why it would not load.
     """
 
     roles: tuple[str, ...]
     expert: str
     model: str = ""
     source: str = "none"
-    where: str = "needs no weights"
+    location: str = "needs no weights"
     revision: str = ""
     licence: str = ""
     gated: bool = False
@@ -45,249 +45,263 @@ class Entry:
     quantisation: str = ""
     weights: int | None = 0
     exact: bool = True
-    kept: int = 0
+    cache_bytes: int = 0
     budget: str = ""
-    shares: str = ""
+    shares_weights_with: str = ""
     problem: str = ""
 
 
 @dataclass(frozen=True)
-class WouldLoad:
-    """All of it."""
+class LoadPlan:
+    """The load plan of all experts."""
 
-    entries: tuple[Entry, ...]
-    devices: tuple[Device, ...]
+    entries: tuple[LoadPlanEntry, ...]
+    devices: tuple[DeviceMemory, ...]
 
     @property
     def exit_code(self) -> int:
-        """1 where something is not there, or does not fit."""
-        return int(any(one.problem for one in self.entries) or any(one.fits is False for one in self.devices))
+        """1 if something is missing or does not fit."""
+        return int(any(item.problem for item in self.entries) or any(item.fits is False for item in self.devices))
 
     def to_json(self) -> dict[str, Any]:
-        devices = [{**asdict(one), "fits": one.fits, "verdict": one.verdict} for one in self.devices]
-        return {"experts": [asdict(one) for one in self.entries], "devices": devices}
+        devices = [{**asdict(item), "fits": item.fits, "verdict": item.verdict} for item in self.devices]
+        return {"experts": [asdict(item) for item in self.entries], "devices": devices}
 
 
-def would_load(given: Sequence[str], *, ask: bool = False) -> WouldLoad:
-    """What a line of experts (see `load_experts`) would load. ask: servers are asked for the models they have.
+def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
+    """The load plan of expert specs (see `load_experts`). query_servers: query servers for the name of their model.
 
-    Raises `SpecError` for a line that means nothing.
+    Raises `SpecError` for an invalid spec.
     """
-    experts = bound(given)
+    experts = bind_experts(specs)
     roles: dict[int, list[str]] = {}
     for role, expert in experts.items():
         roles.setdefault(id(expert), []).append(role)
-    entries: list[Entry] = []
+    entries: list[LoadPlanEntry] = []
     holders: dict[int, str] = {}
-    with offline():
+    with hub_offline():
         for names in roles.values():
-            expert, whose = within(experts[names[0]])
-            entry = _entry(tuple(names), expert, ask)
-            entry = _changed(entry, expert=f"{whose}{entry.expert}")
-            if "chooses" in whose and entry.source == "none":
-                entry = _changed(entry, where="needs no weights; a better one is not here, and may be on the hub")
+            expert, prefix = weight_owner(experts[names[0]])
+            entry = _entry(tuple(names), expert, query_servers)
+            entry = _option_changes(entry, expert=f"{prefix}{entry.expert}")
+            if "chooses" in prefix and entry.source == "none":
+                entry = _option_changes(
+                    entry, location="needs no weights; a better one is not local, and may be on the hub"
+                )
             if isinstance(expert, LocalExpert):
-                held = id(expert.checkpoint.held)
-                entry = entry if held not in holders else _changed(entry, shares=holders[held])
-                holders.setdefault(held, names[0])
+                weights_id = id(expert.checkpoint.shared_weights)
+                entry = (
+                    entry
+                    if weights_id not in holders
+                    else _option_changes(entry, shares_weights_with=holders[weights_id])
+                )
+                holders.setdefault(weights_id, names[0])
             entries.append(entry)
-    return WouldLoad(tuple(entries), tuple(_devices(entries)))
+    return LoadPlan(tuple(entries), tuple(_devices(entries)))
 
 
-def bound(given: Sequence[str]) -> dict[str, Expert]:
-    """Role -> expert; of models on the hub whose kind is not known here it is not asked there. Raises `SpecError`."""
-    with offline():
+def bind_experts(specs: Sequence[str]) -> dict[str, Expert]:
+    """Role -> expert, without querying the hub for the kind of an unknown model. Raises `SpecError`."""
+    with hub_offline():
         try:
-            experts = load_experts(given)
+            experts = load_experts(specs)
         except SpecError as error:
-            if "be had from the hub" not in str(error):
+            if "available from the hub" not in str(error):
                 raise
-            raise SpecError(
-                f"{error}; nothing is downloaded here: say which expert answers with it, as in vlm:NAME"
-            ) from None
+            raise SpecError(f"{error}; nothing is downloaded here: name the expert, as in vlm:NAME") from None
     if not experts:
-        raise SpecError("no experts are given: write as in --experts 'detector=grounding-dino-tiny judge=vlm:FOLDER'")
+        raise SpecError("no experts: write as in --experts 'detector=grounding-dino-tiny judge=vlm:FOLDER'")
     return experts
 
 
-def within(expert: Expert) -> tuple[Expert, str]:
-    """Who has the weights, where another one is asked: the judge of a rater, the best upscaler that is there."""
-    for name, does in (("chosen", "chooses"), ("asked", "asks")):
+def weight_owner(expert: Expert) -> tuple[Expert, str]:
+    """The expert with the weights, and a prefix for its name: the judge of a rater, the selected upscaler."""
+    for name, verb in (("chosen", "chooses"), ("judge_expert", "queries")):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what was not chosen: the table tells
+            warnings.simplefilter("ignore")  # about upscalers that are not available: the table shows it
             inner = getattr(expert, name, None) if not isinstance(expert, LocalExpert | AsyncExpert) else None
         if isinstance(inner, Expert):
-            return inner, f"{type(expert).__name__}, which {does} "
+            return inner, f"{type(expert).__name__}, which {verb} "
     return expert, ""
 
 
-def _entry(roles: tuple[str, ...], expert: Expert, ask: bool) -> Entry:
+def _entry(roles: tuple[str, ...], expert: Expert, query_servers: bool) -> LoadPlanEntry:
     kind = type(expert).__name__
     if isinstance(expert, LocalExpert):
         return _local(roles, expert)
     if isinstance(expert, VllmJudge):
-        return _in_vllm(roles, expert)
+        return _vllm_entry(roles, expert)
     if isinstance(expert, AsyncExpert):
-        return _served(roles, expert, ask)
+        return _served(roles, expert, query_servers)
     if isinstance(expert, RapidOcr):
-        return Entry(roles, kind, "", "package", "comes with the package rapidocr", device="cpu")
-    return Entry(roles, kind)
+        return LoadPlanEntry(roles, kind, "", "package", "comes with the package rapidocr", device="cpu")
+    return LoadPlanEntry(roles, kind)
 
 
-def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> Entry:
-    found = look(expert.name, expert.revision, expert.weights_file)
+def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> LoadPlanEntry:
+    weights_found = find_weights(expert.name, expert.revision, expert.weights_file)
     lora, lora_revision = getattr(expert, "lora", ""), getattr(expert, "lora_revision", None)
-    known = known_as(expert.name, lora)
-    device, dtype, problem = _on(expert)
-    out = getattr(expert.loader, "leaves_out", ())
-    weights, exact = _memory(found, known, dtype, expert.quantisation, out=out)
-    where, more = found.where, ""
+    registered = registry_name(expert.name, lora)
+    device, dtype, problem = _placement(expert)
+    ignored = getattr(expert.loader, "ignored_prefixes", ())
+    weights, exact = _memory(weights_found, registered, dtype, expert.quantisation, ignored=ignored)
+    location, other_problem = weights_found.location, ""
     if base := expert.checkpoint.base:
-        beside = look(base)
-        where += f"; with {base}, {beside.briefly}"
-        if parts := getattr(expert.loader, "takes_of_base", ()):
-            weights, exact = _sum((weights, exact), _memory(beside, known_as(base), dtype, "", only=parts))
-            if known and not found.here:  # whose number is of both
-                weights, exact = known.memory(dtype), False
-        more = beside.problem
+        base_weights = find_weights(base)
+        location += f"; with {base}, {base_weights.summary}"
+        if prefixes := getattr(expert.loader, "base_prefixes", ()):
+            weights, exact = _add_sizes(
+                (weights, exact), _memory(base_weights, registry_name(base), dtype, "", only=prefixes)
+            )
+            if registered and not weights_found.is_complete:  # the registry counts both
+                weights, exact = registered.weight_bytes(dtype), False
+        other_problem = base_weights.problem
     if lora:
-        added = look(lora, lora_revision, "adapter_model.safetensors")
-        where += f"; with the adapter {lora}, {added.briefly}"
-        weights, exact = _sum((weights, exact), memory(added, dtype) if added.here else (0, False))
-        more = more or added.problem or added.incomplete
-    return Entry(
+        adapter = find_weights(lora, lora_revision, "adapter_model.safetensors")
+        location += f"; with the adapter {lora}, {adapter.summary}"
+        weights, exact = _add_sizes(
+            (weights, exact), weight_memory(adapter, dtype) if adapter.is_complete else (0, False)
+        )
+        other_problem = other_problem or adapter.problem or adapter.incomplete
+    return LoadPlanEntry(
         roles,
         type(expert).__name__,
         expert.name,
-        found.source,
-        where,
-        expert.revision or found.commit[:12],
-        known.licence if known else "",
-        bool(known and known.gated),
+        weights_found.source,
+        location,
+        expert.revision or weights_found.commit[:12],
+        registered.licence if registered else "",
+        bool(registered and registered.gated),
         dtype,
         device,
         expert.quantisation,
         weights,
         exact,
-        expert.limit_bytes,
-        expert.memory,
+        expert.cache_bytes,
+        expert.max_memory,
         "",
-        found.problem or found.incomplete or more or problem,
+        weights_found.problem or weights_found.incomplete or other_problem or problem,
     )
 
 
-def _in_vllm(roles: tuple[str, ...], expert: VllmJudge) -> Entry:
-    found, known = look(expert.name, expert.revision), known_as(expert.name)
+def _vllm_entry(roles: tuple[str, ...], expert: VllmJudge) -> LoadPlanEntry:
+    weights_found, registered = find_weights(expert.name, expert.revision), registry_name(expert.name)
     dtype = "bfloat16" if expert.dtype == "auto" else expert.dtype
-    weights, exact = _memory(found, known, dtype, "")
+    weights, exact = _memory(weights_found, registered, dtype, "")
     share = expert.engine.get("gpu_memory_utilization", 0.9)
-    return Entry(
+    return LoadPlanEntry(
         roles,
         type(expert).__name__,
         expert.name,
-        found.source,
-        f"{found.where}; vLLM takes {share:.0%} of a GPU, whatever the weights take",
-        expert.revision or found.commit[:12],
-        known.licence if known else "",
-        bool(known and known.gated),
+        weights_found.source,
+        f"{weights_found.location}; vLLM reserves {share:.0%} of a GPU, independent of the weights",
+        expert.revision or weights_found.commit[:12],
+        registered.licence if registered else "",
+        bool(registered and registered.gated),
         dtype,
         "cuda",
         "",
         weights,
         exact and expert.dtype != "auto",
-        problem=found.problem or found.incomplete or ("" if on_gpus()[1] else "vLLM needs a GPU, and none is here"),
+        problem=weights_found.problem
+        or weights_found.incomplete
+        or ("" if gpu_memory()[1] else "vLLM needs a GPU, and there is none"),
     )
 
 
-def _served(roles: tuple[str, ...], expert: Any, ask: bool) -> Entry:
+def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPlanEntry:
     kind, model = type(expert).__name__, str(getattr(expert, "model", "") or getattr(expert, "name", ""))
-    at = getattr(getattr(expert, "endpoint", None), "place", "a server")
+    address = getattr(getattr(expert, "endpoint", None), "host_and_path", "unknown address")
     problem = ""
     if not model and hasattr(type(expert), "served"):
-        model = "its only model (not asked)"
-        if ask:
+        model = "its only model (not queried)"
+        if query_servers:
             try:
                 model = str(expert.served)
             except ExpertDown as error:
                 problem = str(error)
-    return Entry(roles, kind, model, "server", f"asked at {at}", problem=problem)
+    return LoadPlanEntry(roles, kind, model, "server", f"server at {address}", problem=problem)
 
 
-def _changed(entry: Entry, **changed: Any) -> Entry:
-    return Entry(**{**{name: getattr(entry, name) for name in Entry.__slots__}, **changed})
+def _option_changes(entry: LoadPlanEntry, **changes: Any) -> LoadPlanEntry:
+    return LoadPlanEntry(**{**{name: getattr(entry, name) for name in LoadPlanEntry.__slots__}, **changes})
 
 
-def _on(expert: LocalExpert[Any]) -> tuple[str, str, str]:
-    """Device and dtype as they would be here, and what is wrong with them."""
+def _placement(expert: LocalExpert[Any]) -> tuple[str, str, str]:
+    """Device and dtype on this machine, and the problem with them if any."""
     try:
         import torch
     except ImportError as error:
         return "cpu", expert.dtype, f"{error.name} is not installed: pip install 'editcritic[hf]'"
     try:
-        device, dtype = place(torch, expert.device, expert.dtype)
-    except (ExpertDown, RuntimeError) as error:  # the latter: no such kind of device
+        device, dtype = resolve_device_and_dtype(torch, expert.device, expert.dtype)
+    except (ExpertDown, RuntimeError) as error:  # RuntimeError: no such kind of device
         return expert.device, expert.dtype, str(error).splitlines()[0]
     if device.type == "cuda" and device.index is None and torch.cuda.is_available():
-        device = torch.device("cuda", torch.cuda.current_device())  # or it would be counted beside itself
-    said = (
+        device = torch.device("cuda", torch.cuda.current_device())  # so that it is counted as one device
+    device_text = (
         str(device)
         if not expert.device_map or device.type == "cpu"
         else f"{device.type}, all of them ({expert.device_map})"
     )
     problem = ""
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        problem = f"there is no {device}: {torch.cuda.device_count()} of its kind are here"
+        problem = f"there is no {device}: this machine has {torch.cuda.device_count()}"
     if expert.quantisation:
         from transformers.utils import is_bitsandbytes_available
 
         if not is_bitsandbytes_available():
             problem = f"quantisation {expert.quantisation} needs bitsandbytes: pip install 'editcritic[quantised]'"
-    return said, str(dtype).removeprefix("torch."), problem
+    return device_text, str(dtype).removeprefix("torch."), problem
 
 
-def known_as(name: str, lora: str = "") -> Model | None:
-    """By its name on the hub, or that of its file; of an adapter on top of it, by that."""
-    for model in models().values():
-        named = name in (model.checkpoint, model.weights) or Path(name).name == model.file != "model.safetensors"
-        if name and named and lora == model.options.get("lora", ""):
+def registry_name(name: str, lora: str = "") -> ModelEntry | None:
+    """The registered model by its name on the hub, its file, or its adapter."""
+    for model in registered_models().values():
+        matches = name in (model.checkpoint, model.weights) or Path(name).name == model.file != "model.safetensors"
+        if name and matches and lora == model.options.get("lora", ""):
             return model
-    return known_as(name) if lora else None
+    return registry_name(name) if lora else None
 
 
 def _memory(
-    found: Weights,
-    known: Model | None,
+    weights_found: LocalWeights,
+    registered: ModelEntry | None,
     dtype: str,
     quantisation: str,
     *,
     only: tuple[str, ...] = (),
-    out: tuple[str, ...] = (),
+    ignored: tuple[str, ...] = (),
 ) -> tuple[int | None, bool]:
-    if found.here:
-        return memory(found, dtype, quantisation, only, out)
-    return (known.memory(quantisation or (dtype if dtype in BYTES else "float32")) if known else None), False
+    if weights_found.is_complete:
+        return weight_memory(weights_found, dtype, quantisation, only, ignored)
+    return (
+        registered.weight_bytes(quantisation or (dtype if dtype in BYTES_PER_WEIGHT else "float32"))
+        if registered
+        else None
+    ), False
 
 
-def _sum(one: tuple[int | None, bool], other: tuple[int | None, bool]) -> tuple[int | None, bool]:
-    taken = None if one[0] is None or other[0] is None else one[0] + other[0]
-    return taken, one[1] and other[1]
+def _add_sizes(first: tuple[int | None, bool], second: tuple[int | None, bool]) -> tuple[int | None, bool]:
+    total = None if first[0] is None or second[0] is None else first[0] + second[0]
+    return total, first[1] and second[1]
 
 
-def _devices(entries: Sequence[Entry]) -> list[Device]:
-    found: list[Device] = []
-    for name in dict.fromkeys(one.device for one in entries if one.device):
-        here = [one for one in entries if one.device == name]
-        own = [one for one in here if not one.shares]
-        free, size = room(name)
-        found.append(
-            Device(
+def _devices(entries: Sequence[LoadPlanEntry]) -> list[DeviceMemory]:
+    devices: list[DeviceMemory] = []
+    for name in dict.fromkeys(entry.device for entry in entries if entry.device):
+        on_device = [entry for entry in entries if entry.device == name]
+        unshared = [entry for entry in on_device if not entry.shares_weights_with]
+        free, total = available_memory(name)
+        devices.append(
+            DeviceMemory(
                 name,
-                sum(one.weights or 0 for one in own),
-                sum(one.kept for one in here),
-                all(one.exact for one in own),
-                tuple(one.roles[0] for one in own if one.weights is None),
+                sum(entry.weights or 0 for entry in unshared),
+                sum(entry.cache_bytes for entry in on_device),
+                all(entry.exact for entry in unshared),
+                tuple(entry.roles[0] for entry in unshared if entry.weights is None),
                 free,
-                size,
+                total,
             )
         )
-    return found
+    return devices

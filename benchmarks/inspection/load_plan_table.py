@@ -1,4 +1,4 @@
-"""The table of `editcritic doctor --experts`, for a terminal of 80 columns or more."""
+"""The table of `editcritic doctor --experts`, for a terminal of at least 80 columns."""
 
 from __future__ import annotations
 
@@ -8,62 +8,64 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .room import Device, size_of
-from .would_load import Entry, WouldLoad
+from .device_memory import DeviceMemory, format_size
+from .load_plan import LoadPlan, LoadPlanEntry
 
 
-def table(found: WouldLoad) -> RenderableType:
-    """For a terminal of 80 columns or more."""
-    parts: list[RenderableType] = [_experts(found.entries)]
-    if found.devices:
-        parts.append(_together(found.devices))
-        if len(found.devices) > 1 and any("," in one.name for one in found.devices):
-            parts.append(Text("\nWhat is spread over all devices shares them with what is on one: add these up."))
-        parts.append(Text("\nPasses take memory of their own: `memory=8GiB` among an expert's options bounds them."))
+def render_load_plan(plan: LoadPlan) -> RenderableType:
+    """The load plan as tables."""
+    parts: list[RenderableType] = [_experts(plan.entries)]
+    if plan.devices:
+        parts.append(_device_table(plan.devices))
+        if len(plan.devices) > 1 and any("," in device.name for device in plan.devices):
+            parts.append(Text("\nExperts spread over all devices share them with experts on one device: add these up."))
+        parts.append(
+            Text("\nForward passes need additional memory: the option `max_memory=8GiB` of an expert bounds it.")
+        )
     return Group(*parts)
 
 
-def _experts(entries: Sequence[Entry]) -> Table:
-    grid = _grid("What would load")
+def _experts(entries: Sequence[LoadPlanEntry]) -> Table:
+    grid = _grid("Load plan")
     grid.add_column("role", overflow="fold", max_width=18)
-    grid.add_column("expert, model, and where it is from", overflow="fold")
+    grid.add_column("expert, model, source", overflow="fold")
     grid.add_column("as", overflow="fold", max_width=14)
     grid.add_column("weights", no_wrap=True)
-    grid.add_column("kept, at most", no_wrap=True)
-    for one in entries:
-        how = [one.dtype, one.quantisation, f"on {one.device}" if one.device else ""]
-        how.append(f"in {one.budget}" if one.budget else "")
-        local = bool(one.device) and one.source != "package"
+    grid.add_column("cache, at most", no_wrap=True)
+    for entry in entries:
+        form = [entry.dtype, entry.quantisation, f"on {entry.device}" if entry.device else ""]
+        form.append(f"in {entry.budget}" if entry.budget else "")
+        local = bool(entry.device) and entry.source != "package"
         grid.add_row(
-            Text("\n".join(one.roles)),
-            _told(one),
-            Text("\n".join(filter(None, how))),
-            Text(size_of(one.weights, one.exact) if local else ""),
-            Text(size_of(one.kept) if one.kept else ""),
+            Text("\n".join(entry.roles)),
+            _format_entry(entry),
+            Text("\n".join(filter(None, form))),
+            Text(format_size(entry.weights, entry.exact) if local else ""),
+            Text(format_size(entry.cache_bytes) if entry.cache_bytes else ""),
         )
     return grid
 
 
-def _told(one: Entry) -> Text:
-    terms = one.licence or ("licence not known" if one.source.startswith("hub") else "")
-    if one.gated:
-        terms += ", gated: accept its terms on the hub first"
-    where = one.where + (f", revision {one.revision}" if one.revision and one.source == "hub" else "")
-    shared = f"the same weights as {one.shares}" if one.shares else ""
-    told = Text("\n".join(filter(None, [f"{one.expert} {one.model}".strip(), where, terms, shared])))
-    if one.problem:
-        told.append(f"\n{one.problem}", "red")
-    return told
+def _format_entry(entry: LoadPlanEntry) -> Text:
+    licence = entry.licence or ("unknown licence" if entry.source.startswith("hub") else "")
+    if entry.gated:
+        licence += ", gated: accept its terms on the hub first"
+    location = entry.location + (f", revision {entry.revision}" if entry.revision and entry.source == "hub" else "")
+    shared = f"the same weights as {entry.shares_weights_with}" if entry.shares_weights_with else ""
+    text = Text("\n".join(filter(None, [f"{entry.expert} {entry.model}".strip(), location, licence, shared])))
+    if entry.problem:
+        text.append(f"\n{entry.problem}", "red")
+    return text
 
 
-def _together(devices: Sequence[Device]) -> Table:
-    grid = _grid("\nTogether, what is shared counted once")
-    for heading in ("device", "weights", "kept, at most", "free", "of", ""):
+def _device_table(devices: Sequence[DeviceMemory]) -> Table:
+    grid = _grid("\nIn total, shared weights counted once")
+    for heading in ("device", "weights", "cache, at most", "free", "of", ""):
         grid.add_column(heading, overflow="fold")
-    for one in devices:
-        weights = size_of(one.weights, one.exact) + (" and more" if one.unknown else "")
-        room = (size_of(one.free), size_of(one.size))
-        grid.add_row(*map(Text, (one.name, weights, size_of(one.kept), *room, one.verdict)))
+    for device in devices:
+        weights = format_size(device.weights, device.is_exact) + (" and more" if device.unknown else "")
+        memory = (format_size(device.free_bytes), format_size(device.total_bytes))
+        grid.add_row(*map(Text, (device.name, weights, format_size(device.cache_bytes), *memory, device.verdict)))
     return grid
 
 

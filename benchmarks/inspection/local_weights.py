@@ -1,6 +1,6 @@
-"""What lies here of a model's weights, found without loading them: the headers of safetensors files, sizes of others.
+"""Local weights of a model, inspected without loading them: headers of safetensors files, sizes of other files.
 
-Nothing is downloaded: of models on the hub only the cache is looked into.
+Nothing is downloaded: for models on the hub only the cache is inspected.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..reward.models.known import BYTES
-from ..reward.models.published import repository
+from ...reward.experts.loading.hub_files import split_repository
+from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT
 
-_WHOLE = (
+_MODEL_FILES = (
     ("model.safetensors", "model.safetensors.index.json"),
     ("pytorch_model.bin", "pytorch_model.bin.index.json"),
 )
-"""In which files transformers looks for weights, in its order: all in one, or a list of parts."""
+"""Weight files in the order of transformers: a single file, or an index of shards."""
 
 _FILES = {".safetensors", ".bin", ".pt", ".pth", ".ckpt"}
 _FLOATS = {"F64", "F32", "F16", "BF16"}
-_WIDTHS = {"I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}  # all others take a byte
+_WIDTHS = {"I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}  # all others take one byte
 _HEADER = 100 * 2**20
-"""The longest header that safetensors itself takes."""
+"""Maximum header size of safetensors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
-    """One of a file, by its header. kind: as safetensors writes it, such as `BF16`."""
+class TensorHeader:
+    """A tensor in a file's header. kind: dtype as safetensors writes it, such as `BF16`."""
 
     name: str
     kind: str
@@ -44,130 +44,142 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """What was found. source: `folder`, `file`, `hub cache`, `hub` (would be downloaded) or `nowhere`.
+class LocalWeights:
+    """Weights of a model. source: `folder`, `file`, `hub cache`, `hub` (would be downloaded) or `nowhere`.
 
-    path: of the folder, file or snapshot. commit: of the snapshot. tensors: of safetensors files. pickled: bytes of
-    files of other formats. lacking: files that should be there. problem: why a file cannot be read.
+    path: of the folder, file or snapshot. commit: of the snapshot. tensors: of safetensors files. pickle_bytes: bytes
+    of files of other formats. missing_files: expected files that are missing. problem: why a file is unreadable.
     """
 
     source: str
     path: str = ""
     commit: str = ""
-    tensors: tuple[Tensor, ...] = ()
-    pickled: int = 0
-    lacking: tuple[str, ...] = ()
+    tensors: tuple[TensorHeader, ...] = ()
+    pickle_bytes: int = 0
+    missing_files: tuple[str, ...] = ()
     problem: str = ""
 
     @property
-    def here(self) -> bool:
-        """Whether all of it is."""
-        return bool((self.tensors or self.pickled) and not self.lacking and not self.problem)
+    def is_complete(self) -> bool:
+        """Whether all files are there and readable."""
+        return bool((self.tensors or self.pickle_bytes) and not self.missing_files and not self.problem)
 
     @property
-    def where(self) -> str:
-        """For people."""
+    def location(self) -> str:
+        """The location as text."""
         if self.source in ("folder", "file"):
             return f"the {self.source} {self.path}"
-        if self.source == "hub cache" and self.lacking:
-            return "in part in the hub's cache, the rest would be downloaded"
+        if self.source == "hub cache" and self.missing_files:
+            return "partly in the hub's cache, the rest would be downloaded"
         if self.source == "hub cache":
             return f"the hub's cache, commit {self.commit[:12]}"
         return "would be downloaded" if self.source == "hub" else "nowhere"
 
     @property
-    def briefly(self) -> str:
-        """The same in a word or two."""
-        told = {"hub": "to be downloaded", "hub cache": "cached", "nowhere": "which is nowhere"}
-        return told.get(self.source, "here")
+    def summary(self) -> str:
+        """The location in a word or two."""
+        texts = {"hub": "to be downloaded", "hub cache": "cached", "nowhere": "which does not exist"}
+        return texts.get(self.source, "local")
 
     @property
     def incomplete(self) -> str:
-        """What a folder lacks, empty where nothing is."""
-        if self.source not in ("folder", "file") or not self.lacking:
+        """The missing files of a folder as text; empty if complete."""
+        if self.source not in ("folder", "file") or not self.missing_files:
             return ""
-        return f"{self.path} lacks {', '.join(self.lacking[:3])}" + (", ..." if len(self.lacking) > 3 else "")
+        return f"{self.path} lacks {', '.join(self.missing_files[:3])}" + (
+            ", ..." if len(self.missing_files) > 3 else ""
+        )
 
 
-def look(name: str, revision: str | None = None, file: str = "config.json") -> Weights:
-    """Where a model's weights lie, and what is in them. file: see `LocalExpert.weights_file`."""
-    place = Path(name)
-    if place.is_file():
-        return _read(Weights("file", str(place)), [place], [])
-    if place.is_dir():
-        folder = Weights("folder", str(place))
-        return _read(folder, *_files(lambda wanted: place / wanted if (place / wanted).is_file() else None, file))
-    if place.is_absolute() or name.startswith(".") or place.suffix.lower() in _FILES:
-        return Weights("nowhere", problem=f"there is no {name} here, and no model on the hub has such a name")
-    return _cached(name, revision, file)
+def find_weights(name: str, revision: str | None = None, file: str = "config.json") -> LocalWeights:
+    """The weights of a model. file: see `LocalExpert.weights_file`."""
+    path = Path(name)
+    if path.is_file():
+        return _read(LocalWeights("file", str(path)), [path], [])
+    if path.is_dir():
+        folder = LocalWeights("folder", str(path))
+        return _read(folder, *_files(lambda wanted: path / wanted if (path / wanted).is_file() else None, file))
+    if path.is_absolute() or name.startswith(".") or path.suffix.lower() in _FILES:
+        return LocalWeights("nowhere", problem=f"there is no {name}, and it is no valid name of a model on the hub")
+    return _cached_snapshot(name, revision, file)
 
 
-def memory(
-    found: Weights, dtype: str, quantisation: str = "", only: tuple[str, ...] = (), out: tuple[str, ...] = ()
+def weight_memory(
+    weights_found: LocalWeights,
+    dtype: str,
+    quantisation: str = "",
+    only: tuple[str, ...] = (),
+    ignored: tuple[str, ...] = (),
 ) -> tuple[int, bool]:
-    """Bytes that the weights take once loaded, and whether that is exact.
+    """Bytes of the loaded weights, and whether that is exact.
 
-    It is for safetensors files, where all of them are here, at a plain dtype: all floating-point tensors become of that
-    dtype, and the others stay what they are. Which layers are quantised is guessed by their names and shapes, and what
-    a pickle holds is taken for what will be in memory. only, out: beginnings of the names of those that are loaded, and
-    of those that are not; `takes_of_base` and `leaves_out` of an expert's loader.
+    It is exact for complete safetensors files at a plain dtype: all floating-point tensors get that dtype, the others
+    keep theirs. Quantised layers are guessed by name and shape; a pickle counts with its file size. only, ignored:
+    name prefixes of tensors that are loaded, and of those that are not; `base_prefixes` and `ignored_prefixes` of an
+    expert's loader.
     """
-    wanted = [one for one in found.tensors if (not only or one.name.startswith(only)) and not one.name.startswith(out)]
-    taken = sum(int(one.count * _each(one, dtype, quantisation)) for one in wanted)
-    exact = found.here and not (quantisation or found.pickled) and dtype in BYTES
-    return taken + found.pickled, exact
+    tensors = [
+        tensor
+        for tensor in weights_found.tensors
+        if (not only or tensor.name.startswith(only)) and not tensor.name.startswith(ignored)
+    ]
+    total = sum(int(tensor.count * _tensor_bytes(tensor, dtype, quantisation)) for tensor in tensors)
+    exact = weights_found.is_complete and not (quantisation or weights_found.pickle_bytes) and dtype in BYTES_PER_WEIGHT
+    return total + weights_found.pickle_bytes, exact
 
 
-def _each(one: Tensor, dtype: str, quantisation: str) -> float:
-    if one.kind not in _FLOATS:
-        return _WIDTHS.get(one.kind, 1)
-    linear = len(one.shape) == 2 and "embed" not in one.name and "lm_head" not in one.name
-    return BYTES[quantisation] if quantisation and linear else BYTES.get(dtype, 4)
+def _tensor_bytes(tensor: TensorHeader, dtype: str, quantisation: str) -> float:
+    if tensor.kind not in _FLOATS:
+        return _WIDTHS.get(tensor.kind, 1)
+    linear = len(tensor.shape) == 2 and "embed" not in tensor.name and "lm_head" not in tensor.name
+    return BYTES_PER_WEIGHT[quantisation] if quantisation and linear else BYTES_PER_WEIGHT.get(dtype, 4)
 
 
 def _files(get: Callable[[str], Path | None], file: str) -> tuple[list[Path], list[str]]:
-    """Files of weights that are there, and those that are lacking."""
+    """Weight files that are present, and names of missing ones."""
     if file != "config.json":
-        one = get(file)
-        return ([one], []) if one else ([], [file])
-    for single, listing in _WHOLE:
-        if (one := get(single)) is not None:
-            return [one], []
+        path = get(file)
+        return ([path], []) if path else ([], [file])
+    for single, listing in _MODEL_FILES:
+        if (path := get(single)) is not None:
+            return [path], []
         if (listed := get(listing)) is not None:
             try:
                 parts = sorted(set(json.loads(listed.read_text(encoding="utf-8"))["weight_map"].values()))
             except (ValueError, KeyError, AttributeError, OSError):
                 return [], [f"a readable {listing}"]
-            places = {part: get(part) for part in parts}
-            return [at for at in places.values() if at], [part for part, at in places.items() if at is None]
-    return [], [_WHOLE[0][0]]
+            paths_by_part = {part: get(part) for part in parts}
+            return [path for path in paths_by_part.values() if path], [
+                part for part, path in paths_by_part.items() if path is None
+            ]
+    return [], [_MODEL_FILES[0][0]]
 
 
-def _cached(name: str, revision: str | None, file: str) -> Weights:
+def _cached_snapshot(name: str, revision: str | None, file: str) -> LocalWeights:
     try:
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
     except ImportError:
-        return Weights("hub")
-    repo, folder = repository(name)
+        return LocalWeights("hub")
+    repo, folder = split_repository(name)
 
     def get(wanted: str) -> Path | None:
-        at = try_to_load_from_cache(repo, f"{folder}/{wanted}" if folder else wanted, revision=revision)
-        return Path(at) if isinstance(at, str) and Path(at).is_file() else None
+        path = try_to_load_from_cache(repo, f"{folder}/{wanted}" if folder else wanted, revision=revision)
+        return Path(path) if isinstance(path, str) and Path(path).is_file() else None
 
     try:
-        there, lacking = _files(get, file)
-        known = there[0] if there else get(file)
+        present, missing = _files(get, file)
+        known_file = present[0] if present else get(file)
     except HFValidationError:
-        return Weights("nowhere", problem=f"{name} is neither here nor a name that a model on the hub can have")
-    if known is None:
-        return Weights("hub")
-    snapshot = next(folder for folder in known.parents if folder.parent.name == "snapshots")
-    return _read(Weights("hub cache", str(snapshot), snapshot.name), there, lacking)
+        return LocalWeights("nowhere", problem=f"{name} is neither local nor a valid name of a model on the hub")
+    if known_file is None:
+        return LocalWeights("hub")
+    snapshot = next(folder for folder in known_file.parents if folder.parent.name == "snapshots")
+    return _read(LocalWeights("hub cache", str(snapshot), snapshot.name), present, missing)
 
 
-def _read(place: Weights, files: list[Path], lacking: list[str]) -> Weights:
-    tensors: list[Tensor] = []
+def _read(location: LocalWeights, files: list[Path], missing: list[str]) -> LocalWeights:
+    tensors: list[TensorHeader] = []
     pickled, problem = 0, ""
     for file in files:
         if file.suffix != ".safetensors":
@@ -176,37 +188,39 @@ def _read(place: Weights, files: list[Path], lacking: list[str]) -> Weights:
         try:
             tensors += _header(file)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-            problem = f"{file.name} is no safetensors file: {error}"
-    return Weights(place.source, place.path, place.commit, tuple(tensors), pickled, tuple(lacking), problem)
+            problem = f"{file.name} is not a safetensors file: {error}"
+    return LocalWeights(
+        location.source, location.path, location.commit, tuple(tensors), pickled, tuple(missing), problem
+    )
 
 
-def _header(file: Path) -> Iterator[Tensor]:
-    """The format: the header's length in 8 bytes, little end first, then the header as JSON, then numbers."""
-    with file.open("rb") as opened:
-        (length,) = struct.unpack("<Q", opened.read(8))
+def _header(file: Path) -> Iterator[TensorHeader]:
+    """The format: header length in 8 bytes (little-endian), the header as JSON, then the data."""
+    with file.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
         if length > min(_HEADER, file.stat().st_size - 8):
-            raise ValueError(f"its header would take {length} bytes of {file.stat().st_size}")
-        table = json.loads(opened.read(length))
-    last = max((each["data_offsets"][1] for name, each in table.items() if name != "__metadata__"), default=0)
+            raise ValueError(f"its header of {length} bytes exceeds the file of {file.stat().st_size}")
+        table = json.loads(stream.read(length))
+    last = max((entry["data_offsets"][1] for name, entry in table.items() if name != "__metadata__"), default=0)
     if 8 + length + last != file.stat().st_size:
-        raise ValueError(f"{8 + length + last} bytes are announced, and {file.stat().st_size} are there")
-    for name, each in table.items():
+        raise ValueError(f"the header declares {8 + length + last} bytes, the file has {file.stat().st_size}")
+    for name, entry in table.items():
         if name != "__metadata__":
-            yield Tensor(name, str(each["dtype"]), tuple(each["shape"]))
+            yield TensorHeader(name, str(entry["dtype"]), tuple(entry["shape"]))
 
 
 @contextlib.contextmanager
-def offline() -> Iterator[None]:
-    """Nothing is asked of the hub meanwhile."""
+def hub_offline() -> Iterator[None]:
+    """Switch the hub client to offline mode."""
     try:
         from huggingface_hub import constants
     except ImportError:
         yield
         return
-    settings: Any = constants
-    before = settings.HF_HUB_OFFLINE
-    settings.HF_HUB_OFFLINE = True
+    hub_constants: Any = constants
+    before = hub_constants.HF_HUB_OFFLINE
+    hub_constants.HF_HUB_OFFLINE = True
     try:
         yield
     finally:
-        settings.HF_HUB_OFFLINE = before
+        hub_constants.HF_HUB_OFFLINE = before

@@ -1,4 +1,4 @@
-"""References: scores that are published of a model, as TOML files in `references` and of one's own."""
+"""References: published scores of a model, as TOML files in `references` or of the user."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..reward.toml import tomllib
-from .inputs import InputError
+from ...reward.tomllib_compat import tomllib
+from ..common.errors import InputError
 
 _FOLDER = "references"
 Tolerance = Annotated[float, Field(gt=0)]
 
 
-class Item(BaseModel):
-    """One question, and what is published as its answer.
+class ReferenceItem(BaseModel):
+    """One query and its published result.
 
-    ask: `rate` (value: the rating of `quality` for `prompt`), `detect` (value: the score of the box for `label`, one of
-    `phrases`, that lies at `box`: left, top, right, bottom in pixels), `nearness` (value: the cosine between picture
-    and `text`) or `features` (values: the first numbers of the class token). tolerance: how far off is still the same;
-    box_tolerance: likewise of a box's sides, in pixels. where: the address of the picture, if it is not with the
-    others. sha256: of its file, where it is known.
+    query: `rate` (value: the rating of `quality` for `prompt`), `detect` (value: the score of the box for `label`, one
+    of `phrases`, at `box`: left, top, right, bottom in pixels), `similarity` (value: the cosine of image and `text`) or
+    `embed` (values: the first numbers of the class token). tolerance: maximum difference; box_tolerance: the same for
+    the sides of a box, in pixels. url: of the image, if it is not below `images_url`. sha256: of its file, if known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    picture: str
-    ask: Literal["rate", "detect", "nearness", "features"] = "rate"
+    image: str
+    query: Literal["rate", "detect", "similarity", "embed"] = "rate"
     sources: tuple[str, ...] = ()
     prompt: str = ""
     quality: str = "preference"
@@ -40,29 +39,28 @@ class Item(BaseModel):
     value: float | None = None
     values: tuple[float, ...] = ()
     tolerance: Tolerance
-    where: str = ""
+    url: str = ""
     sha256: str = ""
 
     @model_validator(mode="after")
-    def _whole(self) -> Item:
-        lacking = {
+    def _whole(self) -> ReferenceItem:
+        missing = {
             "rate": self.value is None and "value",
             "detect": (not self.phrases and "phrases") or (self.value is None and "value"),
-            "nearness": (not self.text and "text") or (self.value is None and "value"),
-            "features": not self.values and "values",
-        }[self.ask]
-        if lacking:
-            raise ValueError(f"an item of {self.picture} that asks {self.ask} needs {lacking}")
+            "similarity": (not self.text and "text") or (self.value is None and "value"),
+            "embed": not self.values and "values",
+        }[self.query]
+        if missing:
+            raise ValueError(f"an item of {self.image} with the query {self.query} needs {missing}")
         if self.label and self.label not in self.phrases:
-            raise ValueError(f"the label {self.label!r} is none of the phrases {list(self.phrases)}")
+            raise ValueError(f"the label {self.label!r} is not one of the phrases {list(self.phrases)}")
         return self
 
 
-class Reference(BaseModel):
-    """What is published of a model. expert: the spec that it is asked by. source: where the numbers stand.
+class ModelReference(BaseModel):
+    """Published scores of a model. expert: its spec. source: of the numbers.
 
-    pictures: the address that the names of pictures are added to. note: what to know before a difference is worried
-    about.
+    images_url: URL prefix of the image names. note: known reasons of differences.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,22 +68,22 @@ class Reference(BaseModel):
     model: str
     expert: str
     source: str
-    pictures: str = ""
+    images_url: str = ""
     note: str = ""
-    item: tuple[Item, ...] = Field(min_length=1)
+    item: tuple[ReferenceItem, ...] = Field(min_length=1)
 
 
 def references() -> dict[str, str]:
-    """Text of those that come with the package, by name."""
+    """Texts of the package's references by name."""
     folder = files(__package__ or "") / _FOLDER
     return {
-        one.name.removesuffix(".toml"): one.read_text(encoding="utf-8")
-        for one in sorted(folder.iterdir(), key=lambda one: one.name)
-        if one.name.endswith(".toml")
+        file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".toml")
     }
 
 
-def read(name: str) -> Reference:
+def read_reference(name: str) -> ModelReference:
     """A reference by its name, or from a TOML file. Raises `InputError`."""
     if name.endswith(".toml"):
         try:
@@ -93,17 +91,17 @@ def read(name: str) -> Reference:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
     else:
-        known = references()
-        if name not in known:
+        available = references()
+        if name not in available:
             raise InputError(
-                f"nothing is published here of {name!r}: there are {', '.join(known)}; a TOML file of your own will do"
+                f"there is no reference {name!r}: there are {', '.join(available)}; or give your own TOML file"
             )
-        text = known[name]
+        text = available[name]
     try:
-        return Reference.model_validate(tomllib.loads(text))
+        return ModelReference.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name} is not TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        at = ".".join(map(str, first["loc"]))
-        raise InputError(f"{name} is no reference: {f'{at}: ' if at else ''}{first['msg']}") from None
+        location = ".".join(map(str, first["loc"]))
+        raise InputError(f"{name} is not a reference: {f'{location}: ' if location else ''}{first['msg']}") from None

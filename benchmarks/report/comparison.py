@@ -1,8 +1,8 @@
-"""Two results of a suite against each other: what differs in how they came about, what changed, whether it matters.
+"""Compare two results of a suite: differences in provenance, changed items, and significance.
 
-Means are compared on the items that both have a value for, paired by case; intervals and p-values are those of
-`suites.paired`, with all metrics as one family. Scores that are all 0 or 1 have McNemar's exact test as well (1947):
-whether items that changed to yes and to no are as many. It takes items as independent; turns of one chain are not.
+Means are compared on the items with a value in both, paired by case; intervals and p-values are those of
+`suites.paired_differences`, with all metrics as one family. Scores that are all 0 or 1 also get McNemar's exact test
+(1947) of equal numbers of changes in both directions. It assumes independent items; turns of one chain are dependent.
 """
 
 from __future__ import annotations
@@ -17,210 +17,227 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from ...reward import Score
-from ..inputs import InputError
-from ..suites.figures import Figure, draws
-from ..suites.leaderboards import SideBySide
-from ..suites.paired import Difference, Tested, against_zero, differing
-from ..suites.results import Results, Row
+from ..common.errors import InputError
+from ..suites.bootstrap import Statistic, bootstrap_weights
+from ..suites.leaderboards import EditorComparison
+from ..suites.paired_differences import PairedDifference, SignificanceTest, differing_provenance, significance_tests
+from ..suites.results import ResultRow, Results
 from ..suites.suite import Suite
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON form."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Of one item under one metric: values, None for none, and states in words."""
+class ItemChange:
+    """One item under one metric: values (None without one), and statuses as text."""
 
     id: str
     before: float | None
     after: float | None
-    states: tuple[str, str]
+    statuses: tuple[str, str]
     instruction: str
 
     @property
-    def by(self) -> float:
-        """How much more it has become."""
+    def delta(self) -> float:
+        """Change of the value."""
         return (self.after or 0.0) - (self.before or 0.0)
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One metric. both: items with a value in both, and before, after their means. tested: the difference of these.
+class MetricComparison:
+    """One metric. both: items with a value in both; before, after: their means. significance: their difference.
 
-    gained, lost: items that crossed the cut upwards and downwards, for shares. mcnemar: p-value, for scores that are
-    0 or 1. states: items that had a value and have none, or the other way round, or changed their status. moved: all
-    that changed, furthest first.
+    crossed_up, crossed_down: items that crossed the threshold, for metrics in [0, 1]. mcnemar: p-value, for scores of 0
+    or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first.
     """
 
     metric: str
     both: int
     before: float | None
     after: float | None
-    tested: Tested
-    gained: Sequence[Change]
-    lost: Sequence[Change]
+    significance: SignificanceTest
+    crossed_up: Sequence[ItemChange]
+    crossed_down: Sequence[ItemChange]
     mcnemar: float | None
-    states: Sequence[Change]
-    moved: Sequence[Change]
+    status_changes: Sequence[ItemChange]
+    largest_changes: Sequence[ItemChange]
 
     @property
-    def matters(self) -> bool:
-        """Whether the interval that holds for all metrics together leaves out zero."""
-        low, high = self.tested.all_low, self.tested.all_high
+    def is_significant(self) -> bool:
+        """Whether the simultaneous interval excludes zero."""
+        low, high = self.significance.simultaneous_low, self.significance.simultaneous_high
         return low is not None and high is not None and not low <= 0 <= high
 
-    def to_json(self, most: int) -> dict[str, Any]:
+    def to_json(self, max_items: int) -> dict[str, Any]:
         return {
             "metric": self.metric,
             "both": self.both,
             "before": self.before,
             "after": self.after,
-            "difference": asdict(self.tested),
-            "beyond_chance": self.matters,
+            "difference": asdict(self.significance),
+            "significant": self.is_significant,
             "mcnemar_p": self.mcnemar,
-            "gained": [asdict(one) for one in self.gained],
-            "lost": [asdict(one) for one in self.lost],
-            "states": [asdict(one) for one in self.states],
-            "moved": [asdict(one) for one in self.moved[:most]],
+            "crossed_up": [asdict(change) for change in self.crossed_up],
+            "crossed_down": [asdict(change) for change in self.crossed_down],
+            "status_changes": [asdict(change) for change in self.status_changes],
+            "largest_changes": [asdict(change) for change in self.largest_changes[:max_items]],
         }
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Of two results. provenance: entry -> what each has. same: of `both` items, how many show the same picture.
+class ResultsComparison:
+    """Comparison of two results. provenance: entry -> both values. same_output: `common` items with equal images.
 
-    only: items that one of them has and the other has not. tables: differences of the leaderboard (B less A), where the
-    suite is known.
+    unmatched: number of items in only one of them. tables: differences of the leaderboard (B minus A), if the suite can
+    be loaded.
     """
 
     names: tuple[str, str]
     provenance: Mapping[str, tuple[Any, Any]]
-    both: int
-    same: int
-    only: tuple[int, int]
-    metrics: Sequence[Compared]
-    tables: Sequence[Difference]
-    cut: float
+    common: int
+    same_output: int
+    unmatched: tuple[int, int]
+    metrics: Sequence[MetricComparison]
+    tables: Sequence[PairedDifference]
+    threshold: float
 
-    def to_json(self, most: int) -> dict[str, Any]:
-        """Everything but the items that moved beyond the `most` that moved furthest."""
+    def to_json(self, max_items: int) -> dict[str, Any]:
+        """The comparison as JSON; of changed items the `max_items` with the largest change."""
         return {
             "schema": SCHEMA,
             "a": self.names[0],
             "b": self.names[1],
             "provenance": {name: list(pair) for name, pair in self.provenance.items()},
-            "items": {"both": self.both, "same_picture": self.same, "only_a": self.only[0], "only_b": self.only[1]},
-            "cut": self.cut,
-            "metrics": [one.to_json(most) for one in self.metrics],
-            "leaderboard": [{**asdict(one), "beyond_chance": one.matters} for one in self.tables],
+            "items": {
+                "both": self.common,
+                "same_output": self.same_output,
+                "only_a": self.unmatched[0],
+                "only_b": self.unmatched[1],
+            },
+            "threshold": self.threshold,
+            "metrics": [item.to_json(max_items) for item in self.metrics],
+            "leaderboard": [{**asdict(item), "significant": item.is_significant} for item in self.tables],
         }
 
 
-def compared(one: Results, other: Results, *, suite: Suite | None = None, cut: float = 0.5, count: int = 1000
-             ) -> Comparison:  # fmt: skip
-    """B against A. count: draws. Raises `InputError` for different suites, and where they have no item in common."""
-    names = (one.provenance.get("suite"), other.provenance.get("suite"))
+def compare_results(
+    first: Results, second: Results, *, suite: Suite | None = None, threshold: float = 0.5, count: int = 1000
+) -> ResultsComparison:
+    """Compare B with A. count: bootstrap samples. Raises `InputError` for different suites or without common items."""
+    names = (first.provenance.get("suite"), second.provenance.get("suite"))
     if names[0] != names[1]:
         raise InputError(f"the results are of different suites: {names[0]} and {names[1]}")
-    after = {row.id: row for row in other.rows}
-    pairs = [(row, after[row.id]) for row in one.rows if row.id in after]
+    after = {row.id: row for row in second.rows}
+    pairs = [(row, after[row.id]) for row in first.rows if row.id in after]
     if not pairs:
-        raise InputError("the results have no item in common: were they made with the same options and data?")
+        raise InputError("the results have no common items: check that options and data are the same")
     metrics = list(dict.fromkeys(name for a, b in pairs for name in (*a.scores, *b.scores)))
     cases = list(dict.fromkeys(a.case for a, _ in pairs))
-    figures = [_figure(pairs, metric) for metric in metrics]
-    tested = against_zero(figures, draws(len(cases), count))
-    found = [_metric(pairs, metric, test, cut) for metric, test in zip(metrics, tested, strict=True)]
-    return Comparison(
-        _named(one, other),
-        differing(one.provenance, other.provenance),
+    statistics = [_figure(pairs, metric) for metric in metrics]
+    tests = significance_tests(statistics, bootstrap_weights(len(cases), count))
+    metric_comparisons = [_metric(pairs, metric, test, threshold) for metric, test in zip(metrics, tests, strict=True)]
+    return ResultsComparison(
+        _distinct_names(first, second),
+        differing_provenance(first.provenance, second.provenance),
         len(pairs),
         sum(bool(a.edited) and a.edited == b.edited for a, b in pairs),
-        (len(one.rows) - len(pairs), len(other.rows) - len(pairs)),
-        found,
-        [] if suite is None else _tables(suite, pairs, one, other, count),
-        cut,
+        (len(first.rows) - len(pairs), len(second.rows) - len(pairs)),
+        metric_comparisons,
+        [] if suite is None else _tables(suite, pairs, first, second, count),
+        threshold,
     )
 
 
-def _named(one: Results, other: Results) -> tuple[str, str]:
-    if one.editor != other.editor:
-        return one.editor, other.editor
-    return f"{one.editor} (A)", f"{other.editor} (B)"
+def _distinct_names(first: Results, second: Results) -> tuple[str, str]:
+    if first.editor != second.editor:
+        return first.editor, second.editor
+    return f"{first.editor} (A)", f"{second.editor} (B)"
 
 
-def _figure(pairs: Sequence[tuple[Row, Row]], metric: str) -> Figure:
-    """The mean difference over items that both have a value for."""
-    less = {a.id: y - x for a, b in pairs if (x := a.value(metric)) is not None and (y := b.value(metric)) is not None}
-    found = Results("", [a for a, _ in pairs])
-    return found.mean(found.rows, lambda row: less.get(row.id))
+def _figure(pairs: Sequence[tuple[ResultRow, ResultRow]], metric: str) -> Statistic:
+    """The mean difference over items with a value in both."""
+    differences = {
+        a.id: y - x for a, b in pairs if (x := a.value(metric)) is not None and (y := b.value(metric)) is not None
+    }
+    results = Results("", [a for a, _ in pairs])
+    return results.mean(results.rows, lambda row: differences.get(row.id))
 
 
-def _tables(suite: Suite, pairs: Sequence[tuple[Row, Row]], one: Results, other: Results, count: int
-            ) -> list[Difference]:  # fmt: skip
-    """The leaderboards' differences, B less A, over the items that both have."""
-    a, b = _named(one, other)
-    before = replace(one, editor=a, rows=[row for row, _ in pairs], provenance={})
-    after = replace(other, editor=b, rows=[row for _, row in pairs], provenance={})
-    return SideBySide.of(suite, [after, before], count=count).differences
+def _tables(suite: Suite, pairs: Sequence[tuple[ResultRow, ResultRow]], first: Results, second: Results, count: int
+            ) -> list[PairedDifference]:  # fmt: skip
+    """Differences of the leaderboards, B minus A, over the common items."""
+    a, b = _distinct_names(first, second)
+    before = replace(first, editor=a, rows=[row for row, _ in pairs], provenance={})
+    after = replace(second, editor=b, rows=[row for _, row in pairs], provenance={})
+    return EditorComparison.of(suite, [after, before], count=count).differences
 
 
-def _metric(pairs: Sequence[tuple[Row, Row]], metric: str, tested: Tested, cut: float) -> Compared:
+def _metric(
+    pairs: Sequence[tuple[ResultRow, ResultRow]], metric: str, test: SignificanceTest, threshold: float
+) -> MetricComparison:
     changes = list(_changes(pairs, metric))
-    both = [(one.before, one.after) for one in changes if one.before is not None and one.after is not None]
-    values = [value for pair in both for value in pair]
-    share = all(0 <= value <= 1 for value in values)
-    valued = [one for one in changes if one.before is not None and one.after is not None]
-    gained = [one for one in valued if share and (one.before or 0.0) < cut <= (one.after or 0.0)]
-    lost = [one for one in valued if share and (one.after or 0.0) < cut <= (one.before or 0.0)]
+    value_pairs = [
+        (change.before, change.after) for change in changes if change.before is not None and change.after is not None
+    ]
+    values = [value for pair in value_pairs for value in pair]
+    is_share = all(0 <= value <= 1 for value in values)
+    valued = [change for change in changes if change.before is not None and change.after is not None]
+    crossed_up = [
+        change for change in valued if is_share and (change.before or 0.0) < threshold <= (change.after or 0.0)
+    ]
+    crossed_down = [
+        change for change in valued if is_share and (change.after or 0.0) < threshold <= (change.before or 0.0)
+    ]
     binary = bool(values) and all(value in (0.0, 1.0) for value in values)
-    return Compared(
+    return MetricComparison(
         metric,
-        len(both),
-        sum(x for x, _ in both) / len(both) if both else None,
-        sum(y for _, y in both) / len(both) if both else None,
-        tested,
-        gained,
-        lost,
-        mcnemar(len(gained), len(lost)) if binary else None,
-        [one for one in changes if one.states[0] != one.states[1]],
-        sorted((one for one in valued if one.by), key=lambda one: -abs(one.by)),
+        len(value_pairs),
+        sum(x for x, _ in value_pairs) / len(value_pairs) if value_pairs else None,
+        sum(y for _, y in value_pairs) / len(value_pairs) if value_pairs else None,
+        test,
+        crossed_up,
+        crossed_down,
+        mcnemar(len(crossed_up), len(crossed_down)) if binary else None,
+        [change for change in changes if change.statuses[0] != change.statuses[1]],
+        sorted((change for change in valued if change.delta), key=lambda change: -abs(change.delta)),
     )
 
 
-def _changes(pairs: Sequence[tuple[Row, Row]], metric: str) -> Iterator[Change]:
+def _changes(pairs: Sequence[tuple[ResultRow, ResultRow]], metric: str) -> Iterator[ItemChange]:
     for a, b in pairs:
         states = (_state(a, a.scores.get(metric)), _state(b, b.scores.get(metric)))
-        yield Change(a.id, a.value(metric), b.value(metric), states, a.instruction or b.instruction)
+        yield ItemChange(a.id, a.value(metric), b.value(metric), states, a.instruction or b.instruction)
 
 
-def _state(row: Row, score: Score | None) -> str:
-    return "not judged" if row.missing else "not asked" if score is None else score.status.replace("_", " ")
+def _state(row: ResultRow, score: Score | None) -> str:
+    return "missing" if row.missing_reason else "not evaluated" if score is None else score.status.replace("_", " ")
 
 
-def mcnemar(gained: int, lost: int) -> float:
-    """The exact two-sided p-value that so unequal numbers of changes either way come about by chance."""
-    changed = gained + lost
-    tail: int = sum(comb(changed, number) for number in range(min(gained, lost) + 1))
+def mcnemar(num_up: int, num_down: int) -> float:
+    """McNemar's exact two-sided p-value of these numbers of changes in both directions."""
+    changed = num_up + num_down
+    tail: int = sum(comb(changed, number) for number in range(min(num_up, num_down) + 1))
     return min(1.0, float(2 * tail / 2**changed)) if changed else 1.0
 
 
 # -- the terminal -----------------------------------------------------------------------------------------------------
 
 
-def shown(found: Comparison, most: int) -> RenderableType:
-    """For a person."""
-    a, b = found.names
+def render_comparison(comparison: ResultsComparison, max_items: int) -> RenderableType:
+    """The comparison for the terminal."""
+    a, b = comparison.names
     parts: list[RenderableType] = [Text(f"A: {a}\nB: {b}")]
-    items = f"{found.both} items in both, {found.same} of them with the same picture"
-    items += "".join(f"; {number} only in {name}" for name, number in zip("AB", found.only, strict=True) if number)
+    items = f"{comparison.common} items in both, {comparison.same_output} of them with the same image"
+    items += "".join(
+        f"; {number} only in {name}" for name, number in zip("AB", comparison.unmatched, strict=True) if number
+    )
     parts.append(Text(items))
-    parts += [_provenance(found), _metrics(found)]
-    if found.tables:
-        parts.append(_leaderboard(found))
-    if most:
-        parts += [table for one in found.metrics for table in _items(one, most)]
+    parts += [_provenance(comparison), _metrics(comparison)]
+    if comparison.tables:
+        parts.append(_leaderboard(comparison))
+    if max_items:
+        parts += [table for metric in comparison.metrics for table in _items(metric, max_items)]
     return Group(*parts)
 
 
@@ -231,69 +248,86 @@ def _lines(title: str, *columns: str, right: Sequence[str] = ()) -> Lines:
     return lines
 
 
-def _provenance(found: Comparison) -> RenderableType:
-    if not found.provenance:
-        return Text("\nThey came about in the same way: no entry of their provenance differs.")
-    lines = _lines("What differs in how they came about", "", "A", "B")
-    for name, pair in found.provenance.items():
+def _provenance(comparison: ResultsComparison) -> RenderableType:
+    if not comparison.provenance:
+        return Text("\nThe provenance of both is the same.")
+    lines = _lines("Differences in provenance", "", "A", "B")
+    for name, pair in comparison.provenance.items():
         lines.add_row(Text(name), *(Text("–" if value is None else str(value)) for value in pair))
     return lines
 
 
-def _metrics(found: Comparison) -> RenderableType:
-    numbers = ("items", "A", "B", "B − A", "p", f"to ≥ {found.cut:g}", f"to < {found.cut:g}", "McNemar p", "status")
+def _metrics(comparison: ResultsComparison) -> RenderableType:
+    numbers = (
+        "items",
+        "A",
+        "B",
+        "B − A",
+        "p",
+        f"to ≥ {comparison.threshold:g}",
+        f"to < {comparison.threshold:g}",
+        "McNemar p",
+        "status",
+    )
     lines = _lines(
-        f"Metrics, with 95 % intervals that hold for all {len(found.metrics)} together", "metric", *numbers[:4],
-        "interval", "p", "beyond chance", *numbers[5:], right=numbers,
+        f"Metrics, with simultaneous 95 % intervals for all {len(comparison.metrics)}", "metric", *numbers[:4],
+        "interval", "p", "significant", *numbers[5:], right=numbers,
     )  # fmt: skip
-    for one in found.metrics:
-        t = one.tested
+    for metric in comparison.metrics:
+        test = metric.significance
         lines.add_row(
-            Text(one.metric), str(one.both), _text(one.before), _text(one.after), _text(t.value, sign=True),
-            _interval(t.all_low, t.all_high), _text(t.all_p), _verdict(one.matters), str(len(one.gained)),
-            str(len(one.lost)), _text(one.mcnemar), str(len(one.states)),
+            Text(metric.metric), str(metric.both), _text(metric.before), _text(metric.after),
+            _text(test.value, sign=True), _interval(test.simultaneous_low, test.simultaneous_high),
+            _text(test.adjusted_p), _verdict(metric.is_significant), str(len(metric.crossed_up)),
+            str(len(metric.crossed_down)), _text(metric.mcnemar), str(len(metric.status_changes)),
         )  # fmt: skip
     return lines
 
 
-def _leaderboard(found: Comparison) -> RenderableType:
+def _leaderboard(comparison: ResultsComparison) -> RenderableType:
     right = ("B − A", "p")
     lines = _lines(
-        "The leaderboard's columns, each by itself",
+        "Leaderboard columns, tested separately",
         "column",
         "B − A",
         "95 % interval",
         "p",
-        "beyond chance",
+        "significant",
         right=right,
     )
-    for one in found.tables:
-        own = _interval(one.all_low, one.all_high)
-        lines.add_row(Text(one.column), _text(one.value, sign=True), own, _text(one.all_p), _verdict(one.matters))
+    for difference in comparison.tables:
+        interval = _interval(difference.simultaneous_low, difference.simultaneous_high)
+        lines.add_row(
+            Text(difference.column),
+            _text(difference.value, sign=True),
+            interval,
+            _text(difference.adjusted_p),
+            _verdict(difference.is_significant),
+        )
     return lines
 
 
-def _items(one: Compared, most: int) -> Iterator[RenderableType]:
+def _items(metric: MetricComparison, max_items: int) -> Iterator[RenderableType]:
     for title, changes in (
-        ("crossed upwards", one.gained),
-        ("crossed downwards", one.lost),
-        ("changed status", one.states),
-        ("moved furthest", [] if one.mcnemar is not None else one.moved),
+        ("crossed upwards", metric.crossed_up),
+        ("crossed downwards", metric.crossed_down),
+        ("changed status", metric.status_changes),
+        ("largest changes", [] if metric.mcnemar is not None else metric.largest_changes),
     ):
         if changes:
-            rest = f", {most} of {len(changes)}" if len(changes) > most else ""
-            lines = _lines(f"{one.metric}: {title}{rest}", "item", "A", "B", "instruction")
-            for change in changes[:most]:
+            rest = f", {max_items} of {len(changes)}" if len(changes) > max_items else ""
+            lines = _lines(f"{metric.metric}: {title}{rest}", "item", "A", "B", "instruction")
+            for change in changes[:max_items]:
                 before, after = (
                     state if value is None else _text(value)
-                    for value, state in zip((change.before, change.after), change.states, strict=True)
+                    for value, state in zip((change.before, change.after), change.statuses, strict=True)
                 )
                 lines.add_row(Text(change.id), before, after, Text(change.instruction[:80]))
             yield lines
 
 
-def _verdict(matters: bool) -> Text:
-    return Text("yes", style="bold") if matters else Text("no", style="dim")
+def _verdict(is_significant: bool) -> Text:
+    return Text("yes", style="bold") if is_significant else Text("no", style="dim")
 
 
 def _text(value: float | None, *, sign: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""The report of a suite as one HTML page that holds all it shows, or, for many samples, with a folder beside it."""
+"""The report of a suite: one self-contained HTML page, or, for many samples, a page with a folder beside it."""
 
 from __future__ import annotations
 
@@ -12,104 +12,104 @@ from typing import Any
 
 import jinja2
 
-from ..inputs import InputError
-from ..suites.paired import facts
-from . import crossed, curves, outcomes, scale, standing, tradeoffs
-from .browsing import embedded, parts_of, rows_of
-from .charts import Chart, swatch
-from .material import Material, Section
-from .pictures import Album
+from ..common.errors import InputError
+from ..suites.paired_differences import flatten_provenance
+from . import cross_tables, leaderboard_sections, pareto_sections, size_sections, status_sections, step_curves
+from .charts import Chart, legend_mark
+from .report_data import ReportData, ReportSection
+from .sample_browser import browser_rows, escape_json_for_script, thumbnail_chunks
 from .svg import Markup
+from .thumbnails import ThumbnailStore
 
-IN_ONE_FILE = 2000
-"""Rows (an item of an editor each) up to which the page holds its pictures itself."""
+SINGLE_FILE_ROWS = 2000
+"""Number of rows (an item of an editor each) up to which images are embedded in the page."""
 
-_SECTIONS: Sequence[Callable[[Material], Section | None]] = (
-    standing.leaderboard,
-    standing.differences,
-    standing.others,
-    standing.radars,
-    curves.turns,
-    curves.levels,
-    tradeoffs.pareto,
-    tradeoffs.latency,
-    scale.scale,
-    outcomes.labels,
-    crossed.light,
-    crossed.shapes,
-    crossed.categories,
-    crossed.sources,
-    outcomes.statuses,
+_SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
+    leaderboard_sections.leaderboard_section,
+    leaderboard_sections.difference_section,
+    leaderboard_sections.table_sections,
+    leaderboard_sections.radar_section,
+    step_curves.turn_section,
+    step_curves.level_section,
+    pareto_sections.pareto_section,
+    pareto_sections.latency_section,
+    size_sections.size_section,
+    status_sections.label_section,
+    cross_tables.luminance_section,
+    cross_tables.shape_section,
+    cross_tables.category_section,
+    cross_tables.source_count_section,
+    status_sections.status_section,
 )
 
 
-def sections(material: Material) -> Iterator[Section]:
-    """Those that the suite and its results have something for."""
-    for make in _SECTIONS:
-        if (found := make(material)) is not None:
-            yield found
+def build_sections(report: ReportData) -> Iterator[ReportSection]:
+    """The non-empty sections of the report."""
+    for builder in _SECTION_BUILDERS:
+        if (section := builder(report)) is not None:
+            yield section
 
 
-def folder_of(path: Path) -> Path:
-    """Where the pictures of a page lie that does not hold them itself."""
+def thumbnail_folder(path: Path) -> Path:
+    """Folder of the images of a page that does not embed them."""
     return path.with_name(f"{path.stem}_files")
 
 
 def write_page(
-    path: Path, material: Material, command: str = "", *, inside: bool | None = None,
+    path: Path, report: ReportData, command: str = "", *, single_file: bool | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> Path | None:  # fmt: skip
-    """Write it. inside: keep everything in one file; by default, up to `IN_ONE_FILE` rows. step: after each row.
+    """Write the page. single_file: embed the images; default: up to `SINGLE_FILE_ROWS` rows. step: after each row.
 
-    Returns the folder beside it, if there is one. Raises `InputError` where that is a folder of somebody else's,
+    Returns the folder beside the page, if there is one. Raises `InputError` if that folder holds other files, and
     OSError.
     """
-    data = rows_of(material)
-    apart = not (len(data["rows"]) <= IN_ONE_FILE if inside is None else inside)
-    folder = _fresh(folder_of(path)) if apart else None
-    album = Album(folder)
-    parts = []
-    for number, part in enumerate(parts_of(material, data["rows"], album, step)):
+    data = browser_rows(report)
+    has_folder = not (len(data["rows"]) <= SINGLE_FILE_ROWS if single_file is None else single_file)
+    folder = _empty_folder(thumbnail_folder(path)) if has_folder else None
+    thumbnails = ThumbnailStore(folder)
+    chunks = []
+    for number, chunk in enumerate(thumbnail_chunks(report, data["rows"], thumbnails, step)):
         if folder is None:
-            parts.append(embedded(part))
+            chunks.append(escape_json_for_script(chunk))
         else:
-            text = f"editcritic.part({number}, {embedded(part)});\n"
-            (folder / f"part{number}.js").write_bytes(text.encode("utf-8", errors="replace"))
+            text = f"editcritic.addChunk({number}, {escape_json_for_script(chunk)});\n"
+            (folder / f"chunk{number}.js").write_bytes(text.encode("utf-8", errors="replace"))
     data["folder"] = None if folder is None else folder.name
     script = _file("page.js")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    provenance = material.results[0].provenance
+    provenance = report.results[0].provenance
     stream = environment.from_string(_file("page.html")).stream(
-        suite=material.suite,
-        title=f"{material.suite.about.title or material.suite.name}: {_counted(material)}",
-        sections=list(sections(material)),
+        suite=report.suite,
+        title=f"{report.suite.about.title or report.suite.name}: {_counted(report)}",
+        sections=list(build_sections(report)),
         is_chart=lambda block: isinstance(block, Chart),
-        swatch=swatch,
+        swatch=legend_mark,
         style=_plain(_file("page.css")),
         script=_plain(script),
         allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         folder=folder is not None,
-        data=_plain(embedded(data)),
-        parts=[_plain(part) for part in parts],
-        pictures=_plain(embedded(album.kept)),
+        data=_plain(escape_json_for_script(data)),
+        chunks=[_plain(chunk) for chunk in chunks],
+        images=_plain(escape_json_for_script(thumbnails.kept)),
         provenance=_facts(provenance),
-        problems=[str(problem) for problem in material.suite.problems],
+        problems=[str(problem) for problem in report.suite.problems],
         command=command,
     )
-    with path.open("wb") as opened:
-        stream.dump(opened, encoding="utf-8", errors="replace")
+    with path.open("wb") as file:
+        stream.dump(file, encoding="utf-8", errors="replace")
     return folder
 
 
-def _counted(material: Material) -> str:
-    return material.editors[0] if len(material.editors) == 1 else f"{len(material.editors)} editors"
+def _counted(report: ReportData) -> str:
+    return report.editors[0] if len(report.editors) == 1 else f"{len(report.editors)} editors"
 
 
-def _fresh(folder: Path) -> Path:
-    """The folder, emptied of what an earlier page has left there."""
+def _empty_folder(folder: Path) -> Path:
+    """The folder, without the files of an earlier page."""
     if folder.is_dir():
         if any(path.suffix not in (".webp", ".js") for path in folder.iterdir()):
-            raise InputError(f"{folder} holds other files: give the report another name, or move them away")
+            raise InputError(f"{folder} holds other files: rename the report, or move these files")
         shutil.rmtree(folder)
     folder.mkdir()
     return folder
@@ -120,9 +120,9 @@ def _file(name: str) -> str:
 
 
 def _plain(text: str) -> Markup:
-    """Text that stands in the page as it is: our own, or JSON without `<`."""
+    """Text that is not escaped: our own, or JSON without `<`."""
     return Markup(text)
 
 
 def _facts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(name, str(value)) for name, value in facts(provenance) if not name.startswith("about.")]
+    return [(name, str(value)) for name, value in flatten_provenance(provenance) if not name.startswith("about.")]

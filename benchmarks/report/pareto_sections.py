@@ -1,4 +1,4 @@
-"""Sections that set one virtue against another: Pareto fronts, and what a picture takes to make."""
+"""Trade-offs: Pareto fronts of following, consistency and quality, and generation latency."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..inputs import InputError
-from ..suites.tables import Cell
-from .charts import Chart, Grid, Series, lines
-from .charts import Point as At
-from .material import Material, Section, of_metric, subject_of
-from .planes import Spot, scatter
+from ..common.errors import InputError
+from ..suites.tables import TableCell
+from .charts import Chart, Point, Series, TableView, line_chart
+from .report_data import ReportData, ReportSection, metric_subject, metric_value
+from .scatter_charts import ScatterPoint, scatter_chart
 
 GENERATED = "generated.jsonl"
 _SUBJECTS = {"following": "instruction following", "consistency": "consistency", "quality": "quality"}
@@ -24,117 +23,125 @@ _SUBJECTS = {"following": "instruction following", "consistency": "consistency",
 # -- Pareto fronts ----------------------------------------------------------------------------------------------------
 
 
-def pareto(material: Material) -> Section | None:
-    """Following, consistency and quality against each other, of those that there are at least two of."""
-    axes = {subject: found for subject in _SUBJECTS if (found := _axis(material, subject)) is not None}
-    blocks: list[Chart | Grid] = []
-    if len(material.editors) < 2:
+def pareto_section(report: ReportData) -> ReportSection | None:
+    """Scatter charts of following, consistency and quality, for all pairs that the results have."""
+    axes = {subject: axis for subject in _SUBJECTS if (axis := _axis(report, subject)) is not None}
+    blocks: list[Chart | TableView] = []
+    if len(report.editors) < 2:
         return None
-    for one, other in combinations(axes, 2):
-        x_title, xs = axes[one]
-        y_title, ys = axes[other]
-        spots = _spots(material, xs, ys)
-        if len(spots) >= 2:
-            blocks.append(scatter(f"{x_title} against {y_title}", spots, x_title, y_title))
-    lead = "On the front: editors that no other is better than in one way without being worse in the other."
-    return Section("pareto", "Trade-offs", lead, blocks) if blocks else None
+    for x_subject, y_subject in combinations(axes, 2):
+        x_title, xs = axes[x_subject]
+        y_title, ys = axes[y_subject]
+        points = _spots(report, xs, ys)
+        if len(points) >= 2:
+            blocks.append(scatter_chart(f"{x_title} against {y_title}", points, x_title, y_title))
+    introduction = "The front holds the editors that no other editor dominates."
+    return ReportSection("pareto", "Trade-offs", introduction, blocks) if blocks else None
 
 
-def _spots(material: Material, xs: Mapping[str, Cell], ys: Mapping[str, Cell]) -> list[Spot]:
-    found = []
-    for kind, editor in enumerate(material.editors):
+def _spots(report: ReportData, xs: Mapping[str, TableCell], ys: Mapping[str, TableCell]) -> list[ScatterPoint]:
+    points = []
+    for style_index, editor in enumerate(report.editors):
         x, y = xs.get(editor), ys.get(editor)
         if x is not None and y is not None and x.value is not None and y.value is not None:
-            found.append(Spot(editor, kind, x.value, y.value, x.low, x.high, y.low, y.high))
-    return found
+            points.append(ScatterPoint(editor, style_index, x.value, y.value, x.low, x.high, y.low, y.high))
+    return points
 
 
-def _axis(material: Material, subject: str) -> tuple[str, dict[str, Cell]] | None:
-    """The last column of the leaderboard that is about it, else the mean of the first such metric."""
-    board, weights = material.side.leaderboard, material.side.weights
-    columns = [column for column in board.columns if _about(material, column) == subject]
+def _axis(report: ReportData, subject: str) -> tuple[str, dict[str, TableCell]] | None:
+    """The last leaderboard column of this subject, else the mean of its first metric."""
+    board, weights = report.comparison.leaderboard, report.comparison.weights
+    columns = [column for column in board.columns if _about(report, column) == subject]
     if columns:
         column = columns[-1]
         title = f"{column}, {board.unit}" if board.unit else column
-        cells = {e: Cell.of(row[column], weights, board.scale) for e, row in board.rows.items() if column in row}
+        cells = {e: TableCell.of(row[column], weights, board.scale) for e, row in board.rows.items() if column in row}
         return title, cells
-    metric = next((name for name in material.metrics if material.subjects[name] == subject), None)
+    metric = next((name for name in report.metrics if report.subjects[name] == subject), None)
     if metric is None:
         return None
-    return metric, {one.editor: material.mean(one, one.rows, of_metric(metric)) for one in material.results}
+    return metric, {one.editor: report.mean(one, one.rows, metric_value(metric)) for one in report.results}
 
 
-def _about(material: Material, column: str) -> str:
-    return material.subjects.get(column) or subject_of(column)
+def _about(report: ReportData, column: str) -> str:
+    return report.subjects.get(column) or metric_subject(column)
 
 
 # -- latency ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Seconds that one picture took to make. item: which."""
+class GenerationTime:
+    """Generation time of one image. item: its id."""
 
     item: str
     seconds: float
 
 
-def read_seconds(folder: Path) -> list[Taken]:
-    """Of the pictures in a folder of outputs; none where nobody has written it down. Raises `InputError`."""
+def read_generation_times(folder: Path) -> list[GenerationTime]:
+    """Generation times recorded in an outputs folder; empty without a record. Raises `InputError`."""
     path = folder / GENERATED
     if not path.is_file():
         return []
-    found: dict[str, Taken] = {}
+    times: dict[str, GenerationTime] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             row = json.loads(line)
             if row.get("seconds") is not None:
-                found[row["item"]] = Taken(str(row["item"]), float(row["seconds"]))
+                times[row["item"]] = GenerationTime(str(row["item"]), float(row["seconds"]))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(f"{path}:{number} does not say what a picture took: {error}") from None
-    return list(found.values())
+            raise InputError(f"{path}:{number} has no generation time: {error}") from None
+    return list(times.values())
 
 
-def latency(material: Material) -> Section | None:
-    """How long pictures took: percentiles, their distribution, and against what editors are ranked by."""
-    taken = {editor: seconds for editor, folder in material.outputs.items() if (seconds := read_seconds(folder))}
-    if not taken:
+def latency_section(report: ReportData) -> ReportSection | None:
+    """Generation latency: percentiles, distribution, and a scatter chart with the ranking column."""
+    times_by_editor = {
+        editor: seconds for editor, folder in report.outputs.items() if (seconds := read_generation_times(folder))
+    }
+    if not times_by_editor:
         return None
-    kinds = {editor: number for number, editor in enumerate(material.editors)}
+    style_indices = {editor: number for number, editor in enumerate(report.editors)}
     rows, series = [], []
-    for editor in material.editors:
-        if editor not in taken:
+    for editor in report.editors:
+        if editor not in times_by_editor:
             continue
-        times = np.sort(np.array([one.seconds for one in taken[editor]]))
-        middle, most, longest = np.quantile(times, [0.5, 0.95, 1.0])
-        rows.append([editor, str(len(times)), *(_seconds(v) for v in (times.mean(), middle, most, longest)),
+        times = np.sort(np.array([time.seconds for time in times_by_editor[editor]]))
+        median, percentile_95, longest = np.quantile(times, [0.5, 0.95, 1.0])
+        rows.append([editor, str(len(times)), *(_seconds(v) for v in (times.mean(), median, percentile_95, longest)),
                      f"{times.sum() / 60:.1f}"])  # fmt: skip
-        places = np.unique(np.linspace(0, len(times) - 1, min(len(times), 200)).round().astype(int))
-        points = [At(max(float(times[at]), 1e-4), (at + 1) / len(times)) for at in places]
-        series.append(Series(editor, points, kinds[editor]))
-    head = ["", "pictures", "mean s", "median s", "95 % within s", "longest s", "in all, min"]
-    blocks: list[Chart | Grid] = [Grid(head, rows)]
-    title = "Share of pictures that were made within so many seconds"
-    blocks.append(lines(title, series, "seconds a picture", "share of pictures", log=True, marks=False, share=True,
+        indices = np.unique(np.linspace(0, len(times) - 1, min(len(times), 200)).round().astype(int))
+        points = [Point(max(float(times[index]), 1e-4), (index + 1) / len(times)) for index in indices]
+        series.append(Series(editor, points, style_indices[editor]))
+    head = ["", "images", "mean s", "median s", "95th percentile s", "max s", "total min"]
+    blocks: list[Chart | TableView] = [TableView(head, rows)]
+    title = "Cumulative distribution of the generation time"
+    blocks.append(line_chart(title, series, "seconds per image", "share of images", log=True, marks=False, share=True,
                         zero=True))  # fmt: skip
-    blocks += _against(material, {editor: float(np.mean([one.seconds for one in s])) for editor, s in taken.items()})
-    lead = "As it was measured when the pictures were made, one after the other or in batches as the editor likes."
-    return Section("latency", "Latency", lead, blocks)
+    blocks += _latency_scatter(
+        report,
+        {
+            editor: float(np.mean([time.seconds for time in editor_times]))
+            for editor, editor_times in times_by_editor.items()
+        },
+    )
+    introduction = "Measured during generation, one image at a time or in batches of the editor."
+    return ReportSection("latency", "Latency", introduction, blocks)
 
 
-def _against(material: Material, means: Mapping[str, float]) -> Sequence[Chart]:
-    board, column = material.side.leaderboard, material.side.headline
-    spots = []
-    for kind, editor in enumerate(material.editors):
-        figure = board.rows.get(editor, {}).get(column)
-        if editor in means and figure is not None and figure.value is not None:
-            cell = Cell.of(figure, material.side.weights, board.scale)
+def _latency_scatter(report: ReportData, means: Mapping[str, float]) -> Sequence[Chart]:
+    board, column = report.comparison.leaderboard, report.comparison.headline
+    points = []
+    for style_index, editor in enumerate(report.editors):
+        statistic = board.rows.get(editor, {}).get(column)
+        if editor in means and statistic is not None and statistic.value is not None:
+            cell = TableCell.of(statistic, report.comparison.weights, board.scale)
             assert cell.value is not None
-            spots.append(Spot(editor, kind, means[editor], cell.value, None, None, cell.low, cell.high))
-    if len(spots) < 2:
+            points.append(ScatterPoint(editor, style_index, means[editor], cell.value, None, None, cell.low, cell.high))
+    if len(points) < 2:
         return []
     y_title = f"{column}, {board.unit}" if board.unit else column
-    return [scatter(f"{column} against latency", spots, "mean seconds a picture", y_title, less_x=True)]
+    return [scatter_chart(f"{column} against latency", points, "mean seconds per image", y_title, minimize_x=True)]
 
 
 def _seconds(value: float) -> str:

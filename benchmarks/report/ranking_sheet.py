@@ -1,6 +1,6 @@
-"""Contact sheets: a ranking as one HTML file, with the pictures, the boxes that were found on them, and the evidence.
+"""Contact sheets: a ranking as one HTML file with images, detected boxes and evidence.
 
-The file holds all it shows (pictures as data URIs, no script, no font, no address), so that it can be mailed.
+The file is self-contained (images as data URIs, no scripts, fonts or links).
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ import PIL.ImageDraw
 import PIL.ImageFont
 import PIL.ImageOps
 
-from ..reward import Box, Card, EditSample, Evidence, Image, ImageError, Score
-from .rank import Placed, Ranking
+from ...reward import Box, Card, EditSample, Evidence, Image, ImageError, Score
+from .ranking import CandidateRanking, RankedCandidate
 
 SIDE = 640
-"""Pixels of the longer side of a picture in the sheet."""
+"""Longer side of an image in the sheet, in pixels."""
 
 _Rectangle = tuple[float, float, float, float]
-_LEAST = 240
+_MIN_SIDE = 240
 _FONT = 17
-# Told apart by people with any of the common colour deficiencies (Okabe and Ito), the darker ones first.
+# Distinguishable with common colour vision deficiencies (Okabe and Ito), darker ones first.
 _COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#b8417f", "#8a6d00", "#4b4fa8", "#8c3b00", "#00708a")
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A part of a score: its name, how deep it lies, its value in words, and as a `share` where it is in [0, 1]."""
+    """A part of a score: name, depth, value as text, and as `fraction` if it is in [0, 1]."""
 
     name: str
     depth: int
     text: str
-    share: float | None
+    fraction: float | None
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A candidate as the sheet shows it."""
+class CandidateView:
+    """A candidate of the sheet."""
 
-    placed: Placed
+    ranked: RankedCandidate
     picture: Image
     boxes: tuple[Box, ...]
     bars: tuple[Bar, ...]
@@ -56,97 +56,99 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Section:
-    """A group as the sheet shows it."""
+class SheetSection:
+    """A group of the sheet."""
 
-    ranking: Ranking
+    ranking: CandidateRanking
 
     @property
     def source_boxes(self) -> tuple[Box, ...]:
-        """Those the sample came with, else those the experts found in the source."""
-        first = self.ranking.first
-        if first.earlier or not first.boxes:
-            found = (boxes_on(first.source, one.sample, one.score) for one in self.ranking.placed)
-            return _distinct(box for boxes in found for box in boxes)
-        return tuple(box for boxes in first.boxes.values() for box in boxes)
+        """The sample's boxes, else the boxes that experts detected in the source."""
+        sample = self.ranking.reference_sample
+        if sample.earlier or not sample.boxes:
+            boxes_by_candidate = (
+                boxes_on(sample.source, candidate.sample, candidate.score) for candidate in self.ranking.candidates
+            )
+            return _deduplicate_boxes(box for boxes in boxes_by_candidate for box in boxes)
+        return tuple(box for boxes in sample.boxes.values() for box in boxes)
 
     @property
-    def shown(self) -> Iterator[Shown]:
-        for one in self.ranking.placed:
-            score = one.score
-            boxes = boxes_on(one.sample.edited, one.sample, score)
-            every, most = tuple(bars(score)), tuple(main_bars(score))
-            yield Shown(one, one.sample.edited, boxes, most, every, tuple(evidence(score)))
+    def shown(self) -> Iterator[CandidateView]:
+        for candidate in self.ranking.candidates:
+            score = candidate.score
+            boxes = boxes_on(candidate.sample.edited, candidate.sample, score)
+            all_bars, bars = tuple(score_bars(score)), tuple(top_level_bars(score))
+            yield CandidateView(candidate, candidate.sample.edited, boxes, bars, all_bars, tuple(evidence(score)))
 
     @property
     def colours(self) -> dict[str, str]:
-        """A colour for each label, the same in all pictures of the group."""
-        boxes = [*self.source_boxes, *(box for one in self.shown for box in one.boxes)]
+        """A colour for each label, the same in all images of the group."""
+        boxes = [*self.source_boxes, *(box for view in self.shown for box in view.boxes)]
         labels = dict.fromkeys(box.label for box in boxes if box.label)
         return {label: _COLOURS[number % len(_COLOURS)] for number, label in enumerate(labels)}
 
 
-def write_sheet(path: Path, rankings: Sequence[Ranking], card: Card) -> None:
-    """Write the rankings as one HTML file; pictures are read one at a time. Raises OSError."""
-    sections = (Section(ranking) for ranking in rankings)
+def write_sheet(path: Path, rankings: Sequence[CandidateRanking], card: Card) -> None:
+    """Write the rankings as one HTML file; images are read one at a time. Raises OSError."""
+    sections = (SheetSection(ranking) for ranking in rankings)
     render(path, "rank.html", card=card, count=len(rankings), sections=sections)
 
 
-def render(path: Path, name: str, **given: Any) -> None:
-    """Fill in a template; `draw` in it is `data_uri`. Raises OSError."""
+def render(path: Path, name: str, **context: Any) -> None:
+    """Render a template to a file; `draw` in it is `data_uri`. Raises OSError."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
     template = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    pieces = template.get_template(name).stream(draw=data_uri, **given)
-    with path.open("wb") as opened:
-        pieces.dump(opened, encoding="utf-8", errors="replace")
+    pieces = template.get_template(name).stream(draw=data_uri, **context)
+    with path.open("wb") as file:
+        pieces.dump(file, encoding="utf-8", errors="replace")
 
 
-def bars(score: Score, depth: int = 0) -> Iterator[Bar]:
-    """Parts and credits, outer ones before their inner ones."""
+def score_bars(score: Score, depth: int = 0) -> Iterator[Bar]:
+    """Parts and credits, each before its own parts."""
     for name, part in {**score.parts, **score.credits}.items():
         value = part.value
         share = value if value is not None and 0 <= value <= 1 else None
         text = f"{value:.3f}" if value is not None else part.status.replace("_", " ")
         yield Bar(name, depth, text, share, part.reason)
-        yield from bars(part, depth + 1)
+        yield from score_bars(part, depth + 1)
 
 
-def main_bars(score: Score, depth: int = 0) -> Iterator[Bar]:
-    """The bars worth seeing at once: the outer three levels, and nothing inside of what is 1.0 throughout."""
+def top_level_bars(score: Score, depth: int = 0) -> Iterator[Bar]:
+    """The bars shown initially: the outer three levels, without the parts of a score that is 1.0 throughout."""
     inner = {**score.parts, **score.credits}
-    for bar, part in zip((bar for bar in bars(score, depth) if bar.depth == depth), inner.values(), strict=True):
+    for bar, part in zip((bar for bar in score_bars(score, depth) if bar.depth == depth), inner.values(), strict=True):
         yield bar
-        if depth < 2 and any(one.share != 1 for one in bars(part)):
-            yield from main_bars(part, depth + 1)
+        if depth < 2 and any(bar_.fraction != 1 for bar_ in score_bars(part)):
+            yield from top_level_bars(part, depth + 1)
 
 
 def evidence(score: Score, name: str = "") -> Iterator[tuple[str, Evidence]]:
-    """What the score and its parts rest on, each with the path of its part."""
+    """The evidence of a score and its parts, each with the path of its part."""
     for item in score.evidence:
         yield name, item
-    for part, one in {**score.parts, **score.credits}.items():
-        yield from evidence(one, f"{name} / {part}" if name else part)
+    for part, child in {**score.parts, **score.credits}.items():
+        yield from evidence(child, f"{name} / {part}" if name else part)
 
 
 def boxes_on(picture: Image, sample: EditSample, score: Score) -> tuple[Box, ...]:
-    """Boxes of the evidence that lie on a picture of the sample, or on the same at the source's or the base's size."""
+    """Boxes of the evidence on this image, or on the image at the size of the source or the base."""
     sizes = {picture.size, sample.source.size, sample.base.size}
     digests = {picture.resized(*size).digest for size in sizes}
-    return _distinct(box for _, item in evidence(score) if item.image in digests for box in item.boxes)
+    return _deduplicate_boxes(box for _, item in evidence(score) if item.image in digests for box in item.boxes)
 
 
-def _distinct(boxes: Iterable[Box]) -> tuple[Box, ...]:
-    """Without those that would be drawn on top of each other, the surest kept."""
-    kept: dict[tuple[object, ...], Box] = {}
+def _deduplicate_boxes(boxes: Iterable[Box]) -> tuple[Box, ...]:
+    """One box per position and label, the one with the highest score."""
+    unique: dict[tuple[object, ...], Box] = {}
     for box in sorted(boxes, key=lambda box: -box.score):
-        kept.setdefault((box.label, *(round(side, 2) for side in (box.x0, box.y0, box.x1, box.y1))), box)
-    return tuple(kept.values())
+        unique.setdefault((box.label, *(round(side, 2) for side in (box.x0, box.y0, box.x1, box.y1))), box)
+    return tuple(unique.values())
 
 
 def data_uri(
     picture: Image, boxes: Sequence[Box] = (), colours: Mapping[str, str] | None = None, *, side: int = SIDE
 ) -> str:
-    """A picture with boxes drawn on it, as a JPEG data URI. Empty for a picture that cannot be read any more."""
+    """An image with boxes drawn on it, as a JPEG data URI. Empty for an unreadable image."""
     try:
         drawn = draw(picture, boxes, colours or {}, side)
     except ImageError:
@@ -157,14 +159,14 @@ def data_uri(
 
 
 def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str], side: int = SIDE) -> PIL.Image.Image:
-    """The picture, at most `side` pixels long, with boxes and their labels: the surer the thicker, thinnest without.
+    """The image, at most `side` pixels long, with boxes and labels; line width grows with the score.
 
-    Raises `ImageError` if the pixels cannot be had.
+    Raises `ImageError` for an unreadable image.
     """
-    drawn = _fitted(picture.pil(), side)
+    drawn = _downscale(picture.pil(), side)
     pen = PIL.ImageDraw.Draw(drawn)
     font = PIL.ImageFont.load_default(_FONT)
-    inside = [(box, corners) for box in boxes if (corners := box.inside(drawn.size)) is not None]
+    inside = [(box, corners) for box in boxes if (corners := box.clipped_corners(drawn.size)) is not None]
     for box, (x0, y0, x1, y1) in sorted(inside, key=lambda item: bool(item[0].label)):
         colour, width = (
             (colours.get(box.label, _COLOURS[0]), 3 if box.score >= 0.5 else 2) if box.label else ("white", 1)
@@ -172,28 +174,28 @@ def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str], side:
         x1, y1 = max(x1 - 1, x0), max(y1 - 1, y0)
         pen.rectangle((x0 - 1, y0 - 1, x1 + 1, y1 + 1), outline="black" if colour == "white" else "white", width=1)
         pen.rectangle((x0, y0, x1, y1), outline=colour, width=width)
-    taken: list[_Rectangle] = []
+    label_boxes: list[_Rectangle] = []
     for box, corners in sorted(inside, key=lambda item: -item[0].area):
         if text := _label(box):
-            place = _free(pen.textbbox((0, 0), text, font), corners, drawn.size, taken)
-            taken.append(place)
-            pen.rectangle(place, fill=colours.get(box.label, _COLOURS[0]))
-            pen.text((place[0] + 4, place[1] + 1), text, fill="white", font=font)
+            label_box = _place_label(pen.textbbox((0, 0), text, font), corners, drawn.size, label_boxes)
+            label_boxes.append(label_box)
+            pen.rectangle(label_box, fill=colours.get(box.label, _COLOURS[0]))
+            pen.text((label_box[0] + 4, label_box[1] + 1), text, fill="white", font=font)
     return drawn
 
 
-def _fitted(picture: PIL.Image.Image, most: int) -> PIL.Image.Image:
+def _downscale(picture: PIL.Image.Image, max_side: int) -> PIL.Image.Image:
     longest = max(picture.size)
-    if longest > most:
-        width, height = (max(1, round(length * most / longest)) for length in picture.size)
+    if longest > max_side:
+        width, height = (max(1, round(length * max_side / longest)) for length in picture.size)
         return picture.resize((width, height), PIL.Image.Resampling.LANCZOS)
-    times = -(-min(_LEAST, most) // longest)  # whole, so that pixels stay squares
-    return picture if times == 1 else PIL.ImageOps.scale(picture, times, PIL.Image.Resampling.NEAREST)
+    factor = -(-min(_MIN_SIDE, max_side) // longest)  # an integer keeps pixels square
+    return picture if factor == 1 else PIL.ImageOps.scale(picture, factor, PIL.Image.Resampling.NEAREST)
 
 
 def _label(box: Box) -> str:
-    """What is written at a box: the name where it was drawn, how sure where it was found; names hide the picture, and
-    the legend's colours tell them. The font knows Latin letters; names in other scripts stand in the legend only.
+    """The label at a box: the score of a detected box, else the name. The legend's colours show the names of detected
+    boxes. The font has Latin letters only; names in other scripts are in the legend only.
     """
     if not box.label:
         return ""
@@ -203,16 +205,16 @@ def _label(box: Box) -> str:
     return name if len(name) <= 28 else f"{name[:27]}…"
 
 
-def _free(
+def _place_label(
     text: _Rectangle, box: tuple[int, int, int, int], size: tuple[int, int], taken: Sequence[_Rectangle]
 ) -> _Rectangle:
-    """Where a label goes: above its box, in it, below it or further down, wherever it is free; else above, anyway."""
+    """The first free position of a label: above its box, in it, below it or further down; else above."""
     width, height = text[2] + 8, text[3] + 5
     x = max(0, min(box[0], size[0] - width))
     rows = [box[1] - height, box[1], box[3] - height, box[3], *np.arange(box[1] + height, size[1] - height, height)]
     for y in rows:
-        apart = (x >= b[2] or x + width <= b[0] or y >= b[3] or y + height <= b[1] for b in taken)
-        if y >= 0 and y + height <= size[1] and all(apart):
+        is_free = (x >= b[2] or x + width <= b[0] or y >= b[3] or y + height <= b[1] for b in taken)
+        if y >= 0 and y + height <= size[1] and all(is_free):
             return (x, y, x + width, y + height)
     y = max(0, min(box[1] - height, size[1] - height))
     return (x, y, x + width, y + height)

@@ -1,4 +1,4 @@
-"""What a report is made of: editors side by side, their labels and metrics, and where their pictures are."""
+"""Data of a report: editors, labels, metrics and outputs folders."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import Card, SpecError, build
-from ..inputs import InputError
-from ..suites.figures import Figure
-from ..suites.leaderboards import SideBySide
-from ..suites.results import Results, Row
-from ..suites.suite import Item, Label, Suite
-from ..suites.tables import Cell
-from .charts import Chart, Grid, Point
+from ..common.errors import InputError
+from ..suites.bootstrap import Statistic
+from ..suites.leaderboards import EditorComparison
+from ..suites.results import ResultRow, Results
+from ..suites.suite import LabelValue, Suite, SuiteItem
+from ..suites.tables import TableCell
+from .charts import Chart, Point, TableView
 
-MOST_GROUPS = 40
-"""A label with more values than this is no grouping."""
+MAX_GROUPS = 40
+"""A label with more values is not used for grouping."""
 
 _NAMES = {
     "following": re.compile(r"\bif\b|follow|\bip_if\b", re.IGNORECASE),
@@ -29,128 +29,130 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A part of the page, in order: charts and tables. name: its address in the page."""
+class ReportSection:
+    """A section of the page: charts and tables in order. name: its anchor."""
 
     name: str
     title: str
-    lead: str
-    blocks: Sequence[Chart | Grid]
+    introduction: str
+    blocks: Sequence[Chart | TableView]
 
 
 @dataclass(frozen=True)
-class Material:
-    """outputs: editor -> the folder of its pictures, of those that are known."""
+class ReportData:
+    """outputs: editor -> outputs folder, if known."""
 
-    side: SideBySide
+    comparison: EditorComparison
     outputs: Mapping[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if unknown := self.outputs.keys() - set(self.side.editors):
+        if unknown := self.outputs.keys() - set(self.comparison.editors):
             raise InputError(
-                f"--outputs names {', '.join(sorted(unknown))}: the editors are {', '.join(self.side.editors)}"
+                f"--outputs names {', '.join(sorted(unknown))}: the editors are {', '.join(self.comparison.editors)}"
             )
 
     @property
     def suite(self) -> Suite:
-        return self.side.suite
+        return self.comparison.suite
 
     @property
     def results(self) -> tuple[Results, ...]:
-        return self.side.results
+        return self.comparison.results
 
     @property
     def editors(self) -> tuple[str, ...]:
-        return self.side.editors
+        return self.comparison.editors
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """Of all rows, in the order in which they were asked."""
-        return tuple(dict.fromkeys(name for one in self.results for row in one.rows for name in row.scores))
+        """Metrics of all rows, in order of first appearance."""
+        return tuple(dict.fromkeys(name for results in self.results for row in results.rows for name in row.scores))
 
     @cached_property
-    def labels(self) -> Mapping[str, tuple[Label, ...]]:
-        """Label -> its values: numbers in order, words in the order of the rows."""
-        found: dict[str, dict[Label, None]] = {}
-        for one in self.results:
-            for row in one.rows:
+    def labels(self) -> Mapping[str, tuple[LabelValue, ...]]:
+        """Label -> its values: numbers sorted, words in order of the rows."""
+        values_by_label: dict[str, dict[LabelValue, None]] = {}
+        for results in self.results:
+            for row in results.rows:
                 for name, value in row.labels.items():
-                    found.setdefault(name, {})[value] = None
-        return {name: tuple(in_order(values)) for name, values in found.items()}
+                    values_by_label.setdefault(name, {})[value] = None
+        return {name: tuple(natural_order(values)) for name, values in values_by_label.items()}
 
-    def groups(self, name: str) -> tuple[Label, ...]:
-        """Values of a label that groups: two at least, and not too many."""
+    def groups(self, name: str) -> tuple[LabelValue, ...]:
+        """Values of a label with 2 to `MAX_GROUPS` values, else empty."""
         values = self.labels.get(name, ())
-        return values if 2 <= len(values) <= MOST_GROUPS else ()
+        return values if 2 <= len(values) <= MAX_GROUPS else ()
 
     @cached_property
     def subjects(self) -> Mapping[str, str]:
-        """Metric -> what it is about: `following`, `consistency`, `quality`, … or "" where nobody says."""
+        """Metric -> its subject: `following`, `consistency`, `quality`, … or "" if unknown."""
         protocol = self.results[0].provenance.get("protocol")
         try:
             specs = self.suite.metrics(protocol if isinstance(protocol, str) else None)
         except InputError:
             specs = {}
-        return {name: _about(name, specs.get(name)) for name in self.metrics}
+        return {name: _spec_subject(name, specs.get(name)) for name in self.metrics}
 
     @cached_property
     def shares(self) -> frozenset[str]:
         """Metrics whose values all lie in [0, 1]."""
-        out = {
+        out_of_range = {
             name
-            for one in self.results
-            for row in one.rows
+            for results in self.results
+            for row in results.rows
             for name, score in row.scores.items()
             if score.value is not None and not 0 <= score.value <= 1
         }
-        return frozenset(name for name in self.metrics if name not in out)
+        return frozenset(name for name in self.metrics if name not in out_of_range)
 
-    def cell(self, results: Results, figure: Figure, scale: float = 1.0) -> Cell:
-        """A figure over the cases of these results, with its interval."""
-        return Cell.of(self.side.lifted(results, figure), self.side.weights, scale)
+    def cell(self, results: Results, statistic: Statistic, scale: float = 1.0) -> TableCell:
+        """A statistic over the cases of these results, with its interval."""
+        return TableCell.of(self.comparison.over_all_cases(results, statistic), self.comparison.weights, scale)
 
-    def mean(self, results: Results, rows: Iterable[Row], value: Callable[[Row], float | None]) -> Cell:
-        """Mean over rows of what a function finds, with its interval."""
+    def mean(
+        self, results: Results, rows: Iterable[ResultRow], value: Callable[[ResultRow], float | None]
+    ) -> TableCell:
+        """Mean of a function over rows, with its interval."""
         return self.cell(results, results.mean(rows, value))
 
     @cached_property
-    def items(self) -> Mapping[str, Item]:
+    def items(self) -> Mapping[str, SuiteItem]:
         """Items of the suite by id."""
         return self.suite.by_id
 
 
-def of_metric(name: str) -> Callable[[Row], float | None]:
+def metric_value(name: str) -> Callable[[ResultRow], float | None]:
     """The value of a metric in a row."""
     return lambda row: row.value(name)
 
 
-def point(x: float, cell: Cell, name: str) -> Point:
-    """A cell at a place."""
+def point(x: float, cell: TableCell, name: str) -> Point:
+    """A cell as a point at x."""
     return Point(x, cell.value, cell.low, cell.high, name)
 
 
-def subject_of(name: str) -> str:
-    """What a name says that it is about; "" where it says nothing."""
+def metric_subject(name: str) -> str:
+    """The subject in a metric's name; "" without one."""
     return next((subject for subject, pattern in _NAMES.items() if pattern.search(name)), "")
 
 
-def in_order(values: Iterable[Label]) -> list[Label]:
-    """Numbers, and words that differ in one number (C1 to C10), by it; other words as they are."""
-    given = list(values)
-    keys = [re.fullmatch(r"(\D*)(\d+)", str(value)) for value in given]
-    if given and all(keys) and len({key[1] for key in keys if key}) == 1:
-        return sorted(given, key=lambda value: int(re.findall(r"\d+", str(value))[0]))
-    return given
+def natural_order(values: Iterable[LabelValue]) -> list[LabelValue]:
+    """Numbers, and words that differ in one number (C1 to C10), sorted by it; other words in the given order."""
+    ordered = list(values)
+    keys = [re.fullmatch(r"(\D*)(\d+)", str(value)) for value in ordered]
+    if ordered and all(keys) and len({key[1] for key in keys if key}) == 1:
+        return sorted(ordered, key=lambda value: int(re.findall(r"\d+", str(value))[0]))
+    return ordered
 
 
-def words(name: Label) -> str:
-    """A label as people read it."""
+def display_name(name: LabelValue) -> str:
+    """A label for display."""
     return str(name).replace("_", " ")
 
 
-def _about(name: str, spec: Any) -> str:
+def _spec_subject(name: str, spec: Any) -> str:
     try:
         card = getattr(build(spec), "card", None) if spec is not None else None
     except (SpecError, ImportError, ValueError):
         card = None
-    return (card.about if isinstance(card, Card) else "") or subject_of(name)
+    return (card.about if isinstance(card, Card) else "") or metric_subject(name)

@@ -1,4 +1,4 @@
-"""What the commands are given: folders of results, the suite that they belong to, folders of pictures."""
+"""Loading of result folders, of their suite, and of the outputs folders."""
 
 from __future__ import annotations
 
@@ -10,89 +10,98 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ..inputs import InputError
-from ..suite_run.loading import load_suite
-from ..suites.results import RESULT, RUN, Results
+from ..common.errors import InputError
+from ..run.suite_loading import load_suite
+from ..suites.results import RESULT_FILE, RUN_FILE, Results, load_results
 from ..suites.suite import Suite
 
-_PACK = "prompts"
-"""The option for a folder of prompts, which results name by its digest, and which matters to judging alone."""
+_PROMPT_PACK_OPTION = "prompts"
+"""Option for a prompt folder: results store its digest; only scoring needs it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """Results and the folder they lie in. given: what the run that made them was told, as far as it is known."""
+class LoadedResults:
+    """Results and their folder. invocation: options of the run that wrote them, if known."""
 
     folder: Path
     results: Results
-    given: Mapping[str, Any]
+    invocation: Mapping[str, Any]
 
-    def place(self, name: str) -> Path | None:
-        """A folder or file that the run was told of, if it is still there; written as seen from the results."""
-        found = self.given.get(name)
-        if not isinstance(found, str):
+    def recorded_path(self, name: str) -> Path | None:
+        """A recorded path, relative to the results, if it still exists."""
+        recorded = self.invocation.get(name)
+        if not isinstance(recorded, str):
             return None
-        place = Path(os.path.normpath(self.folder / found))
-        return place if place.exists() else None
+        path = Path(os.path.normpath(self.folder / recorded))
+        return path if path.exists() else None
 
 
-def load_results(folders: Sequence[Path]) -> list[Loaded]:
-    """Each folder, or each of the folders of results inside of one. Raises `InputError`."""
-    found = []
+def load_result_folders(folders: Sequence[Path]) -> list[LoadedResults]:
+    """Each result folder, or the result folders inside a folder. Raises `InputError`."""
+    loaded = []
     for folder in folders:
-        inside = sorted(path.parent for path in folder.glob(f"*/{RESULT}"))
-        places = inside if inside and not (folder / RESULT).is_file() else [folder]
-        found += [Loaded(place, Results.load(place), _given(place)) for place in places]
-    return found
+        subfolders = sorted(path.parent for path in folder.glob(f"*/{RESULT_FILE}"))
+        result_folders = subfolders if subfolders and not (folder / RESULT_FILE).is_file() else [folder]
+        loaded += [
+            LoadedResults(result_folder, load_results(result_folder), _run_invocation(result_folder))
+            for result_folder in result_folders
+        ]
+    return loaded
 
 
-def _given(folder: Path) -> Mapping[str, Any]:
+def _run_invocation(folder: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads((folder / RUN).read_text(encoding="utf-8")).get("given", {})
+        invocation = json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("invocation", {})
     except (OSError, ValueError, AttributeError):
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return invocation if isinstance(invocation, Mapping) else {}
 
 
-def suite_of(loaded: Sequence[Loaded], data: Path | None, spec: str | None = None) -> Suite:
-    """The suite that results say they are of, with its options. spec: how to find it where its name does not; with
-    options of its own, or those of the results.
+def load_suite_of(loaded: Sequence[LoadedResults], data: Path | None, spec: str | None = None) -> Suite:
+    """The suite of the results, with its options. spec: used instead of the recorded name; with its own options, or
+    those of the results.
 
-    data: where the runs found it, by default. Raises `InputError` where there is none, or the data are others.
+    data: default: the recorded folder. Raises `InputError` if the suite is unknown or its data differ.
     """
     provenance = loaded[0].results.provenance
     name = provenance.get("suite")
     if not isinstance(name, str):
-        raise InputError(f"{loaded[0].folder} does not say which suite it is of: it was not written by `bench run`")
-    options = provenance.get("options", {}).items()
-    kept = {key: json.dumps(value) for key, value in options if key != _PACK or not isinstance(value, str)}
-    query = urlencode(kept)
-    place = data or next((found for one in loaded if (found := one.place("data")) is not None), None)
+        raise InputError(f"{loaded[0].folder} does not name its suite: it was not written by `bench run`")
+    options = provenance.get("suite_options", {}).items()
+    suite_options = {
+        key: json.dumps(value) for key, value in options if key != _PROMPT_PACK_OPTION or not isinstance(value, str)
+    }
+    query = urlencode(suite_options)
+    data_folder = data or next(
+        (path for results in loaded if (path := results.recorded_path("data")) is not None), None
+    )
     base = spec or name
-    suite = load_suite(f"{base}?{query}" if query and "?" not in base else base, place)
-    if suite.digest != provenance.get("data"):
-        where = "that this version brings" if place is None else f"in {place}"
+    suite = load_suite(f"{base}?{query}" if query and "?" not in base else base, data_folder)
+    if suite.digest != provenance.get("data_digest"):
+        location = "built into this version" if data_folder is None else f"in {data_folder}"
         raise InputError(
-            f"the data {where} are not those of the results: their digest is {suite.digest[:16]}, expected "
-            f"{str(provenance.get('data'))[:16]}; give the data that were judged to --data"
+            f"the data {location} differ from those of the results: their digest is {suite.digest[:16]}, expected "
+            f"{str(provenance.get('data_digest'))[:16]}; give the scored data with --data"
         )
     return suite
 
 
-def outputs_of(given: Sequence[str], loaded: Sequence[Loaded], editors: Sequence[str]) -> dict[str, Path]:
-    """Editor -> folder: of `NAME=DIR`, and otherwise where the run found them. Raises `InputError`."""
-    found: dict[str, Path] = {}
-    for text in given:
+def find_outputs(
+    assignments: Sequence[str], loaded: Sequence[LoadedResults], editors: Sequence[str]
+) -> dict[str, Path]:
+    """Editor -> outputs folder: from `NAME=FOLDER`, else as recorded by the run. Raises `InputError`."""
+    outputs: dict[str, Path] = {}
+    for text in assignments:
         name, equals, folder = text.partition("=")
         if not equals or not name or not folder:
             raise InputError(f"--outputs {text}: give an editor's name and a folder, as in --outputs mine=outputs/mine")
-        if name in found:
+        if name in outputs:
             raise InputError(f"--outputs names {name} twice")
         if not Path(folder).is_dir():
             raise InputError(f"--outputs {text}: there is no folder {folder}")
-        found[name] = Path(folder)
-    for editor, one in zip(editors, loaded, strict=True):
-        place = one.place("outputs")
-        if editor not in found and place is not None and place.is_dir():
-            found[editor] = place
-    return found
+        outputs[name] = Path(folder)
+    for editor, results in zip(editors, loaded, strict=True):
+        path = results.recorded_path("outputs")
+        if editor not in outputs and path is not None and path.is_dir():
+            outputs[editor] = path
+    return outputs

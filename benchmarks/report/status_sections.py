@@ -1,4 +1,4 @@
-"""Sections about what judges said: the labels they gave (DLEBench), and why some edits have no value."""
+"""Sections on judge labels (DLEBench), and on edits without a value."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from ...reward import Score
-from ..suites.results import Row
-from .charts import Chart, Grid, Series, Shown, bars
-from .material import Material, Section, point, words
+from ..suites.results import ResultRow
+from .charts import CellContent, Chart, Series, TableView, bar_chart
+from .report_data import ReportData, ReportSection, display_name, point
 
-_MOST_REASONS = 12
-_STATES = ("scored", "not applicable", "abstained", "failed", "not asked", "not judged")
+_MAX_REASONS_SHOWN = 12
+_STATES = ("scored", "not applicable", "abstained", "failed", "not evaluated", "missing")
 
 
-def labels(material: Material) -> Section | None:
-    """How often each label was given, for metrics whose evidence names one (DLEBench's four of IF and of VC)."""
-    blocks: list[Chart | Grid] = []
-    for metric in material.metrics:
-        order = _order(material, metric)
+def label_section(report: ReportData) -> ReportSection | None:
+    """Frequency of each label, for metrics with label evidence (DLEBench's four of IF and of VC)."""
+    blocks: list[Chart | TableView] = []
+    for metric in report.metrics:
+        order = _order(report, metric)
         if len(order) < 2:
             continue
         series = []
-        for kind, one in enumerate(material.results):
-            rows = [row for row in one.rows if _given(row, metric)[0]]
+        for style_index, results in enumerate(report.results):
+            rows = [row for row in results.rows if _given_label(row, metric)[0]]
             points = []
-            for place, label in enumerate(order):
-                cell = material.mean(one, rows, _is(metric, label))
-                points.append(point(float(place), cell, label))
-            series.append(Series(one.editor, points, kind))
+            for index, label in enumerate(order):
+                cell = report.mean(results, rows, _has_label(metric, label))
+                points.append(point(float(index), cell, label))
+            series.append(Series(results.editor, points, style_index))
         title = f"{metric}: labels"
-        blocks.append(bars(title, series, order, "label, the best first", "share of edits"))
-        if grid := _by_type(material, metric, order):
+        blocks.append(bar_chart(title, series, order, "label, best first", "share of edits"))
+        if grid := _by_type(report, metric, order):
             blocks.append(grid)
-    lead = "What the judge called each edit: where editors fail, beside how often."
-    return Section("labels", "Failure labels", lead, blocks) if blocks else None
+    introduction = "The judge's label of each edit: types of failure and their frequency."
+    return ReportSection("labels", "Failure labels", introduction, blocks) if blocks else None
 
 
-def _is(metric: str, label: str) -> Callable[[Row], float | None]:
-    return lambda row: float(_given(row, metric)[0] == label)
+def _has_label(metric: str, label: str) -> Callable[[ResultRow], float | None]:
+    return lambda row: float(_given_label(row, metric)[0] == label)
 
 
-def _given(row: Row, metric: str) -> tuple[str, float]:
-    """The label and its score; the worst where several targets were judged. Empty without one."""
+def _given_label(row: ResultRow, metric: str) -> tuple[str, float]:
+    """The label and its score; the worst of several targets. Empty without one."""
     score = row.scores.get(metric)
-    found = [] if score is None else list(_labels(score))
-    return min(found, key=lambda one: one[1]) if found else ("", 0.0)
+    labels = [] if score is None else list(_labels(score))
+    return min(labels, key=lambda label: label[1]) if labels else ("", 0.0)
 
 
 def _labels(score: Score) -> Iterator[tuple[str, float]]:
@@ -56,66 +56,66 @@ def _labels(score: Score) -> Iterator[tuple[str, float]]:
         yield from _labels(part)
 
 
-def _order(material: Material, metric: str) -> list[str]:
-    scores = (row.scores.get(metric) for one in material.results for row in one.rows)
-    found = dict(given for score in scores if score is not None for given in _labels(score))
-    return sorted(found, key=lambda label: -found[label])
+def _order(report: ReportData, metric: str) -> list[str]:
+    scores = (row.scores.get(metric) for results in report.results for row in results.rows)
+    scores_by_label = dict(label_scores for score in scores if score is not None for label_scores in _labels(score))
+    return sorted(scores_by_label, key=lambda label: -scores_by_label[label])
 
 
-def _by_type(material: Material, metric: str, order: list[str]) -> Grid | None:
-    kinds = material.groups("type") or material.groups("category")
-    name = "type" if material.groups("type") else "category"
+def _by_type(report: ReportData, metric: str, order: list[str]) -> TableView | None:
+    kinds = report.groups("type") or report.groups("category")
+    name = "type" if report.groups("type") else "category"
     if not kinds:
         return None
-    rows: list[list[Shown]] = []
+    rows: list[list[CellContent]] = []
     for kind in kinds:
-        rows.append([words(kind)])
-        for one in material.results:
-            counts = Counter(label for row in one.where(**{name: kind}) if (label := _given(row, metric)[0]))
+        rows.append([display_name(kind)])
+        for results in report.results:
+            counts = Counter(label for row in results.filter(**{name: kind}) if (label := _given_label(row, metric)[0]))
             total = sum(counts.values())
             cells = [(str(counts[label]), "", counts[label] / total if total else None) for label in order]
-            rows.append([one.editor, *cells])
-    return Grid(["", *order], rows, title=f"{metric}: labels by {name}, counts")
+            rows.append([results.editor, *cells])
+    return TableView(["", *order], rows, title=f"{metric}: labels by {name}, counts")
 
 
-def statuses(material: Material) -> Section | None:
-    """For each editor and metric how many edits have a value, and why the others have none."""
-    rows: list[list[Shown]] = []
-    whole: list[str] = []
+def status_section(report: ReportData) -> ReportSection | None:
+    """Counts of edits by status for each editor and metric, and the reasons of missing values."""
+    rows: list[list[CellContent]] = []
+    complete_metrics: list[str] = []
     reasons: Counter[tuple[str, str, str]] = Counter()
-    for metric in material.metrics:
-        found = [Counter(_state(row, metric) for row in one.rows) for one in material.results]
-        if all(set(counts) == {"scored"} for counts in found):
-            whole.append(metric)
+    for metric in report.metrics:
+        counts_by_editor = [Counter(_state(row, metric) for row in results.rows) for results in report.results]
+        if all(set(counts) == {"scored"} for counts in counts_by_editor):
+            complete_metrics.append(metric)
             continue
         rows.append([metric])
-        for one, counts in zip(material.results, found, strict=True):
-            rows.append([one.editor, *(str(counts[state] or "") for state in _STATES)])
-            scores = (row.scores.get(metric) for row in one.rows)
+        for results, counts in zip(report.results, counts_by_editor, strict=True):
+            rows.append([results.editor, *(str(counts[state] or "") for state in _STATES)])
+            scores = (row.scores.get(metric) for row in results.rows)
             reasons.update(
-                (metric, words(score.status), _short(score.reason))
+                (metric, display_name(score.status), _shorten(score.reason))
                 for score in scores
                 if score is not None and score.status != "scored"
             )
-    for one in material.results:
-        for row in one.rows:
-            if row.missing:
-                reasons["", "not judged", _short(row.missing)] += 1
+    for results in report.results:
+        for row in results.rows:
+            if row.missing_reason:
+                reasons["", "missing", _shorten(row.missing_reason)] += 1
     if not rows:
         return None
-    notes = [f"All edits have a value of: {', '.join(whole)}."] if whole else []
-    blocks: list[Chart | Grid] = [Grid(["", *_STATES], rows, title="Edits by status", notes=notes)]
-    common = [[str(count), *why] for why, count in reasons.most_common(_MOST_REASONS)]
+    notes = [f"All edits have a value of: {', '.join(complete_metrics)}."] if complete_metrics else []
+    blocks: list[Chart | TableView] = [TableView(["", *_STATES], rows, title="Edits by status", notes=notes)]
+    common = [[str(count), *key] for key, count in reasons.most_common(_MAX_REASONS_SHOWN)]
     if common:
-        blocks.append(Grid(["edits", "metric", "status", "reason"], common, title="The most frequent reasons"))
-    lead = "What has no value is in no mean; it is counted here, and beside every number."
-    return Section("statuses", "What has no value", lead, blocks)
+        blocks.append(TableView(["edits", "metric", "status", "reason"], common, title="The most frequent reasons"))
+    introduction = "Edits without a value are excluded from means; they are counted here and beside every number."
+    return ReportSection("statuses", "Missing values", introduction, blocks)
 
 
-def _state(row: Row, metric: str) -> str:
+def _state(row: ResultRow, metric: str) -> str:
     score = row.scores.get(metric)
-    return "not judged" if row.missing else "not asked" if score is None else score.status.replace("_", " ")
+    return "missing" if row.missing_reason else "not evaluated" if score is None else score.status.replace("_", " ")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 160 else f"{text[:159]}…"

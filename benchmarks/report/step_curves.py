@@ -1,81 +1,84 @@
-"""Sections over what edits are numbered by: turns of a chain, levels of complexity."""
+"""Sections over numbered steps: turns of a chain, levels of complexity."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..suites.figures import Figure
-from ..suites.suite import Label
-from ..suites.tables import Cell, Table
-from .charts import Chart, Grid, Series, lines
-from .material import Material, Section, in_order, of_metric, point, words
+from ..suites.bootstrap import Statistic
+from ..suites.suite import LabelValue
+from ..suites.tables import Table, TableCell
+from .charts import Chart, Series, TableView, line_chart
+from .report_data import ReportData, ReportSection, display_name, metric_value, natural_order, point
 
-_STEP = re.compile(r"(?P<what>.*?)[\s,:]*\b(?P<kind>turn|level|[TtCc])?\s*(?P<number>\d+)")
+_STEP_NAME = re.compile(r"(?P<what>.*?)[\s,:]*\b(?P<kind>turn|level|[TtCc])?\s*(?P<number>\d+)")
 _KINDS = {"turn": {"turn", "t", ""}, "level": {"level", "c", ""}}
 
-Curves = dict[str, dict[str, dict[str, Cell]]]
-"""What is drawn -> editor -> step -> number."""
+Curves = dict[str, dict[str, dict[str, TableCell]]]
+"""Curve name -> editor -> step -> value."""
 
 
-def turns(material: Material) -> Section | None:
-    """The suite's numbers, or else the metrics, over the turns of a chain."""
-    lead = "What is left of an editor as its own pictures are edited again."
-    return _section(material, "turn", "turns", "Turns", lead)
+def turn_section(report: ReportData) -> ReportSection | None:
+    """The suite's numbers, else the metrics, over the turns of a chain."""
+    introduction = "Scores as an editor's own outputs are edited again."
+    return _section(report, "turn", "turns", "Turns", introduction)
 
 
-def levels(material: Material) -> Section | None:
-    """The suite's numbers, or else the metrics, over levels of complexity."""
-    lead = "What is left of an editor as more is asked for at once."
-    return _section(material, "level", "levels", "Complexity", lead)
+def level_section(report: ReportData) -> ReportSection | None:
+    """The suite's numbers, else the metrics, over levels of complexity."""
+    introduction = "Scores as the number of operations per instruction grows."
+    return _section(report, "level", "levels", "Complexity", introduction)
 
 
-def _section(material: Material, label: str, name: str, title: str, lead: str) -> Section | None:
-    values = material.groups(label)
+def _section(report: ReportData, label: str, name: str, title: str, introduction: str) -> ReportSection | None:
+    values = report.groups(label)
     if not values:
         return None
     steps = [str(value) for value in values]
-    found = _of_tables(material, label, values) or _of_metrics(material, label, values)
-    blocks: list[Chart | Grid] = [_drawn(what, curve, steps, label, material) for what, curve in found.items()]
-    return Section(name, title, lead, blocks) if blocks else None
+    curves = _curves_of_tables(report, label, values) or _curves_of_metrics(report, label, values)
+    blocks: list[Chart | TableView] = [
+        _line_chart(curve_name, curve, steps, label, report) for curve_name, curve in curves.items()
+    ]
+    return ReportSection(name, title, introduction, blocks) if blocks else None
 
 
-def _drawn(what: str, curve: Mapping[str, Mapping[str, Cell]], steps: Sequence[str], label: str, material: Material
-           ) -> Chart:  # fmt: skip
-    kinds = {editor: number for number, editor in enumerate(material.editors)}
+def _line_chart(
+    name: str, curve: Mapping[str, Mapping[str, TableCell]], steps: Sequence[str], label: str, report: ReportData
+) -> Chart:
+    style_indices = {editor: number for number, editor in enumerate(report.editors)}
     series = [
         Series(
             editor,
             [point(float(steps.index(step)), cell, f"{label} {step}") for step, cell in cells.items()],
-            kinds[editor],
+            style_indices[editor],
         )
         for editor, cells in curve.items()
     ]
-    return lines(words(what), series, words(label), words(what), steps=steps)
+    return line_chart(display_name(name), series, display_name(label), display_name(name), steps=steps)
 
 
-def _of_tables(material: Material, label: str, values: Sequence[Label]) -> Curves:
-    """Of the first of the suite's tables that has a row or a column for each step."""
+def _curves_of_tables(report: ReportData, label: str, values: Sequence[LabelValue]) -> Curves:
+    """Curves of the first suite table with a row or column per step."""
     number = {re.findall(r"\d+", str(value))[-1]: str(value) for value in values if re.search(r"\d", str(value))}
     if len(number) < len(values):
         return {}
-    names = dict.fromkeys(table.name for tables in material.side.by_editor.values() for table in tables)
+    names = dict.fromkeys(table.name for tables in report.comparison.by_editor.values() for table in tables)
     for name in names:
-        found: Curves = {}
-        for editor, tables in material.side.by_editor.items():
+        curves: Curves = {}
+        for editor, tables in report.comparison.by_editor.items():
             for table in tables:
                 if table.name == name:
-                    for what, step, figure in _steps(table, label, number):
-                        cell = Cell.of(figure, material.side.weights, table.scale)
-                        unit = f"{what}, {table.unit}" if table.unit else what
-                        found.setdefault(unit, {}).setdefault(editor, {})[step] = cell
-        if found:
-            return found
+                    for curve_name, step, statistic in _steps(table, label, number):
+                        cell = TableCell.of(statistic, report.comparison.weights, table.scale)
+                        unit = f"{curve_name}, {table.unit}" if table.unit else curve_name
+                        curves.setdefault(unit, {}).setdefault(editor, {})[step] = cell
+        if curves:
+            return curves
     return {}
 
 
-def _steps(table: Table, label: str, number: Mapping[str, str]) -> Iterator[tuple[str, str, Figure]]:
-    """(what, step, figure) of a table that has rows that are named by steps, or such columns."""
+def _steps(table: Table, label: str, number: Mapping[str, str]) -> Iterator[tuple[str, str, Statistic]]:
+    """(curve, step, statistic) of a table whose rows or columns are named by steps."""
     rows = [_step(line, label, number) for line in table.rows]
     steps = [(row[1], cells) for row, cells in zip(rows, table.rows.values(), strict=True) if row and not row[0]]
     if len(steps) >= 2:
@@ -83,34 +86,34 @@ def _steps(table: Table, label: str, number: Mapping[str, str]) -> Iterator[tupl
             yield from ((column, name, cells[column]) for column in table.columns if column in cells)
         return
     columns = {column: _step(column, label, number) for column in table.columns}
-    whats = [step[0] for step in columns.values() if step is not None]
-    several = {what for what in whats if what and whats.count(what) >= 2}
+    curves = [step[0] for step in columns.values() if step is not None]
+    repeated = {curve for curve in curves if curve and curves.count(curve) >= 2}
     for line, cells in table.rows.items():
         for column, step in columns.items():
-            if step is not None and step[0] in several and column in cells:
-                what = step[0] if len(table.rows) == 1 else f"{step[0]}, {words(line)}"
-                yield what, step[1], cells[column]
+            if step is not None and step[0] in repeated and column in cells:
+                curve = step[0] if len(table.rows) == 1 else f"{step[0]}, {display_name(line)}"
+                yield curve, step[1], cells[column]
 
 
 def _step(text: str, label: str, number: Mapping[str, str]) -> tuple[str, str] | None:
-    found = _STEP.fullmatch(text.strip())
-    if found is None or found["number"] not in number:
+    match = _STEP_NAME.fullmatch(text.strip())
+    if match is None or match["number"] not in number:
         return None
-    kind = (found["kind"] or "").lower()
-    return (found["what"], number[found["number"]]) if kind in _KINDS.get(label, {label, ""}) else None
+    kind = (match["kind"] or "").lower()
+    return (match["what"], number[match["number"]]) if kind in _KINDS.get(label, {label, ""}) else None
 
 
-def _of_metrics(material: Material, label: str, values: Sequence[Label]) -> Curves:
-    """The mean of each metric, apart for each mode where there are several."""
-    found: Curves = {}
-    modes: Sequence[Label | None] = material.groups("mode") or (None,)
-    for name in material.metrics:
+def _curves_of_metrics(report: ReportData, label: str, values: Sequence[LabelValue]) -> Curves:
+    """The mean of each metric, separately for each mode if there are several."""
+    curves: Curves = {}
+    modes: Sequence[LabelValue | None] = report.groups("mode") or (None,)
+    for name in report.metrics:
         for mode in modes:
-            what = name if mode is None else f"{name}, {words(mode)}"
-            for one in material.results:
-                for value in in_order(values):
-                    rows = one.where(**{label: value}, **({} if mode is None else {"mode": mode}))
-                    cell = material.mean(one, rows, of_metric(name))
+            curve = name if mode is None else f"{name}, {display_name(mode)}"
+            for results in report.results:
+                for value in natural_order(values):
+                    rows = results.filter(**{label: value}, **({} if mode is None else {"mode": mode}))
+                    cell = report.mean(results, rows, metric_value(name))
                     if cell.value is not None:
-                        found.setdefault(what, {}).setdefault(one.editor, {})[str(value)] = cell
-    return found
+                        curves.setdefault(curve, {}).setdefault(results.editor, {})[str(value)] = cell
+    return curves

@@ -1,4 +1,4 @@
-"""Pictures of the report: small copies, in the page or in a folder beside it, and the boxes that lie on them."""
+"""Thumbnails of the report, embedded or in a folder beside the page, and the boxes on them."""
 
 from __future__ import annotations
 
@@ -10,146 +10,146 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import Box, EditSample, Image, ImageError, Score
-from ..sheet import evidence
-from ..suite_run.outputs import MissingPicture, Outputs
-from ..suites.results import Row
+from ..run.editor_outputs import MissingOutput, Outputs
+from ..suites.results import ResultRow
 from ..suites.suite import Suite
+from .ranking_sheet import evidence
 
-SIDE = 224
-"""Pixels of the longer side of a copy."""
+THUMBNAIL_SIDE = 224
+"""Longer side of a thumbnail in pixels."""
 
-_COARSE = 96
-"""Pictures up to this size are kept as they are, and shown with their pixels as squares."""
-_MOST_BOXES = 24
-_JUDGED_AT = (512, 512)
-"""A size that EdiVal's experts see pictures at, whatever they are."""
+_LOW_RESOLUTION_SIDE = 96
+"""Images up to this side are stored losslessly and shown without interpolation."""
+_MAX_BOXES = 24
+_SCORED_SIZES = (512, 512)
+"""The size at which EdiVal's experts see images."""
 
 
 @dataclass
-class Album:
-    """Small copies by the digest of their picture. folder: where they are written to; None keeps them."""
+class ThumbnailStore:
+    """Thumbnails by digest of their image. folder: output folder; None keeps them in memory."""
 
     folder: Path | None = None
     kept: dict[str, str] = field(default_factory=dict)
     _numbers: dict[str, str] = field(default_factory=dict)
 
-    def add(self, picture: Image) -> str | None:
-        """Its key in the page; None for one that cannot be read any more."""
+    def add(self, image: Image) -> str | None:
+        """The key of the image in the page; None for an unreadable image."""
         try:
-            if (key := self._numbers.get(picture.digest)) is not None:
+            if (key := self._numbers.get(image.digest)) is not None:
                 return key
-            copy = _copy(picture)
+            encoded = _copy(image)
         except ImageError:
             return None
-        key = self._numbers[picture.digest] = str(len(self._numbers))
+        key = self._numbers[image.digest] = str(len(self._numbers))
         if self.folder is None:
-            self.kept[key] = "data:image/webp;base64," + base64.b64encode(copy).decode("ascii")
+            self.kept[key] = "data:image/webp;base64," + base64.b64encode(encoded).decode("ascii")
         else:
-            (self.folder / f"{key}.webp").write_bytes(copy)
+            (self.folder / f"{key}.webp").write_bytes(encoded)
         return key
 
 
-def _copy(picture: Image) -> bytes:
-    drawn = picture.pil()
-    coarse = max(drawn.size) <= _COARSE
-    drawn.thumbnail((SIDE, SIDE))
+def _copy(source: Image) -> bytes:
+    image = source.pil()
+    coarse = max(image.size) <= _LOW_RESOLUTION_SIDE
+    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
     encoded = io.BytesIO()
-    drawn.save(encoded, "WEBP", quality=80, method=3, lossless=coarse)
+    image.save(encoded, "WEBP", quality=80, method=3, lossless=coarse)
     return encoded.getvalue()
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What is shown of an editor's pictures. outputs: None where nobody has said where they are."""
+class OutputThumbnails:
+    """Thumbnails of an editor's outputs. outputs: None if their folder is unknown."""
 
     suite: Suite
     outputs: Outputs | None
-    album: Album
+    album: ThumbnailStore
 
     @staticmethod
-    def of(suite: Suite, folder: Path | None, album: Album) -> Shown:
-        """Raises `InputError` for a folder that is none."""
-        return Shown(suite, None if folder is None else Outputs(suite, folder), album)
+    def open(suite: Suite, folder: Path | None, thumbnails: ThumbnailStore) -> OutputThumbnails:
+        """Raises `InputError` for an invalid folder."""
+        return OutputThumbnails(suite, None if folder is None else Outputs(suite, folder), thumbnails)
 
-    def of_row(self, row: Row) -> list[dict[str, Any]]:
-        """Its pictures in order (sources, earlier turns, edited, reference), each with the boxes found on it."""
+    def thumbnails_of(self, row: ResultRow) -> list[dict[str, Any]]:
+        """The row's images in order (sources, earlier turns, edited, reference), each with its detected boxes."""
         item = self.suite.by_id.get(row.id)
         if item is None:
             return []
         sample, note = item.sample, ""
-        found = None
+        output = None
         if self.outputs is not None:
             try:
-                found = self.outputs.sample(item)
-                sample = found
-            except MissingPicture as error:
+                output = self.outputs.sample(item)
+                sample = output
+            except MissingOutput as error:
                 note = str(error)
-        roles = list(_roles(sample, made=found is not None))
-        boxes = _placed([picture for _, picture in roles], sample, _boxes(row.scores))
-        pictures = []
-        for role, picture in roles:
-            said = ""
-            if role == "edited" and row.edited and picture.digest != row.edited:
-                said = "not the picture that was judged"
-            pictures.append(self._one(role, picture, sample, boxes.get(picture.digest, ()), said))
+        images_by_role = list(_roles(sample, has_output=output is not None))
+        boxes = _boxes_by_digest([image for _, image in images_by_role], sample, _boxes(row.scores))
+        thumbnails = []
+        for role, image in images_by_role:
+            image_note = ""
+            if role == "edited" and row.edited and image.digest != row.edited:
+                image_note = "differs from the scored image"
+            thumbnails.append(self._one(role, image, sample, boxes.get(image.digest, ()), image_note))
         if note:
-            pictures.append({"role": "edited", "note": note})
-        return pictures
+            thumbnails.append({"role": "edited", "note": note})
+        return thumbnails
 
     def _one(self, role: str, picture: Image, sample: EditSample, boxes: Sequence[Box], note: str) -> dict[str, Any]:
         key = self.album.add(picture)
-        one: dict[str, Any] = {"role": role}
+        entry: dict[str, Any] = {"role": role}
         if key is None:
-            return one | {"note": "the picture cannot be read any more"}
-        one |= {"key": key, "size": list(picture.size)}
-        drawn = [_drawn(box) for box in boxes[:_MOST_BOXES]]
+            return entry | {"note": "the image cannot be read"}
+        entry |= {"key": key, "size": list(picture.size)}
+        box_rows = [_box_json(box) for box in boxes[:_MAX_BOXES]]
         if role in ("source", "input") and sample.targets:
-            drawn += [_drawn(box, "target") for box in sample.targets]
-        return one | ({"boxes": drawn} if drawn else {}) | ({"note": note} if note else {})
+            box_rows += [_box_json(box, "target") for box in sample.targets]
+        return entry | ({"boxes": box_rows} if box_rows else {}) | ({"note": note} if note else {})
 
 
-def _roles(sample: EditSample, *, made: bool) -> Iterator[tuple[str, Image]]:
-    """The pictures of a sample with what they are; `made`: whether the edited one is the editor's."""
-    first = sample.turns[0].sources
+def _roles(sample: EditSample, *, has_output: bool) -> Iterator[tuple[str, Image]]:
+    """The images of a sample with their roles. has_output: whether the editor's output exists."""
+    sources = sample.turns[0].sources
     name = "input" if sample.earlier else "source"
-    for number, picture in enumerate(first, start=1):
-        yield (name if len(first) == 1 else f"{name} {number}"), picture
+    for number, image in enumerate(sources, start=1):
+        yield (name if len(sources) == 1 else f"{name} {number}"), image
     for turn in sample.earlier:
         yield f"turn {turn.turn}", turn.edited
-    if made:
+    if has_output:
         yield "edited", sample.edited
     if sample.reference is not None:
         yield "reference", sample.reference
 
 
 def _boxes(scores: Mapping[str, Score]) -> dict[str, list[Box]]:
-    """Digest of a picture -> boxes that experts have found on it, each once, the surest first."""
-    found: dict[str, dict[tuple[object, ...], Box]] = {}
+    """Digest of an image -> unique boxes that experts detected on it, highest score first."""
+    boxes_by_image: dict[str, dict[tuple[object, ...], Box]] = {}
     for score in scores.values():
         for _, item in evidence(score):
             if item.image:
                 for box in item.boxes:
-                    place = (box.label, *(round(side, 3) for side in (box.x0, box.y0, box.x1, box.y1)))
-                    kept = found.setdefault(item.image, {})
-                    if place not in kept or kept[place].score < box.score:
-                        kept[place] = box
-    return {image: sorted(boxes.values(), key=lambda box: -box.score) for image, boxes in found.items()}
+                    key = (box.label, *(round(side, 3) for side in (box.x0, box.y0, box.x1, box.y1)))
+                    unique = boxes_by_image.setdefault(item.image, {})
+                    if key not in unique or unique[key].score < box.score:
+                        unique[key] = box
+    return {image: sorted(boxes.values(), key=lambda box: -box.score) for image, boxes in boxes_by_image.items()}
 
 
-def _placed(
-    pictures: Sequence[Image], sample: EditSample, boxes: Mapping[str, Sequence[Box]]
+def _boxes_by_digest(
+    images: Sequence[Image], sample: EditSample, boxes: Mapping[str, Sequence[Box]]
 ) -> dict[str, Sequence[Box]]:
-    """Digest of a shown picture -> boxes on it, or on the same at another size that experts see it at."""
-    found = {picture.digest: boxes[picture.digest] for picture in pictures if picture.digest in boxes}
-    left = boxes.keys() - found.keys()
-    for picture in pictures if left else ():
-        for size in {sample.source.size, sample.base.size, _JUDGED_AT} - {picture.size}:
-            if (digest := picture.resized(*size).digest) in left:
-                found[picture.digest] = [*found.get(picture.digest, ()), *boxes[digest]]
-    return found
+    """Digest of a shown image -> boxes on it, or on the image at another size that experts see."""
+    shown = {image.digest: boxes[image.digest] for image in images if image.digest in boxes}
+    remaining = boxes.keys() - shown.keys()
+    for image in images if remaining else ():
+        for size in {sample.source.size, sample.base.size, _SCORED_SIZES} - {image.size}:
+            if (digest := image.resized(*size).digest) in remaining:
+                shown[image.digest] = [*shown.get(image.digest, ()), *boxes[digest]]
+    return shown
 
 
-def _drawn(box: Box, label: str = "") -> list[Any]:
-    """Left, top, width and height in percent, how sure, the label."""
+def _box_json(box: Box, label: str = "") -> list[Any]:
+    """Left, top, width and height in percent, the score, the label."""
     sides = (100 * box.x0, 100 * box.y0, 100 * box.w, 100 * box.h)
     return [*(round(side, 1) for side in sides), round(box.score, 2), box.label or label]

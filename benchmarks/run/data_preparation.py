@@ -1,4 +1,4 @@
-"""`bench prepare`: the published data of a suite, fetched when told to, checked, and opened."""
+"""`bench prepare`: download (on request), check and open the published data of a suite."""
 
 from __future__ import annotations
 
@@ -7,68 +7,75 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..extras import bench
-from ..inputs import InputError
-from ..suite_run.loading import load_suite
+from ..common.errors import InputError
+from ..common.optional_imports import bench_library
+from ..suites.complexedit.imagefolder import convert_imagefolder
+from ..suites.construction.dataset_sources import DatasetFile, DatasetRepository, DatasetSource
+from ..suites.construction.download import download_file
+from ..suites.construction.download_lock import DownloadLock, lock_files, read_lock
+from ..suites.construction.hub_datasets import resolve_commit, snapshot
+from ..suites.construction.zip_extraction import extract_zip
 from ..suites.suite import Suite
-from .download import fetch
-from .hub import commit_of, snapshot
-from .imagefolder import converted
-from .lock import Lock, locked, read_lock
-from .sources import File, Repository, Source
-from .unpack import unpack
+from .suite_loading import load_suite
 
-Tell = Callable[[str], None]
+MessageCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A way to read the data: its spec, the items there are, what is wrong with the others."""
+class OpenedSuite:
+    """A suite spec that reads the data: its number of items, and problems of the others."""
 
-    spec: str
+    suite_spec: str
     items: int
     problems: Sequence[str]
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """missing: what is not there, None where nothing says what there should be. opened: empty where data is missing."""
+class PreparedDataset:
+    """missing: absent files; None if the expected files are unknown. opened_suites: empty if data is missing."""
 
-    source: Source
+    source: DatasetSource
     data: Path
-    missing: Sequence[File] | None
-    opened: Sequence[Opened] = ()
+    missing: Sequence[DatasetFile] | None
+    opened_suites: Sequence[OpenedSuite] = ()
 
     @property
-    def there(self) -> bool:
-        return bool(self.opened)
+    def is_complete(self) -> bool:
+        return bool(self.opened_suites)
 
     def to_json(self) -> dict[str, Any]:
         repository = self.source.repository
         return {
             "suite": self.source.suite,
             "data": str(self.data),
-            "there": self.there,
+            "is_complete": self.is_complete,
             "licence": self.source.licence,
-            "page": self.source.page,
+            "homepage": self.source.homepage,
             "notes": list(self.source.notes),
             "repository": None if repository is None else {"name": repository.name, "revision": repository.revision},
             "files": [
-                {"path": one.path, "url": one.url, "revision": one.revision, "size": one.size, "sha256": one.sha256}
-                for one in self.source.files
+                {name: getattr(file, name) for name in ("path", "url", "revision", "size", "sha256")}
+                for file in self.source.files
             ],
-            "opened": [{"spec": one.spec, "items": one.items, "problems": list(one.problems)} for one in self.opened],
+            "opened_suites": [
+                {"suite_spec": opened.suite_spec, "items": opened.items, "problems": list(opened.problems)}
+                for opened in self.opened_suites
+            ],
         }
 
 
-def prepare(
-    source: Source, data: Path, *, download: bool = False, tell: Tell = lambda text: None, pause_s: float = 1.0
-) -> Prepared:
-    """Check the data of a suite, and fetch what is missing if `download` says so.
+def prepare_dataset(
+    source: DatasetSource,
+    data: Path,
+    *,
+    download: bool = False,
+    tell: MessageCallback = lambda text: None,
+    pause_s: float = 1.0,
+) -> PreparedDataset:
+    """Check the data of a suite; download missing files if `download` is set.
 
-    Digests are checked against those that are known, else against those of the first download, in `sources.toml`.
-    Raises `InputError`: for a broken or changed file, for what cannot be fetched, and for data that the suite cannot
-    read.
+    Digests are checked against known ones, else against those of the first download, in `sources.toml`.
+    Raises `InputError` for a broken or changed file, a failed download, and data that the suite cannot read.
     """
     lock = read_lock(data)
     if lock is not None and lock.suite != source.suite:
@@ -79,100 +86,108 @@ def prepare(
             lock = _repository(source.suite, source.repository, lock, data, tell)
             missing = lock.check(data)
     else:
-        source = replace(source, files=tuple(_known(file, lock) for file in source.files))
+        source = replace(source, files=tuple(_with_known_digest(file, lock) for file in source.files))
         missing = [file for file in source.files if not (data / file.path).is_file()]
         if download:
             for file in source.files:
                 if file in missing:
                     tell(f"editcritic: downloading {file.path}{_size(file)} from {file.url}")
-                fetch(file, data / file.path, tell, pause_s=pause_s)
+                download_file(file, data / file.path, tell, retry_delay_s=pause_s)
             missing = []
         if not missing:
-            for file in source.files:  # what was put there by hand is checked as well
-                fetch(file, data / file.path)
-            Lock(source.suite, locked(data, source.files)).write(data)
-    if missing or (missing is None and not _by_hand(data)):
-        return Prepared(source, data, missing)
-    _readable(source, lock, data, tell)
-    return Prepared(source, data, missing, [_open(spec, data) for spec in source.opens])
+            for file in source.files:  # files placed by hand are checked as well
+                download_file(file, data / file.path)
+            DownloadLock(source.suite, lock_files(data, source.files)).write(data)
+    if missing or (missing is None and not _has_manual_data(data)):
+        return PreparedDataset(source, data, missing)
+    _convert_for_readers(source, lock, data, tell)
+    return PreparedDataset(source, data, missing, [_open(spec, data) for spec in source.suite_specs])
 
 
-def _known(file: File, lock: Lock | None) -> File:
-    """With the digest of the first download, where nobody knows another."""
-    before = next((one for one in lock.files if one.path == file.path), None) if lock is not None else None
-    return file if file.sha256 or before is None else replace(file, sha256=before.sha256, size=before.size)
+def _with_known_digest(file: DatasetFile, lock: DownloadLock | None) -> DatasetFile:
+    """With the digest of the first download if no published digest is known."""
+    recorded = next((locked for locked in lock.files if locked.path == file.path), None) if lock is not None else None
+    return file if file.sha256 or recorded is None else replace(file, sha256=recorded.sha256, size=recorded.size)
 
 
-def _repository(suite: str, repository: Repository, lock: Lock | None, data: Path, tell: Tell) -> Lock:
+def _repository(
+    suite: str, repository: DatasetRepository, lock: DownloadLock | None, data: Path, tell: MessageCallback
+) -> DownloadLock:
     """Download a repository of the hub at its commit, or at the commit of the first download."""
     revision = (lock.revision if lock is not None else "") or repository.revision
-    if not Repository(repository.name, revision).pinned:
-        revision = commit_of(repository.name, revision)
+    if not DatasetRepository(repository.name, revision).pinned:
+        revision = resolve_commit(repository.name, revision)
     tell(f"editcritic: downloading {repository.name} at {revision}")
     files = snapshot(repository.name, revision, data / repository.folder if repository.folder else data)
-    found = Lock(suite, locked(data, [_below(repository.folder, file) for file in files]), revision)
+    new_lock = DownloadLock(
+        suite, lock_files(data, [_inside_folder(repository.folder, file) for file in files]), revision
+    )
     if lock is not None:
         before = {file.path: file.sha256 for file in lock.files}
-        for file in found.files:
+        for file in new_lock.files:
             if before.get(file.path, file.sha256) != file.sha256:
                 raise InputError(f"{data / file.path} is not what was downloaded first: {before[file.path]}")
-    found.write(data)
-    return found
+    new_lock.write(data)
+    return new_lock
 
 
-def _below(folder: str, file: File) -> File:
+def _inside_folder(folder: str, file: DatasetFile) -> DatasetFile:
     return replace(file, path=f"{folder}/{file.path}" if folder else file.path)
 
 
-def _by_hand(data: Path) -> bool:
-    """Whether somebody has put something there."""
+def _has_manual_data(data: Path) -> bool:
+    """Whether the folder contains files, placed there by hand."""
     return data.is_dir() and any(data.iterdir())
 
 
-def _readable(source: Source, lock: Lock | None, data: Path, tell: Tell) -> None:
-    """What readers need besides: zips unpacked, pictures in folders made one file a split. Once."""
-    files: Sequence[File] = source.files
-    if source.repository is not None:  # without a lock, somebody has put it there by hand
-        files = lock.files if lock is not None else [File(path.name, "") for path in sorted(data.glob("*.zip"))]
+def _convert_for_readers(source: DatasetSource, lock: DownloadLock | None, data: Path, tell: MessageCallback) -> None:
+    """Convert once to what readers need: zips extracted, image folders converted to one file per split."""
+    files: Sequence[DatasetFile] = source.files
+    if source.repository is not None:  # without a lock, the files were placed by hand
+        files = lock.files if lock is not None else [DatasetFile(path.name, "") for path in sorted(data.glob("*.zip"))]
     for file in files:
         zipped = file.unpack or (source.repository is not None and file.path.endswith(".zip"))
         done = data / f".unpacked-{file.path.replace('/', '-')}"
         if zipped and not (done.is_file() and done.read_text(encoding="utf-8") == file.sha256):
             tell(f"editcritic: unpacking {file.path}")
-            unpack(data / file.path, (data / file.path).parent)
+            extract_zip(data / file.path, (data / file.path).parent)
             done.write_text(file.sha256, encoding="utf-8")
     if source.repository is not None and source.repository.folder and (data / source.repository.folder).is_dir():
-        bench("pyarrow")
-        converted(data / source.repository.folder, data, tell)
+        bench_library("pyarrow")
+        convert_imagefolder(data / source.repository.folder, data, tell)
 
 
-def _open(spec: str, data: Path) -> Opened:
+def _open(spec: str, data: Path) -> OpenedSuite:
     suite: Suite = load_suite(spec, data)
-    return Opened(spec, len(suite.items), [str(problem) for problem in suite.problems])
+    return OpenedSuite(spec, len(suite.items), [str(problem) for problem in suite.problems])
 
 
-def _size(file: File) -> str:
-    return "" if file.size is None else f" ({megabytes(file.size)})"
+def _size(file: DatasetFile) -> str:
+    return "" if file.size is None else f" ({format_megabytes(file.size)})"
 
 
-def megabytes(size: int) -> str:
+def format_megabytes(size: int) -> str:
     """As in `51.7 MB`."""
     return f"{size / 1e6:.1f} MB"
 
 
-def plan(found: Prepared) -> list[str]:
-    """What is missing, where it is, and what to do, a line each."""
-    source, data = found.source, found.data
-    lines = [f"{source.suite}: the data is not in {data}", f"  licence: {source.licence}", f"  page:    {source.page}"]
+def download_plan(prepared: PreparedDataset) -> list[str]:
+    """Lines that list the missing files, their sources, and what to do."""
+    source, data = prepared.source, prepared.data
+    lines = [
+        f"{source.suite}: the data is not in {data}",
+        f"  licence: {source.licence}",
+        f"  page:    {source.homepage}",
+    ]
     if source.repository is not None:
         pinned = "" if source.repository.pinned else " (a branch: its commit is recorded at the first download)"
-        lines.append(f"  would be fetched: the data set {source.repository.name} of the Hugging Face hub, whole,")
-        lines.append(f"    at {source.repository.revision}{pinned}; size not known")
-    for file in found.missing or ():
-        lines.append(f"  would be fetched: {file.path}{_size(file) or ', size not known'}")
+        lines.append(f"  to download: the whole data set {source.repository.name} of the Hugging Face hub")
+        lines.append(f"    at {source.repository.revision}{pinned}; size unknown")
+    for file in prepared.missing or ():
+        lines.append(f"  to download: {file.path}{_size(file) or ', size unknown'}")
         lines.append(f"    from {file.url}")
-        lines.append(f"    sha256 {file.sha256 or 'not known: recorded at the first download'}")
+        lines.append(f"    sha256 {file.sha256 or 'unknown: recorded at the first download'}")
     lines += [f"  note: {note}" for note in source.notes]
-    place = data / source.repository.folder if source.repository is not None and source.repository.folder else data
-    lines.append(f"Nothing was fetched. --download fetches it; or download it from its page into {place}")
+    target = data / source.repository.folder if source.repository is not None and source.repository.folder else data
+    lines.append(f"Nothing was downloaded. Use --download, or download it from its page into {target}")
     return lines

@@ -1,4 +1,4 @@
-"""What an editor has made of a suite, read from its folder of outputs."""
+"""An editor's outputs for a suite, read from a folder."""
 
 from __future__ import annotations
 
@@ -9,79 +9,79 @@ from pathlib import Path
 
 from ...reward import EditSample, Image, ImageError
 from ...reward.image import FileIndex
-from ..inputs import InputError
-from ..suites.suite import Item, Suite
+from ..common.errors import InputError
+from ..suites.suite import Suite, SuiteItem
 
-_BEFORE = "it starts from"
+_DEPENDENCY_PREFIX = "it starts from"
 
 
-class MissingPicture(Exception):
-    """There is nothing to judge; the message says why."""
+class MissingOutput(Exception):
+    """The item has no output image; the message is the reason."""
 
 
 @dataclass
 class Outputs:
-    """Pictures by item. index: file digest -> picture digest, which spares decoding what was seen in another run.
+    """Output images by item. file_index: file digest -> image digest, saves decoding files of earlier runs again.
 
-    Raises `InputError` for a folder that is none.
+    Raises `InputError` if `folder` is not a folder.
     """
 
     suite: Suite
     folder: Path
-    index: FileIndex = field(default_factory=dict)
-    _seen: dict[str, Image | str] = field(default_factory=dict, init=False)
+    file_index: FileIndex = field(default_factory=dict)
+    _images: dict[str, Image | str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if not self.folder.is_dir():
             kind = "is not a folder" if self.folder.exists() else "does not exist"
-            raise InputError(f"{self.folder} {kind}: give the folder of an editor's pictures to --outputs")
+            raise InputError(f"{self.folder} {kind}: give the folder of an editor's images to --outputs")
 
-    def sample(self, item: Item) -> EditSample:
-        """The item with its picture, under the item's id. Raises `MissingPicture`."""
-        self.picture(item)  # first: its reason names what it starts from
-        return replace(self.suite.edited(item, self.picture), id=item.id)
+    def sample(self, item: SuiteItem) -> EditSample:
+        """The item's sample with its output image, under the item's id. Raises `MissingOutput`."""
+        self.picture(item)  # first: its reason names the item it depends on
+        return replace(self.suite.edited_sample(item, self.picture), id=item.id)
 
-    def picture(self, item: Item) -> Image:
-        """What was made of an item. Raises `MissingPicture`."""
-        found = self._seen.get(item.id)
-        if found is None:
-            found = self._seen[item.id] = self._read(item)
-        if isinstance(found, str):
-            raise MissingPicture(found)
-        return found
+    def picture(self, item: SuiteItem) -> Image:
+        """The output image of an item. Raises `MissingOutput`."""
+        image = self._images.get(item.id)
+        if image is None:
+            image = self._images[item.id] = self._read(item)
+        if isinstance(image, str):
+            raise MissingOutput(image)
+        return image
 
-    def _read(self, item: Item) -> Image | str:
-        if item.after:
+    def _read(self, item: SuiteItem) -> Image | str:
+        if item.previous:
             try:
-                self.picture(self.suite.by_id[item.after])
-            except MissingPicture as error:
-                return because_of(item.after, error)
-        path = self.suite.find(self.folder, item)
+                self.picture(self.suite.by_id[item.previous])
+            except MissingOutput as error:
+                return missing_dependency_reason(item.previous, error)
+        path = self.suite.find_output(self.folder, item)
         if path is None:
-            return f"there is no picture {item.place}"
+            return f"there is no image {item.output_path}"
         try:
-            return Image.open(path, index=self.index)
+            return Image.open(path, index=self.file_index)
         except ImageError as error:
             shown = path.relative_to(self.folder) if path.is_relative_to(self.folder) else path.name
             return str(error).replace(str(path), str(shown))
 
 
-def because_of(before: str, error: MissingPicture) -> str:
-    """Why there is nothing of what starts from item `before`, or from what starts from that."""
-    why = str(error)
-    return why if why.startswith(_BEFORE) else f"{_BEFORE} {before}: {why}"
+def missing_dependency_reason(before: str, error: MissingOutput) -> str:
+    """Why an item that depends, directly or not, on the missing item `before` has no output."""
+    reason = str(error)
+    return reason if reason.startswith(_DEPENDENCY_PREFIX) else f"{_DEPENDENCY_PREFIX} {before}: {reason}"
 
 
-def key_of(sample: EditSample) -> str:
-    """What a row is about: the pictures that were judged, this one and those that it was made of."""
+def sample_key(sample: EditSample) -> str:
+    """Digest of the scored images: the output and those of the earlier turns it depends on."""
     state = hashlib.sha256()
     for turn in sample.turns:
         state.update(turn.edited.digest.encode())
     return state.hexdigest()[:24]
 
 
-def digest_of(judged: Iterable[tuple[str, str]]) -> str:
-    """Of all pictures that were judged: (id of the item, digest of the picture)."""
+def outputs_digest(judged: Iterable[tuple[str, str]]) -> str:
+    """Digest of all scored images. judged: (item id, image digest) pairs."""
     state = hashlib.sha256()
     for name, edited in judged:
         state.update(f"{name}\0{edited}\n".encode())

@@ -1,8 +1,8 @@
-"""Golden cases: recorded answers of detector, judge and reader, with the verdict the released code reached on them.
+"""Golden cases: recorded answers of detector, judge and OCR, with the verdict of the released code.
 
-One case a line of JSON: `id`, `task_type`, `instruction`, `detections` (picture -> phrase -> [cx, cy, w, h, score]),
-`vlm` (question -> picture or phrase -> answer), `detector_calls` and `expected` (0 or 1). There are no pixels: pictures
-are known by name, and the experts look the answers up.
+One JSON line per case: `id`, `task_type`, `instruction`, `detections` (image -> phrase -> [cx, cy, w, h, score]),
+`vlm` (question -> image or phrase -> answer), `detector_calls` and `expected` (0 or 1). There are no pixels: images
+are identified by name, and the experts look the answers up.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..reward.boxes import Box
-from ..reward.edival.following import InstructionFollowing
-from ..reward.engine import Engine
-from ..reward.expert import Expert
-from ..reward.forms import Reply
-from ..reward.image import Image
-from ..reward.outcomes import Abstention, Failure
-from ..reward.query import Detect, Detections, Judge, Outcome, Query, Reading, ReadText
-from ..reward.sample import EditSample
-from ..reward.score import Score
+from ...reward.boxes import Box
+from ...reward.engine.engine import Engine
+from ...reward.image import Image
+from ...reward.metrics.edival.following import InstructionFollowing
+from ...reward.queries.expert import Expert
+from ...reward.queries.kinds import Detect, Detections, Judge, Outcome, Query, ReadText, RecognizedText
+from ...reward.queries.outcomes import Abstention, Failure
+from ...reward.queries.response_formats import Reply
+from ...reward.sample import EditSample
+from ...reward.score import Score
 
 Call = tuple[str, str, float]
-"""Of a detector: picture (`source` or `edited`), phrase, threshold."""
+"""A detector call: image (`source` or `edited`), phrase, threshold."""
 
 _SIZE = (512, 512)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A line of the file. `calls` are the detections the released code asked for, in order."""
+class GoldenCase:
+    """A line of the file. `calls`: the detector calls of the released code, in order."""
 
     id: str
     instruction: str
@@ -44,8 +44,8 @@ class Case:
     expected: int
 
     def picture(self, name: str) -> Image:
-        """The source or edited image, of which nothing but the name is known."""
-        return Image.unseen(hashlib.sha256(f"{self.id} {name}".encode()).hexdigest(), _SIZE)
+        """The source or edited image, without pixels."""
+        return Image.from_digest(hashlib.sha256(f"{self.id} {name}".encode()).hexdigest(), _SIZE)
 
     @property
     def sample(self) -> EditSample:
@@ -53,10 +53,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
-    """A case that came out otherwise than expected: in its value, or in what the detector was asked."""
+class GoldenMismatch:
+    """A case whose value or detector calls differ from the expected ones."""
 
-    case: Case
+    case: GoldenCase
     score: Score
     calls: tuple[Call, ...]
 
@@ -67,14 +67,14 @@ class Disagreement:
         return f"{self.case.id}: expected detector calls {list(self.case.calls)}, got {list(self.calls)}"
 
 
-def read_cases(path: Path) -> Iterator[Case]:
-    """The cases in a file. Raises ValueError for a line that is none."""
+def read_cases(path: Path) -> Iterator[GoldenCase]:
+    """The cases in a file. Raises ValueError for an invalid line."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 data = json.loads(line)
                 calls = tuple((call["image"], call["phrase"], call["threshold"]) for call in data["detector_calls"])
-                yield Case(
+                yield GoldenCase(
                     data["id"], data["instruction"], data["detections"], data["vlm"], calls, int(data["expected"])
                 )
             except (KeyError, TypeError, ValueError) as error:
@@ -83,19 +83,19 @@ def read_cases(path: Path) -> Iterator[Case]:
                 ) from None
 
 
-class RecordedAnswers(Expert):
-    """Answers for all cases at once, by the pictures asked about; a question nobody recorded an answer to fails."""
+class GoldenExpert(Expert):
+    """Answers queries of all cases from the recording, by image; a query without a recorded answer fails."""
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Judge, ReadText)
     batch = 256
 
-    def __init__(self, cases: Sequence[Case]) -> None:
+    def __init__(self, cases: Sequence[GoldenCase]) -> None:
         self.id = "golden edival-if"
         self._cases = {case.id: case for case in cases}
         self._pictures = {case.picture(name).digest: (case, name) for case in cases for name in ("source", "edited")}
 
-    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        """Tell cases apart that ask the same question without a picture: their answers differ."""
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """Add the case id to queries without an image: equal queries of different cases have different answers."""
         if isinstance(query, Judge) and not query.images and sample is not None:
             return dataclasses.replace(query, slots=(*query.slots, ("case", sample.id)))
         return query
@@ -107,42 +107,42 @@ class RecordedAnswers(Expert):
         try:
             match query:
                 case Detect(image, (phrase,)):
-                    found, name = self._pictures[image.digest]
-                    rows = found.detections[name][phrase]
+                    case, name = self._pictures[image.digest]
+                    rows = case.detections[name][phrase]
                     return Detections(tuple(Box(cx, cy, w, h, score, phrase) for cx, cy, w, h, score in rows))
                 case ReadText(image):
                     while image.origin is not None:  # a crop: the recorded answer is the one about it
                         image = image.origin[0]
-                    found, name = self._pictures[image.digest]
-                    return Reading.plain(found.vlm["read_text"][name])
+                    case, name = self._pictures[image.digest]
+                    return RecognizedText.without_boxes(case.vlm["read_text"][name])
                 case Judge():
                     topic, slots = query.topic.removeprefix("edival/"), dict(query.slots)
                     if not query.images:
                         return Reply(self._cases[slots["case"]].vlm[topic][slots["object"]])
-                    found, name = self._pictures[query.images[-1].digest]
-                    return Reply(found.vlm[topic]["pair" if len(query.images) == 2 else name])
+                    case, name = self._pictures[query.images[-1].digest]
+                    return Reply(case.vlm[topic]["pair" if len(query.images) == 2 else name])
                 case _:
                     return Failure(f"nothing is recorded for {query.kind} queries like this")
         except KeyError as error:
             return Failure(f"no answer is recorded for {error}")
 
 
-def detector_calls(score: Score, case: Case) -> tuple[Call, ...]:
-    """What the detector was asked, in order, as the evidence has it."""
+def detector_calls(score: Score, case: GoldenCase) -> tuple[Call, ...]:
+    """The detector calls in order, from the evidence."""
     names = {case.picture(name).digest: name for name in ("source", "edited")}
-    looks = (item for item in score.evidence if item.what.startswith("detect "))
-    return tuple((names[item.image], item.text, item.numbers["threshold"]) for item in looks)
+    detections = (item for item in score.evidence if item.what.startswith("detect "))
+    return tuple((names[item.image], item.text, item.numbers["threshold"]) for item in detections)
 
 
-def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[Disagreement]]:
-    """How many cases come out as expected, of how many, and those that do not.
+def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[GoldenMismatch]]:
+    """Number of cases that match, number of cases, and the mismatches.
 
-    Detector calls count for the `official` protocol alone: the others look at other things. Raises ValueError for a
-    file of something else, or an unknown protocol.
+    Detector calls are compared for the `official` protocol only: the others make other calls. Raises ValueError for
+    another kind of file, or an unknown protocol.
     """
     metric = InstructionFollowing(protocol)
     cases = list(read_cases(path))
-    recorded = RecordedAnswers(cases)
+    recorded = GoldenExpert(cases)
     experts = dict.fromkeys(metric.card.roles, recorded)
     disagreements = []
     with Engine() as engine:
@@ -151,5 +151,5 @@ def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[Disagreement
         for case, score in zip(cases, scores, strict=True):
             calls = detector_calls(score, case)
             if score.value != case.expected or (protocol == "official" and calls != case.calls):
-                disagreements.append(Disagreement(case, score, calls))
+                disagreements.append(GoldenMismatch(case, score, calls))
     return len(cases) - len(disagreements), len(cases), disagreements

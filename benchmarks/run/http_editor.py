@@ -1,8 +1,8 @@
-"""An editor behind HTTP, for outputs of models that run elsewhere.
+"""An editor served over HTTP.
 
 A request is `POST URL` with JSON: `instruction`, `images` (the sources, PNG in base64), `seed`, and, after the first
-turn of a chain, `earlier` (the instructions before this one, oldest first). The answer is a picture (`image/…`), or
-JSON with the picture in base64 under `image` (also `images`, of which the first counts).
+turn of a chain, `earlier` (the previous instructions, oldest first). The response is an image
+(`image/…`), or JSON with the image in base64 under `image` (or `images`, of which the first is used).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...reward import EditSample, Image, ImageError
-from ..inputs import InputError
+from ..common.errors import InputError
 
-LIMIT_BYTES = 64 * 2**20
-"""Of an answer."""
+MAX_RESPONSE_BYTES = 64 * 2**20
+"""Maximum size of a response."""
 
-_AGAIN = (408, 429)
-_SHOWN = 300
+_RETRY_STATUSES = (408, 429)
+_MAX_ERROR_CHARS = 300
 
 
 class HttpEditor:
-    """Asks `url` for pictures, `batch` requests at a time.
+    """Requests edits from `url`, `batch_size` requests concurrently.
 
-    name: of the model behind it, for results; the address by default. key_env: the environment variable with a key,
-    sent as a bearer token. timeout_s: of one request. retries: further tries after a lost connection, a time-out, HTTP
-    408, 429 and 5xx, with pauses of 1 s, 2 s, 4 s, …
+    name: name of the model, for results; the address by default. key_env: environment variable with an API key, sent
+    as a bearer token. timeout_s: of one request. retries: after a lost connection, a time-out, HTTP 408, 429 and 5xx,
+    with pauses of 1 s, 2 s, 4 s, …
 
-    Raises `InputError` for a URL that is none, or that holds a password or a query: those would be in results.
+    Raises `InputError` for an invalid URL, and for one with a password or a query: those would be in results.
     """
 
-    evaluations = 0
+    nfe = 0
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class HttpEditor:
         *,
         name: str = "",
         key_env: str = "",
-        batch: int = 4,
+        batch_size: int = 4,
         timeout_s: float = 600.0,
         retries: int = 2,
         pause_s: float = 1.0,
@@ -59,18 +59,18 @@ class HttpEditor:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"--editor-url is a URL such as http://127.0.0.1:8000/edit, got {url!r}")
         if "@" in parts.netloc or parts.query or parts.fragment:
-            raise InputError("--editor-url must hold no password and no query: give a key by --editor-key-env")
+            raise InputError("--editor-url must contain no password and no query: give a key by --editor-key-env")
         if key_env and not os.environ.get(key_env):
-            raise InputError(f"the environment variable {key_env} is empty: put the editor's key into it")
+            raise InputError(f"the environment variable {key_env} is empty: set it to the editor's key")
         self.id = name or f"{parts.netloc}{parts.path}"
-        self.batch = batch
+        self.batch_size = batch_size
         self._url = url
         self._key_env = key_env
         self._timeout_s = timeout_s
         self._retries = retries
         self._pause_s = pause_s
         self._lock = threading.Lock()
-        self._made: OrderedDict[str, Image] = OrderedDict()
+        self._cache: OrderedDict[str, Image] = OrderedDict()
 
     def edit(
         self,
@@ -80,28 +80,28 @@ class HttpEditor:
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> Sequence[Image]:
-        """As in `Editor`. Raises RuntimeError with the server's words for the first picture that could not be had.
+        """As in `Editor`. Raises RuntimeError with the server's message for the first failed request.
 
-        What was made beside it is remembered, so that asking again without that one asks the server for nothing.
+        The other images of the batch are cached, so that a retry without the failed one sends no request.
         """
         earlier = history or [()] * len(images)
-        bodies = [_body(*asked) for asked in zip(images, instructions, seeds, earlier, strict=True)]
-        with ThreadPoolExecutor(max(1, min(self.batch, len(bodies)))) as threads:
-            asked = [threads.submit(self._picture, body) for body in bodies]
-            problems = [one.exception() for one in asked]
-        if problem := next(filter(None, problems), None):
-            raise problem
-        return [one.result() for one in asked]
+        bodies = [_body(*request) for request in zip(images, instructions, seeds, earlier, strict=True)]
+        with ThreadPoolExecutor(max(1, min(self.batch_size, len(bodies)))) as threads:
+            futures = [threads.submit(self._picture, body) for body in bodies]
+            errors = [future.exception() for future in futures]
+        if error := next(filter(None, errors), None):
+            raise error
+        return [future.result() for future in futures]
 
     def _picture(self, body: str) -> Image:
         with self._lock:
-            if body in self._made:
-                return self._made[body]
+            if body in self._cache:
+                return self._cache[body]
         picture = self._answer(body)
         with self._lock:
-            self._made[body] = picture
-            while len(self._made) > 2 * self.batch:
-                self._made.popitem(last=False)
+            self._cache[body] = picture
+            while len(self._cache) > 2 * self.batch_size:
+                self._cache.popitem(last=False)
         return picture
 
     def _answer(self, body: str) -> Image:
@@ -110,12 +110,12 @@ class HttpEditor:
             if number:
                 time.sleep(self._pause_s * 2 ** (number - 1))
             try:
-                with urllib.request.urlopen(self._request(body), timeout=self._timeout_s) as answer:
-                    return _picture_of(answer.read(LIMIT_BYTES + 1), answer.headers.get_content_type())
+                with urllib.request.urlopen(self._request(body), timeout=self._timeout_s) as response:
+                    return _decode_response(response.read(MAX_RESPONSE_BYTES + 1), response.headers.get_content_type())
             except urllib.error.HTTPError as error:
-                words = error.read(_SHOWN).decode("utf-8", "replace").strip()
-                problem = f"HTTP {error.code}: {words or error.reason}"
-                if error.code not in _AGAIN and error.code < 500:
+                detail = error.read(_MAX_ERROR_CHARS).decode("utf-8", "replace").strip()
+                problem = f"HTTP {error.code}: {detail or error.reason}"
+                if error.code not in _RETRY_STATUSES and error.code < 500:
                     break
             except OSError as error:  # no connection, a time-out
                 problem = str(getattr(error, "reason", error)) or type(error).__name__
@@ -129,10 +129,10 @@ class HttpEditor:
 
 
 def _body(sources: tuple[Image, ...], instruction: str, seed: int, earlier: tuple[EditSample, ...]) -> str:
-    asked: dict[str, Any] = {"instruction": instruction, "images": [_png(image) for image in sources], "seed": seed}
+    request: dict[str, Any] = {"instruction": instruction, "images": [_png(image) for image in sources], "seed": seed}
     if earlier:
-        asked["earlier"] = [turn.instruction for turn in earlier]
-    return json.dumps(asked)
+        request["earlier"] = [turn.instruction for turn in earlier]
+    return json.dumps(request)
 
 
 def _png(image: Image) -> str:
@@ -141,17 +141,17 @@ def _png(image: Image) -> str:
     return base64.b64encode(out.getvalue()).decode()
 
 
-def _picture_of(data: bytes, kind: str) -> Image:
-    """Raises RuntimeError for an answer that holds no picture."""
-    if len(data) > LIMIT_BYTES:
-        raise RuntimeError(f"the answer is longer than {LIMIT_BYTES // 2**20} MiB")
+def _decode_response(data: bytes, kind: str) -> Image:
+    """Raises RuntimeError for a response without an image."""
+    if len(data) > MAX_RESPONSE_BYTES:
+        raise RuntimeError(f"the response is longer than {MAX_RESPONSE_BYTES // 2**20} MiB")
     try:
         return Image.of(_decoded(data) if kind == "application/json" else data)
     except (ImageError, ValueError, LookupError, TypeError, binascii.Error) as error:
-        raise RuntimeError(f"the answer ({kind}, {len(data)} bytes) holds no picture: {error}") from None
+        raise RuntimeError(f"the response ({kind}, {len(data)} bytes) contains no image: {error}") from None
 
 
 def _decoded(data: bytes) -> bytes:
-    found = json.loads(data)
-    text = found["image"] if "image" in found else found["images"][0]
+    reply = json.loads(data)
+    text = reply["image"] if "image" in reply else reply["images"][0]
     return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)

@@ -1,6 +1,6 @@
-"""Outputs of a suite made by an editor: turn after turn, with or without selection; what is there is kept.
+"""Generate the outputs of a suite with an editor, turn by turn, with or without selection; existing images are kept.
 
-Beside the pictures, `generated.jsonl` says of each what it was made by, from which seed, and how long it took.
+`generated.jsonl` in the folder records editor, seed and duration of each image.
 """
 
 from __future__ import annotations
@@ -13,46 +13,47 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...reward import Asks, Card, EditSample, Image, Reward, Score, SpecError, spec_of
-from ...verifiers import Budget, Editor, EditorFailed, Journal, Noise, RunStopped, Selector, Sequential, Want, select
-from ...verifiers.making import Maker
-from ..inputs import InputError
-from ..suites.suite import Item, Suite
-from .journal import appending, shown, whole_lines
-from .outputs import MissingPicture, Outputs, because_of
+from ...reward import Card, EditSample, Image, Program, Reward, Score, SpecError, spec_of
+from ...verifiers import Budget, Editor, Journal, Selector, SequentialEditing, select
+from ...verifiers.selection import CandidateRequest, EditorError, NoiseSpec, SelectionStopped
+from ...verifiers.selection.generation import CandidateGenerator
+from ..common.errors import InputError
+from ..suites.suite import Suite, SuiteItem
+from .editor_outputs import MissingOutput, Outputs, missing_dependency_reason
+from .run_journal import abbreviate_json, complete_lines, open_for_append
 
-GENERATED, JOURNAL = "generated.jsonl", "journal"
-SCHEMA = 1
-_HOPELESS = 3
-"""Failures in a row, with nothing made before, after which an editor is given up."""
+GENERATED_FILE, JOURNAL = "generated.jsonl", "journal"
+SCHEMA = 2
+_MAX_CONSECUTIVE_FAILURES = 3
+"""Consecutive failures, before the first image, after which generation stops."""
 
 
 @dataclass(frozen=True)
-class AnyEdit:
-    """A reward for selectors that have nothing to choose among: every edit is as good as another."""
+class ConstantReward:
+    """A constant reward, for selectors with one candidate."""
 
     card = Card("any-edit", 1, "it is an edit")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         yield from ()
         return Score.of(1.0)
 
 
 @dataclass(frozen=True)
-class Choice:
-    """How a picture is chosen among candidates. budget: of each item."""
+class SelectionConfig:
+    """How an image is selected among candidates. budget: per item."""
 
     selector: Selector
     reward: Reward
     budget: Budget = field(default_factory=Budget)
 
     @staticmethod
-    def one_after_the_other() -> Choice:
-        """The operations of a compound instruction one by one, one candidate each, and nobody is asked."""
-        return Choice(Sequential(n=1), Reward(AnyEdit(), {}))
+    def sequential_operations() -> SelectionConfig:
+        """The operations of a compound instruction one by one, one candidate each, without scoring."""
+        return SelectionConfig(SequentialEditing(n=1), Reward(ConstantReward(), {}))
 
     def to_json(self) -> dict[str, Any]:
-        """What pictures depend on."""
+        """Everything that the images depend on."""
         try:
             reward: Any = self.reward.spec
         except SpecError:
@@ -62,11 +63,11 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """A line of `generated.jsonl`. file: relative to the folder; empty where there is none, and `problem` says why.
+class GenerationRecord:
+    """A line of `generated.jsonl`. file: relative to the folder; empty after a failure, whose reason is `error`.
 
-    seconds: that the editor, and whoever chose, took for this picture; a batch's are shared evenly. evaluations: of the
-    denoiser. candidates: how many were made.
+    seconds: time of editing and selection for this image; that of a batch is divided evenly. nfe: denoiser
+    evaluations. candidates: how many were generated.
     """
 
     item: str
@@ -74,207 +75,225 @@ class Generated:
     seed: int
     seconds: float
     editor: str
-    evaluations: int = 0
+    nfe: int = 0
     judge_calls: int = 0
     candidates: int = 1
-    problem: str = ""
+    error: str = ""
 
-    def to_json(self, choice: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {"schema": SCHEMA, **asdict(self), "choice": choice}
+    def to_json(self, selection: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {"schema": SCHEMA, **asdict(self), "selection": selection}
 
 
 @dataclass
-class Generation:
-    """What became of it. kept: there already. made, failed: now. ended: why it ended early, empty if it did not."""
+class GenerationReport:
+    """existing: items that had an image. generated, failed: in this run. stop_reason: empty unless it ended early."""
 
-    kept: list[str] = field(default_factory=list)
-    made: list[Generated] = field(default_factory=list)
-    failed: list[Generated] = field(default_factory=list)
-    ended: str = ""
+    existing: list[str] = field(default_factory=list)
+    generated: list[GenerationRecord] = field(default_factory=list)
+    failed: list[GenerationRecord] = field(default_factory=list)
+    stop_reason: str = ""
 
     @property
     def exit_code(self) -> int:
-        """0 every picture is there, else 1."""
-        return int(bool(self.failed or self.ended))
+        """0 if every image exists, else 1."""
+        return int(bool(self.failed or self.stop_reason))
 
 
-def generate(
+def generate_outputs(
     suite: Suite,
     folder: Path,
     editor: Editor,
     *,
-    choice: Choice | None = None,
+    selection: SelectionConfig | None = None,
     seed: int = 0,
     step: Callable[[], None] = lambda: None,
-) -> Generation:
-    """Have an editor make what a suite asks for, into a folder in which `Suite.find` finds it.
+) -> GenerationReport:
+    """Generate the outputs of a suite into a folder in which `Suite.find_output` finds them.
 
-    Turn t starts from the picture of turn t-1. Each item has a seed of its own, of `seed` and its id. Pictures that are
-    there are kept; what failed is tried again by the next call. Raises `InputError` where the folder holds pictures of
-    another editor, choice or seed.
+    Turn t starts from the image of turn t-1. The seed of an item is derived from `seed` and its id. Existing images
+    are kept; the next call retries failed ones. Raises `InputError` if the folder contains images of another editor,
+    selection or seed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = None if choice is None else json.loads(json.dumps(choice.to_json(), default=str))
-    _refuse_others(folder, editor, chosen, seed)
-    found, outputs = Generation(), Outputs(suite, folder)
-    maker = _Plain(editor) if choice is None else _Chosen(editor, choice, Journal(folder / JOURNAL))
-    lines = appending(folder / GENERATED)
+    selection_record = None if selection is None else json.loads(json.dumps(selection.to_json(), default=str))
+    _check_same_generation(folder, editor, selection_record, seed)
+    report, outputs = GenerationReport(), Outputs(suite, folder)
+    generator = (
+        _DirectGenerator(editor)
+        if selection is None
+        else _SelectingGenerator(editor, selection, Journal(folder / JOURNAL))
+    )
+    lines = open_for_append(folder / GENERATED_FILE)
     try:
-        for wave in _waves(suite):
-            there = [item for item in wave if suite.find(folder, item) is not None]
-            found.kept += [item.id for item in there]
-            for _ in there:
+        for level in _dependency_levels(suite):
+            existing = [item for item in level if suite.find_output(folder, item) is not None]
+            report.existing += [item.id for item in existing]
+            for _ in existing:
                 step()
             tasks = []
-            for item in (item for item in wave if suite.find(folder, item) is None):
+            for item in (item for item in level if suite.find_output(folder, item) is None):
                 try:
-                    tasks.append(Task(item, asked_of(suite, outputs, item), seed_of(item.id, seed)))
-                except MissingPicture as error:
-                    why = because_of(item.after, error)
-                    found.failed.append(Generated(item.id, "", seed_of(item.id, seed), 0.0, editor.id, problem=why))
+                    tasks.append(GenerationTask(item, edit_request_of(suite, outputs, item), item_seed(item.id, seed)))
+                except MissingOutput as error:
+                    reason = missing_dependency_reason(item.previous, error)
+                    report.failed.append(
+                        GenerationRecord(item.id, "", item_seed(item.id, seed), 0.0, editor.id, error=reason)
+                    )
                     step()
-            for task, picture, row in maker.make(tasks):
-                place = folder / f"{task.item.place}.png"
-                row = row if picture is None else replace(row, file=place.relative_to(folder).as_posix())
-                lines.write((json.dumps(row.to_json(chosen), ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+            for task, image, row in generator.make(tasks):
+                path = folder / f"{task.item.output_path}.png"
+                row = row if image is None else replace(row, file=path.relative_to(folder).as_posix())
+                lines.write(
+                    (json.dumps(row.to_json(selection_record), ensure_ascii=False) + "\n").encode("utf-8", "replace")
+                )
                 lines.flush()
-                if picture is not None:  # behind its line, so that no picture is without one
-                    _save(place, picture)
-                (found.failed if picture is None else found.made).append(row)
+                if image is not None:  # after its line, so that every image has one
+                    _save(path, image)
+                (report.failed if image is None else report.generated).append(row)
                 step()
-    except (EditorFailed, RunStopped) as error:
-        found.ended = str(error)
+    except (EditorError, SelectionStopped) as error:
+        report.stop_reason = str(error)
     finally:
         os.fsync(lines.fileno())
         lines.close()
-        maker.close()
-    return found
+        generator.close()
+    return report
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A picture that is to be made. asked: what the editor is told."""
+class GenerationTask:
+    """An image to generate. request: the editor's input."""
 
-    item: Item
-    asked: EditSample
+    item: SuiteItem
+    request: EditSample
     seed: int
 
 
-def seed_of(item: str, seed: int = 0) -> int:
-    """Of an item, in [0, 2^31): the same however many items there are."""
+def item_seed(item: str, seed: int = 0) -> int:
+    """The seed of an item, in [0, 2^31), independent of the other items."""
     return int(hashlib.sha256(f"{seed}:{item}".encode()).hexdigest()[:8], 16) % 2**31
 
 
-def asked_of(suite: Suite, outputs: Outputs, item: Item) -> EditSample:
-    """What the editor is told: the item, from the picture of the one before. Raises `MissingPicture`."""
-    if not item.after:
+def edit_request_of(suite: Suite, outputs: Outputs, item: SuiteItem) -> EditSample:
+    """The editor's input for an item, with the image of the previous item. Raises `MissingOutput`."""
+    if not item.previous:
         return replace(item.sample, id=item.id, edited=item.sample.source)
-    before = suite.by_id[item.after]
-    outputs.sample(before)  # which has to be there
-    return replace(suite.edited(item, lambda one: outputs.picture(before if one.id == item.id else one)), id=item.id)
+    before = suite.by_id[item.previous]
+    outputs.sample(before)  # raises if it is missing
+    return replace(
+        suite.edited_sample(
+            item, lambda chain_item: outputs.picture(before if chain_item.id == item.id else chain_item)
+        ),
+        id=item.id,
+    )
 
 
-def generated_rows(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of each item the last line that says so, by id; empty where nothing was generated here."""
-    path = folder / GENERATED
+def read_generation_records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The last record of each item, by id; empty if nothing was generated here."""
+    path = folder / GENERATED_FILE
     if not path.exists():
         return {}
-    found: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(whole_lines(path), start=1):
+    records: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(complete_lines(path), start=1):
         try:
             row = json.loads(line)
-            found[row["item"]] = row
+            records[row["item"]] = row
         except (ValueError, LookupError, TypeError) as error:
-            raise InputError(f"{path}:{number} says nothing of a picture: {error}") from None
-    return found
+            raise InputError(f"{path}:{number} is not a generation record: {error}") from None
+    return records
 
 
-def _waves(suite: Suite) -> list[list[Item]]:
-    """Items that can be made side by side: first those that start from the data, then those that start from these."""
+def _dependency_levels(suite: Suite) -> list[list[SuiteItem]]:
+    """Items that can be generated together: first those that start from the data, then those that start from these."""
     depth: dict[str, int] = {}
     for item in suite.items:
-        depth[item.id] = depth[item.after] + 1 if item.after else 0
+        depth[item.id] = depth[item.previous] + 1 if item.previous else 0
     return [[item for item in suite.items if depth[item.id] == number] for number in range(max(depth.values()) + 1)]
 
 
-class _Plain:
-    """A picture an item, in the editor's batches."""
+class _DirectGenerator:
+    """Generates one image per item, in the editor's batches."""
 
     def __init__(self, editor: Editor) -> None:
         self.editor = editor
-        self._in_vain: int | None = 0
+        self._failures: int | None = 0
 
-    def make(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Image | None, Generated]]:
-        for start in range(0, len(tasks), max(1, self.editor.batch)):
-            part = tasks[start : start + max(1, self.editor.batch)]
-            wants = [Want(task.item.id, task.asked, task.asked, Noise(task.seed)) for task in part]
-            with Journal() as journal:  # in memory, for this batch: what is made is kept as outputs
-                made = Maker(self.editor, journal, lambda cost, known: None).whole(wants)
-            for task, one in zip(part, made, strict=True):
-                cost = one.cost
-                yield task, one.picture, _row(self.editor, task, cost.seconds, cost.evaluations, problem=one.problem)
-                self._watch(one.picture is None, one.problem)
+    def make(self, tasks: Sequence[GenerationTask]) -> Iterator[tuple[GenerationTask, Image | None, GenerationRecord]]:
+        for start in range(0, len(tasks), max(1, self.editor.batch_size)):
+            batch = tasks[start : start + max(1, self.editor.batch_size)]
+            requests = [
+                CandidateRequest(task.item.id, task.request, task.request, NoiseSpec(task.seed)) for task in batch
+            ]
+            with Journal() as journal:  # in memory, for this batch: images are kept as outputs
+                candidates = CandidateGenerator(self.editor, journal, lambda cost, reused: None).generate(requests)
+            for task, candidate in zip(batch, candidates, strict=True):
+                cost = candidate.cost
+                yield task, candidate.picture, _row(self.editor, task, cost.seconds, cost.nfe, error=candidate.error)
+                self._check_failures(candidate.picture is None, candidate.error)
 
-    def _watch(self, failed: bool, problem: str) -> None:
-        if self._in_vain is not None:
-            self._in_vain = self._in_vain + 1 if failed else None
-            if self._in_vain is not None and self._in_vain >= _HOPELESS:
-                raise EditorFailed(f"it has made nothing: {problem}")
+    def _check_failures(self, failed: bool, problem: str) -> None:
+        if self._failures is not None:
+            self._failures = self._failures + 1 if failed else None
+            if self._failures is not None and self._failures >= _MAX_CONSECUTIVE_FAILURES:
+                raise EditorError(f"no image was generated: {problem}")
 
     def close(self) -> None:
         pass
 
 
-class _Chosen:
-    """A picture an item, chosen among candidates; what was made is in the journal."""
+class _SelectingGenerator:
+    """Selects one image per item among candidates; the journal keeps the candidates."""
 
-    def __init__(self, editor: Editor, choice: Choice, journal: Journal) -> None:
+    def __init__(self, editor: Editor, selection: SelectionConfig, journal: Journal) -> None:
         self.editor = editor
-        self.choice = choice
+        self.selection = selection
         self.journal = journal
 
-    def make(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Image | None, Generated]]:
+    def make(self, tasks: Sequence[GenerationTask]) -> Iterator[tuple[GenerationTask, Image | None, GenerationRecord]]:
         for task in tasks:
             try:
                 (selection,) = selections = select(
-                    self.choice.selector,
-                    task.asked,
+                    self.selection.selector,
+                    task.request,
                     editor=self.editor,
-                    reward=self.choice.reward,
-                    budget=self.choice.budget,
+                    reward=self.selection.reward,
+                    budget=self.selection.budget,
                     journal=self.journal,
                     seed=task.seed,
                 )
             except (ValueError, TypeError) as error:
                 raise InputError(f"{task.item.id}: {error}") from error
-            spent = selections.spent
-            problem = "" if selection.picture is not None else selection.why
-            row = _row(self.editor, task, spent.seconds, spent.evaluations, problem=problem)
+            usage = selections.spent
+            failure = "" if selection.picture is not None else selection.reason
+            row = _row(self.editor, task, usage.seconds, usage.nfe, error=failure)
             yield (
                 task,
                 selection.picture,
-                replace(row, judge_calls=spent.judge_calls, candidates=len(selection.candidates)),
+                replace(row, judge_calls=usage.judge_calls, candidates=len(selection.candidates)),
             )
 
     def close(self) -> None:
         self.journal.close()
 
 
-def _row(editor: Editor, task: Task, seconds: float, evaluations: int, *, problem: str) -> Generated:
-    return Generated(task.item.id, "", task.seed, round(seconds, 4), editor.id, evaluations, problem=problem)
+def _row(editor: Editor, task: GenerationTask, seconds: float, nfe: int, *, error: str) -> GenerationRecord:
+    return GenerationRecord(task.item.id, "", task.seed, round(seconds, 4), editor.id, nfe, error=error)
 
 
-def _save(place: Path, picture: Image) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    half = place.with_name(f".{os.getpid()}-{place.name}.half")
-    picture.pil().save(half, "PNG")
-    half.replace(place)
+def _save(path: Path, image: Image) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{os.getpid()}-{path.name}.half")
+    image.pil().save(temporary, "PNG")
+    temporary.replace(path)
 
 
-def _refuse_others(folder: Path, editor: Editor, chosen: Any, seed: int) -> None:
-    for row in generated_rows(folder).values():
-        now = {"editor": editor.id, "choice": chosen, "seed": seed_of(row["item"], seed)}
-        differ = [name for name in now if row.get(name) != now[name]]
-        if differ:
-            said = "; ".join(f"{name}: {shown(row.get(name))} there, {shown(now[name])} now" for name in differ)
-            raise InputError(f"{folder} holds pictures made otherwise ({said}): give another folder")
+def _check_same_generation(folder: Path, editor: Editor, selection_record: Any, seed: int) -> None:
+    for row in read_generation_records(folder).values():
+        current = {"editor": editor.id, "selection": selection_record, "seed": item_seed(row["item"], seed)}
+        differing = [name for name in current if row.get(name) != current[name]]
+        if differing:
+            changes = "; ".join(
+                f"{name}: {abbreviate_json(row.get(name))} before, {abbreviate_json(current[name])} now"
+                for name in differing
+            )
+            raise InputError(f"{folder} contains images generated with other settings ({changes}): give another folder")

@@ -1,4 +1,4 @@
-"""Locked protocols: everything that decides the numbers of a run, in a TOML file that others run by."""
+"""Locked protocols: everything that determines the numbers of a run, in a TOML file for others to run with."""
 
 from __future__ import annotations
 
@@ -7,116 +7,132 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...reward.toml import tomllib
-from ..inputs import InputError
-from .asked import Asked
-from .journal import refuse_others, write_whole
-from .provenance import versions
-from .recipe import Recipe
+from ...reward.tomllib_compat import tomllib
+from ..common.errors import InputError
+from .provenance import library_versions
+from .run_config import RunConfig
+from .run_journal import require_same_settings, write_atomically
+from .run_spec import RunSpec
 
-SCHEMA = 1
-_HEAD = """# A locked protocol of editcritic: `editcritic bench run --lock THIS --outputs DIR -o OUT` judges by it,
-# and refuses data, metrics, prompts and experts that are others than these.
+SCHEMA = 2
+_HEAD = """# A locked protocol of editcritic: `editcritic bench run --lock THIS --outputs DIR -o OUT` runs it,
+# and rejects other data, metrics, prompts and experts than these.
 """
-_FREE = ("editor",)
-"""Settings that are of a run, and not of its protocol."""
+_UNLOCKED_SETTINGS = ("editor",)
+"""Settings that belong to a run, not to its protocol."""
 
 
-def lock(recipe: Recipe, asked: Asked) -> str:
-    """The file of a run. asked: what the recipe makes.
+def protocol_toml(spec: RunSpec, config: RunConfig) -> str:
+    """The lock file of a run. config: built from `spec`.
 
-    Raises `InputError` where an expert has no spec, so that nobody else could ask it.
+    Raises `InputError` if an expert has no spec, so that others could not build it.
     """
-    by = () if isinstance(recipe.experts, Mapping) else recipe.experts
-    for role, expert in asked.settings["experts"].items():
-        if expert["spec"] is None and not any(":" in text for text in by):
+    bindings = () if isinstance(spec.experts, Mapping) else spec.experts
+    for role, expert in config.run_settings["experts"].items():
+        if expert["spec"] is None and not any(":" in text for text in bindings):
             raise InputError(f"the expert of {role} ({expert['id']}) has no spec: bind it by module:function")
-    whole = all(expert["spec"] is not None for expert in asked.settings["experts"].values())
-    settings = {name: value for name, value in asked.settings.items() if name not in _FREE and value is not None}
+    has_specs = all(expert["spec"] is not None for expert in config.run_settings["experts"].values())
+    settings = {
+        name: value
+        for name, value in config.run_settings.items()
+        if name not in _UNLOCKED_SETTINGS and value is not None
+    }
     table = {
         "schema": SCHEMA,
-        "spec": recipe.suite,
+        "suite_spec": spec.suite,
         **settings,
-        "suite_title": asked.suite.about.title,
-        "citation": asked.suite.about.citation,
-        "bootstrap": {"draws": asked.draws, "seed": asked.seed},
-        "asked_metrics": list(asked.metrics),
-        "experts_by": None if whole else list(by),
-        "versions": versions(),
+        "suite_title": config.suite.about.title,
+        "citation": config.suite.about.citation,
+        "bootstrap": {"samples": config.bootstrap_samples, "seed": config.seed},
+        "requested_metrics": list(config.metrics),
+        "expert_bindings": None if has_specs else list(bindings),
+        "versions": library_versions(),
     }
-    return _HEAD + "\n" + toml_of(table)
+    return _HEAD + "\n" + format_toml(table)
 
 
-def write_lock(path: Path, recipe: Recipe, asked: Asked) -> None:
-    """Raises `InputError` as `lock`, and where the file is there already."""
+def write_protocol(path: Path, spec: RunSpec, config: RunConfig) -> None:
+    """Write the lock file. Raises `InputError` as `protocol_toml`, and if the file exists."""
     if path.exists():
-        raise InputError(f"{path} is there already: give a new file")
-    write_whole(path, lock(recipe, asked))
+        raise InputError(f"{path} exists already: give a new file")
+    write_atomically(path, protocol_toml(spec, config))
 
 
-def read_lock(path: Path) -> dict[str, Any]:
-    """Raises `InputError` for what is no locked protocol of this version."""
+def read_protocol(path: Path) -> dict[str, Any]:
+    """Read a lock file. Raises `InputError` for anything but a locked protocol of this schema."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        locked = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from None
-    if found.get("schema") != SCHEMA or not {"spec", "suite", "data", "metrics", "experts"} <= found.keys():
-        raise InputError(f"{path} is no locked protocol of schema {SCHEMA}: `bench lock` makes one")
-    return found
+    if (
+        locked.get("schema") != SCHEMA
+        or not {"suite_spec", "suite", "data_digest", "metrics", "experts"} <= locked.keys()
+    ):
+        raise InputError(f"{path} is not a locked protocol of schema {SCHEMA}: `bench lock` writes one")
+    return locked
 
 
-def recipe_of(locked: Mapping[str, Any], data: Path | None, outputs: Path, editor: str) -> Recipe:
-    """What is judged by a locked protocol."""
-    return Recipe(
-        locked["spec"],
+def run_spec_from_protocol(locked: Mapping[str, Any], data: Path | None, outputs: Path, editor: str) -> RunSpec:
+    """The run of a locked protocol on these outputs."""
+    return RunSpec(
+        locked["suite_spec"],
         data,
         outputs,
         editor,
-        tuple(locked.get("experts_by", ())) or {role: one["spec"] for role, one in locked["experts"].items()},
+        tuple(locked.get("expert_bindings", ()))
+        or {role: expert["spec"] for role, expert in locked["experts"].items()},
         locked.get("protocol"),
-        tuple(locked["asked_metrics"]),
+        tuple(locked["requested_metrics"]),
         locked["reproducible"],
-        locked["bootstrap"]["draws"],
+        locked["bootstrap"]["samples"],
         locked["bootstrap"]["seed"],
     )
 
 
-def refuse_unlocked(locked: Mapping[str, Any], asked: Asked, where: str) -> list[str]:
-    """Raise `InputError` where what decides numbers is not as it was locked.
+def check_protocol(locked: Mapping[str, Any], config: RunConfig, location: str) -> list[str]:
+    """Raise `InputError` if settings that determine numbers differ from the locked ones.
 
-    Gives back the libraries whose versions are others: they may decide the last digits of a model's numbers.
+    Returns the libraries with other versions: they may change the last digits of a model's numbers.
     """
-    ours = {name: value for name, value in asked.settings.items() if name not in _FREE and value is not None}
-    plain = json.loads(json.dumps({name: locked.get(name) for name in ours}))
-    refuse_others(_without_nulls(plain), _without_nulls(ours), where)
-    now = versions()
+    settings = {
+        name: value
+        for name, value in config.run_settings.items()
+        if name not in _UNLOCKED_SETTINGS and value is not None
+    }
+    locked_settings = json.loads(json.dumps({name: locked.get(name) for name in settings}))
+    require_same_settings(_without_nulls(locked_settings), _without_nulls(settings), location)
+    installed = library_versions()
     return [
-        f"{name} {now.get(name, 'missing')} instead of {version}"
+        f"{name} {installed.get(name, 'missing')} instead of {version}"
         for name, version in locked.get("versions", {}).items()
-        if now.get(name) != version
+        if installed.get(name) != version
     ]
 
 
-def toml_of(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
-    """A table as TOML, tables inside it below. None is left out: TOML has no word for it."""
-    here = "".join(
+def format_toml(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
+    """A table as TOML, nested tables below. None is omitted: TOML has no null."""
+    entries = "".join(
         f"{_key(name)} = {_value(value)}\n"
         for name, value in table.items()
         if value is not None and not isinstance(value, Mapping)
     )
-    inside = [(name, value) for name, value in table.items() if isinstance(value, Mapping)]
-    head = f"[{'.'.join(map(_key, path))}]\n" if path and (here or not inside) else ""
-    blocks = [toml_of(value, (*path, name)) for name, value in inside]
-    return "\n".join(filter(None, [head + here, *blocks]))
+    tables = [(name, value) for name, value in table.items() if isinstance(value, Mapping)]
+    head = f"[{'.'.join(map(_key, path))}]\n" if path and (entries or not tables) else ""
+    blocks = [format_toml(value, (*path, name)) for name, value in tables]
+    return "\n".join(filter(None, [head + entries, *blocks]))
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items() if one is not None) + "}"
+        return (
+            "{"
+            + ", ".join(f"{_key(name)} = {_value(element)}" for name, element in value.items() if element is not None)
+            + "}"
+        )
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
+        return "[" + ", ".join(_value(element) for element in value) + "]"
     if isinstance(value, str):
         return _text(value)
     return json.dumps(value)
@@ -132,5 +148,5 @@ def _key(name: str) -> str:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+        return {name: _without_nulls(element) for name, element in value.items() if element is not None}
+    return [_without_nulls(element) for element in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Where a result comes from: everything that decides its numbers, and nothing that differs between equal runs."""
+"""Provenance of results: everything that determines the numbers, and nothing that differs between equal runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ...reward import Expert, ExpertDown, Metric, SpecError, spec_of
-from ..suites.results import Row
+from ...reward import Expert, SpecError, spec_of
+from ...reward.metrics import Metric
+from ...reward.queries import ExpertDown
+from ..suites.results import ResultRow
 from ..suites.suite import Suite
-from .judging import Judges
-from .outputs import digest_of
+from .editor_outputs import outputs_digest
+from .suite_metric import MetricSet
 
 LIBRARIES = (
     "editcritic",
@@ -32,51 +34,56 @@ LIBRARIES = (
     "rapidocr",
     "vllm",
 )
-"""Whose versions are written beside a result, where they are installed."""
+"""Libraries whose versions are recorded, if installed."""
 
 
-def settings_of(
-    suite: Suite, judges: Judges, experts: Mapping[str, Expert], editor: str, protocol: str | None, reproducible: bool
+def run_settings(
+    suite: Suite,
+    metric_set: MetricSet,
+    experts: Mapping[str, Expert],
+    editor: str,
+    protocol: str | None,
+    reproducible: bool,
 ) -> dict[str, Any]:
-    """What has to be equal for a run to go on from another one's journal, as plain JSON.
+    """Settings that have to be equal to resume from a journal, as plain JSON.
 
-    The pictures are not in it: rows say which pictures they are about.
+    Output images are not included: rows have their digests.
     """
-    found = {
+    settings = {
         "suite": suite.name,
-        "options": dict(suite.options),
-        "data": suite.digest,
+        "suite_options": dict(suite.options),
+        "data_digest": suite.digest,
         "editor": editor,
         "protocol": protocol,
-        "metrics": dict(judges.specs),
-        "versions_of_metrics": {name: metric.card.signature for name, metric in judges.metrics.items()},
-        "experts": {role: described(expert) for role, expert in sorted(experts.items())},
-        "prompts": prompts_of(judges.metrics.values()),
+        "metrics": dict(metric_set.specs),
+        "metric_signatures": {name: metric.card.signature for name, metric in metric_set.metrics.items()},
+        "experts": {role: describe_expert(expert) for role, expert in sorted(experts.items())},
+        "prompts": prompt_digests(metric_set.metrics.values()),
         "reproducible": reproducible,
     }
-    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps(settings, default=str))
     return plain
 
 
-def provenance_of(
+def run_provenance(
     settings: Mapping[str, Any],
     suite: Suite,
-    judges: Judges,
-    rows: Sequence[Row],
-    draws: int,
+    metric_set: MetricSet,
+    rows: Sequence[ResultRow],
+    bootstrap_samples: int,
     seed: int,
     complete: bool,
 ) -> dict[str, Any]:
-    """What `result.json` says: the settings, the pictures, the versions, and whose suite it is."""
+    """The provenance in `result.json`: settings, digest of the outputs, versions, and the suite's citation."""
     about = suite.about
     return {
         **settings,
-        "outputs": digest_of((row.id, row.edited) for row in rows if row.edited),
-        "signatures": {name: _signatures(name, rows) for name in judges.metrics},
-        "left_out": dict(judges.left_out),
-        "bootstrap": {"draws": draws, "seed": seed},
+        "outputs_digest": outputs_digest((row.id, row.edited) for row in rows if row.edited),
+        "score_signatures": {name: _signatures(name, rows) for name in metric_set.metrics},
+        "skipped_metrics": dict(metric_set.skipped),
+        "bootstrap": {"samples": bootstrap_samples, "seed": seed},
         "complete": complete,
-        "versions": versions(),
+        "versions": library_versions(),
         "about": {
             "title": about.title,
             "citation": about.citation,
@@ -86,25 +93,25 @@ def provenance_of(
     }
 
 
-def described(expert: Expert) -> dict[str, Any]:
-    """Its id (model, revision, options) and its spec, as far as it has one."""
-    found: dict[str, Any] = {}
+def describe_expert(expert: Expert) -> dict[str, Any]:
+    """Id (model, revision, options) and spec of an expert; null without a spec."""
+    description: dict[str, Any] = {}
     try:
-        found["id"] = expert.id
+        description["id"] = expert.id
     except (ExpertDown, OSError) as error:
-        found["id"] = f"unknown: {error}"
+        description["id"] = f"unknown: {error}"
     try:
-        found["spec"] = spec_of(expert)
+        description["spec"] = spec_of(expert)
     except (SpecError, TypeError, ValueError):  # the last two: a class without a signature
-        found["spec"] = None
-    return found
+        description["spec"] = None
+    return description
 
 
-def prompts_of(metrics: Iterable[Metric]) -> dict[str, str]:
-    """Package -> digest of its prompts as they are asked, a prompt pack laid over them where there is one."""
-    found: dict[str, set[str]] = {}
+def prompt_digests(metrics: Iterable[Metric]) -> dict[str, str]:
+    """Package -> digest of its prompts, with the overrides of a prompt pack."""
+    digests_by_package: dict[str, set[str]] = {}
     for metric in metrics:
-        for part in _parts(metric, set()):
+        for part in _nested_parts(metric, set()):
             package = _module(part).rpartition(".")[0]
             texts = _texts(package)
             pack = getattr(part, "prompts", None)
@@ -115,49 +122,49 @@ def prompts_of(metrics: Iterable[Metric]) -> dict[str, str]:
             state = hashlib.sha256()
             for name in sorted(texts):
                 state.update(name.encode() + b"\0" + texts[name] + b"\0")
-            found.setdefault(package, set()).add(state.hexdigest()[:16])
-    return {package: "+".join(sorted(digests)) for package, digests in sorted(found.items())}
+            digests_by_package.setdefault(package, set()).add(state.hexdigest()[:16])
+    return {package: "+".join(sorted(digests)) for package, digests in sorted(digests_by_package.items())}
 
 
-def versions() -> dict[str, str]:
-    """Of Python and of the libraries that are installed."""
-    found = {"python": platform.python_version()}
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the installed libraries."""
+    versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _signatures(name: str, rows: Sequence[Row]) -> list[str]:
+def _signatures(name: str, rows: Sequence[ResultRow]) -> list[str]:
     return sorted({score.metric for row in rows if (score := row.scores.get(name)) is not None})
 
 
-def _module(thing: Any) -> str:
-    found = getattr(thing, "__module__", None) or type(thing).__module__
-    return str(found)
+def _module(value: Any) -> str:
+    module = getattr(value, "__module__", None) or type(value).__module__
+    return str(module)
 
 
-def _parts(thing: Any, seen: set[int]) -> Iterator[Any]:
-    """A metric and everything of the kind that it keeps."""
-    if id(thing) in seen or isinstance(thing, str | int | float | bool | bytes | type(None)):
+def _nested_parts(value: Any, visited: set[int]) -> Iterator[Any]:
+    """A metric and all objects nested in it."""
+    if id(value) in visited or isinstance(value, str | int | float | bool | bytes | type(None)):
         return
-    seen.add(id(thing))
-    if isinstance(thing, Mapping):
-        inside: Iterable[Any] = thing.values()
-    elif isinstance(thing, list | tuple | set | frozenset):
-        inside = thing
+    visited.add(id(value))
+    if isinstance(value, Mapping):
+        children: Iterable[Any] = value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        children = value
     else:
-        yield thing
-        inside = [getattr(thing, name) for name in _fields(thing)]
-    for one in inside:
-        yield from _parts(one, seen)
+        yield value
+        children = [getattr(value, name) for name in _fields(value)]
+    for child in children:
+        yield from _nested_parts(child, visited)
 
 
-def _fields(thing: Any) -> Iterable[str]:
-    named = getattr(type(thing), "__dataclass_fields__", None)
-    return named if named is not None else getattr(thing, "__dict__", ())
+def _fields(value: Any) -> Iterable[str]:
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    return fields if fields is not None else getattr(value, "__dict__", ())
 
 
 def _texts(package: str) -> dict[str, bytes]:
@@ -165,6 +172,6 @@ def _texts(package: str) -> dict[str, bytes]:
         return {}
     try:
         folder = files(package) / "prompts"
-        return {one.name: one.read_bytes() for one in folder.iterdir() if one.name.endswith(".txt")}
+        return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(".txt")}
     except (ImportError, OSError, TypeError, ValueError):
         return {}

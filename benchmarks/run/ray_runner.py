@@ -1,7 +1,7 @@
-"""A suite judged on many machines with Ray Data: actors judge cases, rows come back to the journal of this process.
+"""Score a suite on many machines with Ray Data: actors score cases, the driver writes the rows to its journal.
 
-Data, outputs and this package have to lie at the same places on every machine. Each machine keeps the answers of its
-experts in a log of its own, so that what it has paid for is known there when a run goes on.
+Data, outputs and this package need the same paths on every machine. Each machine keeps its own answer log, so that a
+resumed run reuses its answers.
 """
 
 from __future__ import annotations
@@ -16,83 +16,99 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..inputs import InputError
-from ..suites.suite import Item
-from .asked import Asked, How
-from .journal import ANSWERS, RowJournal
-from .part import Part
-from .recipe import Recipe
-from .rows import line_of
-from .running import JOURNAL, Ran, check_places, finish, now
-from .sharing import ALONE, Meeting
-from .spending import Limits, Spent
-from .watching import Progress, unwatched
+from ..common.errors import InputError
+from ..suites.suite import SuiteItem
+from .rendezvous import SINGLE_PROCESS, Rendezvous
+from .result_rows import row_line
+from .run_budget import BudgetLimits, Usage
+from .run_config import ExecutionOptions, RunConfig
+from .run_journal import ANSWER_LOG_FILE, RowJournal
+from .run_progress import RunProgress, ignore_progress
+from .run_spec import RunSpec
+from .runner import JOURNAL_FOLDER, RunResult, check_folders, finish_run, utc_timestamp
+from .worker_shard import WorkerShard
 
-_CASES = 16
-"""Of a batch, at most: rows come back by batches."""
+_MAX_CASES_PER_BATCH = 16
+"""Maximum cases of a batch: rows are returned by batches."""
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """address: of a Ray cluster that runs, None starts or joins one here. workers: actors. cpus, gpus: of each.
+class RayCluster:
+    """address: of a running Ray cluster; None starts or joins a local one. workers: actors. cpus, gpus: per actor.
 
-    answers: a folder for answer logs on the machines that are not this one.
+    answer_log_folder: folder for answer logs on the other machines.
     """
 
     address: str | None = None
     workers: int = 2
     cpus: float = 1.0
     gpus: float = 0.0
-    answers: Path = Path(tempfile.gettempdir()) / "editcritic-bench"
+    answer_log_folder: Path = Path(tempfile.gettempdir()) / "editcritic-bench"
 
 
-def carry_out_with_ray(recipe: Recipe, how: How, cluster: Cluster, *, out: Path, journal: Path | None = None) -> Ran:
-    """As `running.carry_out`. Raises `InputError` where Ray is not installed, or no cluster answers."""
+def execute_with_ray(
+    spec: RunSpec, options: ExecutionOptions, cluster: RayCluster, *, out: Path, journal: Path | None = None
+) -> RunResult:
+    """As `runner.execute`. Raises `InputError` if Ray is not installed, or the cluster cannot be reached."""
     ray, data = _library("ray"), _library("ray.data")
-    began, start = now(), time.monotonic()
-    recipe = replace(
-        recipe, data=None if recipe.data is None else recipe.data.resolve(), outputs=recipe.outputs.resolve()
-    )
-    asked = recipe.asked()
-    place = journal or out / JOURNAL
-    check_places(out, asked)
-    with RowJournal(place) as book, Meeting(place, ALONE):
-        book.agree(asked.settings)
-        known = Part(asked, replace(how, watch=unwatched), book, asked.suite.items)
-        todo = known.sort_out()
-        lines, facts = dict(known.lines), [known.facts()]
-        spent = Spent()
-        ended = _over(how.limits, book.spent(), cluster.workers) if todo else ""
-        for batch in _judged(ray, data, recipe, how, cluster, book, todo, start) if todo and not ended else ():
+    started_at, start = utc_timestamp(), time.monotonic()
+    spec = replace(spec, data=None if spec.data is None else spec.data.resolve(), outputs=spec.outputs.resolve())
+    config = spec.build()
+    journal_folder = journal or out / JOURNAL_FOLDER
+    check_folders(out, config)
+    with RowJournal(journal_folder) as row_journal, Rendezvous(journal_folder, SINGLE_PROCESS):
+        row_journal.require_settings(config.run_settings)
+        local_shard = WorkerShard(
+            config, replace(options, on_progress=ignore_progress), row_journal, config.suite.items
+        )
+        pending = local_shard.pending_items()
+        row_lines, statistics = dict(local_shard.row_lines), [local_shard.statistics()]
+        usage = Usage()
+        stop_reason = _exhausted_limit(options.limits, row_journal.total_usage(), cluster.workers) if pending else ""
+        for batch in (
+            _scored_batches(ray, data, spec, options, cluster, row_journal, pending, start)
+            if pending and not stop_reason
+            else ()
+        ):
             for key, row in batch["rows"]:
-                book.write(key, row)
-                lines[row["id"]] = line_of(row)
-            spent += Spent.from_json(batch["facts"]["spent"])
-            facts.append(batch["facts"])
-            share = f" (the share of one of {cluster.workers} workers)" if batch["spent"] else ""
-            ended = ended or (batch["ended"] and batch["ended"] + share)
-            book.note(spent, len(lines), len(known.lines))
-            done = Progress(len(lines), len(asked.suite.items), len(known.lines), time.monotonic() - start, spent)
-            how.watch(done)
-            if batch["ended"] and how.on_failures != "none" and not batch["spent"]:
-                break  # experts are down; what else comes back is in the logs of the machines
-        book.note(spent, len(lines), len(known.lines), now=True)
-        return finish(asked, how, out, place, lines, ended, {"began": began, "processes": facts})
+                row_journal.append(key, row)
+                row_lines[row["id"]] = row_line(row)
+            usage += Usage.from_json(batch["statistics"]["usage"])
+            statistics.append(batch["statistics"])
+            share = f" (the share of one of {cluster.workers} workers)" if batch["budget_exhausted"] else ""
+            stop_reason = stop_reason or (batch["stop_reason"] and batch["stop_reason"] + share)
+            row_journal.save_usage(usage, len(row_lines), len(local_shard.row_lines))
+            progress = RunProgress(
+                len(row_lines), len(config.suite.items), len(local_shard.row_lines), time.monotonic() - start, usage
+            )
+            options.on_progress(progress)
+            if batch["stop_reason"] and options.on_failures != "none" and not batch["budget_exhausted"]:
+                break  # experts are down; answers of the other batches are in the logs of the machines
+        row_journal.save_usage(usage, len(row_lines), len(local_shard.row_lines), now=True)
+        return finish_run(
+            config,
+            options,
+            out,
+            journal_folder,
+            row_lines,
+            stop_reason,
+            {"started_at": started_at, "processes": statistics},
+        )
 
 
-def _judged(
+def _scored_batches(
     ray: Any,
     data: Any,
-    recipe: Recipe,
-    how: How,
-    cluster: Cluster,
-    book: RowJournal,
-    todo: Sequence[Item],
+    spec: RunSpec,
+    options: ExecutionOptions,
+    cluster: RayCluster,
+    row_journal: RowJournal,
+    pending: Sequence[SuiteItem],
     start: float,
 ) -> Iterator[dict[str, Any]]:
-    """What the actors give back, batch by batch."""
-    started = not ray.is_initialized()
-    if started:
+    """The actors' results, batch by batch."""
+    starts_ray = not ray.is_initialized()
+    if starts_ray:
         try:
             ray.init(cluster.address, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -101,85 +117,91 @@ def _judged(
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
         cases: dict[str, list[str]] = {}
-        for item in todo:
+        for item in pending:
             cases.setdefault(item.case, []).append(item.id)
-        seconds = how.limits.seconds
-        blocks = min(len(cases), max(4 * cluster.workers, -(-len(cases) // _CASES)))
-        given = {
-            "recipe": recipe,
-            "how": replace(how, watch=unwatched, limits=_each(how.limits, book.spent(), cluster.workers)),
-            "until": None if seconds is None else time.time() - (time.monotonic() - start) + seconds,
-            "home": ray.get_runtime_context().get_node_id(),
-            "log": str((book.folder / ANSWERS).resolve()),
-            "answers": str(cluster.answers),
+        seconds = options.limits.seconds
+        blocks = min(len(cases), max(4 * cluster.workers, -(-len(cases) // _MAX_CASES_PER_BATCH)))
+        actor_config = {
+            "spec": spec,
+            "options": replace(
+                options,
+                on_progress=ignore_progress,
+                limits=_split_limits(options.limits, row_journal.total_usage(), cluster.workers),
+            ),
+            "deadline": None if seconds is None else time.time() - (time.monotonic() - start) + seconds,
+            "driver_node": ray.get_runtime_context().get_node_id(),
+            "driver_log": str((row_journal.folder / ANSWER_LOG_FILE).resolve()),
+            "answer_log_folder": str(cluster.answer_log_folder),
         }
-        judged = data.from_items([{"items": json.dumps(ids)} for ids in cases.values()], override_num_blocks=blocks)
-        judged = judged.map_batches(
-            Actor,
-            fn_constructor_kwargs={"given": given},
+        batches = data.from_items([{"items": json.dumps(ids)} for ids in cases.values()], override_num_blocks=blocks)
+        batches = batches.map_batches(
+            ScoringActor,
+            fn_constructor_kwargs={"actor_config": actor_config},
             batch_size=None,
             compute=data.ActorPoolStrategy(size=min(cluster.workers, blocks)),
             num_cpus=cluster.cpus,
             num_gpus=cluster.gpus,
         )
-        for row in judged.iter_rows():
-            yield json.loads(row["judged"])
+        for row in batches.iter_rows():
+            yield json.loads(row["result"])
     finally:
-        if started:
+        if starts_ray:
             ray.shutdown()
 
 
-class Actor:
-    """Judges cases on one machine. given: see `_judged`."""
+class ScoringActor:
+    """Scores cases on one machine. actor_config: see `_scored_batches`."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.how: How = given["how"]
-        self.until: float | None = given["until"]
-        self.asked: Asked = given["recipe"].asked()
-        self.spent = Spent()
+    def __init__(self, actor_config: Mapping[str, Any]) -> None:
+        self.options: ExecutionOptions = actor_config["options"]
+        self.deadline: float | None = actor_config["deadline"]
+        self.config: RunConfig = actor_config["spec"].build()
+        self.usage = Usage()
         ray = _library("ray")
-        if ray.get_runtime_context().get_node_id() == given["home"]:
-            self.log = Path(given["log"])
+        if ray.get_runtime_context().get_node_id() == actor_config["driver_node"]:
+            self.log = Path(actor_config["driver_log"])
         else:
-            settings = json.dumps(self.asked.settings, sort_keys=True)
-            self.log = Path(given["answers"]) / f"{hashlib.sha256(settings.encode()).hexdigest()[:16]}.sqlite"
+            settings = json.dumps(self.config.run_settings, sort_keys=True)
+            self.log = (
+                Path(actor_config["answer_log_folder"]) / f"{hashlib.sha256(settings.encode()).hexdigest()[:16]}.sqlite"
+            )
             self.log.parent.mkdir(parents=True, exist_ok=True)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[str]]:
-        """A batch of cases, each its items' ids as JSON; gives back rows and what they took, as JSON."""
-        items = [self.asked.suite.by_id[name] for ids in batch["items"] for name in json.loads(str(ids))]
-        limits = self.how.limits
-        if self.until is not None:
-            limits = replace(limits, seconds=max(1e-9, self.until - time.time()))
-        how = replace(self.how, limits=limits)
-        part = Part(self.asked, how, None, items, before=self.spent, log=self.log)
-        lines = part.work()
-        self.spent += part.spending.spent
-        found = {
-            "rows": [(part.keys.get(name, ""), json.loads(line)) for name, line in lines.items()],
-            "ended": part.ended,
-            "spent": bool(part.spending.ended),
-            "facts": part.facts(),
+        """Score a batch of cases, each a JSON list of item ids; return rows and statistics as JSON."""
+        items = [self.config.suite.by_id[name] for ids in batch["items"] for name in json.loads(str(ids))]
+        limits = self.options.limits
+        if self.deadline is not None:
+            limits = replace(limits, seconds=max(1e-9, self.deadline - time.time()))
+        options = replace(self.options, limits=limits)
+        shard = WorkerShard(self.config, options, None, items, before=self.usage, log=self.log)
+        row_lines = shard.run()
+        self.usage += shard.budget.usage
+        result = {
+            "rows": [(shard.sample_keys.get(name, ""), json.loads(line)) for name, line in row_lines.items()],
+            "stop_reason": shard.stop_reason,
+            "budget_exhausted": bool(shard.budget.exhausted),
+            "statistics": shard.statistics(),
         }
-        return {"judged": [json.dumps(found)]}
+        return {"result": [json.dumps(result)]}
 
 
-def _each(limits: Limits, before: Spent, workers: int) -> Limits:
-    """What is left, divided evenly."""
-    calls, spend = limits.judge_calls, limits.spend
+def _split_limits(limits: BudgetLimits, before: Usage, workers: int) -> BudgetLimits:
+    """The remaining budget, divided evenly."""
+    judge_calls, cost = limits.judge_calls, limits.cost
     return replace(
         limits,
-        judge_calls=None if calls is None else (calls - before.judge_calls) // workers,
-        spend=None if spend is None else (spend - before.spend) / workers,
+        judge_calls=None if judge_calls is None else (judge_calls - before.judge_calls) // workers,
+        cost=None if cost is None else (cost - before.cost) / workers,
     )
 
 
-def _over(limits: Limits, before: Spent, workers: int) -> str:
-    """Why there is nothing left to divide; empty where there is."""
+def _exhausted_limit(limits: BudgetLimits, before: Usage, workers: int) -> str:
+    """The exhausted limit, as a message; empty if budget is left."""
     if limits.judge_calls is not None and limits.judge_calls - before.judge_calls < workers:
         return f"the budget of {limits.judge_calls} judge calls is spent ({before.judge_calls} by now)"
-    if limits.spend is not None and before.spend >= limits.spend:
-        return f"the budget of {limits.spend:g} spend is spent ({before.spend:g} by now)"
+    if limits.cost is not None and before.cost >= limits.cost:
+        return f"the budget of {limits.cost:g} cost is spent ({before.cost:g} by now)"
     return ""
 
 
@@ -187,4 +209,4 @@ def _library(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise InputError("ray is needed for this, and is not installed: pip install 'editcritic[ray]'") from error
+        raise InputError("this requires ray, which is not installed: pip install 'editcritic[ray]'") from error

@@ -1,6 +1,6 @@
-"""Recordings: an answer log that also holds the samples, the reward and its scores, so that a run can be done again.
+"""Recordings: an answer log that also contains samples, reward and scores, so that the run can be replayed.
 
-No picture is in it, only digests. A recording is a cache as well: a run that was interrupted goes on where it stopped.
+It contains no images, only digests. A recording is also a cache: an interrupted run resumes from it.
 """
 
 from __future__ import annotations
@@ -12,44 +12,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..reward import Abstention, AnswerLog, EditSample, Expert, Failure, Reward, Score
-from ..reward.files import sample_from_json, sample_to_json
-from ..reward.query import Outcome, Query
-from ..reward.spec import build
-from .inputs import InputError
+from ...reward import AnswerLog, EditSample, Expert, Reward, Score
+from ...reward.config import build
+from ...reward.queries import Abstention, Failure
+from ...reward.queries.kinds import Outcome, Query
+from ...reward.sample_files import sample_from_json, sample_to_json
+from ..common.errors import InputError
 
-NO_ANSWER = "the recording holds no answer to this question"
+NOT_RECORDED = "the recording has no answer to this query"
 
 
-class Recording:
-    """Writes what a replay needs into a log: open it with `AnswerLog(path, describe=True)` and give that to the reward.
+class RecordingWriter:
+    """Writes what a replay needs into a log: open it with `AnswerLog(path, describe=True)` and pass it to the reward.
 
-    Raises `InputError` where the log holds a run of another reward already.
+    Raises `InputError` if the log contains a run of another reward.
     """
 
     def __init__(self, log: AnswerLog, reward: Reward) -> None:
         self._log = log
         spec = json.dumps(reward.spec, sort_keys=True)
-        if (held := log.meta("spec")) not in (None, spec):
-            raise InputError(f"{log.path} is a recording of another reward ({_name(held)}): give another file")
+        if (recorded := log.meta("spec")) not in (None, spec):
+            raise InputError(f"{log.path} is a recording of another reward ({_name(recorded)}): give another file")
         self._known = set(log.samples())
         log.meta("spec", spec)
         log.meta("experts", json.dumps({role: expert.id for role, expert in reward.experts.items()}))
 
-    def add(self, sample: EditSample) -> None:
+    def add_sample(self, sample: EditSample) -> None:
         row = json.dumps(sample_to_json(sample))
         if row not in self._known:
             self._log.add_sample(row)
 
-    def keep(self, name: str, score: Score) -> None:
-        """What the sample was worth, for a replay to compare with."""
-        self._log.meta(f"score of {name}", json.dumps(_short(score)))
+    def add_score(self, name: str, score: Score) -> None:
+        """Record the score, for a replay to compare with."""
+        self._log.meta(f"score:{name}", json.dumps(_value_and_status(score)))
 
 
-class Recorded(Expert):
-    """Stands for an expert of which only its answers are known.
+class ReplayExpert(Expert):
+    """Replaces an expert by its recorded answers.
 
-    It adapts queries as that expert does, if it could be built here (which loads no model); otherwise as they are.
+    It rewrites queries as that expert does if the expert can be built (which loads no model), else not at all.
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = tuple(Query.__subclasses__())
@@ -59,16 +60,16 @@ class Recorded(Expert):
         self._stands_for = stands_for
 
     def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
-        return [Failure(NO_ANSWER)] * len(queries)
+        return [Failure(NOT_RECORDED)] * len(queries)
 
-    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        return query if self._stands_for is None else self._stands_for.adapt(query, sample)
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        return query if self._stands_for is None else self._stands_for.rewrite_query(query, sample)
 
 
-class Recall:
-    """A recording, to be read: samples with unseen pictures, the reward's spec, experts, scores.
+class RecordingReader:
+    """Reads a recording: samples without pixels, the reward's spec, experts, scores.
 
-    Raises `InputError` for a file that is none, `LogError` for one that is no log at all.
+    Raises `InputError` for a file that is no recording, `LogError` for one that is no answer log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,14 +77,14 @@ class Recall:
             raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}: give a recording")
         _check(path)
         self.log = AnswerLog(path)
-        self.log.teach_derivations()
+        self.log.load_derivations()
         self._rows = self.log.samples()
         if not self._rows:
-            raise InputError(f"{path} holds answers but no samples: it is a cache, not made with --record")
+            raise InputError(f"{path} contains answers but no samples: it is a cache, not written with --record")
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Of the reward that was recorded."""
+        """Spec of the recorded reward."""
         spec: dict[str, Any] = json.loads(self.log.meta("spec") or "{}")
         return spec
 
@@ -91,7 +92,7 @@ class Recall:
         return len(self._rows)
 
     def samples(self) -> Iterator[EditSample]:
-        """As they were, but for their pixels. Raises `InputError` for one that cannot be read."""
+        """The recorded samples, without pixels. Raises `InputError` for one that cannot be read."""
         for number, row in enumerate(self._rows, start=1):
             try:
                 yield sample_from_json(json.loads(row))
@@ -99,43 +100,43 @@ class Recall:
                 raise InputError(f"sample {number} of {self.log.path} cannot be read: {error}") from None
 
     def experts(self) -> dict[str, Expert]:
-        """By role, under the ids they had; each knows what was recorded and nothing else."""
+        """Replay experts by role, with the recorded ids."""
         ids: dict[str, str] = json.loads(self.log.meta("experts") or "{}")
         specs: dict[str, Any] = self.spec.get("experts", {})
-        return {role: Recorded(name, _built(specs.get(role))) for role, name in ids.items()}
+        return {role: ReplayExpert(name, _build_expert(specs.get(role))) for role, name in ids.items()}
 
-    def score_of(self, name: str) -> dict[str, Any] | None:
-        """Value and status the sample was recorded with; None if it was never scored."""
-        text = self.log.meta(f"score of {name}")
+    def recorded_score(self, name: str) -> dict[str, Any] | None:
+        """Recorded value and status of a sample; None if it was not scored."""
+        text = self.log.meta(f"score:{name}")
         return None if text is None else json.loads(text)
 
 
 def _check(path: Path) -> None:
-    """Refuse what is no answer log, before opening it as one adds our tables to somebody else's database."""
+    """Reject other files, before `AnswerLog` adds its tables to a foreign database."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
             tables = {row[0] for row in db.execute("select name from sqlite_master")}
     except sqlite3.Error:
         tables = set()
     if not {"meta", "answers", "samples"} <= tables:
-        raise InputError(f"{path} is not a recording: `editcritic score --record` makes them")
+        raise InputError(f"{path} is not a recording: `editcritic score --record` writes one")
 
 
-def agrees(score: Score, recorded: Mapping[str, Any]) -> bool:
-    """Whether a replayed score is the recorded one, to the last bit."""
-    return _short(score) == recorded
+def same_score(score: Score, recorded: Mapping[str, Any]) -> bool:
+    """Whether a replayed score equals the recorded one, to the last bit."""
+    return _value_and_status(score) == recorded
 
 
-def _short(score: Score) -> dict[str, Any]:
+def _value_and_status(score: Score) -> dict[str, Any]:
     return {"value": score.value, "status": score.status}
 
 
-def _built(spec: Any) -> Expert | None:
+def _build_expert(spec: Any) -> Expert | None:
     if spec is None:
         return None
     try:
         expert = build(spec, "editcritic.experts")
-    except (ImportError, ValueError):  # a package or a model that is not here: answers need neither
+    except (ImportError, ValueError):  # a missing package or model: a replay needs neither
         return None
     return expert if isinstance(expert, Expert) else None
 

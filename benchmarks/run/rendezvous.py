@@ -1,7 +1,7 @@
-"""Processes of one machine that judge a suite together, as `torchrun` and `accelerate launch` start them.
+"""Processes of one machine that score a suite together, as `torchrun` and `accelerate launch` start them.
 
-They meet in the folder of the journal. Each holds a lock there for as long as it lives, which the system lets go when
-it dies, whatever it dies of. A process that is done hands its part in, and the first one puts the parts together.
+They coordinate in the journal folder. Each process holds a file lock there, which the system releases when it ends.
+A finished process submits its shard; rank 0 merges the shards.
 """
 
 from __future__ import annotations
@@ -15,183 +15,196 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from ..inputs import InputError
-from ..suites.suite import Item, Suite
-from .journal import write_whole
+from ..common.errors import InputError
+from ..suites.suite import Suite, SuiteItem
+from .run_journal import write_atomically
 
-START_S, STALL_S, LOOK_S = 300.0, 3600.0, 0.1
-"""How long the others may take to come; how long one may keep a row nobody sees; how often is looked."""
+STARTUP_TIMEOUT_S, STALL_TIMEOUT_S, POLL_INTERVAL_S = 300.0, 3600.0, 0.1
+"""Time for the other processes to start; time without a new row of a process; polling interval."""
 
-_RANK = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
-_WORLD = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-_HERE = ("LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
-_GPUS = "CUDA_VISIBLE_DEVICES"
+_RANK_VARIABLES = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+_WORLD_SIZE_VARIABLES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+_LOCAL_WORLD_SIZE_VARIABLES = (
+    "LOCAL_WORLD_SIZE",
+    "MPI_LOCALNRANKS",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+)
+_VISIBLE_DEVICES_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Process `rank` of `world`."""
+class ProcessRank:
+    """Process `rank` of `world_size`."""
 
     rank: int = 0
-    world: int = 1
+    world_size: int = 1
 
     @staticmethod
-    def of(environment: Mapping[str, str]) -> Share:
-        """As torchrun, accelerate and MPI say it (RANK, WORLD_SIZE).
+    def from_environment(environment: Mapping[str, str]) -> ProcessRank:
+        """From the variables of torchrun, accelerate or MPI (RANK, WORLD_SIZE).
 
         Raises `InputError` for processes on several machines.
         """
         try:
-            rank, world = _number(environment, _RANK, 0), _number(environment, _WORLD, 1)
-            here = _number(environment, _HERE, world)
+            rank, world_size = _number(environment, _RANK_VARIABLES, 0), _number(environment, _WORLD_SIZE_VARIABLES, 1)
+            local_size = _number(environment, _LOCAL_WORLD_SIZE_VARIABLES, world_size)
         except ValueError:
             raise InputError("RANK and WORLD_SIZE in the environment are whole numbers, set by a launcher") from None
-        if not 0 <= rank < world:
-            raise InputError(f"RANK={rank} and WORLD_SIZE={world} in the environment do not fit: use a launcher")
-        if world > 1 and os.name == "nt":
-            raise InputError("several processes meet on Linux and macOS only: start one")
-        if here != world:
-            raise InputError(f"{here} of {world} processes are on this machine: for several machines, use --ray")
-        return Share(rank, world)
+        if not 0 <= rank < world_size:
+            raise InputError(f"RANK={rank} and WORLD_SIZE={world_size} in the environment do not fit: use a launcher")
+        if world_size > 1 and os.name == "nt":
+            raise InputError("several processes are supported on Linux and macOS only: start one")
+        if local_size != world_size:
+            raise InputError(
+                f"{local_size} of {world_size} processes are on this machine: for several machines, use --ray"
+            )
+        return ProcessRank(rank, world_size)
 
-    def take_gpu(self, environment: MutableMapping[str, str], devices: Path = Path("/dev")) -> None:
-        """Leave this process one GPU of those there are, in turn: local experts take the first that they see.
+    def assign_gpu(self, environment: MutableMapping[str, str], devices: Path = Path("/dev")) -> None:
+        """Make one GPU visible to this process, round-robin by rank: local experts use the first visible one.
 
-        Only before CUDA is in use; nothing is changed for one process, and where there is no GPU.
+        Call it before CUDA is in use. No effect for a single process, and without GPUs.
         """
-        given = environment.get(_GPUS)
-        there = [path.name.removeprefix("nvidia") for path in devices.glob("nvidia[0-9]*")]
-        seen = sorted(there, key=int) if given is None else [one for one in given.split(",") if one]
-        if self.world > 1 and seen:
-            environment[_GPUS] = seen[self.rank % len(seen)]
+        visible = environment.get(_VISIBLE_DEVICES_VARIABLE)
+        device_numbers = [path.name.removeprefix("nvidia") for path in devices.glob("nvidia[0-9]*")]
+        gpus = sorted(device_numbers, key=int) if visible is None else [gpu for gpu in visible.split(",") if gpu]
+        if self.world_size > 1 and gpus:
+            environment[_VISIBLE_DEVICES_VARIABLE] = gpus[self.rank % len(gpus)]
 
-    def items(self, suite: Suite) -> list[Item]:
-        """Those of this process: every so many cases, whole, so that what is asked twice is asked in one place."""
-        ours = set(suite.cases[self.rank :: self.world])
-        return [item for item in suite.items if item.case in ours]
+    def items(self, suite: Suite) -> list[SuiteItem]:
+        """The items of this process: every `world_size`-th case, whole, so that equal queries meet in one process."""
+        own_cases = set(suite.cases[self.rank :: self.world_size])
+        return [item for item in suite.items if item.case in own_cases]
 
 
-ALONE = Share()
+SINGLE_PROCESS = ProcessRank()
 
 
 @dataclass
-class HandedIn:
-    """A part: rows by item, why it ended early, and what it took."""
+class ShardResult:
+    """Rows by item as JSON lines, why the process ended early, and its statistics."""
 
-    lines: dict[str, str] = field(default_factory=dict)
-    ended: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    row_lines: dict[str, str] = field(default_factory=dict)
+    stop_reason: str = ""
+    statistics: dict[str, Any] = field(default_factory=dict)
 
 
-class Meeting:
-    """The place where processes meet. Within it, this one holds its lock.
+class Rendezvous:
+    """Coordinates the processes of a run; as a context manager it holds this process's lock.
 
-    Raises `InputError` where another run is at work on the same journal.
+    Raises `InputError` if another run uses the same journal.
     """
 
-    def __init__(self, folder: Path, share: Share) -> None:
+    def __init__(self, folder: Path, process: ProcessRank) -> None:
         self.folder = folder
-        self.share = share
+        self.process = process
         self._lock: IO[bytes] | None = None
 
-    def __enter__(self) -> Meeting:
+    def __enter__(self) -> Rendezvous:
         self.folder.mkdir(parents=True, exist_ok=True)
-        rank = self.share.rank
-        with self._alone():
-            # Of this run the others may have come first; one of a larger run has no business here.
-            there = {int(path.stem.partition("-")[2]) for path in self.folder.glob("process-*.lock")}
-            strangers = [one for one in there if one == rank or (not rank and one >= self.share.world)]
-            if any(self._holds(one) for one in strangers):
-                raise InputError(f"another run is at work in {self.folder}: wait for it, or give another --journal")
-            self._part(rank).unlink(missing_ok=True)
-            self._lock = self._file(rank).open("ab")
-            _flock(self._lock)
+        rank = self.process.rank
+        with self._exclusive():
+            # Other ranks of this run may have started first; ranks of a larger run belong to another run.
+            lock_ranks = {int(path.stem.partition("-")[2]) for path in self.folder.glob("process-*.lock")}
+            conflicting = [
+                other for other in lock_ranks if other == rank or (not rank and other >= self.process.world_size)
+            ]
+            if any(self._is_alive(other) for other in conflicting):
+                raise InputError(f"another run uses {self.folder}: wait for it, or give another --journal")
+            self._shard_path(rank).unlink(missing_ok=True)
+            self._lock = self._lock_path(rank).open("ab")
+            _lock_file(self._lock)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.close()
 
-    def hand_in(self, part: HandedIn) -> None:
-        """Give the part to the first process, and stay until that is done or gone."""
-        head = json.dumps({"ended": part.ended, "facts": part.facts})
-        write_whole(self._part(self.share.rank), "".join(f"{line}\n" for line in (head, *part.lines.values())))
-        began, seen = time.monotonic(), False
+    def submit(self, result: ShardResult) -> None:
+        """Submit the shard to rank 0, and wait until that process has ended."""
+        header = json.dumps({"stop_reason": result.stop_reason, "statistics": result.statistics})
+        write_atomically(
+            self._shard_path(self.process.rank), "".join(f"{line}\n" for line in (header, *result.row_lines.values()))
+        )
+        started_at, was_alive = time.monotonic(), False
         while True:
-            there = self._looks(0)[0]
-            seen = seen or there
-            if (seen and not there) or (not seen and time.monotonic() - began > START_S):
+            alive = self._state(0)[0]
+            was_alive = was_alive or alive
+            if (was_alive and not alive) or (not was_alive and time.monotonic() - started_at > STARTUP_TIMEOUT_S):
                 return
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
 
-    def collect(self, tell: Callable[[], None] = lambda: None) -> list[HandedIn]:
-        """The parts of the others, in order; one of a process that died has no rows, and says so."""
-        return [self._of(rank, tell) for rank in range(1, self.share.world)]
+    def collect(self, on_wait: Callable[[], None] = lambda: None) -> list[ShardResult]:
+        """The shards of the other ranks, in order; that of a process that died has no rows and a stop reason."""
+        return [self._wait_for(rank, on_wait) for rank in range(1, self.process.world_size)]
 
-    def _of(self, rank: int, tell: Callable[[], None]) -> HandedIn:
-        who = f"process {rank} of {self.share.world}"
-        began, seen = time.monotonic(), False
+    def _wait_for(self, rank: int, on_wait: Callable[[], None]) -> ShardResult:
+        name = f"process {rank} of {self.process.world_size}"
+        started_at, was_alive = time.monotonic(), False
         while True:
-            there, part = self._looks(rank)
-            seen = seen or there
-            if there and part:
-                return self._take(rank)
-            if seen and not there:
-                return HandedIn(ended=f"{who} ended before its part was done")
-            if not seen and time.monotonic() - began > START_S:
-                return HandedIn(ended=f"{who} did not come within {START_S:.0f} s")
-            if there and self._idle_s(rank, began) > STALL_S:
-                return HandedIn(ended=f"{who} has judged nothing for {STALL_S:.0f} s")
-            tell()
-            time.sleep(LOOK_S)
+            alive, submitted = self._state(rank)
+            was_alive = was_alive or alive
+            if alive and submitted:
+                return self._read(rank)
+            if was_alive and not alive:
+                return ShardResult(stop_reason=f"{name} ended before its shard was done")
+            if not was_alive and time.monotonic() - started_at > STARTUP_TIMEOUT_S:
+                return ShardResult(stop_reason=f"{name} did not start within {STARTUP_TIMEOUT_S:.0f} s")
+            if alive and self._idle_s(rank, started_at) > STALL_TIMEOUT_S:
+                return ShardResult(stop_reason=f"{name} has scored nothing for {STALL_TIMEOUT_S:.0f} s")
+            on_wait()
+            time.sleep(POLL_INTERVAL_S)
 
-    def _take(self, rank: int) -> HandedIn:
-        path = self._part(rank)
-        head, *lines = path.read_text(encoding="utf-8").split("\n")
-        found = json.loads(head)
+    def _read(self, rank: int) -> ShardResult:
+        path = self._shard_path(rank)
+        header, *lines = path.read_text(encoding="utf-8").split("\n")
+        summary = json.loads(header)
         path.unlink()
-        return HandedIn({json.loads(line)["id"]: line for line in lines if line}, found["ended"], found["facts"])
+        return ShardResult(
+            {json.loads(line)["id"]: line for line in lines if line}, summary["stop_reason"], summary["statistics"]
+        )
 
-    def _looks(self, rank: int) -> tuple[bool, bool]:
-        """Whether a process is alive, and whether its part is there."""
-        with self._alone():
-            return self._holds(rank), self._part(rank).exists()
+    def _state(self, rank: int) -> tuple[bool, bool]:
+        """Whether a process is alive, and whether it has submitted its shard."""
+        with self._exclusive():
+            return self._is_alive(rank), self._shard_path(rank).exists()
 
-    def _idle_s(self, rank: int, began: float) -> float:
+    def _idle_s(self, rank: int, started_at: float) -> float:
         try:
             touched = (self.folder / f"rows-{rank}.jsonl").stat().st_mtime
         except OSError:
             touched = 0.0
-        return min(time.time() - touched, time.monotonic() - began)
+        return min(time.time() - touched, time.monotonic() - started_at)
 
-    def _holds(self, rank: int) -> bool:
+    def _is_alive(self, rank: int) -> bool:
         try:
-            with self._file(rank).open("rb") as file:
-                return not _flock(file, wait=False)
+            with self._lock_path(rank).open("rb") as file:
+                return not _lock_file(file, wait=False)
         except FileNotFoundError:
             return False
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        with (self.folder / "meeting.lock").open("ab") as file:
-            _flock(file)
+    def _exclusive(self) -> Iterator[None]:
+        with (self.folder / "rendezvous.lock").open("ab") as file:
+            _lock_file(file)
             yield
 
-    def _file(self, rank: int) -> Path:
+    def _lock_path(self, rank: int) -> Path:
         return self.folder / f"process-{rank}.lock"
 
-    def _part(self, rank: int) -> Path:
-        return self.folder / f"part-{rank}.jsonl"
+    def _shard_path(self, rank: int) -> Path:
+        return self.folder / f"shard-{rank}.jsonl"
 
 
 def _number(environment: Mapping[str, str], names: Sequence[str], default: int) -> int:
     return int(next((environment[name] for name in names if name in environment), default))
 
 
-def _flock(file: IO[bytes], *, wait: bool = True) -> bool:
-    """Lock a file until it is closed. False where somebody else has it, and we do not wait."""
+def _lock_file(file: IO[bytes], *, wait: bool = True) -> bool:
+    """Lock a file until it is closed. False if another process holds the lock and `wait` is not set."""
     if os.name == "nt":
-        return True  # nothing is locked there: `Share.of` knows one process only
+        return True  # no locks there: `ProcessRank.from_environment` allows one process only
     import fcntl
 
     try:

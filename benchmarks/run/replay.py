@@ -1,7 +1,7 @@
-"""Replays: scores from recorded answers, without models and without pictures.
+"""Replays: scores from recorded answers, without models and without images.
 
-A recording of ours (`recording.py`) replays with the reward it was made with, and then every score has to come out as
-recorded, or with another one over the same answers. Golden cases (`golden.py`) replay with EdiVal-IF.
+A recording (`recordings.py`) replays with its own reward, and then every score has to equal the recorded one, or with
+another reward on the same answers. Golden cases (`golden_cases.py`) replay with EdiVal-IF.
 """
 
 from __future__ import annotations
@@ -10,35 +10,36 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..reward import Score
-from .golden import replay_cases
-from .inputs import Entry, InputError, load_reward, read_spec
-from .recording import Recall, agrees
-from .score_run import Outcome, run
+from ...reward import Score
+from ..common.errors import InputError
+from ..common.inputs import SampleEntry, load_reward, spec_argument
+from .golden_cases import replay_cases
+from .recordings import RecordingReader, same_score
+from .scoring_run import ScoringReport, score_entries
 
-GOLDEN = ("edival", "edival-if")
-"""Names under which golden cases are replayed."""
+GOLDEN_REWARDS = ("edival", "edival-if")
+"""Reward names that replay golden cases."""
 
 
 @dataclass
-class Replay:
-    """agree of compared: how many scores came out as recorded. differ: the others, in words."""
+class ReplayReport:
+    """num_agreeing of num_compared scores equal the recorded ones. mismatches: messages for the others."""
 
-    agree: int = 0
-    compared: int = 0
-    differ: list[str] = field(default_factory=list)
-    outcome: Outcome = field(default_factory=Outcome)
+    num_agreeing: int = 0
+    num_compared: int = 0
+    mismatches: list[str] = field(default_factory=list)
+    report: ScoringReport = field(default_factory=ScoringReport)
 
     @property
     def exit_code(self) -> int:
-        """0 all agree, 1 some do not; without anything to compare with, that of scoring."""
-        if self.outcome.interrupted or not self.compared:
-            return self.outcome.exit_code
-        return 1 if self.differ else 0
+        """0 if all scores agree, else 1; without scores to compare with, the exit code of scoring."""
+        if self.report.interrupted or not self.num_compared:
+            return self.report.exit_code
+        return 1 if self.mismatches else 0
 
 
 def is_golden(path: Path) -> bool:
-    """Whether a file is of JSON lines, rather than a recording. Raises `InputError` for one that cannot be read."""
+    """Whether a file has JSON lines and is no recording. Raises `InputError` if it cannot be read."""
     try:
         with path.open("rb") as opened:
             return opened.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
@@ -46,52 +47,54 @@ def is_golden(path: Path) -> bool:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
-def replay_golden(name: str | None, path: Path, protocol: str | None) -> Replay:
-    """Golden cases of EdiVal-IF; `protocol` defaults to `official`, which is whose verdicts they hold."""
-    if name not in (None, *GOLDEN):
-        raise InputError(f"{path} holds golden cases of edival, not of {name}: `editcritic replay edival {path}`")
+def replay_golden(name: str | None, path: Path, protocol: str | None) -> ReplayReport:
+    """Replay golden cases of EdiVal-IF; `protocol` defaults to `official`, the source of their verdicts."""
+    if name not in (None, *GOLDEN_REWARDS):
+        raise InputError(f"{path} contains golden cases of edival, not of {name}: `editcritic replay edival {path}`")
     try:
-        agree, total, differ = replay_cases(path, protocol or "official")
+        num_agreeing, total, mismatches = replay_cases(path, protocol or "official")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not a file of golden cases: {error}") from None
     except ValueError as error:
         raise InputError(str(error)) from None
-    return Replay(agree, total, [str(one) for one in differ])
+    return ReplayReport(num_agreeing, total, [str(mismatch) for mismatch in mismatches])
 
 
 def replay_recording(
     name: str | None,
-    recall: Recall,
+    recording: RecordingReader,
     protocol: str | None,
     *,
     write: Callable[[str, Score], None],
-    complain: Callable[[str], None],
-) -> Replay:
-    """Score the samples of a recording from its answers; `write` and `complain` as in `run`.
+    on_problem: Callable[[str], None],
+) -> ReplayReport:
+    """Score the samples of a recording from its answers; `write` and `on_problem` as in `score_entries`.
 
-    name: a reward as on the command line; None for the recorded one, whose scores are then compared with the recorded
-    ones. A question the recording has no answer to fails the scores that need it.
+    name: a reward as on the command line; None replays the recorded reward and compares its scores with the recorded
+    ones. A query without a recorded answer fails the scores that need it.
     """
-    spec = recall.spec if name is None else read_spec(name)
-    reward = load_reward(spec, protocol, experts=recall.experts(), log=recall.log, on_failures="none")
-    replay = Replay()
+    spec = recording.spec if name is None else spec_argument(name)
+    reward = load_reward(spec, protocol, experts=recording.experts(), log=recording.log, on_failures="none")
+    replay = ReplayReport()
     compare = name is None and protocol is None
 
-    def put(sample: str, score: Score) -> None:
+    def add_score(sample: str, score: Score) -> None:
         write(sample, score)
-        recorded = recall.score_of(sample) if compare else None
+        recorded = recording.recorded_score(sample) if compare else None
         if recorded is not None:
-            replay.compared += 1
-            replay.agree += agrees(score, recorded)
-            if not agrees(score, recorded):
-                replay.differ.append(f"{sample}: recorded {_say(recorded)}, got {_say(score.to_json())}")
+            replay.num_compared += 1
+            replay.num_agreeing += same_score(score, recorded)
+            if not same_score(score, recorded):
+                replay.mismatches.append(
+                    f"{sample}: recorded {_format_score(recorded)}, got {_format_score(score.to_json())}"
+                )
 
-    entries = (Entry(f"{recall.log.path}, sample {sample.id}", sample) for sample in recall.samples())
-    replay.outcome = run(reward, entries, put, complain=complain)
+    entries = (SampleEntry(f"{recording.log.path}, sample {sample.id}", sample) for sample in recording.samples())
+    replay.report = score_entries(reward, entries, add_score, on_problem=on_problem)
     return replay
 
 
-def _say(score: dict[str, object]) -> str:
+def _format_score(score: dict[str, object]) -> str:
     value = score["value"]
     reason = f" ({score['reason']})" if score.get("reason") else ""
     return f"{value if value is not None else score['status']}{reason}"

@@ -1,4 +1,4 @@
-"""A result done again from its own files, and put beside what was there."""
+"""Reproduce a result from its own files, and compare it with the original."""
 
 from __future__ import annotations
 
@@ -8,37 +8,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...reward.spec import Spec
-from ..inputs import InputError
-from ..suites.results import RESULT, RUN, Results
-from .asked import How
-from .journal import read_json, shown
-from .recipe import Recipe
-from .running import carry_out
-from .writing import result_files
+from ...reward.queries.specs import Spec
+from ..common.errors import InputError
+from ..suites.results import RESULT_FILE, RUN_FILE, load_results
+from .result_files import result_files
+from .run_config import ExecutionOptions
+from .run_journal import abbreviate_json, read_json
+from .run_spec import RunSpec
+from .runner import execute
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Two folders of results. files: those that differ. items: whose rows differ. facts: what differs in provenance."""
+class ReproductionReport:
+    """Comparison of two result folders: files, items and provenance entries that differ. count: number of items."""
 
     files: tuple[str, ...]
     items: tuple[str, ...]
-    facts: Mapping[str, tuple[Any, Any]]
+    provenance_changes: Mapping[str, tuple[Any, Any]]
     count: int
 
     @property
     def equal(self) -> bool:
-        """To the byte."""
+        """Whether all files are equal byte by byte."""
         return not self.files
 
     def __str__(self) -> str:
         if self.equal:
             return f"equal to the byte: all files, {self.count} items"
-        said = [f"{name} was {shown(was)}, is {shown(now)}" for name, (was, now) in self.facts.items()]
-        lines = [f"files that differ: {', '.join(self.files)}", *said]
-        few = ", ".join(self.items[:20]) + (f" and {len(self.items) - 20} others" if len(self.items) > 20 else "")
-        lines.append(f"{len(self.items)} of {self.count} items differ" + (f": {few}" if self.items else ""))
+        changes = [
+            f"{name} was {abbreviate_json(before)}, is {abbreviate_json(after)}"
+            for name, (before, after) in self.provenance_changes.items()
+        ]
+        lines = [f"files that differ: {', '.join(self.files)}", *changes]
+        listed = ", ".join(self.items[:20]) + (f" and {len(self.items) - 20} others" if len(self.items) > 20 else "")
+        lines.append(f"{len(self.items)} of {self.count} items differ" + (f": {listed}" if self.items else ""))
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -46,71 +49,79 @@ class Compared:
             "equal": self.equal,
             "files": list(self.files),
             "items": list(self.items),
-            "facts": {name: {"was": was, "is": now} for name, (was, now) in self.facts.items()},
+            "provenance": {
+                name: {"before": before, "after": after} for name, (before, after) in self.provenance_changes.items()
+            },
             "count": self.count,
         }
 
 
-def recipe_of(
+def run_spec_from_results(
     folder: Path, *, data: Path | None = None, outputs: Path | None = None, experts: tuple[str, ...] = ()
-) -> Recipe:
-    """What a folder of results was made of. data, outputs, experts: where they are now, if not where they were.
+) -> RunSpec:
+    """The run that wrote a result folder. data, outputs, experts: their new locations, if they moved.
 
-    Raises `InputError` where the folder does not say it.
+    Raises `InputError` if the folder does not record the run.
     """
-    head = read_json(folder / RESULT)
-    given = read_json(folder / RUN).get("given", {}) if (folder / RUN).exists() else {}
-    held = head.get("provenance", {})
-    if not held.get("complete"):
-        raise InputError(f"{folder} holds results of a run that ended early: only whole ones can be reproduced")
-    if outputs is None and not given.get("outputs"):
-        raise InputError(f"{folder / RUN} does not say where the outputs are: give --outputs")
-    if data is None and given.get("data"):
-        data = folder / given["data"]
-    spec: Spec = given.get("suite") or {"use": held["suite"], **held["options"]}
-    return Recipe(
+    result = read_json(folder / RESULT_FILE)
+    invocation = read_json(folder / RUN_FILE).get("invocation", {}) if (folder / RUN_FILE).exists() else {}
+    provenance = result.get("provenance", {})
+    if not provenance.get("complete"):
+        raise InputError(f"{folder} contains results of a run that ended early: only complete runs can be reproduced")
+    if outputs is None and not invocation.get("outputs"):
+        raise InputError(f"{folder / RUN_FILE} does not record the folder of outputs: give --outputs")
+    if data is None and invocation.get("data"):
+        data = folder / invocation["data"]
+    spec: Spec = invocation.get("suite") or {"use": provenance["suite"], **provenance["suite_options"]}
+    return RunSpec(
         spec,
         data,
-        outputs or folder / given["outputs"],
-        head["editor"],
-        experts or _experts(held, given, folder),
-        held["protocol"],
-        tuple(given.get("metrics", ())),
-        held["reproducible"],
-        held["bootstrap"]["draws"],
-        held["bootstrap"]["seed"],
+        outputs or folder / invocation["outputs"],
+        result["editor"],
+        experts or _experts(provenance, invocation, folder),
+        provenance["protocol"],
+        tuple(invocation.get("metrics", ())),
+        provenance["reproducible"],
+        provenance["bootstrap"]["samples"],
+        provenance["bootstrap"]["seed"],
     )
 
 
-def reproduce(recipe: Recipe, folder: Path, again: Path, how: How) -> Compared:
-    """Run it again into another folder, and compare. Raises `InputError` where the run does not come to its end."""
-    ran = carry_out(recipe.asked(), how, out=again)
-    if ran is None or ran.ended:
-        raise InputError("it could not be run to its end" + ("" if ran is None else f": {ran.ended}"))
-    return compare(folder, again)
+def reproduce_run(spec: RunSpec, folder: Path, output_folder: Path, options: ExecutionOptions) -> ReproductionReport:
+    """Run it again into another folder, and compare. Raises `InputError` if the run ends early."""
+    result = execute(spec.build(), options, out=output_folder)
+    if result is None or result.stop_reason:
+        raise InputError("the run ended early" + ("" if result is None else f": {result.stop_reason}"))
+    return compare_result_folders(folder, output_folder)
 
 
-def compare(one: Path, other: Path) -> Compared:
-    """Two folders of results, by their bytes and by their rows."""
-    names = sorted({*result_files(one), *result_files(other)})
-    differ = tuple(str(name) for name in names if _bytes(one / name) != _bytes(other / name))
-    before, after = Results.load(one), Results.load(other)
-    now = {row.id: _line(row.to_json()) for row in after.rows}
-    was = {row.id: _line(row.to_json()) for row in before.rows}
-    items = tuple(name for name in {**was, **now} if was.get(name) != now.get(name))
-    held, found = before.provenance, after.provenance
-    facts = {name: (held.get(name), found.get(name)) for name in {**held, **found} if held.get(name) != found.get(name)}
-    return Compared(differ, items, facts, len(before.rows))
+def compare_result_folders(folder: Path, reproduced: Path) -> ReproductionReport:
+    """Compare two result folders by bytes and by rows."""
+    names = sorted({*result_files(folder), *result_files(reproduced)})
+    differing_files = tuple(str(name) for name in names if _bytes(folder / name) != _bytes(reproduced / name))
+    old, new = load_results(folder), load_results(reproduced)
+    new_rows = {row.id: _line(row.to_json()) for row in new.rows}
+    old_rows = {row.id: _line(row.to_json()) for row in old.rows}
+    differing_items = tuple(name for name in {**old_rows, **new_rows} if old_rows.get(name) != new_rows.get(name))
+    old_provenance, new_provenance = old.provenance, new.provenance
+    provenance_changes = {
+        name: (old_provenance.get(name), new_provenance.get(name))
+        for name in {**old_provenance, **new_provenance}
+        if old_provenance.get(name) != new_provenance.get(name)
+    }
+    return ReproductionReport(differing_files, differing_items, provenance_changes, len(old.rows))
 
 
-def _experts(held: Mapping[str, Any], given: Mapping[str, Any], folder: Path) -> tuple[str, ...] | Mapping[str, Spec]:
-    specs = {role: expert["spec"] for role, expert in held["experts"].items()}
+def _experts(
+    provenance: Mapping[str, Any], invocation: Mapping[str, Any], folder: Path
+) -> tuple[str, ...] | Mapping[str, Spec]:
+    specs = {role: expert["spec"] for role, expert in provenance["experts"].items()}
     if all(specs.values()):
         return specs
-    if not given.get("experts") or isinstance(given["experts"], Mapping):
-        lacking = next(role for role, spec in specs.items() if not spec)
-        raise InputError(f"{folder} does not say how the expert of {lacking} is made: give --experts")
-    return tuple(given["experts"])
+    if not invocation.get("experts") or isinstance(invocation["experts"], Mapping):
+        role_without_spec = next(role for role, spec in specs.items() if not spec)
+        raise InputError(f"{folder} does not record how to build the expert of {role_without_spec}: give --experts")
+    return tuple(invocation["experts"])
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -1,4 +1,4 @@
-"""A folder of results: rows, tables and where they come from; whole, or without a `result.json`."""
+"""Write a result folder: rows, tables and provenance. Without a `result.json` it is incomplete."""
 
 from __future__ import annotations
 
@@ -7,78 +7,81 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..suites.figures import Numbers, draws
-from ..suites.results import RESULT, RUN, SCHEMA, SCORES, Results
+from ..suites.bootstrap import Numbers, bootstrap_weights
+from ..suites.results import RESULT_FILE, RUN_FILE, RUN_SCHEMA, SCHEMA, SCORES_FILE, Results
 from ..suites.suite import Suite
-from ..suites.tables import Computed
-from .journal import write_whole
+from ..suites.tables import ComputedTable
+from .run_journal import write_atomically
 
 
-def weights_of(results: Results, count: int, seed: int) -> Numbers | None:
-    """Draws of the cases for intervals; None for no draws."""
-    return draws(len(results.cases), count, seed=seed) if count and results.cases else None
+def case_weights(results: Results, count: int, seed: int) -> Numbers | None:
+    """Bootstrap weights of the cases for intervals; None for `count` 0."""
+    return bootstrap_weights(len(results.cases), count, seed=seed) if count and results.cases else None
 
 
 def write_results(
-    folder: Path, suite: Suite, results: Results, lines: Iterable[str], draws_: int, seed: int
-) -> list[Computed]:
-    """Write everything but `run.json`; gives back the tables. lines: the rows as JSON.
+    folder: Path, suite: Suite, results: Results, row_lines: Iterable[str], bootstrap_samples: int, seed: int
+) -> list[ComputedTable]:
+    """Write everything but `run.json`; return the tables. row_lines: the rows as JSON.
 
-    `result.json` is taken away first and written last: where it is, everything is.
+    `result.json` is removed first and written last: if it exists, the folder is complete.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RESULT).unlink(missing_ok=True)
-    weights = weights_of(results, draws_, seed)
-    tables = [Computed.of(table, weights) for table in suite.tables(results)]
-    write_whole(folder / SCORES, "".join(f"{line}\n" for line in lines))
+    (folder / RESULT_FILE).unlink(missing_ok=True)
+    weights = case_weights(results, bootstrap_samples, seed)
+    tables = [ComputedTable.compute(table, weights) for table in suite.tables(results)]
+    write_atomically(folder / SCORES_FILE, "".join(f"{line}\n" for line in row_lines))
     for computed in tables:
         write_table(folder, computed)
-    others = suite.write(results, folder)
+    official_files = suite.write_official_files(results, folder)
     result = {
         "schema": SCHEMA,
         "editor": results.editor,
         "provenance": results.provenance,
-        "counts": counts_of(results),
+        "counts": status_counts(results),
         "tables": [computed.to_json() for computed in tables],
-        "files": sorted(str(path.relative_to(folder)) for path in others),
+        "files": sorted(str(path.relative_to(folder)) for path in official_files),
     }
-    write_whole(folder / RESULT, json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_atomically(folder / RESULT_FILE, json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     return tables
 
 
-def write_table(folder: Path, computed: Computed) -> None:
-    """One table three ways: `NAME.md`, `NAME.csv`, `NAME.tex`."""
+def write_table(folder: Path, computed: ComputedTable) -> None:
+    """Write a table in three formats: `NAME.md`, `NAME.csv`, `NAME.tex`."""
     name = computed.table.name
-    write_whole(folder / f"{name}.md", computed.markdown())
-    write_whole(folder / f"{name}.csv", computed.csv())
-    write_whole(folder / f"{name}.tex", computed.latex())
+    write_atomically(folder / f"{name}.md", computed.markdown())
+    write_atomically(folder / f"{name}.csv", computed.csv())
+    write_atomically(folder / f"{name}.tex", computed.latex())
 
 
-def write_run(folder: Path, facts: Mapping[str, Any]) -> None:
-    """What differs between equal runs: times, counts of batches, machine, processes, places."""
-    write_whole(folder / RUN, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def write_run_file(folder: Path, run_facts: Mapping[str, Any]) -> None:
+    """Write what differs between equal runs: times, batch counts, machine, processes, paths."""
+    write_atomically(
+        folder / RUN_FILE,
+        json.dumps({"schema": RUN_SCHEMA, **run_facts}, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+    )
 
 
-def counts_of(results: Results) -> dict[str, Any]:
-    """How many items there are, how many have no picture, and of each metric how many scores have which status."""
+def status_counts(results: Results) -> dict[str, Any]:
+    """Number of items, of items without an image, and of scores by status for each metric."""
     metrics: dict[str, dict[str, int]] = {}
     for row in results.rows:
         for name, score in row.scores.items():
-            found = metrics.setdefault(name, dict.fromkeys(("scored", "not_applicable", "abstained", "failed"), 0))
-            found[score.status] += 1
-    missing = sum(bool(row.missing) for row in results.rows)
+            counts = metrics.setdefault(name, dict.fromkeys(("scored", "not_applicable", "abstained", "failed"), 0))
+            counts[score.status] += 1
+    num_missing = sum(bool(row.missing_reason) for row in results.rows)
     return {
         "items": len(results.rows),
-        "missing": missing,
+        "num_missing": num_missing,
         "metrics": {name: metrics[name] for name in sorted(metrics)},
     }
 
 
 def result_files(folder: Path) -> Sequence[Path]:
-    """Those that equal runs have in common, relative to the folder. Without hidden ones, folders of journals and runs.
+    """Files that are equal for equal runs, relative to the folder: no hidden files, journals or `run.json`.
 
-    Raises OSError where there is no such folder.
+    Raises OSError if there is no such folder.
     """
-    head = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-    tables = [f"{table['name']}.{suffix}" for table in head["tables"] for suffix in ("md", "csv", "tex")]
-    return [Path(name) for name in (SCORES, RESULT, *tables, *head["files"])]
+    result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
+    tables = [f"{table['name']}.{suffix}" for table in result["tables"] for suffix in ("md", "csv", "tex")]
+    return [Path(name) for name in (SCORES_FILE, RESULT_FILE, *tables, *result["files"])]

@@ -1,4 +1,4 @@
-"""What a run spends on its experts, and the end of it: calls are counted one by one, before they are made."""
+"""Budget of a run: expert calls are counted one by one, before they are made."""
 
 from __future__ import annotations
 
@@ -9,169 +9,170 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ...reward import AsyncExpert, EditSample, Expert, Failure
-from ...reward.outcomes import Abstention
-from ...reward.query import Outcome, Query
-from ..inputs import InputError
+from ...reward import EditSample, Expert
+from ...reward.queries import AsyncExpert, Failure
+from ...reward.queries.kinds import Outcome, Query
+from ...reward.queries.outcomes import Abstention
+from ..common.errors import InputError
 
 JUDGE = "judge"
 _TOKENS = ("prompt_tokens", "completion_tokens", "generated_tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a run may take; None where there is no limit.
+class BudgetLimits:
+    """Limits of a run; None for no limit.
 
-    judge_calls and spend: of all runs of one journal together, in questions put to judges and in the unit of prices.
-    seconds: of this run.
+    judge_calls, cost: queries to judges and cost in the unit of prices, over all runs of one journal. seconds: of this
+    run.
     """
 
     judge_calls: int | None = None
     seconds: float | None = None
-    spend: float | None = None
+    cost: float | None = None
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            limit = getattr(self, one.name)
+        for limit_field in fields(self):
+            limit = getattr(self, limit_field.name)
             if limit is not None and not (limit > 0 and math.isfinite(limit)):
-                raise InputError(f"a budget of {one.name} is a positive number, got {limit}")
+                raise InputError(f"a budget of {limit_field.name} is a positive number, got {limit}")
 
     @staticmethod
-    def of(text: str | None) -> Limits:
-        """As in `judge_calls=5000,seconds=3600,spend=20`. Raises `InputError`."""
-        known: dict[str, Callable[[str], float]] = {"judge_calls": int, "seconds": float, "spend": float}
-        given: dict[str, Any] = {}
+    def parse(text: str | None) -> BudgetLimits:
+        """Parse text such as `judge_calls=5000,seconds=3600,cost=20`. Raises `InputError`."""
+        parsers: dict[str, Callable[[str], float]] = {"judge_calls": int, "seconds": float, "cost": float}
+        limits: dict[str, Any] = {}
         for item in filter(None, (part.strip() for part in (text or "").split(","))):
             name, _, number = item.partition("=")
-            if name not in known:
-                raise InputError(f"--budget has {', '.join(known)}, got {item!r}: write it as in judge_calls=5000")
+            if name not in parsers:
+                raise InputError(f"--budget has {', '.join(parsers)}, got {item!r}: write e.g. judge_calls=5000")
             try:
-                given[name] = known[name](number)
+                limits[name] = parsers[name](number)
             except ValueError:
                 raise InputError(f"--budget: {name} is a number, got {number!r}") from None
-        return Limits(**given)
+        return BudgetLimits(**limits)
 
 
-def prices_of(given: Sequence[str]) -> dict[str, float]:
-    """Role -> price of a call, each of `role=price`, as in `judge=0.002`. Raises `InputError`."""
-    found = {}
-    for text in given:
+def parse_prices(texts: Sequence[str]) -> dict[str, float]:
+    """Role -> price per call, from texts such as `judge=0.002`. Raises `InputError`."""
+    prices = {}
+    for text in texts:
         role, _, price = text.partition("=")
         try:
-            found[role] = float(price)
+            prices[role] = float(price)
         except ValueError:
-            raise InputError(f"--price is role=price of a call, as in judge=0.002, got {text!r}") from None
-        if not role or not (found[role] >= 0 and math.isfinite(found[role])):
-            raise InputError(f"--price is role=price of a call, 0 or more, got {text!r}")
-    return found
+            raise InputError(f"--price is role=price per call, e.g. judge=0.002, got {text!r}") from None
+        if not role or not (prices[role] >= 0 and math.isfinite(prices[role])):
+            raise InputError(f"--price is role=price per call, 0 or more, got {text!r}")
+    return prices
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """calls: questions by expert. judge_calls: those to judges. tokens, spend: what they took, as far as known."""
+class Usage:
+    """calls: queries by expert. judge_calls: queries to judges. tokens, cost: as far as known."""
 
     calls: Mapping[str, int] = field(default_factory=dict)
     judge_calls: int = 0
     tokens: int = 0
-    spend: float = 0.0
+    cost: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
+    def __add__(self, other: Usage) -> Usage:
         calls = {
             name: self.calls.get(name, 0) + other.calls.get(name, 0) for name in sorted({*self.calls, *other.calls})
         }
-        return Spent(
+        return Usage(
             calls,
             self.judge_calls + other.judge_calls,
             self.tokens + other.tokens,
-            math.fsum((self.spend, other.spend)),
+            math.fsum((self.cost, other.cost)),
         )
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Spent:
-        """Raises LookupError or TypeError for what is none."""
-        return Spent(dict(data["calls"]), int(data["judge_calls"]), int(data["tokens"]), float(data["spend"]))
+    def from_json(data: Mapping[str, Any]) -> Usage:
+        """Raises LookupError or TypeError for invalid data."""
+        return Usage(dict(data["calls"]), int(data["judge_calls"]), int(data["tokens"]), float(data["cost"]))
 
 
-class Spending:
-    """Counts calls, and refuses those that there is no budget for. Thread-safe.
+class BudgetTracker:
+    """Counts expert calls, and rejects calls beyond the budget. Thread-safe.
 
-    prices: role -> price of a call, the more particular role first (`judge.quality` before `judge`); where an expert
-    has none, the money that it reports itself (`usd` of its meter) counts. before: what the runs until now have taken.
-    share: 1 / number of processes among which what is left is divided evenly.
+    prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); for an expert without
+    a price, the cost that it reports (`usd` in its usage) counts. before: usage of earlier runs. share: 1 / number of
+    processes; the remaining budget is divided evenly.
     """
 
     def __init__(
         self,
         experts: Mapping[str, Expert],
         prices: Mapping[str, float] | None = None,
-        limits: Limits | None = None,
-        before: Spent | None = None,
+        limits: BudgetLimits | None = None,
+        before: Usage | None = None,
         share: float = 1.0,
     ) -> None:
         self._lock = threading.Lock()
-        self._limits = limits or Limits()
-        self._before = before or Spent()
+        self._limits = limits or BudgetLimits()
+        self._before = before or Usage()
         self._share = share
         self._began = time.monotonic()
-        self._accounts: dict[int, _Account] = {}
-        self.ended = ""
-        """Why the budget ends the run; empty while it does not."""
-        if unknown := [role for role in prices or {} if _priced(role, experts) is None]:
+        self._accounts: dict[int, _ExpertUsage] = {}
+        self.exhausted = ""
+        """Message of the exhausted limit; empty while budget is left."""
+        if unknown := [role for role in prices or {} if _has_price(role, experts) is None]:
             raise InputError(f"--price {unknown[0]}: the roles are {', '.join(sorted(experts))}")
         for role, expert in experts.items():
-            account = self._accounts.setdefault(id(expert), _Account(expert))
+            account = self._accounts.setdefault(id(expert), _ExpertUsage(expert))
             account.roles.append(role)
         for account in self._accounts.values():
             account.price = _price(account.roles, prices or {})
-        desks = {key: paid(account.expert, self, account) for key, account in self._accounts.items()}
-        self.experts: dict[str, Expert] = {role: desks[id(expert)] for role, expert in experts.items()}
-        """The experts, each behind a desk that counts; one expert of several roles is one still."""
+        metered_experts = {key: metered(account.expert, self, account) for key, account in self._accounts.items()}
+        self.experts: dict[str, Expert] = {role: metered_experts[id(expert)] for role, expert in experts.items()}
+        """The metered experts; an expert with several roles stays one object."""
 
     @property
-    def spent(self) -> Spent:
-        """In this process, in this run."""
+    def usage(self) -> Usage:
+        """Usage of this process in this run."""
         with self._lock:
-            return self._spent()
+            return self._usage()
 
-    def take(self, account: _Account, count: int) -> int:
-        """How many of so many questions may be put; they count from now on."""
+    def reserve(self, account: _ExpertUsage, count: int) -> int:
+        """Reserve up to `count` calls; return the number granted, which count from now on."""
         with self._lock:
-            room, name = self._room(account)
-            taken = int(min(count, max(0, room)))
-            account.calls += taken
-            if taken < count and not self.ended:
-                self.ended = self._said(name)
-            return taken
+            remaining, name = self._remaining(account)
+            granted = int(min(count, max(0, remaining)))
+            account.calls += granted
+            if granted < count and not self.exhausted:
+                self.exhausted = self._exhausted_message(name)
+            return granted
 
-    def _room(self, account: _Account) -> tuple[float, str]:
-        """How many more questions there is budget for, and which limit it is that says so."""
-        limits, spent = self._limits, self._spent()
+    def _remaining(self, account: _ExpertUsage) -> tuple[float, str]:
+        """Number of calls left in the budget, and the limit that determines it."""
+        limits, usage = self._limits, self._usage()
         if limits.seconds is not None and time.monotonic() - self._began >= limits.seconds:
             return 0, "seconds"
-        room, name = math.inf, ""
+        remaining, name = math.inf, ""
         if limits.judge_calls is not None and account.is_judge:
-            room = int((limits.judge_calls - self._before.judge_calls) * self._share) - spent.judge_calls
+            remaining = int((limits.judge_calls - self._before.judge_calls) * self._share) - usage.judge_calls
             name = "judge_calls"
-        if limits.spend is not None and (account.price or account.metered):
-            money = (limits.spend - self._before.spend) * self._share - spent.spend
+        if limits.cost is not None and (account.price or account.metered):
+            money = (limits.cost - self._before.cost) * self._share - usage.cost
             calls = math.floor(money / account.price + 1e-9) if account.price else (math.inf if money > 0 else 0)
-            if calls < room:
-                room, name = calls, "spend"
-        return room, name
+            if calls < remaining:
+                remaining, name = calls, "cost"
+        return remaining, name
 
-    def _said(self, name: str) -> str:
+    def _exhausted_message(self, name: str) -> str:
         limit = f"the budget of {getattr(self._limits, name):g} {name.replace('_', ' ')} is spent"
         if name == "seconds":
             return limit
-        among = "" if self._share == 1 else f", of which this process had {self._share:.0%} of what was left"
-        return f"{limit} ({getattr(self._before + self._spent(), name):g} by now{among})"
+        share_note = "" if self._share == 1 else f", of which this process had {self._share:.0%} of what was left"
+        return f"{limit} ({getattr(self._before + self._usage(), name):g} by now{share_note})"
 
-    def _spent(self) -> Spent:
+    def _usage(self) -> Usage:
         accounts = self._accounts.values()
-        return Spent(
+        return Usage(
             {account.name: account.calls for account in accounts if account.calls},
             sum(account.calls for account in accounts if account.is_judge),
             int(sum(account.meter(name) for account in accounts for name in _TOKENS)),
@@ -179,15 +180,15 @@ class Spending:
         )
 
 
-class _Account:
-    """What one expert has taken."""
+class _ExpertUsage:
+    """Usage of one expert."""
 
     def __init__(self, expert: Expert) -> None:
         self.expert = expert
         self.roles: list[str] = []
         self.price: float | None = None
         self.calls = 0
-        self._began = dict(expert.meter())
+        self._began = dict(expert.usage())
 
     @property
     def name(self) -> str:
@@ -199,61 +200,61 @@ class _Account:
 
     @property
     def metered(self) -> bool:
-        """Whether it reports money itself."""
-        return self.price is None and "usd" in self.expert.meter()
+        """Whether the expert reports its cost itself."""
+        return self.price is None and "usd" in self.expert.usage()
 
     def meter(self, name: str) -> float:
-        return self.expert.meter().get(name, 0.0) - self._began.get(name, 0.0)
+        return self.expert.usage().get(name, 0.0) - self._began.get(name, 0.0)
 
     @property
     def money(self) -> float:
         return self.meter("usd") if self.price is None else self.calls * self.price
 
 
-class Paid(Expert):
-    """An expert that is asked as far as there is budget."""
+class MeteredExpert(Expert):
+    """An expert that fails queries beyond the budget."""
 
-    def __init__(self, inner: Expert, spending: Spending, account: _Account) -> None:
+    def __init__(self, inner: Expert, tracker: BudgetTracker, account: _ExpertUsage) -> None:
         self._inner = inner
-        self._spending = spending
+        self._tracker = tracker
         self._account = account
-        _dress(self, inner)
+        _copy_expert_attributes(self, inner)
 
     @property
-    def id(self) -> str:  # type: ignore[override]  # of weights that may be put in the place of others
+    def id(self) -> str:  # type: ignore[override]  # weights may be swapped
         return self._inner.id
 
     def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
-        allowed = self._spending.take(self._account, len(queries))
+        allowed = self._tracker.reserve(self._account, len(queries))
         answers = list(self._inner(queries[:allowed])) if allowed else []
-        return answers + [Failure(f"not asked: {self._spending.ended}") for _ in queries[allowed:]]
+        return answers + [Failure(f"not queried: {self._tracker.exhausted}") for _ in queries[allowed:]]
 
     def load(self) -> None:
         self._inner.load()
 
-    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        return self._inner.adapt(query, sample)
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        return self._inner.rewrite_query(query, sample)
 
-    def meter(self) -> Mapping[str, float]:
-        return self._inner.meter()
+    def usage(self) -> Mapping[str, float]:
+        return self._inner.usage()
 
 
-class PaidAsync(AsyncExpert):
-    """The same for one that answers one by one."""
+class MeteredAsyncExpert(AsyncExpert):
+    """`MeteredExpert` for asynchronous experts."""
 
-    def __init__(self, inner: AsyncExpert, spending: Spending, account: _Account) -> None:
+    def __init__(self, inner: AsyncExpert, tracker: BudgetTracker, account: _ExpertUsage) -> None:
         self._inner = inner
-        self._spending = spending
+        self._tracker = tracker
         self._account = account
-        _dress(self, inner)
+        _copy_expert_attributes(self, inner)
 
     @property
     def id(self) -> str:  # type: ignore[override]  # as above
         return self._inner.id
 
     async def answer(self, query: Any) -> Outcome:
-        if not self._spending.take(self._account, 1):
-            return Failure(f"not asked: {self._spending.ended}")
+        if not self._tracker.reserve(self._account, 1):
+            return Failure(f"not queried: {self._tracker.exhausted}")
         return await self._inner.answer(query)
 
     async def close(self) -> None:
@@ -262,28 +263,28 @@ class PaidAsync(AsyncExpert):
     def load(self) -> None:
         self._inner.load()
 
-    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        return self._inner.adapt(query, sample)
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        return self._inner.rewrite_query(query, sample)
 
-    def meter(self) -> Mapping[str, float]:
-        return self._inner.meter()
+    def usage(self) -> Mapping[str, float]:
+        return self._inner.usage()
 
 
-def paid(expert: Expert, spending: Spending, account: _Account) -> Expert:
-    """The expert behind a desk that counts."""
+def metered(expert: Expert, tracker: BudgetTracker, account: _ExpertUsage) -> Expert:
+    """The expert, with its calls counted."""
     if isinstance(expert, AsyncExpert):
-        return PaidAsync(expert, spending, account)
-    return Paid(expert, spending, account)
+        return MeteredAsyncExpert(expert, tracker, account)
+    return MeteredExpert(expert, tracker, account)
 
 
-def _dress(desk: Expert, inner: Expert) -> None:
-    """What an engine reads of an expert, on the object: the class has no say in it."""
-    vars(desk).update(
+def _copy_expert_attributes(metered_expert: Expert, inner: Expert) -> None:
+    """Copy the attributes that an engine reads of an expert; instance attributes override those of the class."""
+    vars(metered_expert).update(
         kinds=inner.kinds,
         batch=inner.batch,
         concurrency=inner.concurrency,
         deadline_s=inner.deadline_s,
-        knows=inner.knows,
+        answerable=inner.answerable,
     )
 
 
@@ -295,5 +296,5 @@ def _price(roles: Sequence[str], prices: Mapping[str, float]) -> float | None:
     return None
 
 
-def _priced(role: str, experts: Mapping[str, Expert]) -> Expert | None:
+def _has_price(role: str, experts: Mapping[str, Expert]) -> Expert | None:
     return experts.get(role) or experts.get(role.partition(".")[0])

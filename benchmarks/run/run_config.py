@@ -1,4 +1,4 @@
-"""What is asked of a run: what decides its numbers, and how it goes about it."""
+"""Configuration of a run: what determines its numbers, and how it is executed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, get_args
 
 from ...reward import Expert
 from ...reward.reward import OnFailures
-from ..inputs import InputError
-from ..suites.figures import DRAWS
+from ..common.errors import InputError
+from ..suites.bootstrap import BOOTSTRAP_SAMPLES
 from ..suites.suite import Suite
-from .judging import Judges
-from .provenance import settings_of
-from .spending import Limits
-from .watching import Watch, unwatched
+from .provenance import run_settings
+from .run_budget import BudgetLimits
+from .run_progress import ProgressCallback, ignore_progress
+from .suite_metric import MetricSet
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What decides the numbers of a run.
+class RunConfig:
+    """Everything that determines the numbers of a run.
 
-    outputs: the folder of the editor's pictures. editor: its name in tables. protocol: of the suite's metrics; None for
-    their own. metrics: only these, of all that the suite has. reproducible: experts see one question a call, so that
-    their floating-point results cannot depend on what else is asked. draws, seed: of the intervals.
+    outputs: the folder of the editor's images. editor: its name in tables. protocol: of the suite's metrics; None for
+    the default. metrics: a subset of the suite's metrics. reproducible: experts get one query per call, so that their
+    floating-point results do not depend on other queries. bootstrap_samples, seed: of the intervals.
     """
 
     suite: Suite
@@ -35,37 +35,37 @@ class Asked:
     protocol: str | None = None
     metrics: tuple[str, ...] = ()
     reproducible: bool = False
-    draws: int = DRAWS
+    bootstrap_samples: int = BOOTSTRAP_SAMPLES
     seed: int = 0
 
     @cached_property
-    def judges(self) -> Judges:
-        """Raises `InputError`; see `Judges.of`."""
-        return Judges.of(self.suite, self.experts, self.protocol, self.metrics)
+    def metric_set(self) -> MetricSet:
+        """Raises `InputError`; see `MetricSet.select`."""
+        return MetricSet.select(self.suite, self.experts, self.protocol, self.metrics)
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
-        """What has to be equal for a run to go on from a journal."""
-        return settings_of(self.suite, self.judges, self.experts, self.editor, self.protocol, self.reproducible)
+    def run_settings(self) -> dict[str, Any]:
+        """Settings that have to be equal to resume from a journal."""
+        return run_settings(self.suite, self.metric_set, self.experts, self.editor, self.protocol, self.reproducible)
 
 
 @dataclass(frozen=True)
-class How:
-    """What a run does on the way, which decides no number. prices, limits: see `Spending`. window: samples in flight.
+class ExecutionOptions:
+    """Execution options; they do not affect numbers. prices, limits: see `BudgetTracker`. window: samples in flight.
 
-    max_failed, on_failures, patience_s: as in `Reward`. allow_partial: results are written also of a run that ended
-    early, and say so. given: what was typed, and where data and outputs lie, for `bench reproduce`.
+    max_failure_rate, on_failures, outage_timeout_s: as in `Reward`. allow_partial: write results, marked incomplete, of
+    a run that ended early. invocation: suite, data, outputs and experts as typed, for `bench reproduce`.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
+    limits: BudgetLimits = field(default_factory=BudgetLimits)
     window: int = 256
-    max_failed: float = 0.5
+    max_failure_rate: float = 0.5
     on_failures: OnFailures = "raise"
-    patience_s: float = 3600.0
+    outage_timeout_s: float = 3600.0
     allow_partial: bool = False
-    watch: Watch = unwatched
-    given: Mapping[str, Any] = field(default_factory=dict)
+    on_progress: ProgressCallback = ignore_progress
+    invocation: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.on_failures not in get_args(OnFailures):

@@ -1,7 +1,7 @@
-"""The journal of a run: what was asked, rows as they come, and what was spent; all that going on needs after a kill.
+"""The journal of a run: settings, finished rows and usage; everything needed to resume after a kill.
 
-A folder with `settings.json`, `rows-N.jsonl` (of process N: what a row is about, and the row), `spent-N.json`, and
-`answers.sqlite` (what experts said, shared by the processes of a machine). Nobody reads a last line without an end.
+A folder with `settings.json`, `rows-N.jsonl` (of process N: the key of the scored sample, and the row), `usage-N.json`,
+and `answers.sqlite` (answers of experts, shared by the processes of a machine). Incomplete last lines are ignored.
 """
 
 from __future__ import annotations
@@ -15,90 +15,88 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...reward.score import Score
-from ..inputs import InputError
-from .spending import Spent
+from ..common.errors import InputError
+from .run_budget import Usage
 
-SETTINGS, ANSWERS = "settings.json", "answers.sqlite"
-_SYNC_S = 1.0
-"""Rows are on the disk after so many seconds at the latest, whatever becomes of the machine."""
+SCHEMA = 1
+SETTINGS_FILE, ANSWER_LOG_FILE = "settings.json", "answers.sqlite"
+_FSYNC_INTERVAL_S = 1.0
+"""Maximum seconds before rows are flushed to disk."""
 
 
 class RowJournal:
-    """The journal as one process sees it: it reads the rows of all, and writes its own.
-
-    Raises `InputError` where the folder holds a run of other settings.
-    """
+    """The journal of one process: it reads the rows of all processes, and writes its own."""
 
     def __init__(self, folder: Path, rank: int = 0) -> None:
         self.folder = folder
         self.rank = rank
         folder.mkdir(parents=True, exist_ok=True)
         self._file: IO[bytes] | None = None
-        self._synced = self._noted = 0.0
-        self._base = self._spent_by(rank)
+        self._synced = self._saved = 0.0
+        self._base = self._usage_of(rank)
 
-    def agree(self, settings: Mapping[str, Any]) -> None:
-        """Raise `InputError` naming what differs from the settings of the run that began this journal."""
-        path = self.folder / SETTINGS
+    def require_settings(self, settings: Mapping[str, Any]) -> None:
+        """Raise `InputError` naming the settings that differ from those of the run that started this journal."""
+        path, settings = self.folder / SETTINGS_FILE, {"schema": SCHEMA, **settings}
         if not path.exists():
             if any(self.folder.glob("rows-*.jsonl")):
-                raise InputError(f"{self.folder} has rows but no {SETTINGS}: give another --journal")
-            write_whole(path, json.dumps(settings, indent=2, sort_keys=True) + "\n")
-        refuse_others(read_json(path), settings, str(self.folder))
+                raise InputError(f"{self.folder} has rows but no {SETTINGS_FILE}: give another --journal")
+            write_atomically(path, json.dumps(settings, indent=2, sort_keys=True) + "\n")
+        require_same_settings(read_json(path), settings, str(self.folder))
 
     def rows(self) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-        """By item, of all processes: (what it is about, row); the later ones of a process last."""
-        found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+        """By item, of all processes: (sample key, row); later rows of a process last."""
+        rows: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         for path in sorted(self.folder.glob("rows-*.jsonl")):
-            for line in whole_lines(path):
-                with contextlib.suppress(ValueError, LookupError, TypeError):  # what is no row is asked again
+            for line in complete_lines(path):
+                with contextlib.suppress(ValueError, LookupError, TypeError):  # an invalid row is scored again
                     entry = json.loads(line)
-                    found.setdefault(entry["row"]["id"], []).append((entry["of"], entry["row"]))
-        return found
+                    rows.setdefault(entry["row"]["id"], []).append((entry["sample_key"], entry["row"]))
+        return rows
 
-    def write(self, key: str, row: Mapping[str, Any]) -> None:
-        """Keep a row. It outlives this process at once, and the machine within a second of the next one."""
+    def append(self, key: str, row: Mapping[str, Any]) -> None:
+        """Append a row. It survives the process at once, and the machine after `_FSYNC_INTERVAL_S`."""
         if self._file is None:
-            self._file = appending(self.folder / f"rows-{self.rank}.jsonl")
-        entry = json.dumps({"of": key, "row": row}, ensure_ascii=False, allow_nan=False)
+            self._file = open_for_append(self.folder / f"rows-{self.rank}.jsonl")
+        entry = json.dumps({"sample_key": key, "row": row}, ensure_ascii=False, allow_nan=False)
         self._file.write(entry.encode("utf-8", "backslashreplace") + b"\n")
         self._file.flush()
-        if time.monotonic() - self._synced > _SYNC_S:
+        if time.monotonic() - self._synced > _FSYNC_INTERVAL_S:
             os.fsync(self._file.fileno())
             self._synced = time.monotonic()
 
     # -- spending -----------------------------------------------------------------------------------------------------
 
-    def spent(self) -> Spent:
-        """By all runs and processes, as far as it was noted."""
-        total = Spent()
-        for path in sorted(self.folder.glob("spent-*.json")):
-            total += self._spent_by(int(path.stem.partition("-")[2]))
+    def total_usage(self) -> Usage:
+        """Usage of all runs and processes, as last saved."""
+        total = Usage()
+        for path in sorted(self.folder.glob("usage-*.json")):
+            total += self._usage_of(int(path.stem.partition("-")[2]))
         return total
 
-    def note(self, spent: Spent, done: int, known: int, *, now: bool = False) -> None:
-        """Keep what this run of this process has spent, and how far it is; twice a second at most unless `now`."""
-        if now or time.monotonic() - self._noted > 0.5:
-            self._noted = time.monotonic()
-            far = {"done": done, "known": known, "spent": spent.to_json()}
-            noted = {**(self._base + spent).to_json(), "run": far}
-            write_whole(self.folder / f"spent-{self.rank}.json", json.dumps(noted) + "\n")
+    def save_usage(self, usage: Usage, done: int, reused: int, *, now: bool = False) -> None:
+        """Save usage and progress of this process; at most twice a second unless `now`."""
+        if now or time.monotonic() - self._saved > 0.5:
+            self._saved = time.monotonic()
+            progress = {"done": done, "reused": reused, "usage": usage.to_json()}
+            record = {**(self._base + usage).to_json(), "run": progress}
+            write_atomically(self.folder / f"usage-{self.rank}.json", json.dumps(record) + "\n")
 
-    def others(self, world: int) -> tuple[int, int, Spent]:
-        """How far the other processes of this run are, as they last noted: items done, known before, spent."""
-        done, known, spent = 0, 0, Spent()
-        for rank in set(range(world)) - {self.rank}:
+    def peer_progress(self, world_size: int) -> tuple[int, int, Usage]:
+        """Progress of the other processes, as last saved: items done, items reused, usage."""
+        done, reused, usage = 0, 0, Usage()
+        for rank in set(range(world_size)) - {self.rank}:
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                noted = json.loads((self.folder / f"spent-{rank}.json").read_text(encoding="utf-8"))["run"]
-                done, known = done + noted["done"], known + noted["known"]
-                spent += Spent.from_json(noted["spent"])
-        return done, known, spent
+                progress = json.loads((self.folder / f"usage-{rank}.json").read_text(encoding="utf-8"))["run"]
+                done, reused = done + progress["done"], reused + progress["reused"]
+                usage += Usage.from_json(progress["usage"])
+        return done, reused, usage
 
-    def _spent_by(self, rank: int) -> Spent:
+    def _usage_of(self, rank: int) -> Usage:
         try:
-            return Spent.from_json(json.loads((self.folder / f"spent-{rank}.json").read_text(encoding="utf-8")))
+            return Usage.from_json(json.loads((self.folder / f"usage-{rank}.json").read_text(encoding="utf-8")))
         except (OSError, ValueError, LookupError, TypeError):
-            return Spent()
+            return Usage()
 
     def close(self) -> None:
         if self._file is not None:
@@ -113,59 +111,66 @@ class RowJournal:
         self.close()
 
 
-def refuse_others(held: Mapping[str, Any], asked: Mapping[str, Any], where: str) -> None:
-    """Raise `InputError` where settings differ, with both values of each."""
-    differ = [name for name in {**held, **asked} if held.get(name) != asked.get(name)]
-    if differ:
-        said = "; ".join(f"{name}: {shown(held.get(name))} there, {shown(asked.get(name))} now" for name in differ)
-        raise InputError(f"{where} holds a run of other settings ({said}): give another folder, or the same settings")
+def require_same_settings(recorded: Mapping[str, Any], settings: Mapping[str, Any], location: str) -> None:
+    """Raise `InputError` with both values of each setting that differs."""
+    differing = [name for name in {**recorded, **settings} if recorded.get(name) != settings.get(name)]
+    if differing:
+        changes = "; ".join(
+            f"{name}: {abbreviate_json(recorded.get(name))} before, {abbreviate_json(settings.get(name))} now"
+            for name in differing
+        )
+        raise InputError(
+            f"{location} contains a run with other settings ({changes}): give another folder, or the same settings"
+        )
 
 
-def shown(value: Any) -> str:
-    """A setting in a few letters."""
+def abbreviate_json(value: Any) -> str:
+    """A setting as JSON of at most 120 characters."""
     text = json.dumps(value, sort_keys=True, default=str)
     return text if len(text) <= 120 else text[:117] + "…"
 
 
-def good(row: Mapping[str, Any]) -> bool:
-    """Whether a row was judged, and nothing in it failed."""
-    return not row["missing"] and not any(Score.from_json(score).status == "failed" for score in row["scores"].values())
+def is_scored_row(row: Mapping[str, Any]) -> bool:
+    """Whether a row was scored without failures."""
+    return not row["missing_reason"] and not any(
+        Score.from_json(score).status == "failed" for score in row["scores"].values()
+    )
 
 
-def whole_lines(path: Path) -> Iterator[bytes]:
-    """Lines that were written to their end."""
+def complete_lines(path: Path) -> Iterator[bytes]:
+    """Lines that end with a line break."""
     with path.open("rb") as lines:
         yield from (line for line in lines if line.endswith(b"\n"))
 
 
-def appending(path: Path) -> IO[bytes]:
-    """A file to append lines to; a line that was torn off is taken away first."""
+def open_for_append(path: Path) -> IO[bytes]:
+    """Open a file for appending; an incomplete last line is removed first."""
     if path.exists():
         data = path.read_bytes()
         if data and not data.endswith(b"\n"):
-            with path.open("r+b") as torn:
-                torn.truncate(data.rfind(b"\n") + 1)
+            with path.open("r+b") as file:
+                file.truncate(data.rfind(b"\n") + 1)
     return path.open("ab")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """A file that is there completely or not at all."""
-    half = path.with_name(f".{os.getpid()}-{path.name}")
-    with half.open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-    half.replace(path)
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file completely or not at all."""
+    temporary = path.with_name(f".{os.getpid()}-{path.name}")
+    with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object in a file. Raises `InputError`."""
+    """Read a JSON object from a file. Raises `InputError`."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise InputError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is no JSON object")
-    return found
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is not a JSON object")
+    return value

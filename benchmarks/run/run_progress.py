@@ -1,4 +1,4 @@
-"""How far a run is: rate, time left, and what it has spent."""
+"""Progress of a run: rate, time left and usage."""
 
 from __future__ import annotations
 
@@ -7,75 +7,79 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..terminal import say
-from .spending import Spent
+from ..common.terminal import echo
+from .run_budget import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """done of total items; `known` of those from before this run. seconds: since it began."""
+class RunProgress:
+    """done of total items; `reused` of them are from earlier runs. seconds: since the start."""
 
     done: int
     total: int
-    known: int
+    reused: int
     seconds: float
-    spent: Spent = field(default_factory=Spent)
+    usage: Usage = field(default_factory=Usage)
 
     @property
-    def rate(self) -> float | None:
-        """Items a second, of those that had to be judged; None before the first."""
-        fresh = self.done - self.known
+    def items_per_second(self) -> float | None:
+        """Newly scored items per second; None before the first."""
+        fresh = self.done - self.reused
         return fresh / self.seconds if fresh and self.seconds > 0 else None
 
     @property
-    def left_s(self) -> float | None:
-        """Seconds that the rest takes at that rate."""
-        return None if self.rate is None else (self.total - self.done) / self.rate
+    def remaining_s(self) -> float | None:
+        """Estimated seconds left."""
+        return None if self.items_per_second is None else (self.total - self.done) / self.items_per_second
 
     def __str__(self) -> str:
-        said = [f"{self.done} of {self.total}"]
-        if self.rate is not None and self.left_s is not None:
-            said += [f"{self.rate:.3g} a second" if self.rate >= 1 else f"{1 / self.rate:.3g} s each"]
-            said += [f"{_clock(self.left_s)} left"] if self.done < self.total else []
-        if self.spent.judge_calls:
-            said.append(f"{self.spent.judge_calls:,} judge calls")
-        if self.spent.tokens:
-            said.append(f"{self.spent.tokens:,} tokens")
-        if self.spent.spend:
-            said.append(f"{self.spent.spend:.4g} spent")
-        return ", ".join(said)
+        parts = [f"{self.done} of {self.total}"]
+        if self.items_per_second is not None and self.remaining_s is not None:
+            parts += [
+                f"{self.items_per_second:.3g} a second"
+                if self.items_per_second >= 1
+                else f"{1 / self.items_per_second:.3g} s each"
+            ]
+            parts += [f"{_format_duration(self.remaining_s)} left"] if self.done < self.total else []
+        if self.usage.judge_calls:
+            parts.append(f"{self.usage.judge_calls:,} judge calls")
+        if self.usage.tokens:
+            parts.append(f"{self.usage.tokens:,} tokens")
+        if self.usage.cost:
+            parts.append(f"cost {self.usage.cost:.4g}")
+        return ", ".join(parts)
 
 
-Watch = Callable[[Progress], None]
+ProgressCallback = Callable[[RunProgress], None]
 
 
-def unwatched(progress: Progress) -> None:
-    """Nobody looks."""
+def ignore_progress(progress: RunProgress) -> None:
+    """A callback that does nothing."""
 
 
 @contextmanager
-def watched(what: str, *, shown: bool = True, every_s: float = 30.0) -> Iterator[Watch]:
-    """A line that is kept current on a terminal; one every so many seconds elsewhere."""
+def progress_reporter(label: str, *, shown: bool = True, every_s: float = 30.0) -> Iterator[ProgressCallback]:
+    """A status line on a terminal; elsewhere one line every `every_s` seconds."""
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    told = time.monotonic()
+    reported_at = time.monotonic()
 
     if shown and console.is_terminal:
-        with console.status(what) as status:
-            yield lambda progress: status.update(f"{what}: {progress}")
+        with console.status(label) as status:
+            yield lambda progress: status.update(f"{label}: {progress}")
         return
 
-    def tell(progress: Progress) -> None:
-        nonlocal told
-        if shown and time.monotonic() - told >= every_s:
-            told = time.monotonic()
-            say(f"editcritic: {what}: {progress}")
+    def report(progress: RunProgress) -> None:
+        nonlocal reported_at
+        if shown and time.monotonic() - reported_at >= every_s:
+            reported_at = time.monotonic()
+            echo(f"editcritic: {label}: {progress}")
 
-    yield tell
+    yield report
 
 
-def _clock(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

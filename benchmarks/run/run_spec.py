@@ -1,4 +1,4 @@
-"""A run in words: what is typed, written into files and sent to other machines, and made a run of there."""
+"""A run as plain data: typed on the command line, written to files, sent to other machines, and built there."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...reward import load_experts, no_download
-from ...reward.spec import Spec
-from ..suites.figures import DRAWS
-from .asked import Asked
-from .loading import load_suite
+from ...reward import default_experts, load_experts
+from ...reward.queries.specs import Spec
+from ..suites.bootstrap import BOOTSTRAP_SAMPLES
+from .run_config import RunConfig
+from .suite_loading import load_suite
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What `Asked` is made of.
+class RunSpec:
+    """The serializable form of a `RunConfig`.
 
-    suite: its spec. data: where its data lies, None for what is built in. experts: as `load_experts` takes them, or
-    role -> spec. Other fields as in `Asked`.
+    suite: its spec. data: path of its data, None for built-in suites. experts: as in `load_experts`, or role -> spec.
+    Other fields as in `RunConfig`.
     """
 
     suite: Spec
@@ -31,23 +31,23 @@ class Recipe:
     protocol: str | None = None
     metrics: tuple[str, ...] = ()
     reproducible: bool = False
-    draws: int = DRAWS
+    bootstrap_samples: int = BOOTSTRAP_SAMPLES
     seed: int = 0
 
     def to_json(self, out: Path) -> dict[str, Any]:
-        """What `run.json` keeps for doing it again: places relative to the folder of results."""
+        """The `invocation` of `run.json`: paths are relative to the result folder."""
         return {
             "suite": self.suite,
-            "data": None if self.data is None else relative(self.data, out),
-            "outputs": relative(self.outputs, out),
+            "data": None if self.data is None else relative_path(self.data, out),
+            "outputs": relative_path(self.outputs, out),
             "experts": self.experts if isinstance(self.experts, Mapping) else list(self.experts),
             "metrics": list(self.metrics),
         }
 
-    def asked(self) -> Asked:
-        """Raises `InputError` or `SpecError` for what cannot be made."""
-        experts = load_experts(self.experts, no_download())
-        return Asked(
+    def build(self) -> RunConfig:
+        """Raises `InputError` or `SpecError` if it cannot be built."""
+        experts = load_experts(self.experts, default_experts())
+        return RunConfig(
             load_suite(self.suite, self.data),
             self.outputs,
             self.editor,
@@ -55,14 +55,14 @@ class Recipe:
             self.protocol,
             self.metrics,
             self.reproducible,
-            self.draws,
+            self.bootstrap_samples,
             self.seed,
         )
 
 
-def relative(path: Path, to: Path) -> str:
-    """The way from a folder to a path; the path itself where there is none, as between drives."""
+def relative_path(path: Path, start: Path) -> str:
+    """A path relative to a folder; absolute if there is none, as between drives."""
     try:
-        return Path(os.path.relpath(path.resolve(), to.resolve())).as_posix()
+        return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
     except ValueError:
         return str(path.resolve())

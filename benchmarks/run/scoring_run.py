@@ -1,6 +1,6 @@
-"""Scoring as it is done offline: samples stream through, each score is written as soon as it is its turn.
+"""Offline scoring: samples are streamed, each score is written as soon as it is next in order.
 
-Nothing computed is lost: whatever ends a run early, the scores that were ready are written first.
+If a run ends early, all finished scores are written first.
 """
 
 from __future__ import annotations
@@ -16,120 +16,123 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from ..reward import Asks, Card, EditSample, Metric, Reward, Score, TooManyFailures, gather
-from ..reward.compose import signed
-from ..reward.edival.instructions import task_of
-from ..reward.score import SCHEMA
-from .inputs import Entry
-from .summary import Summary
+from ...reward import Card, EditSample, Program, Reward, Score, TooManyFailures
+from ...reward.engine import gather
+from ...reward.metrics import Metric
+from ...reward.metrics.compose import score_with_signature
+from ...reward.metrics.edival.task_parser import task_of
+from ...reward.score import SCHEMA
+from ..common.inputs import SampleEntry
+from .score_summary import ScoreSummary
 
 
 @dataclass
-class Outcome:
-    """What became of a run. `problems`: input that was wrong, in words. `ended`: why it ended early, if it did."""
+class ScoringReport:
+    """The outcome of a run. problems: messages about invalid input. stop_reason: why it ended early, or empty."""
 
-    summary: Summary = field(default_factory=Summary)
+    summary: ScoreSummary = field(default_factory=ScoreSummary)
     problems: list[str] = field(default_factory=list)
-    ended: str = ""
+    stop_reason: str = ""
     interrupted: bool = False
     stats: dict[str, Any] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 some scores failed, 2 some input was wrong, 130 interrupted."""
+        """0 done, 1 some scores failed, 2 some input was invalid, 130 interrupted."""
         if self.interrupted:
             return 130
         if self.problems:
             return 2
-        return 1 if self.ended or self.summary.counts["failed"] else 0
+        return 1 if self.stop_reason or self.summary.counts["failed"] else 0
 
     def to_json(self) -> dict[str, Any]:
         return {
             "exit_code": self.exit_code,
             "summary": self.summary.to_json(),
             "problems": self.problems,
-            "ended": self.ended,
+            "stop_reason": self.stop_reason,
             "interrupted": self.interrupted,
         }
 
 
-def run(
+def score_entries(
     reward: Reward,
-    entries: Iterable[Entry],
-    write: Callable[[str, Score], None],
+    entries: Iterable[SampleEntry],
+    on_score: Callable[[str, Score], None],
     *,
-    complain: Callable[[str], None],
-    taken: Callable[[EditSample], None] = lambda sample: None,
-) -> Outcome:
-    """Score what can be scored, and say what cannot.
+    on_problem: Callable[[str], None],
+    on_sample: Callable[[EditSample], None] = lambda sample: None,
+) -> ScoringReport:
+    """Score all valid entries, and report the others.
 
-    write: is given each id and score, in the order of the entries. complain: is told each problem with the input, with
-    its place. taken: is shown each sample that will be scored. Neither too many failures nor an interruption is raised:
-    the outcome tells. A sample a metric cannot understand is complained about, and its (valueless) score written.
+    on_score: called with id and score, in the order of the entries. on_problem: called with each problem of the input
+    and its location. on_sample: called with each sample that will be scored. Neither too many failures nor an
+    interruption is raised: the report has them. A sample whose instruction a metric cannot parse is reported as a
+    problem, and its score (without a value) is written.
     """
-    outcome = Outcome()
+    report = ScoringReport()
     ready: dict[str, Score] = {}
-    waiting: deque[_Waiting] = deque()
-    noting = Reward(
-        _Noting(reward.metric, ready),
+    waiting: deque[_PendingSample] = deque()
+    recorder = Reward(
+        _ScoreRecorder(reward.metric, ready),
         reward.experts,
         engine=reward.engine,
-        max_failed=reward.max_failed,
+        max_failure_rate=reward.max_failure_rate,
         on_failures=reward.on_failures,
-        patience_s=reward.patience_s,
+        outage_timeout_s=reward.outage_timeout_s,
     )
 
-    def problem(where: str, what: str) -> None:
-        outcome.problems.append(f"{where}: {what}")
-        complain(outcome.problems[-1])
+    def problem(location: str, message: str) -> None:
+        report.problems.append(f"{location}: {message}")
+        on_problem(report.problems[-1])
 
     def samples() -> Iterator[EditSample]:
         for entry in entries:
             sample = entry.sample
             if sample is None:
-                problem(entry.where, entry.problem)
-            elif missing := reward.missing(sample):
-                problem(entry.where, f"{reward.card.name} needs {', '.join(missing)}, and {sample.id!r} has none")
+                problem(entry.location, entry.problem)
+            elif missing := reward.missing_fields(sample):
+                problem(entry.location, f"{reward.card.name} needs {', '.join(missing)}, which {sample.id!r} lacks")
             else:
-                taken(sample)
-                understood = all(task_of(turn) is not None for turn in sample.turns)
-                waiting.append(_Waiting(sample.id, entry.where, understood))
+                on_sample(sample)
+                parsed = all(task_of(turn) is not None for turn in sample.turns)
+                waiting.append(_PendingSample(sample.id, entry.location, parsed))
                 yield sample
 
-    def put(one: _Waiting, score: Score) -> None:
-        write(one.id, score)
-        outcome.summary.add(score)
-        if not one.understood and (reason := _not_applicable(score)):
-            problem(one.where, f"{one.id}: {reason}")
+    def add_score(pending: _PendingSample, score: Score) -> None:
+        on_score(pending.id, score)
+        report.summary.add(score)
+        if not pending.parsed and (reason := _not_applicable(score)):
+            problem(pending.location, f"{pending.id}: {reason}")
 
     before = reward.engine.stats()
     try:
-        for score in noting.stream(samples()):
-            one = waiting.popleft()  # first, so that an interruption cannot write it twice
-            put(one, score)
-            del ready[one.id]
+        for score in recorder.stream(samples()):
+            pending = waiting.popleft()  # first, so that an interruption cannot write it twice
+            add_score(pending, score)
+            del ready[pending.id]
     except TooManyFailures as error:
-        outcome.ended = str(error)
+        report.stop_reason = str(error)
     except KeyboardInterrupt:
-        outcome.interrupted = True
+        report.interrupted = True
     finally:
-        for one in waiting:
-            if one.id in ready:
-                put(one, ready[one.id])
-        outcome.stats = reward.engine.stats().since(before)
-    return outcome
+        for pending in waiting:
+            if pending.id in ready:
+                add_score(pending, ready[pending.id])
+        report.stats = reward.engine.stats().since(before)
+    return report
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingSample:
     id: str
-    where: str
-    understood: bool
+    location: str
+    parsed: bool
 
 
 @dataclass(frozen=True)
-class _Noting:
-    """A metric that leaves its score in `ready` the moment it is known, be it that of a sample far behind the first."""
+class _ScoreRecorder:
+    """A metric that stores each score in `ready` as soon as it is computed, whatever the order."""
 
     metric: Metric
     ready: dict[str, Score]
@@ -138,56 +141,56 @@ class _Noting:
     def card(self) -> Card:
         return self.metric.card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        (score,) = yield from gather([signed(self.metric, sample)])  # which has a score for what raises, too
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        (score,) = yield from gather([score_with_signature(self.metric, sample)])  # `gather` turns errors into scores
         self.ready[sample.id] = score
         return score
 
 
 def _not_applicable(score: Score) -> str:
-    """Why the score or a part of it does not apply; empty if all of it does."""
+    """Why the score or one of its parts is not applicable; empty if all are."""
     if score.status == "not_applicable":
         return score.reason
-    found = (_not_applicable(part) for part in (*score.parts.values(), *score.credits.values()))
-    return next(filter(None, found), "")
+    reasons = (_not_applicable(part) for part in (*score.parts.values(), *score.credits.values()))
+    return next(filter(None, reasons), "")
 
 
-def row_of(name: str, score: Score) -> str:
+def score_row(name: str, score: Score) -> str:
     """A line of a scores file."""
     return json.dumps({"schema": SCHEMA, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def line_of(name: str, score: Score) -> str:
-    """A score in a line, for a person."""
+def format_score(name: str, score: Score) -> str:
+    """A score as one line of text."""
     value = score.status.replace("_", " ") if score.value is None else f"{score.value:.4f}"
     return f"{name}  {value}  {score.reason}".rstrip()
 
 
 @contextmanager
-def rows_to(path: Path) -> Iterator[IO[str]]:
-    """A scores file to write to, in UTF-8 wherever it goes; `-` is standard output. Raises OSError.
+def open_scores_file(path: Path) -> Iterator[IO[str]]:
+    """Open a scores file for writing, in UTF-8; `-` is standard output. Raises OSError.
 
-    A lone surrogate, which JSON may hold and UTF-8 may not, becomes its JSON escape.
+    A lone surrogate, valid in JSON but not in UTF-8, becomes its JSON escape.
     """
     if path == Path("-"):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         yield sys.stdout
     else:
-        with path.open("w", encoding="utf-8", errors="backslashreplace") as opened:
-            yield opened
+        with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            yield file
 
 
 @contextmanager
-def warnings_to(tell: Callable[[str], None]) -> Iterator[list[str]]:
-    """Warnings are told as they come, from whatever thread, and listed."""
-    told: list[str] = []
+def forward_warnings(on_warning: Callable[[str], None]) -> Iterator[list[str]]:
+    """Pass warnings of all threads to `on_warning` as they occur, and yield a list of them."""
+    messages: list[str] = []
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        told.append(str(message))
-        tell(f"warning: {message}")
+        messages.append(str(message))
+        on_warning(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)
         warnings.showwarning = show
-        yield told
+        yield messages

@@ -1,4 +1,4 @@
-"""Some items of a suite, judged in one process."""
+"""A subset of a suite's items, scored in one process."""
 
 from __future__ import annotations
 
@@ -10,149 +10,151 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import AnswerLog, EditSample, Engine, Reward, Score, TooManyFailures
-from ...reward.stats import Stats
-from ..suites.suite import Item
-from .asked import Asked, How
-from .journal import ANSWERS, RowJournal, good
-from .judging import Judged
-from .outputs import MissingPicture, Outputs, key_of
-from .rows import line_of, missing_row, row_of
-from .sharing import ALONE, Share
-from .spending import Spending, Spent
-from .watching import Progress
+from ...reward.engine.engine_stats import Stats
+from ..suites.suite import SuiteItem
+from .editor_outputs import MissingOutput, Outputs, sample_key
+from .rendezvous import SINGLE_PROCESS, ProcessRank
+from .result_rows import missing_row, result_row, row_line
+from .run_budget import BudgetTracker, Usage
+from .run_config import ExecutionOptions, RunConfig
+from .run_journal import ANSWER_LOG_FILE, RowJournal, is_scored_row
+from .run_progress import RunProgress
+from .suite_metric import CombinedMetric
 
-_LOOK_S = 0.5
-"""How often the files of other processes are read."""
+_POLL_INTERVAL_S = 0.5
+"""Interval at which the files of other processes are read."""
 
 
-class Part:
-    """Some items of a suite, judged in this process. book: the journal; None keeps nothing. share: of what is budgeted.
+class WorkerShard:
+    """A subset of a suite's items, scored in this process. journal: None keeps nothing. process: shares the budget.
 
-    ended: why it ended early, empty if it did not. lines: the rows as JSON, by item. keys: what each of those that were
-    judged now is about.
+    stop_reason: why it ended early, or empty. row_lines: rows as JSON by item. sample_keys: of the items scored now.
     """
 
     def __init__(
         self,
-        asked: Asked,
-        how: How,
-        book: RowJournal | None,
-        items: Sequence[Item],
+        config: RunConfig,
+        options: ExecutionOptions,
+        journal: RowJournal | None,
+        items: Sequence[SuiteItem],
         *,
-        share: Share = ALONE,
-        before: Spent | None = None,
+        process: ProcessRank = SINGLE_PROCESS,
+        before: Usage | None = None,
         log: Path | None = None,
     ) -> None:
-        self.asked = asked
-        self.how = how
-        self.book = book
+        self.config = config
+        self.options = options
+        self.journal = journal
         self.items = items
-        self.share = share
-        self.ended = ""
-        self.lines: dict[str, str] = {}
-        self.keys: dict[str, str] = {}
+        self.process = process
+        self.stop_reason = ""
+        self.row_lines: dict[str, str] = {}
+        self.sample_keys: dict[str, str] = {}
         if before is None:
-            before = Spent() if book is None else book.spent()
-        self.spending = Spending(asked.experts, how.prices, how.limits, before, 1 / share.world)
-        self._log = log or (None if book is None else book.folder / ANSWERS)
-        self._known = 0
-        self._began = time.monotonic()
+            before = Usage() if journal is None else journal.total_usage()
+        self.budget = BudgetTracker(config.experts, options.prices, options.limits, before, 1 / process.world_size)
+        self._log = log or (None if journal is None else journal.folder / ANSWER_LOG_FILE)
+        self._reused = 0
+        self._started_at = time.monotonic()
         self._stats: dict[str, Any] = {}
-        self._others: tuple[float, tuple[int, int, Spent]] = (0.0, (0, 0, Spent()))
+        self._peers: tuple[float, tuple[int, int, Usage]] = (0.0, (0, 0, Usage()))
 
-    def work(self) -> dict[str, str]:
-        """Judge what is not known. The rows as JSON, by item; those that it did not come to are not there."""
-        if self.book is not None:
-            self.book.note(Spent(), 0, 0, now=True)
-        judging = Judged(self.asked.suite, self.asked.judges.metrics, lambda: bool(self.spending.ended))
+    def run(self) -> dict[str, str]:
+        """Score the pending items. Returns rows as JSON by item, without those of unfinished items."""
+        if self.journal is not None:
+            self.journal.save_usage(Usage(), 0, 0, now=True)
+        metric = CombinedMetric(self.config.suite, self.config.metric_set.metrics, lambda: bool(self.budget.exhausted))
         log = None if self._log is None else AnswerLog(self._log)
-        engine = Engine(window=self.how.window, log=log, reproducible=self.asked.reproducible)
+        engine = Engine(window=self.options.window, log=log, reproducible=self.config.reproducible)
         reward = Reward(
-            judging,
-            self.spending.experts,
+            metric,
+            self.budget.experts,
             engine=engine,
-            max_failed=self.how.max_failed,
-            on_failures=self.how.on_failures,
-            patience_s=self.how.patience_s,
+            max_failure_rate=self.options.max_failure_rate,
+            on_failures=self.options.on_failures,
+            outage_timeout_s=self.options.outage_timeout_s,
         )
-        outputs = Outputs(self.asked.suite, self.asked.outputs, {} if log is None else log.files)
-        waiting: deque[tuple[Item, str, str]] = deque()
+        outputs = Outputs(self.config.suite, self.config.outputs, {} if log is None else log.files)
+        waiting: deque[tuple[SuiteItem, str, str]] = deque()
         try:
             for score in reward.stream(self._samples(outputs, waiting)):
-                self._take(*waiting.popleft(), score)
+                self._add_score(*waiting.popleft(), score)
         except TooManyFailures as error:
             for score in error.scores[-1:]:
-                self._take(*waiting.popleft(), score)
-            self.ended = str(error)
+                self._add_score(*waiting.popleft(), score)
+            self.stop_reason = str(error)
         finally:
             self._stats = engine.stats().since(Stats())
             engine.close()
-            if self.book is not None:
-                self.book.note(self.spending.spent, len(self.lines), self._known, now=True)
-        if log is not None:  # an interrupted engine may be using it until the process ends
+            if self.journal is not None:
+                self.journal.save_usage(self.budget.usage, len(self.row_lines), self._reused, now=True)
+        if log is not None:  # an interrupted engine may use it until the process ends
             log.close()
-        self.ended = self.ended or self.spending.ended
-        return self.lines
+        self.stop_reason = self.stop_reason or self.budget.exhausted
+        return self.row_lines
 
-    def sort_out(self) -> list[Item]:
-        """The items that have to be judged; the rows of the others are there."""
-        waiting: deque[tuple[Item, str, str]] = deque()
+    def pending_items(self) -> list[SuiteItem]:
+        """The items without a finished row."""
+        waiting: deque[tuple[SuiteItem, str, str]] = deque()
         with nullcontext() if self._log is None else AnswerLog(self._log) as log:
-            outputs = Outputs(self.asked.suite, self.asked.outputs, {} if log is None else log.files)
+            outputs = Outputs(self.config.suite, self.config.outputs, {} if log is None else log.files)
             deque(self._samples(outputs, waiting), maxlen=0)
         return [item for item, _, _ in waiting]
 
-    def facts(self) -> dict[str, Any]:
-        """What this took, for `run.json`."""
+    def statistics(self) -> dict[str, Any]:
+        """Statistics for `run.json`."""
         return {
             "items": len(self.items),
-            "known": self._known,
-            "seconds": round(time.monotonic() - self._began, 3),
-            "spent": self.spending.spent.to_json(),
-            "stats": self._stats,
+            "reused": self._reused,
+            "seconds": round(time.monotonic() - self._started_at, 3),
+            "usage": self.budget.usage.to_json(),
+            "engine_stats": self._stats,
         }
 
-    def _samples(self, outputs: Outputs, waiting: deque[tuple[Item, str, str]]) -> Iterator[EditSample]:
-        known = {} if self.book is None else self.book.rows()
+    def _samples(self, outputs: Outputs, waiting: deque[tuple[SuiteItem, str, str]]) -> Iterator[EditSample]:
+        finished = {} if self.journal is None else self.journal.rows()
         for item in self.items:
             try:
                 sample = outputs.sample(item)
-            except MissingPicture as error:
-                self._put(item, line_of(missing_row(item, str(error))), known=True)
+            except MissingOutput as error:
+                self._add_row(item, row_line(missing_row(item, str(error))), reused=True)
                 continue
-            key = key_of(sample)
-            row = next((row for of, row in reversed(known.get(item.id, ())) if of == key and good(row)), None)
+            key = sample_key(sample)
+            row = next(
+                (row for row_key, row in reversed(finished.get(item.id, ())) if row_key == key and is_scored_row(row)),
+                None,
+            )
             if row is not None:
-                self._put(item, line_of(row), known=True)
+                self._add_row(item, row_line(row), reused=True)
                 continue
-            if self.spending.ended:
-                continue  # what costs nothing is still there behind it
+            if self.budget.exhausted:
+                continue  # later items may need no calls
             waiting.append((item, key, sample.edited.digest))
             yield sample
 
-    def _take(self, item: Item, key: str, edited: str, score: Score) -> None:
-        row = row_of(item, edited, score.parts).to_json()
-        if self.spending.ended and not good(row):
-            return  # it failed for want of money: it was not judged
-        if self.book is not None:
-            self.book.write(key, row)
-        self.keys[item.id] = key
-        self._put(item, line_of(row))
+    def _add_score(self, item: SuiteItem, key: str, edited_digest: str, score: Score) -> None:
+        row = result_row(item, edited_digest, score.parts).to_json()
+        if self.budget.exhausted and not is_scored_row(row):
+            return  # it failed because the budget is exhausted: not scored
+        if self.journal is not None:
+            self.journal.append(key, row)
+        self.sample_keys[item.id] = key
+        self._add_row(item, row_line(row))
 
-    def _put(self, item: Item, line: str, *, known: bool = False) -> None:
-        self.lines[item.id] = line
-        self._known += known
-        if self.book is not None:
-            self.book.note(self.spending.spent, len(self.lines), self._known)
-        self.tell()
+    def _add_row(self, item: SuiteItem, line: str, *, reused: bool = False) -> None:
+        self.row_lines[item.id] = line
+        self._reused += reused
+        if self.journal is not None:
+            self.journal.save_usage(self.budget.usage, len(self.row_lines), self._reused)
+        self.report_progress()
 
-    def tell(self) -> None:
-        """Say how far this is; the first of several processes says how far all are."""
-        done, known, spent = len(self.lines), self._known, self.spending.spent
-        if self.share.world > 1 and self.book is not None:
-            if time.monotonic() - self._others[0] > _LOOK_S:
-                self._others = time.monotonic(), self.book.others(self.share.world)
-            others = self._others[1]
-            done, known, spent = done + others[0], known + others[1], spent + others[2]
-        total = len(self.asked.suite.items) if self.share.world > 1 else len(self.items)
-        self.how.watch(Progress(done, total, known, time.monotonic() - self._began, spent))
+    def report_progress(self) -> None:
+        """Report progress; rank 0 of several processes reports that of all."""
+        done, reused, usage = len(self.row_lines), self._reused, self.budget.usage
+        if self.process.world_size > 1 and self.journal is not None:
+            if time.monotonic() - self._peers[0] > _POLL_INTERVAL_S:
+                self._peers = time.monotonic(), self.journal.peer_progress(self.process.world_size)
+            peers = self._peers[1]
+            done, reused, usage = done + peers[0], reused + peers[1], usage + peers[2]
+        total = len(self.config.suite.items) if self.process.world_size > 1 else len(self.items)
+        self.options.on_progress(RunProgress(done, total, reused, time.monotonic() - self._started_at, usage))

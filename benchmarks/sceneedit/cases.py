@@ -1,7 +1,7 @@
-"""Cases: edits whose truth is known, by seed. What the validity report and later parts are measured on.
+"""Cases: seeded edits whose ground truth is known. The validity report and other studies are measured on them.
 
-Splits are told apart by their seeds: `train`, `validation` and `test` never draw the same random numbers, and
-`leaks` checks that no scene is in two of them all the same.
+Splits differ in their seeds: `train`, `validation` and `test` never draw the same random numbers, and `split_leaks`
+checks that no scene occurs in two of them.
 """
 
 from __future__ import annotations
@@ -14,48 +14,47 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ...reward import EditSample, Image, Pools
-from ...reward.edival.pools import apply
+from ...reward.metrics.edival.pools import update_pools
 from ...reward.sample import TASK_TYPES, TaskType
-from . import annotation
-from .editors import Edit, honest
-from .failures import MODES, Mode
+from . import sample_annotations
+from .failure_modes import FAILURE_MODES, FailureMode
+from .ground_truth import GroundTruth
 from .render import render
-from .requests import Request, random_request
-from .scene import Scene
-from .scenes import SMALL, World, random_scene
-from .truth import Truth
+from .scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
+from .scene_graph import Scene
+from .scene_requests import SceneRequest, random_request
+from .simulated_edits import SimulatedEdit, honest_edit
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
-_HONEST = 0.4  # share of honest edits
-_CHAINS = 0.15  # share of cases that are a second or third turn
-_TURNS = 3
-_CROWD = 16
-_PATIENCE = 20  # scenes that are tried for a failure mode
-_EVERY_TURN = ("background_drift", "exposure_drift")  # they add up
-_STEPS = 9
+_HONEST_SHARE = 0.4  # share of honest edits
+_MULTI_TURN_SHARE = 0.15  # share of cases that are a second or third turn
+_MAX_TURNS = 3
+_GROUP_SIZE = 16
+_ATTEMPTS_PER_MODE = 20  # scenes that are tried for a failure mode
+_CUMULATIVE_MODES = ("background_drift", "exposure_drift")  # they add up
+_DRIFT_STEPS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An edit whose truth is known.
+    """An edit whose ground truth is known.
 
-    mode: the way in which it is flawed; empty for an honest one. severity: how far, in (0, 1]; 0 for an honest one.
-    hack: whether the mode tries to please a scorer instead of doing the work. before, after: what there is
-    to be seen in the source and in the edited picture. steps: of a compound instruction, which of its steps were
-    followed; its task is "compound".
+    mode: its failure mode; empty for an honest edit. severity: in (0, 1]; 0 for an honest edit. is_hack: whether the
+    mode games a scorer instead of doing the edit. before, after: the visible scenes of the source and of the edited
+    image. steps_followed: of a compound instruction, whose task is "compound": which steps were followed.
     """
 
     sample: EditSample
-    truth: Truth
+    truth: GroundTruth
     task: TaskType | Literal["compound"]
     mode: str = ""
     severity: float = 0.0
-    hack: bool = False
+    is_hack: bool = False
     before: Scene | None = None
     after: Scene | None = None
-    steps: tuple[bool, ...] = ()
+    steps_followed: tuple[bool, ...] = ()
 
 
 def cases(
@@ -65,116 +64,131 @@ def cases(
     split: Split = "test",
     size: int = 64,
     turns: int | None = None,
-    small: float = 0.05,
+    small_share: float = 0.05,
 ) -> list[Case]:
-    """That many edits: all nine task types alike, two fifths honest, the others flawed in all modes alike.
+    """`count` edits: task types in turn, two fifths honest, the others with failure modes in turn.
 
-    turns: every case is the last of so many; by default three in twenty are a second or third turn, the others a
-    first. small: share of cases whose targets are below 1 % of the picture (at 128 px, whatever the size).
+    turns: every case is the last of a chain of this length; by default three in twenty are a second or third turn, the
+    others a first. small_share: share of cases whose targets are below 1 % of the image (at 128 px, whatever the size).
     """
     if turns is not None and not 1 <= turns <= len(TASK_TYPES):
         raise ValueError(f"a chain has 1 to {len(TASK_TYPES)} turns, each of another type, got {turns}")
-    found: list[Case] = []
+    edits: list[Case] = []
     for number in range(count):
-        chance = chance_of(split, seed, "case", number)
-        kind = TASK_TYPES[number % len(TASK_TYPES)]
-        modes = [mode for mode in MODES if not mode.tasks or kind in mode.tasks]
-        wanted = None if chance.random() < _HONEST else modes[(number // len(TASK_TYPES)) % len(modes)]
-        drawn = chance.random()
-        world = SMALL if drawn < small else World.of(size)
-        some = chance.randint(2, _TURNS) if small <= drawn < small + _CHAINS else 1
-        found.append(_one(chance, f"{split}-{seed}-{number}", world, kind, wanted, turns or some))
-    return found
+        rng = seeded_rng(split, seed, "case", number)
+        task_type = TASK_TYPES[number % len(TASK_TYPES)]
+        modes = [mode for mode in FAILURE_MODES if not mode.task_types or task_type in mode.task_types]
+        planned_mode = None if rng.random() < _HONEST_SHARE else modes[(number // len(TASK_TYPES)) % len(modes)]
+        draw = rng.random()
+        config = SMALL_OBJECT_SCENES if draw < small_share else SceneConfig.for_size(size)
+        turn_count = rng.randint(2, _MAX_TURNS) if small_share <= draw < small_share + _MULTI_TURN_SHARE else 1
+        edits.append(
+            _random_case(rng, f"{split}-{seed}-{number}", config, task_type, planned_mode, turns or turn_count)
+        )
+    return edits
 
 
-def _one(chance: random.Random, name: str, world: World, kind: TaskType, wanted: Mode | None, turns: int = 1) -> Case:
-    """A case of this kind; in another mode where the wanted one cannot be had."""
+def _random_case(
+    rng: random.Random, name: str, config: SceneConfig, task_type: TaskType, mode: FailureMode | None, turns: int = 1
+) -> Case:
+    """A case of this task type; in another mode where the requested one is not possible."""
     attempt = 0
     while True:
-        made: list[Edit] = []
-        scene = random_scene(chance, world)
-        for turn in (*chance.sample([one for one in TASK_TYPES if one != kind], turns - 1), kind):
-            edit = _turn(chance, scene, world, turn, wanted, of=turns, last=turn == kind)
+        edits: list[SimulatedEdit] = []
+        scene = random_scene(rng, config)
+        for turn in (*rng.sample([one for one in TASK_TYPES if one != task_type], turns - 1), task_type):
+            edit = _random_turn(rng, scene, config, turn, mode, of=turns, last=turn == task_type)
             if edit is None:
                 break
-            made.append(edit)
+            edits.append(edit)
             scene = edit.after
         else:
-            return case_of(made, name)
+            return case_of(edits, name)
         attempt += 1
-        if wanted is not None and attempt % _PATIENCE == 0:
-            wanted = chance.choice(MODES)
+        if mode is not None and attempt % _ATTEMPTS_PER_MODE == 0:
+            mode = rng.choice(FAILURE_MODES)
 
 
-def _turn(
-    chance: random.Random, scene: Scene, world: World, kind: TaskType, wanted: Mode | None, *, of: int, last: bool
-) -> Edit | None:
-    """One of so many turns, flawed if it is the last, or if the flaw adds up over them: then each has its share of it.
+def _random_turn(
+    rng: random.Random,
+    scene: Scene,
+    config: SceneConfig,
+    task_type: TaskType,
+    mode: FailureMode | None,
+    *,
+    of: int,
+    last: bool,
+) -> SimulatedEdit | None:
+    """One of `of` turns. The last is flawed; of a cumulative mode each turn has its share of the severity.
 
-    None where there is no such turn.
+    None where the scene allows no such turn.
     """
-    request = random_request(chance, scene, world, kind)
+    request = random_request(rng, scene, config, task_type)
     if request is None:
         return None
-    if wanted is not None and wanted.name in _EVERY_TURN:
-        edit = wanted.edit(chance, request, scene, world, severity=chance.uniform(wanted.least, 1.0) / of)
-        return edit if edit is not None or last else honest(chance, request, scene, world)
-    if wanted is not None and last:
-        return wanted.edit(chance, request, scene, world)
-    return honest(chance, request, scene, world)
+    if mode is not None and mode.name in _CUMULATIVE_MODES:
+        edit = mode.edit(rng, request, scene, config, severity=rng.uniform(mode.min_severity, 1.0) / of)
+        return edit if edit is not None or last else honest_edit(rng, request, scene, config)
+    if mode is not None and last:
+        return mode.edit(rng, request, scene, config)
+    return honest_edit(rng, request, scene, config)
 
 
-def asked(chance: random.Random, world: World, kind: TaskType) -> tuple[Scene, Request]:
+def random_scene_request(rng: random.Random, config: SceneConfig, task_type: TaskType) -> tuple[Scene, SceneRequest]:
     """A random scene, and a request of this type about it."""
     while True:
-        scene = random_scene(chance, world)
-        request = random_request(chance, scene, world, kind)
+        scene = random_scene(rng, config)
+        request = random_request(rng, scene, config, task_type)
         if request is not None:
             return scene, request
 
 
-def case_of(turns: list[Edit], name: str, *, others: tuple[Image, ...] = (), annotated: bool = False) -> Case:
-    """The last of these turns as a case. Each turn edits what the one before made. others: sources beside the first.
+def case_of(
+    turns: list[SimulatedEdit], name: str, *, extra_sources: tuple[Image, ...] = (), with_annotations: bool = False
+) -> Case:
+    """The last of these turns as a case. Each turn edits the result of the one before. extra_sources: beside the first.
 
-    Every sample says what its targets, text, hint and dimensions are; the last one also has the perfect edit for
-    reference, and captions. annotated: it has the boxes of the base and a mask of what the edit may change besides,
-    which metrics and experts use instead of looking for themselves.
+    Every sample has targets, text, hint and dimensions; the last one also has the perfect edit as its reference, and
+    captions. with_annotations: it has the boxes of the base and a mask of what the edit may change too, which metrics
+    and experts use instead of detections.
     """
     base = turns[0].before
     pools = Pools(base.names, base.names, base.names)
     samples: list[EditSample] = []
     source = turns[0].source or render(base)
     for number, turn in enumerate(turns, start=1):
-        pools = apply(pools, turn.request.task, foreground=turn.before.names)
+        pools = update_pools(pools, turn.request.task, foreground=turn.before.names)
         turn = replace(turn, source=source)
         samples.append(
             EditSample(
                 name if number == len(turns) else f"{name}/{number}",
                 turn.request.instruction,
-                (source, *others),
+                (source, *extra_sources),
                 turn.picture,
                 task=turn.request.task,
                 pools=pools,
                 earlier=tuple(samples),
-                targets=annotation.targets(turn.request, turn.before),
-                text=annotation.text([turn.request]),
-                hint=annotation.hint([turn.request]),
-                dimensions=annotation.dimensions([turn.request], 1 + len(others)),
+                targets=sample_annotations.target_boxes(turn.request, turn.before),
+                text=sample_annotations.text([turn.request]),
+                hint=sample_annotations.expected_state([turn.request]),
+                dimensions=sample_annotations.dimensions([turn.request], 1 + len(extra_sources)),
             )
         )
         source = turn.picture
     last = turns[-1]
-    ideal = last.request.carry_out(last.before)
-    sample = replace(samples[-1], reference=render(ideal), metadata=annotation.captions(last.before, ideal))
-    if annotated:
-        sample = replace(sample, boxes=base.boxes(), mask=_mask(last.before, ideal))
+    ideal = last.request.apply(last.before)
+    sample = replace(samples[-1], reference=render(ideal), metadata=sample_annotations.captions(last.before, ideal))
+    if with_annotations:
+        sample = replace(sample, boxes=base.boxes(), mask=_change_mask(last.before, ideal))
     truth = last.truth(*(turn.request for turn in turns[:-1]), base=base)
-    hack = any(one.name == last.mode and one.hack for one in MODES)
-    return Case(sample, truth, last.request.task.type, last.mode, last.severity, hack, last.before, last.shown)
+    is_hack = any(mode.name == last.mode and mode.hack for mode in FAILURE_MODES)
+    return Case(
+        sample, truth, last.request.task.type, last.mode, last.severity, is_hack, last.before, last.visible_scene
+    )
 
 
-def _mask(before: Scene, ideal: Scene) -> Image:
-    """White where a perfect edit changes anything, and one grain around it."""
+def _change_mask(before: Scene, ideal: Scene) -> Image:
+    """White where a perfect edit changes pixels, and one grain around it."""
     import cv2
     import numpy as np
 
@@ -185,97 +199,99 @@ def _mask(before: Scene, ideal: Scene) -> Image:
 
 
 def drift_series(count: int, *, seed: int = 0, size: int = 64) -> list[list[Case]]:
-    """Series of nine edits each: one honest edit, with a backdrop that drifts further and further from the source's."""
+    """Series of nine copies of one honest edit, whose backdrop drifts further and further from the source's."""
     series: list[list[Case]] = []
     for number in range(count):
-        chance = chance_of("test", seed, "drift", number)
-        kind = chance.choice([one for one in TASK_TYPES if one != "background_change"])
-        scene, request = asked(chance, World.of(size), kind)
-        edit = honest(chance, request, scene, World.of(size))
-        drift_seed = chance.randrange(2**31)
+        rng = seeded_rng("test", seed, "drift", number)
+        task_type = rng.choice([one for one in TASK_TYPES if one != "background_change"])
+        scene, request = random_scene_request(rng, SceneConfig.for_size(size), task_type)
+        edit = honest_edit(rng, request, scene, SceneConfig.for_size(size))
+        drift_seed = rng.randrange(2**31)
         steps = []
-        for step in range(_STEPS):
-            drift = step / (_STEPS - 1)
+        for step in range(_DRIFT_STEPS):
+            drift = step / (_DRIFT_STEPS - 1)
             ground = replace(scene.backdrop, drift=drift, drift_seed=drift_seed)
-            after = replace(edit.after, backdrop=ground, noise_seed=chance.randrange(2**31))
+            after = replace(edit.after, backdrop=ground, noise_seed=rng.randrange(2**31))
             flawed = replace(edit, after=after, mode="background_drift" if step else "", severity=drift)
             steps.append(case_of([flawed], f"drift-{seed}-{number}-{step}"))
         series.append(steps)
     return series
 
 
-def crowds(count: int, *, seed: int = 0, size: int = 64) -> list[list[Case]]:
-    """Groups of 16 edits of one request with the same truth, alternately all followed and all not, no two pictures
+def same_truth_groups(count: int, *, seed: int = 0, size: int = 64) -> list[list[Case]]:
+    """Groups of 16 edits of one request with the same truth, alternately all followed and all not, no two images
     alike. Task types take turns.
     """
     groups: list[list[Case]] = []
     for number in range(count):
-        chance = chance_of("test", seed, "crowd", number)
-        kind, good = TASK_TYPES[(number // 2) % len(TASK_TYPES)], number % 2 == 0
+        rng = seeded_rng("test", seed, "crowd", number)
+        task_type, good = TASK_TYPES[(number // 2) % len(TASK_TYPES)], number % 2 == 0
         group: list[Case] = []
-        while len(group) < _CROWD:
-            scene, request = asked(chance, World.of(size), kind)
-            group = _crowd(chance, scene, request, World.of(size), good, f"crowd-{seed}-{number}")
+        while len(group) < _GROUP_SIZE:
+            scene, request = random_scene_request(rng, SceneConfig.for_size(size), task_type)
+            group = _same_truth_group(rng, scene, request, SceneConfig.for_size(size), good, f"crowd-{seed}-{number}")
         groups.append(group)
     return groups
 
 
-def _crowd(chance: random.Random, scene: Scene, request: Request, world: World, good: bool, name: str) -> list[Case]:
+def _same_truth_group(
+    rng: random.Random, scene: Scene, request: SceneRequest, config: SceneConfig, good: bool, name: str
+) -> list[Case]:
     group: dict[str, Case] = {}
-    for attempt in range(20 * _CROWD):
-        chosen = None if good and attempt % 2 == 0 else chance.choice(MODES)
-        edit = honest(chance, request, scene, world) if chosen is None else chosen.edit(chance, request, scene, world)
+    for attempt in range(20 * _GROUP_SIZE):
+        chosen = None if good and attempt % 2 == 0 else rng.choice(FAILURE_MODES)
+        edit = honest_edit(rng, request, scene, config) if chosen is None else chosen.edit(rng, request, scene, config)
         if edit is None or edit.picture == render(scene):
             continue
         case = case_of([edit], f"{name}-{len(group)}")
         if case.truth.followed == good:
             group.setdefault(case.sample.edited.digest, case)
-        if len(group) == _CROWD:
+        if len(group) == _GROUP_SIZE:
             break
     return list(group.values())
 
 
-def chance_of(split: Split, seed: int, what: str, number: int) -> random.Random:
-    """Random numbers of its own for everything that is drawn: what is asked for beside it changes nothing."""
+def seeded_rng(split: Split, seed: int, stream: str, number: int) -> random.Random:
+    """An independent generator for each number of each stream: results do not depend on what else is drawn."""
     if split not in SPLITS:
         raise ValueError(f"unknown split {split!r}: expected one of {', '.join(SPLITS)}")
-    return random.Random(f"sceneedit {split} {seed} {what} {number}")
+    return random.Random(f"sceneedit {split} {seed} {stream} {number}")
 
 
-# -- what a data set is known by --------------------------------------------------------------------------------------
+# -- digest and leaks -------------------------------------------------------------------------------------------------
 
 
-def digest(found: Iterable[Case]) -> str:
-    """sha256 over samples, pictures and truths, hex: equal exactly where two data sets are."""
+def dataset_digest(cases: Iterable[Case]) -> str:
+    """sha256, hex, over samples, images and truths: equal exactly for equal data sets."""
     sha = hashlib.sha256()
-    for case in found:
+    for case in cases:
         sample, truth = case.sample, case.truth
-        row = [sample.id, sample.instruction, sample.group, case.mode, case.severity, case.hack]
+        row = [sample.id, sample.instruction, sample.group, case.mode, case.severity, case.is_hack]
         row += [image.digest for image in (*sample.sources, sample.edited)]
         row += [truth.followed, truth.objects, truth.background]
         sha.update(json.dumps(row).encode())
     return sha.hexdigest()
 
 
-def leaks(splits: Mapping[str, Collection[Case]]) -> list[str]:
-    """Where two splits share a picture, or a scene that differs in light, noise and place of the backdrop's texture
-    only; in words, empty if nowhere.
+def split_leaks(splits: Mapping[str, Collection[Case]]) -> list[str]:
+    """Messages on images that two splits share, or scenes that differ only in light, noise and place of the backdrop's
+    texture.
     """
     owners: dict[str, tuple[str, str]] = {}
-    found = []
+    leaks = []
     for split, members in splits.items():
         for case in members:
-            for key in _keys(case):
+            for key in _leak_keys(case):
                 owner, first = owners.setdefault(key, (split, case.sample.id))
                 if owner != split:
-                    found.append(f"{case.sample.id} of {split} has a picture or scene of {first} in {owner}")
+                    leaks.append(f"{case.sample.id} of {split} has an image or scene of {first} in {owner}")
                     break
-    return found
+    return leaks
 
 
-def _keys(case: Case) -> Iterator[str]:
+def _leak_keys(case: Case) -> Iterator[str]:
     for turn in case.sample.turns:
         yield from (image.digest for image in (*turn.sources, turn.edited))
     if case.before is not None:
-        things = sorted((*thing.like, round(thing.x, 2), round(thing.y, 2)) for thing in case.before.things)
-        yield json.dumps([case.before.backdrop.kind, things])
+        objects = sorted((*obj.appearance, round(obj.x, 2), round(obj.y, 2)) for obj in case.before.objects)
+        yield json.dumps([case.before.backdrop.kind, objects])

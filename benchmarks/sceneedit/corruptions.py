@@ -1,4 +1,4 @@
-"""Marks: what flawed editors do to a whole picture, beyond what scene graphs can say."""
+"""Corruptions: damage to a whole image that scene graphs cannot express."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from .render import PIGMENTS, Plane
-from .scene import Scene, Thing
+from .render import OBJECT_RGB, Plane
+from .scene_graph import Scene, SceneObject
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """One thing done to a picture. amount: how far, in (0, 1]. seed: of what is random about it. colour: of a flood.
+class Corruption:
+    """Damage to an image. amount: how much, in (0, 1]. seed: of its random part. colour: of a flood.
 
     | kind | at amount 1 |
     |---|---|
@@ -24,7 +24,7 @@ class Mark:
     | halves | the source squeezed into the left half, the edit into the right one |
     | inset | the source, reduced to `amount` of the side, pasted into a corner |
     | shift | moved by an eighth of the side, by whole pixels and at least one, the rim repeated |
-    | degrade | noise of 16 grey levels and a blur of 1/80 of the side (standard deviations): things can still be told |
+    | degrade | noise of 16 grey levels, a blur of 1/80 of the side (standard deviations): objects stay recognisable |
     | flood | all in the hue of one colour, light and dark kept |
     """
 
@@ -35,7 +35,7 @@ class Mark:
 
     @property
     def damage(self) -> float:
-        """The share of what was there that it spoils."""
+        """The share of the image's content that it spoils, in [0, 1]."""
         return {
             "fade": self.amount,
             "halves": 0.5 + 0.5 * self.amount,
@@ -46,47 +46,54 @@ class Mark:
         }[self.kind]
 
     @property
-    def pastes(self) -> bool:
-        """Whether the source is shown beside the edit, so that the picture is no edit of it, whatever else it shows."""
+    def is_collage(self) -> bool:
+        """Whether the image shows the source beside the edit: it is no edit then, whatever else it shows."""
         return self.kind in ("halves", "inset")
 
-    def shown(self, scene: Scene, source: Scene) -> Scene:
-        """What there is to be seen after the mark: nothing in a faded picture, things of both in a pasted one."""
+    def visible_scene(self, scene: Scene, source: Scene) -> Scene:
+        """What is visible after the corruption: nothing in a faded image, objects of both in a collage."""
         if self.kind == "fade":
-            return replace(scene, things=(), backdrop=replace(scene.backdrop, drift=1.0))
-        if not self.pastes:
+            return replace(scene, objects=(), backdrop=replace(scene.backdrop, drift=1.0))
+        if not self.is_collage:
             return scene
-        if scene.backdrop.kind != source.backdrop.kind:  # then none of the two fills the picture
+        if scene.backdrop.kind != source.backdrop.kind:  # then none of the two fills the image
             scene = replace(scene, backdrop=replace(scene.backdrop, drift=1.0))
-        first = max(SPURIOUS, scene.next_id)
-        pasted = tuple(replace(thing, id=first + number) for number, thing in enumerate(source.things))
+        first = max(SPURIOUS_ID_START, scene.next_id)
+        pasted = tuple(replace(obj, id=first + number) for number, obj in enumerate(source.objects))
         if self.kind == "halves":
-            things = *(_in(thing, 0.5, 1.0, 0.5, 0.0) for thing in scene.things), *(_in(one, 0.5) for one in pasted)
-            return replace(scene, things=things)
+            objects = (
+                *(_squeezed(obj, 0.5, 1.0, 0.5, 0.0) for obj in scene.objects),
+                *(_squeezed(pasted_obj, 0.5) for pasted_obj in pasted),
+            )
+            return replace(scene, objects=objects)
         x, y = self.corner(scene.size)
-        left = tuple(one for one in scene.things if not (x < one.x < x + self.amount and y < one.y < y + self.amount))
-        inset = tuple(_in(one, self.amount, self.amount, x, y) for one in pasted)
-        return replace(scene, things=(*left, *inset))
+        left = tuple(
+            pasted_obj
+            for pasted_obj in scene.objects
+            if not (x < pasted_obj.x < x + self.amount and y < pasted_obj.y < y + self.amount)
+        )
+        inset = tuple(_squeezed(pasted_obj, self.amount, self.amount, x, y) for pasted_obj in pasted)
+        return replace(scene, objects=(*left, *inset))
 
     def corner(self, side: int) -> tuple[float, float]:
         """Where an inset begins, in sides."""
-        chance, room = random.Random(self.seed), (side - round(self.amount * side)) / side
-        return chance.choice((0.0, room)), chance.choice((0.0, room))
+        rng, room = random.Random(self.seed), (side - round(self.amount * side)) / side
+        return rng.choice((0.0, room)), rng.choice((0.0, room))
 
 
-SPURIOUS = 1000
-"""Ids from here on are of things nobody asked for."""
+SPURIOUS_ID_START = 1000
+"""Ids from here on belong to objects that were not requested."""
 
 
-def _in(thing: Thing, w: float, h: float = 1.0, x: float = 0.0, y: float = 0.0) -> Thing:
-    """The thing when the picture is squeezed into a part of itself."""
-    return replace(thing, x=x + w * thing.x, y=y + h * thing.y, w=w * thing.w, h=h * thing.h)
+def _squeezed(obj: SceneObject, w: float, h: float = 1.0, x: float = 0.0, y: float = 0.0) -> SceneObject:
+    """The object when the image is squeezed into a part of itself."""
+    return replace(obj, x=x + w * obj.x, y=y + h * obj.y, w=w * obj.w, h=h * obj.h)
 
 
-def marked(picture: Plane, source: Plane, mark: Mark) -> Plane:
-    """The picture, H x W x 3 in grey levels, with the mark."""
+def apply_corruption(picture: Plane, source: Plane, mark: Corruption) -> Plane:
+    """The corrupted image, H x W x 3 in grey levels."""
     side = picture.shape[0]
-    chance = random.Random(mark.seed)
+    rng = random.Random(mark.seed)
     if mark.kind == "fade":
         return np.asarray(picture + mark.amount * (picture.mean(axis=(0, 1)) - picture))
     if mark.kind == "halves":
@@ -99,7 +106,7 @@ def marked(picture: Plane, source: Plane, mark: Mark) -> Plane:
         pasted[y : y + width, x : x + width] = cv2.resize(source, (width, width), interpolation=cv2.INTER_AREA)
         return pasted
     if mark.kind == "shift":
-        angle, reach = 2 * math.pi * chance.random(), mark.amount * side / 8
+        angle, reach = 2 * math.pi * rng.random(), mark.amount * side / 8
         across, down = round(reach * math.cos(angle)), round(reach * math.sin(angle))
         if not (across or down):
             across = 1
@@ -108,6 +115,6 @@ def marked(picture: Plane, source: Plane, mark: Mark) -> Plane:
     if mark.kind == "degrade":
         blurred = cv2.GaussianBlur(picture, (0, 0), max(0.01, mark.amount * side / 80))
         return np.asarray(blurred + np.random.default_rng(mark.seed).normal(0, 16 * mark.amount, picture.shape))
-    pigment = np.asarray(PIGMENTS[mark.colour], np.float64)
+    pigment = np.asarray(OBJECT_RGB[mark.colour], np.float64)
     light = picture.mean(axis=2, keepdims=True) / 160
     return np.asarray(picture + mark.amount * (pigment * light - picture))

@@ -1,4 +1,4 @@
-"""Reading letters at a known place: each is compared with every letter there is."""
+"""Reads letters at a known place: each is compared with every letter of the alphabet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from .render import INKS, Plane
-from .words import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
+from .render import INK_RGB, Plane
+from .vocabulary import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
 
 _STEP = LETTER_WIDTH + 1
 _ALPHABET = " " + "".join(LETTERS)
@@ -19,7 +19,7 @@ _OFFSETS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextFit:
     """text, its centre in pixels, the ink, and a fit in [0, 1]."""
 
     text: str
@@ -30,38 +30,40 @@ class Reading:
 
 
 def ink_share(pixels: Plane, paper: Plane, ink: str) -> Plane:
-    """How far each pixel lies on the way from the paper to the ink, clipped to [0, 1.1]."""
-    way = np.asarray(INKS[ink], np.float64) - paper
+    """The share of ink in each pixel, between paper (0) and ink (1), clipped to [0, 1.1]."""
+    way = np.asarray(INK_RGB[ink], np.float64) - paper
     share = ((pixels - paper) * way).sum(axis=-1) / np.maximum((way**2).sum(axis=-1), 1.0)
     return np.asarray(np.clip(share, 0.0, 1.1))
 
 
-def read(
-    pixels: Plane, paper: Plane, veil: Plane, where: tuple[int, int, int, int], grain: int, guesses: Sequence[str]
-) -> Reading | None:
-    """What is written in x0, y0, x1, y1 (pixels, exclusive), in the ink that there is more of; None if nothing is.
+def fit_text(
+    pixels: Plane, paper: Plane, veil: Plane, box: tuple[int, int, int, int], grain: int, guesses: Sequence[str]
+) -> TextFit | None:
+    """The text in a box x0, y0, x1, y1 (pixels, exclusive), in the ink that fits better; None if there is none.
 
-    pixels, paper: size x size x 3, in grey levels. veil: size x size, 1 where nothing lies on the letters. A guessed
-    text is taken where it reads about as well as the best.
+    pixels, paper: size x size x 3, in grey levels. veil: size x size, 1 where nothing covers the letters. A guessed
+    text wins where it fits about as well as the best one.
     """
-    x0, y0, x1, y1 = where
+    x0, y0, x1, y1 = box
     if x1 - x0 < LETTER_WIDTH * grain or y1 - y0 < LETTER_HEIGHT * grain:
         return None
-    part = (slice(y0, y1), slice(x0, x1))
-    off = np.linalg.norm(pixels[part] - paper[part], axis=-1)
-    best: Reading | None = None
-    for ink in INKS:
-        share = ink_share(pixels[part], paper[part], ink)
-        way = np.linalg.norm(np.asarray(INKS[ink], np.float64) - paper[part], axis=-1)
-        told = way.mean() > 60  # ink that is much like the paper cannot be read
-        share = np.where((off > 35) & (veil[part] > 0.5) & told, share, 0.0)
-        found = _in_ink(share, veil[part], grain, guesses)
-        if found is not None and (best is None or found[3] > best.fit):
-            best = Reading(found[0], x0 + found[1], y0 + found[2], ink, found[3])
+    region = (slice(y0, y1), slice(x0, x1))
+    distance = np.linalg.norm(pixels[region] - paper[region], axis=-1)
+    best: TextFit | None = None
+    for ink in INK_RGB:
+        share = ink_share(pixels[region], paper[region], ink)
+        contrast = np.linalg.norm(np.asarray(INK_RGB[ink], np.float64) - paper[region], axis=-1)
+        legible = contrast.mean() > 60  # ink that is much like the paper cannot be read
+        share = np.where((distance > 35) & (veil[region] > 0.5) & legible, share, 0.0)
+        fit = _fit_in_ink(share, veil[region], grain, guesses)
+        if fit is not None and (best is None or fit[3] > best.fit):
+            best = TextFit(fit[0], x0 + fit[1], y0 + fit[2], ink, fit[3])
     return best
 
 
-def _in_ink(share: Plane, veil: Plane, grain: int, guesses: Sequence[str]) -> tuple[str, float, float, float] | None:
+def _fit_in_ink(
+    share: Plane, veil: Plane, grain: int, guesses: Sequence[str]
+) -> tuple[str, float, float, float] | None:
     """Text, centre within `share`, fit."""
     dark = share > 0.3
     columns, rows = np.flatnonzero(dark.any(axis=0)), np.flatnonzero(dark.any(axis=1))
@@ -72,14 +74,19 @@ def _in_ink(share: Plane, veil: Plane, grain: int, guesses: Sequence[str]) -> tu
     if number < 1 or height > (LETTER_HEIGHT + 3) * grain or height < (LETTER_HEIGHT - 2) * grain:
         return None
     middle = ((columns[0] + columns[-1]) / 2, (rows[0] + rows[-1]) / 2)
-    whole = float((share**2).sum())
+    ink_energy = float((share**2).sum())
     tries = {number, *(len(guess) for guess in guesses if abs(len(guess) - number) <= 1)}
-    results = [_at(share, veil, middle, n, dx, dy, grain, guesses) for n in tries for dx in _OFFSETS for dy in _OFFSETS]
+    results = [
+        _fit_at_offset(share, veil, middle, n, dx, dy, grain, guesses)
+        for n in tries
+        for dx in _OFFSETS
+        for dy in _OFFSETS
+    ]
     cost, text, x, y = min(results, key=lambda one: one[0])
-    return text, x, y, float(np.clip(1 - cost / max(whole, 1e-9), 0, 1))
+    return text, x, y, float(np.clip(1 - cost / max(ink_energy, 1e-9), 0, 1))
 
 
-def _at(
+def _fit_at_offset(
     share: Plane, veil: Plane, middle: tuple[float, float], number: int, dx: float, dy: float, grain: int,
     guesses: Sequence[str],
 ) -> tuple[float, str, float, float]:  # fmt: skip
@@ -91,8 +98,8 @@ def _at(
     grid = np.meshgrid(across, down)
 
     def cut(plane: Plane) -> Plane:
-        seen = cv2.remap(plane.astype(np.float32), grid[0], grid[1], cv2.INTER_LINEAR, borderValue=0.0)
-        return np.asarray(seen.reshape(LETTER_HEIGHT, number, _STEP).transpose(1, 0, 2).reshape(number, -1))
+        samples = cv2.remap(plane.astype(np.float32), grid[0], grid[1], cv2.INTER_LINEAR, borderValue=0.0)
+        return np.asarray(samples.reshape(LETTER_HEIGHT, number, _STEP).transpose(1, 0, 2).reshape(number, -1))
 
     cells, weight = cut(share), cut(veil)
     tries = []
@@ -106,8 +113,8 @@ def _at(
     text, cost = "".join(_ALPHABET[i] for i in costs.argmin(axis=1)), float(costs.min(axis=1).sum())
     for guess in guesses:
         if len(guess) == number and guess != text:
-            asked = float(sum(costs[i, _ALPHABET.index(letter)] for i, letter in enumerate(guess)))
-            if asked <= 1.1 * cost + 0.2:
+            guess_cost = float(sum(costs[i, _ALPHABET.index(letter)] for i, letter in enumerate(guess)))
+            if guess_cost <= 1.1 * cost + 0.2:
                 text = guess
     outside = float((share**2).sum()) / grain**2 - float((cells**2).sum())
     centre = (float(x) + (number * _STEP - 2) * grain / 2 + 0.5, float(y) + (LETTER_HEIGHT - 1) * grain / 2 + 0.5)

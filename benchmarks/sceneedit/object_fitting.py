@@ -1,4 +1,4 @@
-"""How well one thing explains a part of a picture: its place, outline, colour and material by analysis by synthesis."""
+"""Fits one object to a part of an image: place, outline, colour and material by analysis by synthesis."""
 
 from __future__ import annotations
 
@@ -10,75 +10,81 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .reidentify_backdrop import BLURS, Behind, blurred
-from .reidentify_letters import ink_share, read
-from .render import INKS, PIGMENTS, Plane, coverage, texture
-from .scene import Thing, written_size
-from .words import COLOURS, SHAPES, SIGN, TEXT
+from .backdrop_fitting import BLURS, BackdropFit, blurred
+from .letter_fitting import fit_text, ink_share
+from .render import INK_RGB, OBJECT_RGB, Plane, coverage, texture
+from .scene_graph import SceneObject, text_extent
+from .vocabulary import COLOURS, SHAPES, SIGN, TEXT
 
 _GREY = 128.0
 _TEXTURED = 0.06  # of the brightness, standard deviation beyond noise; blurred wood still has 0.1
-_EXACT = 0.96  # a fit above which no other outline is tried
-_WORTH = 0.02  # by how much another outline has to fit better than the guessed one
-_GROSS = 120.0**2  # squared grey levels; a pixel that is further off is just wrong
+_EXACT = 0.96  # fit above which no other outline is tried
+_MIN_IMPROVEMENT = 0.02  # by which another outline has to fit better than the guessed one
+_MAX_SQUARED_ERROR = 120.0**2  # squared grey levels; errors of single pixels are clipped here
 _CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
-_PIGMENTS = np.asarray([PIGMENTS[colour] for colour in COLOURS], np.float64)
+_COLOUR_RGB = np.asarray([OBJECT_RGB[colour] for colour in COLOURS], np.float64)
 
 
 Window = tuple[slice, slice]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A thing as the pixels show it. fit: in [0, 1]. alpha, paint: size x size (x 3), what it puts over the picture."""
+class ObjectHypothesis:
+    """An object as the pixels show it. fit: in [0, 1]. alpha, colour_map: size x size (x 3), its layer."""
 
-    thing: Thing
+    object: SceneObject
     fit: float
     alpha: Plane
-    paint: Plane
+    colour_map: Plane
 
 
-class Sight:
-    """A picture with its backdrop known.
+class ObjectFitter:
+    """An image with its backdrop known.
 
     labels: size x size, the index in COLOURS of the pigment that explains a pixel better than the backdrop, else -1.
     """
 
-    def __init__(self, pixels: Plane, behind: Behind, grain: int) -> None:
-        self.pixels, self.behind, self.grain, self.size = pixels, behind, grain, pixels.shape[0]
-        self.blur = behind.blur
+    def __init__(self, pixels: Plane, backdrop_fit: BackdropFit, grain: int) -> None:
+        self.pixels, self.backdrop_fit, self.grain, self.size = pixels, backdrop_fit, grain, pixels.shape[0]
+        self.blur = backdrop_fit.blur_sigma
         self.labels = self._labels()
         planes = [(self.labels == colour).astype(np.uint8) for colour in range(len(COLOURS))]
         self.inner = [cv2.erode(plane, _CROSS) > 0 for plane in planes]  # no rim, which blur mixes with the backdrop
 
     def _labels(self) -> NDArray[np.int64]:
-        """Pigments may be darker, brighter or mixed with grey: each spans a plane with grey that pixels may lie in."""
-        seen = (self.pixels / self.behind.light[..., None]).reshape(-1, 3)
-        away = np.empty((len(_PIGMENTS), len(seen)))
-        for number, pigment in enumerate(_PIGMENTS):
+        """Pigments may be darker, brighter or greyer: each spans a plane with grey, in which its pixels lie."""
+        relit = (self.pixels / self.backdrop_fit.light[..., None]).reshape(-1, 3)
+        distances = np.empty((len(_COLOUR_RGB), len(relit)))
+        for number, pigment in enumerate(_COLOUR_RGB):
             span = np.stack([pigment, np.full(3, _GREY)])
-            parts = seen @ np.linalg.pinv(span)
-            parts[:, 0] = np.clip(parts[:, 0], 0.45, 1.25)
-            parts[:, 1] = np.clip(parts[:, 1], 0.0, 0.35)
-            away[number] = np.linalg.norm(seen - parts @ span, axis=1)
-        blank = np.linalg.norm((self.pixels - self.behind.plane) / self.behind.light[..., None], axis=2).ravel()
-        best = away.min(axis=0)
-        sure = (best < 0.7 * blank) & (best < 30.0 + 2.5 * self.behind.sigma) & (blank > 25.0 + 2.0 * self.behind.sigma)
-        return np.where(sure, away.argmin(axis=0), -1).reshape(self.size, self.size)
+            weights = relit @ np.linalg.pinv(span)
+            weights[:, 0] = np.clip(weights[:, 0], 0.45, 1.25)
+            weights[:, 1] = np.clip(weights[:, 1], 0.0, 0.35)
+            distances[number] = np.linalg.norm(relit - weights @ span, axis=1)
+        backdrop_distance = np.linalg.norm(
+            (self.pixels - self.backdrop_fit.pixels) / self.backdrop_fit.light[..., None], axis=2
+        ).ravel()
+        best = distances.min(axis=0)
+        certain = (
+            (best < 0.7 * backdrop_distance)
+            & (best < 30.0 + 2.5 * self.backdrop_fit.noise_sigma)
+            & (backdrop_distance > 25.0 + 2.0 * self.backdrop_fit.noise_sigma)
+        )
+        return np.where(certain, distances.argmin(axis=0), -1).reshape(self.size, self.size)
 
     # -- one hypothesis -----------------------------------------------------------------------------------------------
 
-    def _window(self, thing: Thing) -> Window:
-        x0, y0 = (math.floor((at - long / 2) * self.size) - 3 for at, long in ((thing.x, thing.w), (thing.y, thing.h)))
-        x1, y1 = (math.ceil((at + long / 2) * self.size) + 3 for at, long in ((thing.x, thing.w), (thing.y, thing.h)))
+    def _window(self, obj: SceneObject) -> Window:
+        x0, y0 = (math.floor((at - long / 2) * self.size) - 3 for at, long in ((obj.x, obj.w), (obj.y, obj.h)))
+        x1, y1 = (math.ceil((at + long / 2) * self.size) + 3 for at, long in ((obj.x, obj.w), (obj.y, obj.h)))
         return slice(max(y0, 0), max(y1, 1)), slice(max(x0, 0), max(x1, 1))
 
-    def alpha(self, thing: Thing) -> Plane:
-        return blurred(coverage(thing, self.size, self.grain), self.blur)
+    def alpha(self, obj: SceneObject) -> Plane:
+        return blurred(coverage(obj, self.size, self.grain), self.blur)
 
-    def pigment(self, thing: Thing, veil: Plane, least: float = 0.4) -> tuple[int, Plane] | None:
-        """The pigment that most of a thing's inside shows, and its mean colour in this light; None if none does."""
-        alpha = coverage(thing, self.size, self.grain)
+    def dominant_colour(self, obj: SceneObject, veil: Plane, least: float = 0.4) -> tuple[int, Plane] | None:
+        """The pigment of most of an object's inside, and its mean colour in this light; None without one."""
+        alpha = coverage(obj, self.size, self.grain)
         solid = (alpha > 0.95) & (veil > 0.9)
         if solid.sum() < 4:
             solid = (alpha > 0.5) & (veil > 0.5)
@@ -86,185 +92,214 @@ class Sight:
             return None
         votes = np.bincount(self.labels[solid] + 1, minlength=len(COLOURS) + 1)
         colour = int(votes[1:].argmax())
-        if votes[colour + 1] < (0.25 if thing.shape == SIGN else least) * solid.sum():
+        if votes[colour + 1] < (0.25 if obj.shape == SIGN else least) * solid.sum():
             return None
-        own = solid & (self.labels == colour)
-        inner = own & self.inner[colour]
-        mean = self.pixels[inner if inner.sum() >= 4 else own].mean(axis=0)
-        return (colour, mean) if mean.any() else None  # black is nobody's pigment
+        own_pixels = solid & (self.labels == colour)
+        inner = own_pixels & self.inner[colour]
+        mean = self.pixels[inner if inner.sum() >= 4 else own_pixels].mean(axis=0)
+        return (colour, mean) if mean.any() else None  # black is no pigment
 
-    def _paper(self, sign: Thing) -> Plane:
+    def _paper(self, sign: SceneObject) -> Plane:
         """The inside of a plate, without a margin of one grain."""
-        return coverage(grown(sign, -min(2 * self.grain / self.size, sign.w / 2, sign.h / 2)), self.size, self.grain)
+        return coverage(
+            enlarged_by(sign, -min(2 * self.grain / self.size, sign.w / 2, sign.h / 2)), self.size, self.grain
+        )
 
-    def painted(self, where: Window, mean: Plane, colour: int, plate: Plane | None) -> Plane:
-        """What a thing of this colour shows at each pixel of a window, whatever its texture or letters are.
+    def expected_pixels(self, window: Window, mean: Plane, colour: int, plate: Plane | None) -> Plane:
+        """The pixels of a window as an object of this colour shows them, with any texture or letters.
 
         plate: of a sign, where in the window its letters may be.
         """
-        pixels = self.pixels[where]
+        pixels = self.pixels[window]
         if plate is not None:
-            shares = [(ink_share(pixels, np.broadcast_to(mean, pixels.shape), ink), ink) for ink in INKS]
+            shares = [(ink_share(pixels, np.broadcast_to(mean, pixels.shape), ink), ink) for ink in INK_RGB]
             share, ink = max(shares, key=lambda one: float((plate * (one[0] > 0.4)).sum()))
             share = np.minimum(share, 1.0) * (plate > 0.5)  # a bright backdrop is no ink
-            return np.asarray(mean + share[..., None] * (np.asarray(INKS[ink], np.float64) - mean))
+            return np.asarray(mean + share[..., None] * (np.asarray(INK_RGB[ink], np.float64) - mean))
         bright = (pixels @ mean) / float(mean @ mean)
-        own = self.labels[where] == colour
-        inner = bright[self.inner[colour][where]]
+        own_pixels = self.labels[window] == colour
+        inner = bright[self.inner[colour][window]]
         if len(inner) < 6:
-            inner = bright[own]
-        if len(inner) == 0 or inner.std() < _TEXTURED + self.behind.sigma / float(np.linalg.norm(mean)):
+            inner = bright[own_pixels]
+        if len(inner) == 0 or inner.std() < _TEXTURED + self.backdrop_fit.noise_sigma / float(np.linalg.norm(mean)):
             return np.asarray(np.broadcast_to(mean, pixels.shape))
-        return np.asarray(np.where(own, np.clip(bright, 0.5, 1.35), 1.0)[..., None] * mean)
+        return np.asarray(np.where(own_pixels, np.clip(bright, 0.5, 1.35), 1.0)[..., None] * mean)
 
-    def trial(self, start: Thing, what: tuple[int, Plane], under: Plane, veil: Plane, *others: Thing) -> Trial:
-        """Of outlines around a thing (and others) that show this pigment."""
-        windows = [self._window(thing) for thing in (start, *others)]
-        y, x = ([window[axis] for window in windows] for axis in (0, 1))
-        where = (
-            slice(min(one.start for one in y), max(one.stop for one in y)),
-            slice(min(one.start for one in x), max(one.stop for one in x)),
+    def outline_trial(
+        self, start: SceneObject, pigment: tuple[int, Plane], under: Plane, veil: Plane, *others: SceneObject
+    ) -> OutlineTrial:
+        """Compares outlines around an object (and others) of this pigment."""
+        windows = [self._window(obj) for obj in (start, *others)]
+        y, x = ([each[axis] for each in windows] for axis in (0, 1))
+        window = (
+            slice(min(axis_slice.start for axis_slice in y), max(axis_slice.stop for axis_slice in y)),
+            slice(min(axis_slice.start for axis_slice in x), max(axis_slice.stop for axis_slice in x)),
         )
-        plate = self._paper(start)[where] if start.shape == SIGN else None
-        return Trial(self, where, self.painted(where, what[1], what[0], plate), under[where], veil[where])
+        plate = self._paper(start)[window] if start.shape == SIGN else None
+        return OutlineTrial(
+            self, window, self.expected_pixels(window, pigment[1], pigment[0], plate), under[window], veil[window]
+        )
 
-    def focus(self, things: Sequence[tuple[Thing, Plane, Plane]]) -> None:
-        """Take the blur under which things (each with what lies under and on it) fit best: smooth backdrops hide it."""
-        known = [(thing, what, under, veil) for thing, under, veil in things if (what := self.pigment(thing, veil))]
+    def estimate_blur(self, objects: Sequence[tuple[SceneObject, Plane, Plane]]) -> None:
+        """Choose the blur under which objects (each with the layers under and on it) fit best. Smooth backdrops hide
+        it.
+        """
+        fits = [
+            (obj, pigment, under, veil) for obj, under, veil in objects if (pigment := self.dominant_colour(obj, veil))
+        ]
 
-        trials = [(thing, self.trial(thing, what, under, veil)) for thing, what, under, veil in known]
+        trials = [(obj, self.outline_trial(obj, pigment, under, veil)) for obj, pigment, under, veil in fits]
 
         def fit(blur: float) -> float:
             self.blur = blur
-            return sum(trial.fit(thing) for thing, trial in trials)
+            return sum(trial.fit(obj) for obj, trial in trials)
 
         self.blur = max(BLURS, key=fit)
 
     # -- a search -----------------------------------------------------------------------------------------------------
 
-    def settle(self, thing: Thing, trial: Trial, *, sizes: bool) -> tuple[Thing, float]:
-        """The place nearby (and the size, if asked) that fits best, by steps of 2, 1 and half a pixel."""
-        fit = trial.fit(thing)
+    def refine(self, obj: SceneObject, trial: OutlineTrial, *, sizes: bool) -> tuple[SceneObject, float]:
+        """The nearby place (and with `sizes` the size) that fits best, by steps of 2, 1 and half a pixel."""
+        fit = trial.fit(obj)
         for step in (2.0, 1.0, 0.5) if fit < 0.85 else (1.0, 0.5):
             for _ in range(4):
                 if fit > 0.98:
-                    return thing, fit
-                by = step / self.size
-                near = [thing.at(thing.x + dx, thing.y + dy) for dx, dy in ((by, 0), (-by, 0), (0, by), (0, -by))]
+                    return obj, fit
+                step_size = step / self.size
+                candidates = [
+                    obj.moved_to(obj.x + dx, obj.y + dy)
+                    for dx, dy in ((step_size, 0), (-step_size, 0), (0, step_size), (0, -step_size))
+                ]
                 if sizes and step < 2:
-                    near += [grown(thing, by), *([grown(thing, -by)] if min(thing.w, thing.h) > 2 * by else [])]
-                fits = [trial.fit(one) for one in near]
+                    candidates += [
+                        enlarged_by(obj, step_size),
+                        *([enlarged_by(obj, -step_size)] if min(obj.w, obj.h) > 2 * step_size else []),
+                    ]
+                fits = [trial.fit(candidate) for candidate in candidates]
                 best = int(np.argmax(fits))
                 if fits[best] <= fit + 1e-4:
                     break
-                thing, fit = near[best], fits[best]
-        return thing, fit
+                obj, fit = candidates[best], fits[best]
+        return obj, fit
 
-    def claim(
-        self, start: Thing, under: Plane, veil: Plane, texts: Sequence[str], *, sizes: bool = False,
+    def fit_object(
+        self, start: SceneObject, under: Plane, veil: Plane, texts: Sequence[str], *, sizes: bool = False,
         shapes: Iterable[str] = SHAPES,
-    ) -> Claim | None:  # fmt: skip
-        """What stands where `start` does; None if nothing does. texts: what a sign may well say."""
+    ) -> ObjectHypothesis | None:  # fmt: skip
+        """The object at the place of `start`; None without one. texts: likely texts of a sign."""
         if start.shape == TEXT:
-            return self.claim_text(start, under, texts, len(start.text))
-        what = self.pigment(start, veil)
-        if what is None:
+            return self.fit_text(start, under, texts, len(start.text))
+        pigment = self.dominant_colour(start, veil)
+        if pigment is None:
             return None
-        boxed = self._boxed(start, what[0])
-        trial = self.trial(start, what, under, veil, boxed)
-        thing, fit = self.settle(start, trial, sizes=sizes)
+        boxed = self._boxed(start, pigment[0])
+        trial = self.outline_trial(start, pigment, under, veil, boxed)
+        obj, fit = self.refine(start, trial, sizes=sizes)
         if fit < _EXACT:
-            places = [start, thing, boxed, grown(boxed, 2.0 / self.size)]  # tips are too thin to be seen in its colour
-            # A plate without letters is a square: that is left to whoever reads it.
+            places = [
+                start,
+                obj,
+                boxed,
+                enlarged_by(boxed, 2.0 / self.size),
+            ]  # tips are too thin to be seen in its colour
+            # A plate without letters is a square: `_lettered` decides that.
             outlines = [shape for shape in shapes if start.shape != SIGN or shape != "square"]
-            others = [replace(one, shape=shape, text="") for shape in outlines for one in places]
+            others = [replace(candidate, shape=shape, text="") for shape in outlines for candidate in places]
             others += [boxed] if start.shape != SIGN else []
-            if start.shape == SIGN:  # what has another outline has no letters on it either
-                trial = self.trial(replace(start, shape="square", text=""), what, under, veil, boxed)
-            tries = [(trial.fit(one), one) for one in dict.fromkeys(others) if one != thing]
-            for first, one in sorted(tries, key=lambda pair: -pair[0])[:3]:
+            if start.shape == SIGN:  # only plates have letters
+                trial = self.outline_trial(replace(start, shape="square", text=""), pigment, under, veil, boxed)
+            tries = [(trial.fit(candidate), candidate) for candidate in dict.fromkeys(others) if candidate != obj]
+            for first, candidate in sorted(tries, key=lambda pair: -pair[0])[:3]:
                 if first < fit - 0.2:
                     continue
-                other, better = self.settle(one, trial, sizes=True)
-                if better > fit + (_WORTH if thing.shape == start.shape != other.shape else 0.0):
-                    thing, fit = other, better
-        what = colour, mean = self.pigment(thing, veil) or what
-        thing = self._lettered(replace(thing, colour=COLOURS[colour]), mean, veil, texts)
-        fit = self.trial(thing, what, under, veil).fit(thing)
-        alpha = self.alpha(thing)
+                refined, better = self.refine(candidate, trial, sizes=True)
+                if better > fit + (_MIN_IMPROVEMENT if obj.shape == start.shape != refined.shape else 0.0):
+                    obj, fit = refined, better
+        pigment = colour, mean = self.dominant_colour(obj, veil) or pigment
+        obj = self._lettered(replace(obj, colour=COLOURS[colour]), mean, veil, texts)
+        fit = self.outline_trial(obj, pigment, under, veil).fit(obj)
+        alpha = self.alpha(obj)
         paint = np.broadcast_to(mean, self.pixels.shape).copy()
-        where = self._window(thing)
-        paint[where] = self.painted(where, mean, colour, self._paper(thing)[where] if thing.shape == SIGN else None)
-        if thing.shape != SIGN:
-            thing = replace(thing, material=self._material(thing, mean, colour, veil))
-        through, _ = self._through(mean, thing.colour, alpha, under)
-        if through > 0.25 and start.colour != thing.colour:  # what shines through may pass for another pigment
-            thing = min(
-                (thing, replace(thing, colour=start.colour)),
-                key=lambda one: self._through(mean, one.colour, alpha, under)[1],
+        window = self._window(obj)
+        paint[window] = self.expected_pixels(
+            window, mean, colour, self._paper(obj)[window] if obj.shape == SIGN else None
+        )
+        if obj.shape != SIGN:
+            obj = replace(obj, material=self._material(obj, mean, colour, veil))
+        through, _ = self._through(mean, obj.colour, alpha, under)
+        if through > 0.25 and start.colour != obj.colour:  # what shines through may pass for another pigment
+            obj = min(
+                (obj, replace(obj, colour=start.colour)),
+                key=lambda candidate: self._through(mean, candidate.colour, alpha, under)[1],
             )
-            through, _ = self._through(mean, thing.colour, alpha, under)
+            through, _ = self._through(mean, obj.colour, alpha, under)
         if through > 0.25:
-            thing = replace(thing, opacity=round(1.0 - min(through, 0.9), 2))
-        return Claim(thing, fit, alpha, paint)
+            obj = replace(obj, opacity=round(1.0 - min(through, 0.9), 2))
+        return ObjectHypothesis(obj, fit, alpha, paint)
 
-    def _boxed(self, thing: Thing, colour: int) -> Thing:
-        """The thing in the box of those pixels of its colour that hang together with it."""
+    def _boxed(self, obj: SceneObject, colour: int) -> SceneObject:
+        """The object in the box of its connected pixels of this colour."""
         mask = cv2.morphologyEx((self.labels == colour).astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
         _, parts, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
-        inside = parts[(coverage(thing, self.size, self.grain) > 0.5) & (parts > 0)]
+        inside = parts[(coverage(obj, self.size, self.grain) > 0.5) & (parts > 0)]
         if not len(inside):
-            return thing
+            return obj
         x, y, w, h = (float(value) / self.size for value in stats[np.bincount(inside).argmax()][:4])
-        return replace(thing, x=x + w / 2, y=y + h / 2, w=w, h=h)
+        return replace(obj, x=x + w / 2, y=y + h / 2, w=w, h=h)
 
-    def claim_text(self, start: Thing, under: Plane, texts: Sequence[str], least: int = 1) -> Claim | None:
-        """What is written around there without a plate, in at least so many letters; None if nothing is."""
+    def fit_text(
+        self, start: SceneObject, under: Plane, texts: Sequence[str], least: int = 1
+    ) -> ObjectHypothesis | None:
+        """Text without a plate around `start`, of at least `least` letters; None if there is none."""
         y, x = self._window(start)
         box = (x.start, y.start, min(x.stop, self.size), min(y.stop, self.size))
-        seen = read(self.pixels, under, np.ones_like(self.behind.light), box, self.grain, texts)
-        if seen is None or seen.fit < 0.4:
+        text_fit = fit_text(self.pixels, under, np.ones_like(self.backdrop_fit.light), box, self.grain, texts)
+        if text_fit is None or text_fit.fit < 0.4:
             return None
-        w, h = (long / self.size for long in written_size(seen.text, self.grain))
-        at = (seen.x / self.size, seen.y / self.size)
-        if seen.text != seen.text.strip() or len(seen.text) < least:  # its end lies elsewhere
+        w, h = (long / self.size for long in text_extent(text_fit.text, self.grain))
+        at = (text_fit.x / self.size, text_fit.y / self.size)
+        if text_fit.text != text_fit.text.strip() or len(text_fit.text) < least:  # its end lies elsewhere
             return None
-        thing = Thing(start.id, TEXT, start.colour, *at, w, h, text=seen.text, ink=seen.ink)
-        paint = np.broadcast_to(np.asarray(INKS[seen.ink], np.float64), self.pixels.shape)
-        return Claim(thing, seen.fit, self.alpha(thing), paint)
+        obj = SceneObject(start.id, TEXT, start.colour, *at, w, h, text=text_fit.text, ink=text_fit.ink)
+        paint = np.broadcast_to(np.asarray(INK_RGB[text_fit.ink], np.float64), self.pixels.shape)
+        return ObjectHypothesis(obj, text_fit.fit, self.alpha(obj), paint)
 
-    def _lettered(self, thing: Thing, mean: Plane, veil: Plane, texts: Sequence[str]) -> Thing:
-        """The plate with what is written on it; a square where nothing is."""
-        if thing.shape not in (SIGN, "square"):
-            return replace(thing, text="")
-        x0, x1 = (round((thing.x + side * thing.w / 2) * self.size) for side in (-1, 1))
-        y0, y1 = (round((thing.y + side * thing.h / 2) * self.size) for side in (-1, 1))
+    def _lettered(self, obj: SceneObject, mean: Plane, veil: Plane, texts: Sequence[str]) -> SceneObject:
+        """The plate with its text; a square without one."""
+        if obj.shape not in (SIGN, "square"):
+            return replace(obj, text="")
+        x0, x1 = (round((obj.x + side * obj.w / 2) * self.size) for side in (-1, 1))
+        y0, y1 = (round((obj.y + side * obj.h / 2) * self.size) for side in (-1, 1))
         box = (max(x0 + 1, 0), max(y0 + 1, 0), min(x1 - 1, self.size), min(y1 - 1, self.size))
-        part = self.pixels[box[1] : box[3], box[0] : box[2]].reshape(-1, 3)
-        if len(part) == 0:
-            return replace(thing, shape="square", text="")
-        spread = part.max(axis=1) - part.min(axis=1)  # ink is grey, and greys what it is blurred into
-        paper = np.median(part[spread >= np.quantile(spread, 0.6)], axis=0) if thing.shape == SIGN else mean
-        seen = read(self.pixels, np.broadcast_to(paper, self.pixels.shape), veil, box, self.grain, texts)
-        sure = seen is not None and (seen.fit > 0.5 if thing.shape == SIGN else seen.fit > 0.75 and len(seen.text) > 1)
-        if seen is None or not sure or not seen.text.strip():
-            return replace(thing, shape="square", text="")
-        return replace(thing, shape=SIGN, text=seen.text, ink=seen.ink)
+        region = self.pixels[box[1] : box[3], box[0] : box[2]].reshape(-1, 3)
+        if len(region) == 0:
+            return replace(obj, shape="square", text="")
+        spread = region.max(axis=1) - region.min(axis=1)  # ink is grey, and greys what it is blurred into
+        paper = np.median(region[spread >= np.quantile(spread, 0.6)], axis=0) if obj.shape == SIGN else mean
+        text_fit = fit_text(self.pixels, np.broadcast_to(paper, self.pixels.shape), veil, box, self.grain, texts)
+        certain = text_fit is not None and (
+            text_fit.fit > 0.5 if obj.shape == SIGN else text_fit.fit > 0.75 and len(text_fit.text) > 1
+        )
+        if text_fit is None or not certain or not text_fit.text.strip():
+            return replace(obj, shape="square", text="")
+        return replace(obj, shape=SIGN, text=text_fit.text, ink=text_fit.ink)
 
     # -- its surface --------------------------------------------------------------------------------------------------
 
-    def _material(self, thing: Thing, mean: Plane, colour: int, veil: Plane) -> str:
+    def _material(self, obj: SceneObject, mean: Plane, colour: int, veil: Plane) -> str:
         """By the share of the brightness's variance that a period of four grains explains, at any phase."""
-        alpha = coverage(thing, self.size, self.grain)
+        alpha = coverage(obj, self.size, self.grain)
         inside = (cv2.GaussianBlur(alpha, (0, 0), 0.8) > 0.9) & (veil > 0.95)
         if inside.sum() < 10:
             inside = (alpha > 0.95) & (veil > 0.95)
         if inside.sum() < 6:
-            return thing.material
-        bright = (self.pixels @ mean) / float(mean @ mean) / self.behind.light * self.behind.light[inside].mean()
+            return obj.material
+        bright = (
+            (self.pixels @ mean) / float(mean @ mean) / self.backdrop_fit.light * self.backdrop_fit.light[inside].mean()
+        )
         values = bright[inside]
         values = values - values.mean()
-        beyond = float(values.var()) - (self.behind.sigma**2) / float(mean @ mean)
+        beyond = float(values.var()) - (self.backdrop_fit.noise_sigma**2) / float(mean @ mean)
         if beyond < _TEXTURED**2:
             return ""
         y, x = np.nonzero(inside)
@@ -274,39 +309,41 @@ class Sight:
             waves = np.stack([np.cos(phase), np.sin(phase), np.ones(len(phase))], axis=1)
             left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
             shares[material] = 1 - float(left @ left) / float(values @ values)
-        cells = texture("stone", thing.id, self.size, self.grain)[inside]
+        cells = texture("stone", obj.id, self.size, self.grain)[inside]
         shares["stone"] = max(0.0, float(np.corrcoef(cells, values)[0, 1])) ** 2
         best = max(shares, key=lambda material: shares[material])
         return best if shares[best] > (0.5 if len(values) > 30 else 0.6) else "stone"
 
     def _through(self, mean: Plane, colour: str, alpha: Plane, under: Plane) -> tuple[float, float]:
-        """Which share of what lies behind a pigment shines through, and the grey levels left without an explanation."""
+        """The share of the background that shines through a pigment, and the residual in grey levels."""
         solid = alpha > 0.9
         if not solid.any():
             return 0.0, 0.0
-        pigment = np.asarray(PIGMENTS[colour], np.float64) * self.behind.light[solid].mean()
+        pigment = np.asarray(OBJECT_RGB[colour], np.float64) * self.backdrop_fit.light[solid].mean()
         span = np.stack([pigment, under[solid].mean(axis=0)], axis=1)
         parts = np.linalg.lstsq(span, mean, rcond=None)[0]
         return float(parts[1]), float(np.linalg.norm(span @ parts - mean))
 
 
-class Trial:
-    """Outlines compared on one window of a picture, over what lies under them and below what lies on them."""
+class OutlineTrial:
+    """Compares outlines in one window of an image, between the layers under and on them."""
 
-    def __init__(self, sight: Sight, where: Window, paint: Plane, under: Plane, veil: Plane) -> None:
-        self.sight, self.where, self.veil = sight, where, veil
-        gap, put = sight.pixels[where] - under, paint - under
-        self.nothing, self.both, self.all = (gap**2).sum(axis=2), (gap * put).sum(axis=2), (put**2).sum(axis=2)
-        self.noise = 3 * sight.behind.sigma**2
-        self.whole = max(1.0, float((veil * np.clip(self.nothing - self.noise, 0, _GROSS)).sum()))
+    def __init__(self, fitter: ObjectFitter, window: Window, colour_map: Plane, under: Plane, veil: Plane) -> None:
+        self.fitter, self.window, self.veil = fitter, window, veil
+        gap, change = fitter.pixels[window] - under, colour_map - under
+        self.nothing, self.both, self.all = (gap**2).sum(axis=2), (gap * change).sum(axis=2), (change**2).sum(axis=2)
+        self.noise = 3 * fitter.backdrop_fit.noise_sigma**2
+        self.total = max(1.0, float((veil * np.clip(self.nothing - self.noise, 0, _MAX_SQUARED_ERROR)).sum()))
 
-    def fit(self, thing: Thing) -> float:
-        """1 minus the share of what is in the window that the thing leaves unexplained, in [0, 1]."""
-        alpha = self.sight.alpha(thing)[self.where]
-        left = np.clip(self.nothing - alpha * (2 * self.both - alpha * self.all) - self.noise, 0, _GROSS)
-        return max(0.0, 1 - float((self.veil * left).sum()) / self.whole)
+    def fit(self, obj: SceneObject) -> float:
+        """1 minus the share of the window that the object leaves unexplained, in [0, 1]."""
+        alpha = self.fitter.alpha(obj)[self.window]
+        residual = np.clip(
+            self.nothing - alpha * (2 * self.both - alpha * self.all) - self.noise, 0, _MAX_SQUARED_ERROR
+        )
+        return max(0.0, 1 - float((self.veil * residual).sum()) / self.total)
 
 
-def grown(thing: Thing, by: float) -> Thing:
-    """As much wider and higher."""
-    return replace(thing, w=thing.w + by, h=thing.h + by)
+def enlarged_by(obj: SceneObject, by: float) -> SceneObject:
+    """The object, wider and higher by this share of the side."""
+    return replace(obj, w=obj.w + by, h=obj.h + by)

@@ -1,4 +1,4 @@
-"""Annotations: what a data set knows about an edit beside its pictures, as the world that made it knows it."""
+"""Annotations: what a data set knows about an edit beside its images, derived from the scene graph."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from ...reward import Box
 from ...reward.sample import Operation, TaskType
-from .requests import Request, said_place, side_of
-from .scene import Scene
-from .words import SIGN
+from .scene_graph import Scene
+from .scene_requests import SceneRequest, position_phrase, side_region
+from .vocabulary import SIGN
 
 OPERATIONS: Mapping[TaskType, str] = MappingProxyType(
     {
@@ -24,10 +24,9 @@ OPERATIONS: Mapping[TaskType, str] = MappingProxyType(
         "background_change": "Change Background",
     }
 )
-"""Task type -> what Complex-Edit calls such an operation; of a text that is changed and a number that is lowered, see
-`operation`."""
+"""Task type -> Complex-Edit's name of the operation; `operation` has the exceptions."""
 
-_COMMON = (
+_COMMON_DIMENSIONS = (
     "image-quality",
     "aesthetic-quality",
     "blending-naturalness",
@@ -36,7 +35,7 @@ _COMMON = (
     "non-edited-fidelity",
     "physical-plausibility",
 )
-_SINGLE: Mapping[str, tuple[TaskType, ...]] = MappingProxyType(
+_DIMENSION_TASKS: Mapping[str, tuple[TaskType, ...]] = MappingProxyType(
     {
         "object-manipulation": ("subject_add", "subject_remove", "subject_replace", "count_change"),
         "local-attribute": ("color_alter", "material_alter"),
@@ -48,9 +47,9 @@ _SINGLE: Mapping[str, tuple[TaskType, ...]] = MappingProxyType(
         "composition-interaction": ("subject_add", "subject_replace", "position_change", "count_change"),
     }
 )
-"""I2I-Bench's dimensions of one source that not every request has, and the types that have them. A thing that moves is
-all that comes near to a change of state here; numbers and what snow looks like are the only knowledge."""
-_MULTI = (
+"""I2I-Bench's dimensions of one source that apply to some task types only. A moved object is the nearest to a change of
+state here; numbers and the look of backdrops are the only world knowledge."""
+_MULTI_SOURCE_DIMENSIONS = (
     "composition-interaction",
     "cross-source-attribute",
     "detail-fidelity",
@@ -62,39 +61,39 @@ _MULTI = (
 )
 
 
-def operation(request: Request) -> Operation:
+def operation(request: SceneRequest) -> Operation:
     """A request as one step of a compound."""
     task = request.task
     name = OPERATIONS[task.type]
     if task.type == "text_change" and task.object:
         name = "Change Text Properties"
-    if task.type == "count_change" and request.gone:
+    if task.type == "count_change" and request.removed:
         name = "Remove an Object"
     return Operation(request.instruction, name, task)
 
 
-def targets(request: Request, scene: Scene) -> tuple[Box, ...]:
-    """Boxes, in the source, of what a request is about: its things, and the side of a reference that one is to be on.
+def target_boxes(request: SceneRequest, scene: Scene) -> tuple[Box, ...]:
+    """Boxes, in the source, of the targets of a request: its objects, and the requested side of a reference.
 
-    None where it may be carried out anywhere (a thing, a copy or a text without a place) or everywhere (a backdrop).
+    Empty where the request has no place (a new object, copy or text) or concerns the whole image (a backdrop).
     """
     task = request.task
-    if task.type == "count_change" and request.put:
+    if task.type == "count_change" and request.placed:
         return ()
-    boxes = [thing.box for number in request.targets if (thing := scene.get(number)) is not None]
-    reference = None if request.reference is None else scene.get(request.reference)
+    boxes = [obj.box for number in request.target_ids if (obj := scene.object_by_id(number)) is not None]
+    reference = None if request.reference_id is None else scene.object_by_id(request.reference_id)
     if task.position is not None and reference is not None:
-        x0, y0, x1, y1 = side_of(task.position, reference, 0.0)
+        x0, y0, x1, y1 = side_region(task.position, reference, 0.0)
         boxes.append(Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0, label=f"{task.position} {reference.name}"))
     return tuple(boxes)
 
 
-def hint(requests: Sequence[Request]) -> str:
-    """What is to be seen once the requests are carried out, in plain statements."""
+def expected_state(requests: Sequence[SceneRequest]) -> str:
+    """What the image shows after the requests, in plain statements."""
     return " ".join(f"{statement}." for request in requests for statement in _statements(request))
 
 
-def _statements(request: Request) -> list[str]:
+def _statements(request: SceneRequest) -> list[str]:
     task = request.task
     match task.type:
         case "background_change":
@@ -108,40 +107,44 @@ def _statements(request: Request) -> list[str]:
         case "subject_replace":
             return [f"There is no {task.object}", f"There is one {task.new}"]
         case _:
-            (thing,) = request.put
+            (obj,) = request.placed
             if task.position is None:
-                return [f"There is one {thing.name}"]
-            return [f"There is one {thing.name}", f"{thing.name} is {said_place(task.position)} {task.reference}"]
+                return [f"There is one {obj.name}"]
+            return [f"There is one {obj.name}", f"{obj.name} is {position_phrase(task.position)} {task.reference}"]
 
 
-def text(requests: Sequence[Request]) -> str:
-    """The letters that are to be read: of the one request about a text, or of a sign that is put in."""
-    written = [request.task.text or "" for request in requests if request.task.type == "text_change"]
-    written += [thing.text for request in requests for thing in request.put if thing.shape == SIGN and _is_new(request)]
-    return written[0] if written else ""
+def text(requests: Sequence[SceneRequest]) -> str:
+    """The text that should be legible: of the one request about a text, or of an added sign."""
+    texts = [request.task.text or "" for request in requests if request.task.type == "text_change"]
+    texts += [obj.text for request in requests for obj in request.placed if obj.shape == SIGN and _is_new(request)]
+    return texts[0] if texts else ""
 
 
-def _is_new(request: Request) -> bool:
+def _is_new(request: SceneRequest) -> bool:
     return request.task.type == "subject_add"
 
 
 def captions(before: Scene, after: Scene) -> dict[str, str]:
-    """What is to be seen in the source, and in the picture that a perfect edit makes of it; for `metadata`."""
+    """Captions of the source and of a perfect edit, for `metadata`."""
     return {"source_caption": _caption(before), "target_caption": _caption(after)}
 
 
 def _caption(scene: Scene) -> str:
-    things = ", ".join(thing.name for thing in scene.things if thing.text == "" or thing.shape == SIGN)
-    return f"{things or 'nothing'}; the background is {scene.backdrop.kind}"
+    objects = ", ".join(obj.name for obj in scene.objects if obj.text == "" or obj.shape == SIGN)
+    return f"{objects or 'nothing'}; the background is {scene.backdrop.kind}"
 
 
-def dimensions(requests: Collection[Request], sources: int = 1) -> tuple[str, ...]:
-    """Those of I2I-Bench that apply, by its names: of several sources the ones of its other half."""
+def dimensions(requests: Collection[SceneRequest], sources: int = 1) -> tuple[str, ...]:
+    """The I2I-Bench dimensions that apply, by its names; with several sources those of its second half."""
     if sources > 1:
-        return (*_COMMON, *_MULTI, *(("text-content-style",) if text(tuple(requests)) else ()))
+        return (
+            *_COMMON_DIMENSIONS,
+            *_MULTI_SOURCE_DIMENSIONS,
+            *(("text-content-style",) if text(tuple(requests)) else ()),
+        )
     types = {request.task.type for request in requests}
-    found = [name for name, those in _SINGLE.items() if types & set(those)]
+    names = [name for name, task_types in _DIMENSION_TASKS.items() if types & set(task_types)]
     placed = any(request.task.position is not None for request in requests)
-    if placed and "spatial-accuracy" not in found:
-        found.append("spatial-accuracy")
-    return (*_COMMON, *found)
+    if placed and "spatial-accuracy" not in names:
+        names.append("spatial-accuracy")
+    return (*_COMMON_DIMENSIONS, *names)

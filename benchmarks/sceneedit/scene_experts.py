@@ -1,42 +1,42 @@
-"""Everybody who can be asked about SceneEdit pictures, by role. All of them look at pixels alone."""
+"""Experts for SceneEdit images, by role. They use pixels alone."""
 
 from __future__ import annotations
 
 from ...reward import Expert
 from ...reward.experts.annotated import Annotated
-from ...reward.experts.differences import Differences
 from ...reward.experts.lanczos import Lanczos
-from ...reward.experts.pixels import PixelFeatures
-from .experts.bag import SceneBag
+from ...reward.experts.pixel_differences import PixelDifferences
+from ...reward.experts.pixel_features import PixelFeatures
 from .experts.detector import SceneDetector
 from .experts.edit_preference import SceneEditPreference
+from .experts.joint_embedding import SceneJointEmbedding
 from .experts.judge import SceneJudge
+from .experts.perception import PerceptionCache
 from .experts.preference import ScenePreference
 from .experts.reader import SceneReader
 from .experts.segmenter import SceneSegmenter
-from .experts.sights import Looker
 
 
-def experts() -> dict[str, Expert]:
-    """Role -> expert, new ones: enough for every metric there is, without a download.
+def scene_experts() -> dict[str, Expert]:
+    """Role -> expert, new objects: enough for every metric, without a download.
 
-    Those that know this world (detector, judge, reader, segmenter, preference) are SceneEdit's own, and the first four
-    look at each picture once together; pictures are compared and enlarged by the same experts as anywhere else.
+    Detector, judge, reader, segmenter and preference are SceneEdit's own; the first four share one analysis of each
+    image. Images are compared and enlarged by the same experts as elsewhere.
     """
-    pixels, looker, preference = PixelFeatures(), Looker(), ScenePreference()
+    pixels, perception, preference = PixelFeatures(), PerceptionCache(), ScenePreference()
     return {
-        "detector": SceneDetector(looker),
-        "judge": SceneJudge(looker),
-        "reader": SceneReader(looker),
-        "segmenter": SceneSegmenter(looker),
+        "detector": SceneDetector(perception),
+        "judge": SceneJudge(perception),
+        "reader": SceneReader(perception),
+        "segmenter": SceneSegmenter(perception),
         "preference": preference,
-        "preference.edit": SceneEditPreference(looker),
+        "preference.edit": SceneEditPreference(perception),
         "quality": preference,
         "aesthetics": preference,
         "enhancer": Lanczos(),
         "matcher": Annotated(),
-        "differences": Differences(),
+        "differences": PixelDifferences(),
         "features": pixels,
-        "features.clip": SceneBag(looker),
+        "features.clip": SceneJointEmbedding(perception),
         "pixels": pixels,
     }

@@ -1,4 +1,4 @@
-"""Random scenes, by seed."""
+"""Seeded random scenes."""
 
 from __future__ import annotations
 
@@ -7,237 +7,239 @@ import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from .render import covered
-from .scene import Backdrop, Light, Scene, Thing, written_size
-from .words import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
+from .render import occluded_share
+from .scene_graph import Backdrop, Light, Scene, SceneObject, text_extent
+from .vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
 
-_DARK = ("blue", "purple", "green", "teal", "red")
-_TRIES = 200
-_GAP = 2  # pixels between things that do not overlap
+_LIGHT_INK_COLOURS = ("blue", "purple", "green", "teal", "red")
+_MAX_ATTEMPTS = 200
+_MIN_GAP = 2  # pixels between objects that do not overlap
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What random scenes are like.
+class SceneConfig:
+    """The distribution of random scenes.
 
-    size: pixels a side. grain: pixels of a letter's dot. kinds: how many kinds of things, at least and at most, a sign
-    included. diameter: of things, as a share of the side. copies, sign, overlap: chances that one kind comes two or
-    three times, that there is a sign, and that one thing covers a part of another. twins: chance that a second thing
-    has the shape of another, in another colour, which detectors by name easily mistake for it. cell: pixels a side of
-    the cells in whose middle things stand; 0: they stand anywhere.
+    size: pixels a side. grain: pixels of a letter's dot. distinct_objects: least and greatest number of distinct
+    objects, a sign included. diameter: of objects, as a share of the side. copy_probability: of one or two copies of an
+    object. sign_probability: of a sign. overlap_probability: of one object that covers a part of another.
+    same_shape_probability: of a second object with the shape of another in another colour, which detectors by name
+    easily confuse. cell: pixels a side of grid cells, in whose middle objects stand; 0 for no grid.
     """
 
     size: int = 64
     grain: int = 1
-    kinds: tuple[int, int] = (3, 5)
+    distinct_objects: tuple[int, int] = (3, 5)
     diameter: tuple[float, float] = (0.19, 0.3)
-    copies: float = 0.2
-    sign: float = 0.4
-    overlap: float = 0.25
-    twins: float = 0.0
+    copy_probability: float = 0.2
+    sign_probability: float = 0.4
+    overlap_probability: float = 0.25
+    same_shape_probability: float = 0.0
     cell: int = 0
 
     @staticmethod
-    def of(size: int) -> World:
-        """Fitting for a size: fewer and larger things in small pictures, finer ones in large pictures."""
+    def for_size(size: int) -> SceneConfig:
+        """Defaults for a size: fewer and larger objects in small images, finer ones in large images."""
         if size < 48:
-            return World(size, 1, (2, 3), (0.29, 0.36), copies=0.1, sign=0.2, overlap=0.1)
-        return World(size, max(1, size // 64))
+            return SceneConfig(
+                size, 1, (2, 3), (0.29, 0.36), copy_probability=0.1, sign_probability=0.2, overlap_probability=0.1
+            )
+        return SceneConfig(size, max(1, size // 64))
 
 
-SMALL = World(128, 1, (4, 6), (0.08, 0.098), sign=0.0, overlap=0.0)
-"""Every thing below 1 % of the area (0.098 squared), in pictures of 128 px."""
+SMALL_OBJECT_SCENES = SceneConfig(128, 1, (4, 6), (0.08, 0.098), sign_probability=0.0, overlap_probability=0.0)
+"""Every object below 1 % of the area (0.098 squared), in images of 128 px."""
 
-CELLS = World(32, 1, (2, 4), (7.5 / 32, 7.5 / 32), sign=0.0, overlap=0.0, cell=8)
-"""Four by four cells of 8 px, a thing in a cell, a text in two: what a tiny editor can learn in minutes."""
+GRID_SCENES = SceneConfig(32, 1, (2, 4), (7.5 / 32, 7.5 / 32), sign_probability=0.0, overlap_probability=0.0, cell=8)
+"""Four by four cells of 8 px, an object in a cell, a text in two: simple enough for a tiny editor."""
 
 
-def random_scene(chance: random.Random, world: World) -> Scene:
-    """A scene of this world. Kinds differ in shape (unless twins) and in colour."""
+def random_scene(rng: random.Random, config: SceneConfig) -> Scene:
+    """A random scene. Its objects, copies aside, differ in shape (`same_shape_probability`) and colour."""
     scene = Scene(
         (),
-        Backdrop(chance.choice(BACKDROPS), chance.randrange(2**31)),
-        Light(chance.uniform(0.9, 1.1), chance.uniform(0.0, 0.12), chance.random()),
-        world.size,
-        world.grain,
-        chance.uniform(1.0, 3.0),
-        chance.randrange(2**31),
-        world.cell,
+        Backdrop(rng.choice(BACKDROPS), rng.randrange(2**31)),
+        Light(rng.uniform(0.9, 1.1), rng.uniform(0.0, 0.12), rng.random()),
+        config.size,
+        config.grain,
+        rng.uniform(1.0, 3.0),
+        rng.randrange(2**31),
+        config.cell,
     )
-    kinds = chance.randint(*world.kinds)
-    if chance.random() < world.sign:
-        scene = _add(chance, scene, random_sign(chance, scene))
-        kinds -= 1
-    overlapping = chance.random() < world.overlap
-    for _ in range(kinds):
-        thing = random_thing(chance, scene, world)
-        if overlapping and scene.things:
-            nearer = _on_top(chance, scene, thing)
+    object_count = rng.randint(*config.distinct_objects)
+    if rng.random() < config.sign_probability:
+        scene = _with_object_if_room(rng, scene, random_sign(rng, scene))
+        object_count -= 1
+    overlapping = rng.random() < config.overlap_probability
+    for _ in range(object_count):
+        obj = random_object(rng, scene, config)
+        if overlapping and scene.objects:
+            nearer = _on_top(rng, scene, obj)
             overlapping = nearer is None
-            scene = nearer or _add(chance, scene, thing)
+            scene = nearer or _with_object_if_room(rng, scene, obj)
         else:
-            scene = _add(chance, scene, thing)
-    plain = [thing for thing in scene.things if thing.shape != SIGN]
-    if plain and chance.random() < world.copies:
-        one = chance.choice(plain)
-        for _ in range(chance.randint(1, 2)):
-            scene = _add(chance, scene, replace(one, id=scene.next_id))
-    if plain and chance.random() < world.twins:
-        one = chance.choice(plain)
-        colour = chance.choice(unused_colours(scene))
-        scene = _add(chance, scene, replace(one, id=scene.next_id, colour=colour))
+            scene = _with_object_if_room(rng, scene, obj)
+    plain = [obj for obj in scene.objects if obj.shape != SIGN]
+    if plain and rng.random() < config.copy_probability:
+        original = rng.choice(plain)
+        for _ in range(rng.randint(1, 2)):
+            scene = _with_object_if_room(rng, scene, replace(original, id=scene.next_id))
+    if plain and rng.random() < config.same_shape_probability:
+        original = rng.choice(plain)
+        colour = rng.choice(unused_colours(scene))
+        scene = _with_object_if_room(rng, scene, replace(original, id=scene.next_id, colour=colour))
     return scene
 
 
-def random_thing(chance: random.Random, scene: Scene, world: World, *, near: float | None = None) -> Thing:
-    """A thing of a shape and colour the scene does not have yet, nowhere in particular. near: its diameter, about."""
-    side = chance.uniform(*world.diameter) if near is None else near * chance.uniform(0.92, 1.08)
-    shapes = [shape for shape in SHAPES if all(thing.shape != shape for thing in scene.things)]
-    material = chance.choice(MATERIALS) if chance.random() < 0.4 else ""
-    shape = chance.choice(shapes or SHAPES)
-    return Thing(scene.next_id, shape, chance.choice(unused_colours(scene)), 0.5, 0.5, side, side, material)
+def random_object(
+    rng: random.Random, scene: Scene, config: SceneConfig, *, near_diameter: float | None = None
+) -> SceneObject:
+    """An object of a shape and colour new to the scene, without a place. near_diameter: its approximate size."""
+    side = rng.uniform(*config.diameter) if near_diameter is None else near_diameter * rng.uniform(0.92, 1.08)
+    shapes = [shape for shape in SHAPES if all(obj.shape != shape for obj in scene.objects)]
+    material = rng.choice(MATERIALS) if rng.random() < 0.4 else ""
+    shape = rng.choice(shapes or SHAPES)
+    return SceneObject(scene.next_id, shape, rng.choice(unused_colours(scene)), 0.5, 0.5, side, side, material)
 
 
-def random_sign(chance: random.Random, scene: Scene, text: str | None = None) -> Thing:
-    """A sign that fits its text, with letters that stand out from the plate."""
+def random_sign(rng: random.Random, scene: Scene, text: str | None = None) -> SceneObject:
+    """A sign as large as its text needs, with ink that contrasts with the plate."""
     room = scene.size // (2 if scene.size < 48 else 3)
-    fitting = [word for word in TEXTS if written_size(word, scene.grain)[0] + 4 * scene.grain <= room]
-    text = chance.choice(fitting) if text is None else text
-    width, height = (side + 4 * scene.grain for side in written_size(text, scene.grain))
-    sign = Thing(scene.next_id, SIGN, "yellow", 0.5, 0.5, width / scene.size, height / scene.size, text=text)
-    return recoloured(sign, chance.choice(unused_colours(scene)))
+    fitting = [word for word in TEXTS if text_extent(word, scene.grain)[0] + 4 * scene.grain <= room]
+    text = rng.choice(fitting) if text is None else text
+    width, height = (side + 4 * scene.grain for side in text_extent(text, scene.grain))
+    sign = SceneObject(scene.next_id, SIGN, "yellow", 0.5, 0.5, width / scene.size, height / scene.size, text=text)
+    return recoloured(sign, rng.choice(unused_colours(scene)))
 
 
-def recoloured(thing: Thing, colour: str) -> Thing:
-    """The thing in another colour; a sign with letters that stand out from it."""
-    return replace(thing, colour=colour, ink="light" if colour in _DARK else "dark")
+def recoloured(obj: SceneObject, colour: str) -> SceneObject:
+    """The object in another colour; a sign with ink that contrasts with it."""
+    return replace(obj, colour=colour, ink="light" if colour in _LIGHT_INK_COLOURS else "dark")
 
 
-def random_writing(chance: random.Random, scene: Scene, text: str) -> Thing:
-    """Text on nothing, in ink that stands out from the backdrop."""
-    width, height = written_size(text, scene.grain)
-    writing = Thing(scene.next_id, TEXT, "", 0.5, 0.5, width / scene.size, height / scene.size, text=text)
-    return inked(writing, scene.backdrop)
+def random_text(rng: random.Random, scene: Scene, text: str) -> SceneObject:
+    """Text without a plate, in ink that contrasts with the backdrop."""
+    width, height = text_extent(text, scene.grain)
+    writing = SceneObject(scene.next_id, TEXT, "", 0.5, 0.5, width / scene.size, height / scene.size, text=text)
+    return with_contrasting_ink(writing, scene.backdrop)
 
 
-def inked(writing: Thing, backdrop: Backdrop) -> Thing:
-    """The text in ink that stands out from a backdrop."""
+def with_contrasting_ink(writing: SceneObject, backdrop: Backdrop) -> SceneObject:
+    """The text in ink that contrasts with a backdrop."""
     return replace(writing, ink="light" if backdrop.kind == "night" else "dark")
 
 
 def unused_colours(scene: Scene) -> list[str]:
-    """Colours no thing of the scene has; all of them where none is left."""
-    used = {thing.colour for thing in scene.things}
+    """Colours that no object of the scene has; all colours where none is left."""
+    used = {obj.colour for obj in scene.objects}
     return [colour for colour in COLOURS if colour not in used] or list(COLOURS)
 
 
-def placed_freely(
-    chance: random.Random,
+def place_randomly(
+    rng: random.Random,
     scene: Scene,
-    thing: Thing,
+    obj: SceneObject,
     *,
     within: tuple[float, float, float, float] = (0, 0, 1, 1),
-    ignoring: Collection[int] = (),
-) -> Thing | None:
-    """The thing at a random place where it overlaps nothing, its centre inside of `within` (x0, y0, x1, y1).
+    ignored_ids: Collection[int] = (),
+) -> SceneObject | None:
+    """The object at a random place where it overlaps nothing, its centre inside `within` (x0, y0, x1, y1).
 
-    None if no such place was found. ignoring: ids of things that do not matter, as they will be gone.
+    None if the search fails. ignored_ids: of objects that may be overlapped, as they will be removed.
     """
-    room, others = _room(scene, thing, within), _others(scene, thing, ignoring)
+    room, others = _centre_bounds(scene, obj, within), _others(scene, obj, ignored_ids)
     if room is None:
         return None
     x0, y0, x1, y1 = room
-    for _ in range(_TRIES):
-        at = _on_grid(thing.at(chance.uniform(x0, x1), chance.uniform(y0, y1)), scene)
-        # The middle of a cell may lie outside of the room; a sign that snaps to a pixel, by a fraction of one only.
+    for _ in range(_MAX_ATTEMPTS):
+        at = _on_grid(obj.moved_to(rng.uniform(x0, x1), rng.uniform(y0, y1)), scene)
+        # The middle of a cell may lie outside the bounds; a sign snaps to a pixel and is off by a fraction of one only.
         if scene.cell and not (x0 <= at.x <= x1 and y0 <= at.y <= y1):
             continue
-        if not any(_touch(at, one, _rim(scene)) for one in others):
+        if not any(_overlaps(at, other, _rim(scene)) for other in others):
             return at
     return None
 
 
-def placed_first(
+def place_first_fit(
     scene: Scene,
-    thing: Thing,
+    obj: SceneObject,
     places: Iterable[tuple[float, float]],
     *,
     within: tuple[float, float, float, float] = (0, 0, 1, 1),
-    ignoring: Collection[int] = (),
-) -> Thing | None:
-    """The thing at the first of these places where it overlaps nothing; None if there is none. Like `placed_freely`."""
-    room, others = _room(scene, thing, within), _others(scene, thing, ignoring)
+    ignored_ids: Collection[int] = (),
+) -> SceneObject | None:
+    """The object at the first of these places where it overlaps nothing; None without one. Like `place_randomly`."""
+    room, others = _centre_bounds(scene, obj, within), _others(scene, obj, ignored_ids)
     if room is None:
         return None
     for x, y in places:
-        at = thing.at(x, y)
+        at = obj.moved_to(x, y)
         inside = room[0] <= x <= room[2] and room[1] <= y <= room[3]
-        if inside and not any(_touch(at, one, _rim(scene)) for one in others):
+        if inside and not any(_overlaps(at, other, _rim(scene)) for other in others):
             return at
     return None
 
 
-def _others(scene: Scene, thing: Thing, ignoring: Collection[int]) -> list[Thing]:
-    return [one for one in scene.things if one.id not in ignoring and one.id != thing.id]
+def _others(scene: Scene, obj: SceneObject, ignored_ids: Collection[int]) -> list[SceneObject]:
+    return [other for other in scene.objects if other.id not in ignored_ids and other.id != obj.id]
 
 
-def _room(
-    scene: Scene, thing: Thing, within: tuple[float, float, float, float]
+def _centre_bounds(
+    scene: Scene, obj: SceneObject, within: tuple[float, float, float, float]
 ) -> tuple[float, float, float, float] | None:
-    """Where the thing's centre may lie, so that all of it is in the picture: x0, y0, x1, y1."""
+    """Bounds of the object's centre for which all of it is in the image: x0, y0, x1, y1."""
     rim = _rim(scene)
-    x0, x1 = max(within[0], thing.w / 2 + rim / 2), min(within[2], 1 - thing.w / 2 - rim / 2)
-    y0, y1 = max(within[1], thing.h / 2 + rim / 2), min(within[3], 1 - thing.h / 2 - rim / 2)
+    x0, x1 = max(within[0], obj.w / 2 + rim / 2), min(within[2], 1 - obj.w / 2 - rim / 2)
+    y0, y1 = max(within[1], obj.h / 2 + rim / 2), min(within[3], 1 - obj.h / 2 - rim / 2)
     return None if x0 > x1 or y0 > y1 else (x0, y0, x1, y1)
 
 
-def _on_grid(thing: Thing, scene: Scene) -> Thing:
-    """The thing where it may stand: in the middle of its cells. Signs and texts stand on whole pixels, or their rims
-    would be blurred.
-    """
+def _on_grid(obj: SceneObject, scene: Scene) -> SceneObject:
+    """The object snapped to its cells. Signs and texts are snapped to whole pixels, or their rims would be blurred."""
     size, cell = scene.size, scene.cell
-    if thing.shape in (SIGN, TEXT):
-        x0, y0 = round((thing.x - thing.w / 2) * size), round((thing.y - thing.h / 2) * size)
+    if obj.shape in (SIGN, TEXT):
+        x0, y0 = round((obj.x - obj.w / 2) * size), round((obj.y - obj.h / 2) * size)
         if cell:
             x0, y0 = x0 // cell * cell, y0 // cell * cell + 1
-        return thing.at(x0 / size + thing.w / 2, y0 / size + thing.h / 2)
+        return obj.moved_to(x0 / size + obj.w / 2, y0 / size + obj.h / 2)
     if not cell:
-        return thing
-    x, y = ((math.floor(at * size / cell) + 0.5) * cell / size for at in (thing.x, thing.y))
-    return thing.at(x, y)
+        return obj
+    x, y = ((math.floor(at * size / cell) + 0.5) * cell / size for at in (obj.x, obj.y))
+    return obj.moved_to(x, y)
 
 
 def _rim(scene: Scene) -> float:
-    """Between things that do not overlap, in sides. Cells keep them apart where there are any."""
-    return 0.0 if scene.cell else _GAP / scene.size
+    """The gap between objects that do not overlap, in sides; 0 with cells, which separate them."""
+    return 0.0 if scene.cell else _MIN_GAP / scene.size
 
 
-def _touch(one: Thing, other: Thing, rim: float) -> bool:
+def _overlaps(one: SceneObject, other: SceneObject, rim: float) -> bool:
     across = abs(one.x - other.x) < (one.w + other.w) / 2 + rim
     return across and abs(one.y - other.y) < (one.h + other.h) / 2 + rim
 
 
-def _add(chance: random.Random, scene: Scene, thing: Thing) -> Scene:
-    """The scene with the thing where there is room for it; without it where there is none."""
-    at = placed_freely(chance, scene, thing)
-    return scene if at is None else scene.with_thing(at)
+def _with_object_if_room(rng: random.Random, scene: Scene, obj: SceneObject) -> Scene:
+    """The scene with the object where there is room for it, else unchanged."""
+    at = place_randomly(rng, scene, obj)
+    return scene if at is None else scene.with_object(at)
 
 
-def _on_top(chance: random.Random, scene: Scene, thing: Thing) -> Scene | None:
-    """The scene with the thing covering a twentieth to a fifth of another one; None if that was not found."""
-    below = chance.choice([one for one in scene.things if one.shape != SIGN] or [None])
+def _on_top(rng: random.Random, scene: Scene, obj: SceneObject) -> Scene | None:
+    """The scene with the object covering a twentieth to a fifth of another one; None if the search fails."""
+    below = rng.choice([candidate for candidate in scene.objects if candidate.shape != SIGN] or [None])
     if below is None:
         return None
-    others: Sequence[Thing] = [one for one in scene.things if one.id != below.id]
-    for _ in range(_TRIES):
-        x = below.x + chance.uniform(-1, 1) * (below.w + thing.w) / 2
-        y = below.y + chance.uniform(-1, 1) * (below.h + thing.h) / 2
-        at = thing.at(x, y)
+    others: Sequence[SceneObject] = [candidate for candidate in scene.objects if candidate.id != below.id]
+    for _ in range(_MAX_ATTEMPTS):
+        x = below.x + rng.uniform(-1, 1) * (below.w + obj.w) / 2
+        y = below.y + rng.uniform(-1, 1) * (below.h + obj.h) / 2
+        at = obj.moved_to(x, y)
         if not (at.w / 2 < x < 1 - at.w / 2 and at.h / 2 < y < 1 - at.h / 2):
             continue
-        if any(_touch(at, one, _GAP / scene.size) for one in others):
+        if any(_overlaps(at, candidate, _MIN_GAP / scene.size) for candidate in others):
             continue
-        found = scene.with_thing(at)
-        if 0.05 <= covered(found, below.id) <= 0.2:
-            return found
+        covered = scene.with_object(at)
+        if 0.05 <= occluded_share(covered, below.id) <= 0.2:
+            return covered
     return None

@@ -1,4 +1,4 @@
-"""Scene graphs: what is in a picture, exactly. The renderer draws nothing that is not in one."""
+"""Scene graphs: the exact content of an image. The renderer draws nothing else."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...reward import Box
-from .words import BACKDROPS, COLOURS, LETTER_HEIGHT, LETTER_WIDTH, LETTERS, MATERIALS, SHAPES, SIGN, TEXT
+from .vocabulary import BACKDROPS, COLOURS, LETTER_HEIGHT, LETTER_WIDTH, LETTERS, MATERIALS, SHAPES, SIGN, TEXT
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """An object. Places and sizes are shares of the picture's side; y goes downwards.
+class SceneObject:
+    """An object. Places and sizes are shares of the image's side; y goes downwards.
 
-    id: the same before and after an edit that keeps the thing, whatever is done to it. shape: one of `SHAPES`, a sign
-    (a plate with `text`), or text written on nothing. material: empty for plain. ink: of letters, dark or light.
-    opacity: below 1 it lets through what lies behind.
+    id: the same before and after an edit that keeps or changes the object. shape: one of `SHAPES`, a sign (a plate with
+    `text`), or text without a plate. material: empty for plain. ink: of letters, dark or light. opacity: in [0, 1].
     """
 
     id: int
@@ -45,7 +44,7 @@ class Thing:
 
     @property
     def name(self) -> str:
-        """What instructions call it, as in `wood red circle` (EdiVal's key: material, colour, object)."""
+        """Its name in instructions, as in `wood red circle` (EdiVal's key: material, colour, object)."""
         if self.shape == TEXT:
             return TEXT
         return " ".join(word for word in (self.material, self.colour, self.shape) if word)
@@ -55,18 +54,18 @@ class Thing:
         return Box(self.x, self.y, self.w, self.h, label=self.name)
 
     @property
-    def like(self) -> tuple[str, ...]:
-        """What it is, wherever it stands."""
+    def appearance(self) -> tuple[str, ...]:
+        """Shape, colour, material and text, without place and size."""
         return (self.shape, self.colour, self.material, self.text)
 
-    def at(self, x: float, y: float) -> Thing:
+    def moved_to(self, x: float, y: float) -> SceneObject:
         return replace(self, x=x, y=y)
 
 
 @dataclass(frozen=True, slots=True)
 class Backdrop:
-    """What lies behind the things. seed: of its texture. drift: how far it has been drawn anew, 0 to 1, towards what
-    `drift_seed` says: another texture and another tint.
+    """What lies behind the objects. seed: of its texture. drift: in [0, 1], towards another texture and tint, which
+    `drift_seed` decides.
     """
 
     kind: str
@@ -81,7 +80,7 @@ class Backdrop:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """gain: of all pixels. tilt: by how much one side is brighter than the middle; angle: which side, in turns."""
+    """gain: of all pixels. tilt: how much brighter one side is than the middle; angle: which side, in turns."""
 
     gain: float = 1.0
     tilt: float = 0.0
@@ -90,14 +89,14 @@ class Light:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A picture before it is drawn. Later things lie on earlier ones.
+    """An image before rendering. Later objects lie on earlier ones.
 
-    size: pixels a side. grain: pixels of the smallest mark (a letter's dot; a quarter of a texture's period).
-    noise: standard deviation in grey levels, drawn by `noise_seed`. cell: pixels a side of the cells in whose middle
-    things stand; 0 where they stand anywhere.
+    size: pixels a side. grain: pixels of the smallest detail (a letter's dot; a quarter of a texture's period).
+    noise: standard deviation in grey levels, seeded by `noise_seed`. cell: pixels a side of grid cells, in whose middle
+    objects stand; 0 for no grid.
     """
 
-    things: tuple[Thing, ...]
+    objects: tuple[SceneObject, ...]
     backdrop: Backdrop
     light: Light = Light()
     size: int = 64
@@ -109,49 +108,49 @@ class Scene:
     def __post_init__(self) -> None:
         if self.size < 16:
             raise ValueError(f"a scene needs at least 16 pixels a side, got {self.size}")
-        if len({thing.id for thing in self.things}) < len(self.things):
+        if len({obj.id for obj in self.objects}) < len(self.objects):
             raise ValueError("two things of a scene have one id")
 
-    def called(self, name: str) -> tuple[Thing, ...]:
-        return tuple(thing for thing in self.things if thing.name == name)
+    def named(self, name: str) -> tuple[SceneObject, ...]:
+        return tuple(obj for obj in self.objects if obj.name == name)
 
-    def get(self, number: int) -> Thing | None:
-        return next((thing for thing in self.things if thing.id == number), None)
+    def object_by_id(self, number: int) -> SceneObject | None:
+        return next((obj for obj in self.objects if obj.id == number), None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Each once, in order."""
-        return tuple(dict.fromkeys(thing.name for thing in self.things))
+        """Distinct names, in order."""
+        return tuple(dict.fromkeys(obj.name for obj in self.objects))
 
     @property
     def next_id(self) -> int:
-        return max((thing.id for thing in self.things), default=0) + 1
+        return max((obj.id for obj in self.objects), default=0) + 1
 
-    def with_thing(self, thing: Thing) -> Scene:
-        """The thing in place of the one with its id, or on top of all."""
-        if self.get(thing.id) is None:
-            return replace(self, things=(*self.things, thing))
-        return replace(self, things=tuple(thing if one.id == thing.id else one for one in self.things))
+    def with_object(self, obj: SceneObject) -> Scene:
+        """The scene with the object in place of the one with its id, or on top of all."""
+        if self.object_by_id(obj.id) is None:
+            return replace(self, objects=(*self.objects, obj))
+        return replace(self, objects=tuple(obj if existing.id == obj.id else existing for existing in self.objects))
 
     def without(self, numbers: Iterable[int]) -> Scene:
-        gone = set(numbers)
-        return replace(self, things=tuple(thing for thing in self.things if thing.id not in gone))
+        removed = set(numbers)
+        return replace(self, objects=tuple(obj for obj in self.objects if obj.id not in removed))
 
     def boxes(self) -> dict[str, tuple[Box, ...]]:
-        """Name -> boxes, as somebody would draw them who sees the covered parts too."""
-        return {name: tuple(thing.box for thing in self.called(name)) for name in self.names}
+        """Name -> boxes, which include covered parts."""
+        return {name: tuple(obj.box for obj in self.named(name)) for name in self.names}
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Scene:
-        """Raises TypeError or ValueError for what is no scene."""
-        things = tuple(Thing(**thing) for thing in data["things"])
-        rest = {key: value for key, value in data.items() if key not in ("things", "backdrop", "light")}
-        return Scene(things, Backdrop(**data["backdrop"]), Light(**data["light"]), **rest)
+        """The scene that `to_json` wrote. Raises LookupError, TypeError or ValueError for other data."""
+        objects = tuple(SceneObject(**obj) for obj in data["objects"])
+        rest = {key: value for key, value in data.items() if key not in ("objects", "backdrop", "light")}
+        return Scene(objects, Backdrop(**data["backdrop"]), Light(**data["light"]), **rest)
 
 
-def written_size(text: str, grain: float) -> tuple[float, float]:
-    """Width and height of a text on one line, without a margin."""
+def text_extent(text: str, grain: float) -> tuple[float, float]:
+    """Width and height of a text on one line, without a margin, in units of `grain`'s."""
     return (len(text) * (LETTER_WIDTH + 1) - 1) * grain, LETTER_HEIGHT * grain

@@ -1,4 +1,4 @@
-"""Requests: what an editor is told, and the scene that a perfect edit would make. All nine task types of EdiVal."""
+"""Requests: an instruction and the scene after a perfect edit, for the nine task types of EdiVal."""
 
 from __future__ import annotations
 
@@ -9,61 +9,69 @@ from itertools import permutations
 from types import MappingProxyType
 
 from ...reward.sample import POSITIONS, Position, Task, TaskType
-from .render import covered
-from .scene import Backdrop, Scene, Thing, written_size
-from .scenes import World, inked, placed_freely, random_thing, random_writing, recoloured, unused_colours
-from .words import BACKDROPS, MATERIALS, SIGN, TEXT, TEXTS
+from .render import occluded_share
+from .scene_generation import (
+    SceneConfig,
+    place_randomly,
+    random_object,
+    random_text,
+    recoloured,
+    unused_colours,
+    with_contrasting_ink,
+)
+from .scene_graph import Backdrop, Scene, SceneObject, text_extent
+from .vocabulary import BACKDROPS, MATERIALS, SIGN, TEXT, TEXTS
 
-_VISIBLE = 0.75  # of a thing that an instruction is about
-_ASIDE = 0.14  # of the side: how far beyond its reference a thing is put
-_MOST = 5
+_MIN_VISIBLE = 0.75  # visible share of an object that an instruction is about
+_MIN_SIDE_OFFSET = 0.14  # of the side: how far beyond its reference an object is put
+_MAX_COUNT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SceneRequest:
     """One instruction about one scene, and one way to carry it out.
 
-    targets: ids of the things it is about, in the scene before. reference: id of the thing a position refers to.
-    gone: ids that a perfect edit takes away. put: things it adds, or puts in the place of those with their ids.
-    backdrop: what it puts behind all; None leaves it.
+    target_ids: ids of the objects it is about, in the scene before. reference_id: id of the object a position refers
+    to. removed: ids that a perfect edit removes. placed: objects it adds, or that replace those with their ids.
+    backdrop: the new backdrop; None keeps the old one.
     """
 
     task: Task
     instruction: str
-    targets: tuple[int, ...] = ()
-    reference: int | None = None
-    gone: tuple[int, ...] = ()
-    put: tuple[Thing, ...] = field(default=())
+    target_ids: tuple[int, ...] = ()
+    reference_id: int | None = None
+    removed: tuple[int, ...] = ()
+    placed: tuple[SceneObject, ...] = field(default=())
     backdrop: Backdrop | None = None
 
-    def carry_out(self, scene: Scene) -> Scene:
-        """The scene after a perfect edit; as far as it goes where earlier turns took away what it is about."""
-        wanted = self.wanted(scene)
-        scene = scene.without(self.gone)
-        for thing in wanted:
-            scene = scene.with_thing(thing)
+    def apply(self, scene: Scene) -> Scene:
+        """The scene after a perfect edit. Targets that earlier turns removed are skipped."""
+        requested = self.requested_objects(scene)
+        scene = scene.without(self.removed)
+        for obj in requested:
+            scene = scene.with_object(obj)
         return scene if self.backdrop is None else replace(scene, backdrop=self.backdrop)
 
-    def wanted(self, scene: Scene) -> tuple[Thing, ...]:
-        """The things of `put` as they should be in this scene: what the request does not speak of is left as it is."""
-        found = []
-        for thing in self.put:
-            there = scene.get(thing.id)
-            if there is not None:
-                said = {slot: getattr(thing, slot) for slot in _SPOKEN_OF[self.task.type]}
-                found.append(replace(there, **said))
-            elif thing.id not in self.targets:
-                found.append(thing)
-        return tuple(found)
+    def requested_objects(self, scene: Scene) -> tuple[SceneObject, ...]:
+        """The objects of `placed` as they should be in this scene; other fields than the requested stay unchanged."""
+        requested = []
+        for obj in self.placed:
+            existing = scene.object_by_id(obj.id)
+            if existing is not None:
+                specified = {slot: getattr(obj, slot) for slot in _SPECIFIED_FIELDS[self.task.type]}
+                requested.append(replace(existing, **specified))
+            elif obj.id not in self.target_ids:
+                requested.append(obj)
+        return tuple(requested)
 
     @property
-    def touches(self) -> frozenset[int]:
-        """Ids of all that it changes or needs."""
-        found = {*self.targets, *self.gone, *(thing.id for thing in self.put)}
-        return frozenset(found | ({self.reference} if self.reference is not None else set()))
+    def affected_ids(self) -> frozenset[int]:
+        """Ids of the objects that it changes or refers to."""
+        ids = {*self.target_ids, *self.removed, *(obj.id for obj in self.placed)}
+        return frozenset(ids | ({self.reference_id} if self.reference_id is not None else set()))
 
 
-_SPOKEN_OF: Mapping[TaskType, tuple[str, ...]] = MappingProxyType(
+_SPECIFIED_FIELDS: Mapping[TaskType, tuple[str, ...]] = MappingProxyType(
     {
         "subject_add": (),
         "subject_remove": (),
@@ -79,54 +87,56 @@ _SPOKEN_OF: Mapping[TaskType, tuple[str, ...]] = MappingProxyType(
 
 
 def random_request(
-    chance: random.Random, scene: Scene, world: World, kind: TaskType, *, leave: Collection[int] = ()
-) -> Request | None:
-    """A request of this type that the scene allows; None if there is none. leave: ids it must not be about."""
-    return _MAKERS[kind](_Asked(chance, scene, world, frozenset(leave)))
+    rng: random.Random, scene: Scene, config: SceneConfig, task_type: TaskType, *, excluded_ids: Collection[int] = ()
+) -> SceneRequest | None:
+    """A request of this type that the scene allows; None without one. excluded_ids: ids it must not be about."""
+    return _BUILDERS[task_type](_RequestContext(rng, scene, config, frozenset(excluded_ids)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a maker of requests has to go by."""
+class _RequestContext:
+    """What the builders of requests work with."""
 
-    chance: random.Random
+    rng: random.Random
     scene: Scene
-    world: World
-    leave: frozenset[int]
+    config: SceneConfig
+    excluded_ids: frozenset[int]
 
-    def single(self, *, signs: bool = True) -> Thing | None:
-        """One of `singles`; None if there is none."""
-        found = self.singles(signs=signs)
-        return found[0] if found else None
+    def random_unique_object(self, *, signs: bool = True) -> SceneObject | None:
+        """One of `unique_objects`; None without one."""
+        candidates = self.unique_objects(signs=signs)
+        return candidates[0] if candidates else None
 
-    def singles(self, *, signs: bool = True) -> list[Thing]:
-        """Things that their names tell from all others, and of which enough can be seen, in random order."""
-        found = [
-            thing
-            for thing in self.scene.things
-            if thing.shape != TEXT
-            and (signs or thing.shape != SIGN)
-            and thing.id not in self.leave
-            and len(self.scene.called(thing.name)) == 1
-            and covered(self.scene, thing.id) <= 1 - _VISIBLE
+    def unique_objects(self, *, signs: bool = True) -> list[SceneObject]:
+        """Sufficiently visible objects with unique names, in random order."""
+        candidates = [
+            obj
+            for obj in self.scene.objects
+            if obj.shape != TEXT
+            and (signs or obj.shape != SIGN)
+            and obj.id not in self.excluded_ids
+            and len(self.scene.named(obj.name)) == 1
+            and occluded_share(self.scene, obj.id) <= 1 - _MIN_VISIBLE
         ]
-        self.chance.shuffle(found)
-        return found
+        self.rng.shuffle(candidates)
+        return candidates
 
 
-def beside(position: Position, thing: Thing, reference: Thing) -> float:
-    """How far the centre of a thing lies beyond that of its reference, in sides; negative on the other side."""
+def side_offset(position: Position, obj: SceneObject, reference: SceneObject) -> float:
+    """How far an object's centre lies beyond that of its reference, in sides; negative on the other side."""
     ahead = {
-        "left": reference.x - thing.x,
-        "right": thing.x - reference.x,
-        "above": reference.y - thing.y,
-        "below": thing.y - reference.y,
+        "left": reference.x - obj.x,
+        "right": obj.x - reference.x,
+        "above": reference.y - obj.y,
+        "below": obj.y - reference.y,
     }
     return ahead[position]
 
 
-def side_of(position: Position, reference: Thing, aside: float = _ASIDE) -> tuple[float, float, float, float]:
-    """Where centres lie that are on that side by at least `aside`: x0, y0, x1, y1."""
+def side_region(
+    position: Position, reference: SceneObject, aside: float = _MIN_SIDE_OFFSET
+) -> tuple[float, float, float, float]:
+    """The region of centres on that side by at least `aside`: x0, y0, x1, y1."""
     x, y = reference.x, reference.y
     return {
         "left": (0.0, 0.0, x - aside, 1.0),
@@ -136,150 +146,152 @@ def side_of(position: Position, reference: Thing, aside: float = _ASIDE) -> tupl
     }[position]
 
 
-_WORDS: Mapping[Position, str] = MappingProxyType(
+_POSITION_PHRASES: Mapping[Position, str] = MappingProxyType(
     {"left": "on the left of", "right": "on the right of", "above": "above", "below": "below"}
 )
 
 
-def said_place(position: Position) -> str:
+def position_phrase(position: Position) -> str:
     """As in `on the left of`."""
-    return _WORDS[position]
+    return _POSITION_PHRASES[position]
 
 
-def _add(asked: _Asked) -> Request | None:
-    scene, chance = asked.scene, asked.chance
-    new = random_thing(chance, scene, asked.world)
-    tried = [(reference, position) for reference in asked.singles() for position in POSITIONS]
-    chance.shuffle(tried)
-    if not tried or chance.random() < 0.25:
-        at = placed_freely(chance, scene, new)
-        return None if at is None else Request(Task("subject_add", new=new.name), f"Add {new.name}", put=(at,))
-    for reference, position in tried:
-        at = placed_freely(chance, scene, new, within=side_of(position, reference))
+def _add(context: _RequestContext) -> SceneRequest | None:
+    scene, rng = context.scene, context.rng
+    new = random_object(rng, scene, context.config)
+    placements = [(reference, position) for reference in context.unique_objects() for position in POSITIONS]
+    rng.shuffle(placements)
+    if not placements or rng.random() < 0.25:
+        at = place_randomly(rng, scene, new)
+        return None if at is None else SceneRequest(Task("subject_add", new=new.name), f"Add {new.name}", placed=(at,))
+    for reference, position in placements:
+        at = place_randomly(rng, scene, new, within=side_region(position, reference))
         if at is not None:
             task = Task("subject_add", new=new.name, position=position, reference=reference.name)
-            words = f"Add {new.name} {said_place(position)} {reference.name}"
-            return Request(task, words, reference=reference.id, put=(at,))
+            instruction = f"Add {new.name} {position_phrase(position)} {reference.name}"
+            return SceneRequest(task, instruction, reference_id=reference.id, placed=(at,))
     return None
 
 
-def _remove(asked: _Asked) -> Request | None:
-    kinds = [
+def _remove(context: _RequestContext) -> SceneRequest | None:
+    names = [
         name
-        for name in asked.scene.names
-        if name != TEXT and not asked.leave & {thing.id for thing in asked.scene.called(name)}
+        for name in context.scene.names
+        if name != TEXT and not context.excluded_ids & {obj.id for obj in context.scene.named(name)}
     ]
-    if not kinds:
+    if not names:
         return None
-    name = asked.chance.choice(kinds)
-    gone = tuple(thing.id for thing in asked.scene.called(name))
-    return Request(Task("subject_remove", object=name), f"Remove {name}", gone, gone=gone)
+    name = context.rng.choice(names)
+    removed = tuple(obj.id for obj in context.scene.named(name))
+    return SceneRequest(Task("subject_remove", object=name), f"Remove {name}", removed, removed=removed)
 
 
-def _replace(asked: _Asked) -> Request | None:
-    old = asked.single(signs=False)
+def _replace(context: _RequestContext) -> SceneRequest | None:
+    old = context.random_unique_object(signs=False)
     if old is None:
         return None
-    new = replace(random_thing(asked.chance, asked.scene, asked.world, near=old.w), x=old.x, y=old.y)
+    new = replace(random_object(context.rng, context.scene, context.config, near_diameter=old.w), x=old.x, y=old.y)
     task = Task("subject_replace", object=old.name, new=new.name)
-    return Request(task, f"Replace {old.name} with {new.name}", (old.id,), gone=(old.id,), put=(new,))
+    return SceneRequest(task, f"Replace {old.name} with {new.name}", (old.id,), removed=(old.id,), placed=(new,))
 
 
-def _move(asked: _Asked) -> Request | None:
-    tried = [(a, b, p) for a, b in permutations(asked.singles(), 2) for p in POSITIONS]
-    asked.chance.shuffle(tried)
-    for thing, reference, position in tried:
-        if beside(position, thing, reference) > 0:
+def _move(context: _RequestContext) -> SceneRequest | None:
+    placements = [(a, b, p) for a, b in permutations(context.unique_objects(), 2) for p in POSITIONS]
+    context.rng.shuffle(placements)
+    for obj, reference, position in placements:
+        if side_offset(position, obj, reference) > 0:
             continue  # it is there already
-        at = placed_freely(asked.chance, asked.scene, thing, within=side_of(position, reference), ignoring=(thing.id,))
+        at = place_randomly(
+            context.rng, context.scene, obj, within=side_region(position, reference), ignored_ids=(obj.id,)
+        )
         if at is not None:
-            task = Task("position_change", object=thing.name, position=position, reference=reference.name)
-            words = (
-                f"Change the position of {thing.name} to {said_place(position).removeprefix('on ')} {reference.name}"
+            task = Task("position_change", object=obj.name, position=position, reference=reference.name)
+            instruction = (
+                f"Change the position of {obj.name} to {position_phrase(position).removeprefix('on ')} {reference.name}"
             )
-            return Request(task, words, (thing.id,), reference.id, put=(at,))
+            return SceneRequest(task, instruction, (obj.id,), reference.id, placed=(at,))
     return None
 
 
-def _count(asked: _Asked) -> Request | None:
-    scene, chance = asked.scene, asked.chance
-    kinds = [
+def _count(context: _RequestContext) -> SceneRequest | None:
+    scene, rng = context.scene, context.rng
+    names = [
         name
         for name in scene.names
-        if name != TEXT and all(thing.shape != SIGN and thing.id not in asked.leave for thing in scene.called(name))
+        if name != TEXT and all(obj.shape != SIGN and obj.id not in context.excluded_ids for obj in scene.named(name))
     ]
-    if not kinds:
+    if not names:
         return None
-    name = chance.choice(kinds)
-    there = scene.called(name)
-    wanted = chance.choice([number for number in range(1, _MOST + 1) if number != len(there)])
-    gone = tuple(thing.id for thing in there[wanted:])
-    after = scene.without(gone)
-    put: list[Thing] = []
-    for _ in range(wanted - len(there)):
-        at = placed_freely(chance, after, replace(there[0], id=after.next_id))
+    name = rng.choice(names)
+    copies = scene.named(name)
+    target_count = rng.choice([number for number in range(1, _MAX_COUNT + 1) if number != len(copies)])
+    removed = tuple(obj.id for obj in copies[target_count:])
+    after = scene.without(removed)
+    placed: list[SceneObject] = []
+    for _ in range(target_count - len(copies)):
+        at = place_randomly(rng, after, replace(copies[0], id=after.next_id))
         if at is None:
             break
-        put.append(at)
-        after = after.with_thing(at)
-    count = len(after.called(name))
-    if count == len(there):
+        placed.append(at)
+        after = after.with_object(at)
+    count = len(after.named(name))
+    if count == len(copies):
         return None  # no room for another one
     task = Task("count_change", object=name, count=count)
-    words = f"Change the count of {name} to {count}"
-    return Request(task, words, tuple(thing.id for thing in there), gone=gone, put=tuple(put))
+    instruction = f"Change the count of {name} to {count}"
+    return SceneRequest(task, instruction, tuple(obj.id for obj in copies), removed=removed, placed=tuple(placed))
 
 
-def _recolour(asked: _Asked) -> Request | None:
-    thing = asked.single()
-    if thing is None:
+def _recolour(context: _RequestContext) -> SceneRequest | None:
+    obj = context.random_unique_object()
+    if obj is None:
         return None
-    colour = asked.chance.choice([one for one in unused_colours(asked.scene) if one != thing.colour])
-    words = f"Change the color of {thing.name} to {colour}"
-    task = Task("color_alter", object=thing.name, value=colour)
-    return Request(task, words, (thing.id,), put=(recoloured(thing, colour),))
+    colour = context.rng.choice([candidate for candidate in unused_colours(context.scene) if candidate != obj.colour])
+    instruction = f"Change the color of {obj.name} to {colour}"
+    task = Task("color_alter", object=obj.name, value=colour)
+    return SceneRequest(task, instruction, (obj.id,), placed=(recoloured(obj, colour),))
 
 
-def _rematerial(asked: _Asked) -> Request | None:
-    thing = asked.single(signs=False)
-    if thing is None:
+def _rematerial(context: _RequestContext) -> SceneRequest | None:
+    obj = context.random_unique_object(signs=False)
+    if obj is None:
         return None
-    material = asked.chance.choice([one for one in MATERIALS if one != thing.material])
-    words = f"Change the material of {thing.name} to {material}"
-    task = Task("material_alter", object=thing.name, value=material)
-    return Request(task, words, (thing.id,), put=(replace(thing, material=material),))
+    material = context.rng.choice([candidate for candidate in MATERIALS if candidate != obj.material])
+    instruction = f"Change the material of {obj.name} to {material}"
+    task = Task("material_alter", object=obj.name, value=material)
+    return SceneRequest(task, instruction, (obj.id,), placed=(replace(obj, material=material),))
 
 
-def _text(asked: _Asked) -> Request | None:
-    scene, chance = asked.scene, asked.chance
-    signs = [thing for thing in scene.things if thing.shape == SIGN and thing.id not in asked.leave]
+def _text(context: _RequestContext) -> SceneRequest | None:
+    scene, rng = context.scene, context.rng
+    signs = [obj for obj in scene.objects if obj.shape == SIGN and obj.id not in context.excluded_ids]
     if signs:
-        sign = chance.choice(signs)
-        text = chance.choice([word for word in TEXTS if word != sign.text and len(word) <= len(sign.text)])
-        words = f'Replace the text "{sign.text}" on {sign.name} with "{text}"'
+        sign = rng.choice(signs)
+        text = rng.choice([word for word in TEXTS if word != sign.text and len(word) <= len(sign.text)])
+        instruction = f'Replace the text "{sign.text}" on {sign.name} with "{text}"'
         task = Task("text_change", object=sign.name, old=sign.text, text=text)
-        return Request(task, words, (sign.id,), put=(replace(sign, text=text),))
-    fitting = [word for word in TEXTS if written_size(word, scene.grain)[0] <= scene.size // 2]
-    writing = placed_freely(chance, scene, random_writing(chance, scene, chance.choice(fitting)))
-    if writing is None or any(thing.text for thing in scene.things):
+        return SceneRequest(task, instruction, (sign.id,), placed=(replace(sign, text=text),))
+    fitting = [word for word in TEXTS if text_extent(word, scene.grain)[0] <= scene.size // 2]
+    writing = place_randomly(rng, scene, random_text(rng, scene, rng.choice(fitting)))
+    if writing is None or any(obj.text for obj in scene.objects):
         return None
-    return Request(Task("text_change", text=writing.text), f'Add text "{writing.text}"', put=(writing,))
+    return SceneRequest(Task("text_change", text=writing.text), f'Add text "{writing.text}"', placed=(writing,))
 
 
-def _background(asked: _Asked) -> Request | None:
-    scene, chance = asked.scene, asked.chance
-    kind = chance.choice([one for one in BACKDROPS if one != scene.backdrop.kind])
+def _background(context: _RequestContext) -> SceneRequest | None:
+    scene, rng = context.scene, context.rng
+    kind = rng.choice([candidate for candidate in BACKDROPS if candidate != scene.backdrop.kind])
     keep = tuple(name for name in scene.names if name != TEXT)
-    words = f"Change the background to {kind}"
+    instruction = f"Change the background to {kind}"
     if keep:
-        words += f", remain the {', '.join(keep)} unchanged"
+        instruction += f", remain the {', '.join(keep)} unchanged"
     task = Task("background_change", value=kind, keep=keep)
-    backdrop = Backdrop(kind, chance.randrange(2**31))
-    writings = tuple(inked(thing, backdrop) for thing in scene.things if thing.shape == TEXT)
-    return Request(task, words, put=writings, backdrop=backdrop)
+    backdrop = Backdrop(kind, rng.randrange(2**31))
+    writings = tuple(with_contrasting_ink(obj, backdrop) for obj in scene.objects if obj.shape == TEXT)
+    return SceneRequest(task, instruction, placed=writings, backdrop=backdrop)
 
 
-_MAKERS: Mapping[TaskType, Callable[[_Asked], Request | None]] = MappingProxyType(
+_BUILDERS: Mapping[TaskType, Callable[[_RequestContext], SceneRequest | None]] = MappingProxyType(
     {
         "subject_add": _add,
         "subject_remove": _remove,

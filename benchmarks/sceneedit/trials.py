@@ -1,4 +1,4 @@
-"""What selection is tried on: edits that the tiny editor is asked for, and the truth about what it made of them."""
+"""Trials of selection: held-out edits for the tiny editor, and the truth about each result."""
 
 from __future__ import annotations
 
@@ -6,78 +6,83 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...reward import EditSample, Image, Pools
-from ...reward.edival.pools import apply
-from ..sceneedit import annotation
-from ..sceneedit.cases import chance_of
-from ..sceneedit.compounds import random_compound
-from ..sceneedit.learned.card import prompts
-from ..sceneedit.learned.lessons import WORLD
-from ..sceneedit.learned.verdict import verdict
-from ..sceneedit.reidentify import reidentify
-from ..sceneedit.render import render
-from ..sceneedit.requests import Request
-from ..sceneedit.scene import Scene
-from ..sceneedit.truth import followed
+from ...reward.metrics.edival.pools import update_pools
+from . import sample_annotations
+from .cases import seeded_rng
+from .compound_requests import random_compound
+from .ground_truth import followed
+from .render import render
+from .scene_graph import Scene
+from .scene_recovery import recover_scene
+from .scene_requests import SceneRequest
+from .tiny_editor.editor_evaluation import held_out_prompts
+from .tiny_editor.recovered_truth import recovered_truth
+from .tiny_editor.training_examples import EDITOR_SCENES
 
-Truth = Callable[[Image], float]
-"""How much of what was asked for a picture shows, in [0, 1]."""
+FollowedShare = Callable[[Image], float]
+"""Of an image, the share of the instructions that it follows, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """sample: what is asked for, unedited. followed: of a picture, the share of the instructions it follows."""
+class SelectionTrial:
+    """sample: unedited. followed_share: of an image, the share of the instructions it follows."""
 
     sample: EditSample
-    followed: Truth
+    followed_share: FollowedShare
 
 
-def single(count: int, seed: int) -> list[Trial]:
-    """Held-out edits of one instruction each, task types in turn: the prompts of the editor's card (`card.prompts`)."""
-    return [_single(f"{seed}-{number}", one.request, one.before) for number, one in enumerate(prompts(count, seed))]
+def single_edit_trials(count: int, seed: int) -> list[SelectionTrial]:
+    """Held-out edits of one instruction each, task types in turn: those of `held_out_prompts`."""
+    return [
+        _single(f"{seed}-{number}", prompt.request, prompt.before)
+        for number, prompt in enumerate(held_out_prompts(count, seed))
+    ]
 
 
-def wanted(name: str, request: Request, before: Scene) -> EditSample:
-    """What is asked for of a scene, unedited."""
-    source = render(before)
+def request_sample(sample_id: str, request: SceneRequest, scene: Scene) -> EditSample:
+    """The request as an unedited sample with object pools."""
+    source = render(scene)
     return EditSample(
-        name,
+        sample_id,
         request.instruction,
         (source,),
         source,
         task=request.task,
-        pools=apply(Pools(before.names, before.names, before.names), request.task, foreground=before.names),
+        pools=update_pools(Pools(scene.names, scene.names, scene.names), request.task, foreground=scene.names),
     )
 
 
-def _single(name: str, request: Request, before: Scene) -> Trial:
-    return Trial(wanted(name, request, before), lambda picture: float(verdict(request, before, picture).followed))
+def _single(name: str, request: SceneRequest, before: Scene) -> SelectionTrial:
+    return SelectionTrial(
+        request_sample(name, request, before), lambda picture: float(recovered_truth(request, before, picture).followed)
+    )
 
 
-def compound(count: int, seed: int, level: int) -> list[Trial]:
-    """Held-out compounds of so many steps. Each step counts alike; the sample's `operations` are the steps."""
+def compound_trials(count: int, seed: int, level: int) -> list[SelectionTrial]:
+    """Held-out compounds of `level` steps, weighted equally. The sample's `operations` are the steps."""
     return [_compound(number, seed, level) for number in range(count)]
 
 
-def _compound(number: int, seed: int, level: int) -> Trial:
-    made = random_compound(chance_of("test", seed, "learned-compound", number), level, WORLD)
-    source = render(made.scene)
-    scenes = made.scenes
-    pools = Pools(made.scene.names, made.scene.names, made.scene.names)
-    for step, before in zip(made.steps, scenes[:-1], strict=True):
-        pools = apply(pools, step.task, foreground=before.names)
+def _compound(number: int, seed: int, level: int) -> SelectionTrial:
+    compound = random_compound(seeded_rng("test", seed, "learned-compound", number), level, EDITOR_SCENES)
+    source = render(compound.scene)
+    scenes = compound.scenes
+    pools = Pools(compound.scene.names, compound.scene.names, compound.scene.names)
+    for step, before in zip(compound.steps, scenes[:-1], strict=True):
+        pools = update_pools(pools, step.task, foreground=before.names)
     sample = EditSample(
         f"{seed}-{number}",
-        made.instruction,
+        compound.instruction,
         (source,),
         source,
         pools=pools,
-        operations=tuple(annotation.operation(step) for step in made.steps),
+        operations=tuple(sample_annotations.operation(step) for step in compound.steps),
     )
 
     def share(picture: Image) -> float:
-        seen = reidentify(picture, *scenes).scene
-        return sum(followed(step, before, seen) for step, before in zip(made.steps, scenes[:-1], strict=True)) / len(
-            made.steps
-        )
+        recovered = recover_scene(picture, *scenes).scene
+        return sum(
+            followed(step, before, recovered) for step, before in zip(compound.steps, scenes[:-1], strict=True)
+        ) / len(compound.steps)
 
-    return Trial(sample, share)
+    return SelectionTrial(sample, share)

@@ -1,7 +1,7 @@
-"""What anybody who looks at SceneEdit pictures knows: what things are called, and how letters are written.
+"""Names of objects and shapes of letters.
 
-The one module that the world (its renderer, its truth) and the experts share. Names and letters are what a detector or
-a reader is taught beforehand; what a colour, a shape or a material looks like in pixels stands on either side alone.
+The only module that the renderer and the ground truth share with the experts: a detector or a reader would have learned
+names and letters too. What a colour, shape or material looks like in pixels is defined on each side separately.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import MappingProxyType
 COLOURS = ("red", "orange", "yellow", "green", "teal", "blue", "purple", "pink")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring", "star", "heart")
 MATERIALS = ("wood", "metal", "fabric", "stone")
-"""Besides being plain, which no name mentions."""
+"""Besides plain, which names leave out."""
 SIGN = "sign"
 TEXT = "text"
 BACKDROPS = ("sky", "grass", "sand", "night", "brick wall", "water", "snow", "concrete")
@@ -68,4 +68,4 @@ TEXTS = (
     "STOP", "OPEN", "EXIT", "SALE", "TAXI", "CAFE", "PARK", "BANK", "FISH", "ROAD", "MENU", "HOT", "ICE", "TEA",
     "ZOO", "BUS", "BAR", "INN", "SPA", "GYM", "PUB", "WAY", "JAM", "HUT", "KEY", "LAW", "FOX", "VET", "DEN", "SKI",
 )  # fmt: skip
-"""What signs say."""
+"""Texts of signs."""

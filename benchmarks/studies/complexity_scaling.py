@@ -1,7 +1,7 @@
-"""Outputs for the study of scaling: each compound instruction edited at once and step by step, with and without choice.
+"""Outputs for the study of scaling: direct and sequential editing of compound instructions, with and without selection.
 
-Complex-Edit (arXiv 2504.13143), section 5.4. Of sequential editing with a choice, candidate i of step k is judged as an
-edit of the original picture by the compound of the first k operations (`verifiers.sequential`).
+Complex-Edit (arXiv 2504.13143), section 5.4. In sequential editing with selection, candidate i of step k is scored as
+an edit of the original image by the compound of the first k operations (`verifiers.selectors.sequential`).
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...reward import Reward
-from ...verifiers import BestOf, Budget, Editor, Journal, Selector, Sequential, select
-from .suite import Item, found_at
+from ...verifiers import BestOfN, Budget, Editor, Journal, Selector, SequentialEditing, select
+from ..suites.suite import SuiteItem, find_image
 
-CANDIDATES = 4
-AT_ONCE = 16
-"""Items between two times that pictures are written."""
+CANDIDATES_PER_STEP = 4
+CONCURRENT_ITEMS = 16
+"""Items per batch; images are written after each batch."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """Of one way. made: pictures that are there. failed: id of an item -> why there is none."""
+class StrategyOutputs:
+    """Outputs of one strategy. made: number of images. failed: id of an item -> the reason."""
 
     folder: Path
     made: int
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
-def ways_of(n: int = CANDIDATES) -> dict[str, Selector]:
-    """The four ways of editing: `people.scaling.WAYS`. n: candidates where there is a choice, at each step."""
+def scaling_strategies(n: int = CANDIDATES_PER_STEP) -> dict[str, Selector]:
+    """The four strategies: those of `human_eval.scaling_tables`. n: candidates of best-of-N, at each step."""
     return {
-        "direct": BestOf(1),
-        "sequential": Sequential(1),
-        "direct best": BestOf(n),
-        "sequential best": Sequential(n),
+        "direct": BestOfN(1),
+        "sequential": SequentialEditing(1),
+        "direct best": BestOfN(n),
+        "sequential best": SequentialEditing(n),
     }
 
 
 def make_outputs(
-    items: Sequence[Item],
+    items: Sequence[SuiteItem],
     editor: Editor,
     reward: Reward,
     folder: Path,
@@ -48,33 +48,34 @@ def make_outputs(
     budget: Budget | None = None,
     journal: Journal | None = None,
     seed: int = 0,
-    tell: Callable[[str, int], None] = lambda way, made: None,
-) -> dict[str, Made]:
-    """Pictures of every item by every way, in `folder/<way>` with spaces as hyphens, where a suite looks for them.
+    tell: Callable[[str, int], None] = lambda strategy, made: None,
+) -> dict[str, StrategyOutputs]:
+    """Images of every item by every strategy, in `folder/<strategy>` with spaces as hyphens, where a suite reads them.
 
-    items: whose samples have operations. reward: by which candidates are chosen; also scores where there is but one.
-    budget: of each lot of items. journal: what is known from before; ways share their candidates through it, and what
-    an earlier call has written is not made again. tell: after each lot. Raises what `verifiers.select` raises; what was
-    written until then stays.
+    items: their samples need operations. reward: selects candidates; it also scores single ones. budget: of each batch
+    of items. journal: shared by the strategies, so that candidates are reused; existing outputs are not made again.
+    tell: called after each batch. Raises what `verifiers.select` raises; outputs written before stay.
     """
-    known = journal or Journal()
-    found = {}
-    for way, selector in (ways or ways_of()).items():
-        place = folder / way.replace(" ", "-")
-        waiting = [item for item in items if found_at(place / item.place) is None]
-        made, failed = len(items) - len(waiting), {}
-        for start in range(0, len(waiting), AT_ONCE):
-            lot = waiting[start : start + AT_ONCE]
-            samples = [item.sample for item in lot]
-            chosen = select(selector, samples, editor=editor, reward=reward, budget=budget, journal=known, seed=seed)
-            for item, one in zip(lot, chosen, strict=True):
-                if one.picture is None:
-                    failed[item.id] = one.why
+    shared_journal = journal or Journal()
+    outputs = {}
+    for strategy, selector in (ways or scaling_strategies()).items():
+        output_folder = folder / strategy.replace(" ", "-")
+        pending = [item for item in items if find_image(output_folder / item.output_path) is None]
+        made, failed = len(items) - len(pending), {}
+        for start in range(0, len(pending), CONCURRENT_ITEMS):
+            batch = pending[start : start + CONCURRENT_ITEMS]
+            samples = [item.sample for item in batch]
+            selections = select(
+                selector, samples, editor=editor, reward=reward, budget=budget, journal=shared_journal, seed=seed
+            )
+            for item, selection in zip(batch, selections, strict=True):
+                if selection.picture is None:
+                    failed[item.id] = selection.reason
                     continue
-                path = place / f"{item.place}.png"
+                path = output_folder / f"{item.output_path}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                one.picture.pil().save(path)
+                selection.picture.pil().save(path)
                 made += 1
-            tell(way, made)
-        found[way] = Made(place, made, failed)
-    return found
+            tell(strategy, made)
+        outputs[strategy] = StrategyOutputs(output_folder, made, failed)
+    return outputs

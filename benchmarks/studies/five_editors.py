@@ -1,7 +1,7 @@
-"""SceneEdit as a full suite over five editors, with the report: `python -m editcritic.benchmarks.suites.five`.
+"""SceneEdit as a full suite over five editors, with the report: `python -m editcritic.benchmarks.studies.five_editors`.
 
-The tiny editor, the best of 8 of its pictures, and three that draw the scene as they are told, apart from their flaws.
-All that is made and judged is kept in the folder: the same command again goes on where it ended.
+The tiny editor, best-of-8 with it, and three simulated editors with known flaws. All outputs and scores are kept in the
+folder: the same command resumes an interrupted run.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ...reward import EditSample, Engine, Image, Reward
-from ...verifiers import BestOf, Editor, Journal, StepwiseEditor, select
-from .. import extras
-from ..inputs import InputError
-from ..options import at_least_one
-from ..sceneedit.critics import experts
-from ..sceneedit.editors import honest
-from ..sceneedit.failures import mode
-from ..sceneedit.learned.card import Prompt
-from ..sceneedit.learned.lessons import WORLD
-from ..selection.own_noise import OwnNoise
-from ..selection.study import REWARD
-from ..suite_run.recipe import Recipe
-from ..suite_run.running import Asked, How, Ran, carry_out
-from ..terminal import say
-from .sceneedit import SceneEdit, prompt_of
-from .suite import Suite
+from ...verifiers import BestOfN, Editor, Journal, select
+from ...verifiers.selection import StepwiseEditor
+from ..common import optional_imports
+from ..common.argument_types import at_least_one
+from ..common.errors import InputError
+from ..common.terminal import echo
+from ..run.run_spec import RunSpec
+from ..run.runner import ExecutionOptions, RunConfig, RunResult, execute
+from ..sceneedit.failure_modes import failure_mode
+from ..sceneedit.scene_experts import scene_experts
+from ..sceneedit.simulated_edits import honest_edit
+from ..sceneedit.suite import SceneEdit, prompt_of
+from ..sceneedit.tiny_editor.editor_evaluation import ScenePrompt
+from ..sceneedit.tiny_editor.training_examples import EDITOR_SCENES
+from ..suites.suite import Suite
+from .selection.per_prompt_noise import PerPromptNoise
+from .selection.selection_study import REWARD
 
-EXPERTS = "editcritic.benchmarks.sceneedit.critics:experts"
-"""For `--experts`: everybody who can be asked about these pictures."""
+EXPERTS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
+"""For `--experts`: experts for these images."""
 
-N = 8
-TINY, BEST = "tiny", f"tiny-best-of-{N}"
+BEST_OF_N = 8
+TINY, BEST = "tiny", f"tiny-best-of-{BEST_OF_N}"
 OUTPUTS, RESULTS, REPORT, JOURNAL = "outputs", "results", "report.html", "journal"
 GENERATED = "generated.jsonl"
 
@@ -52,17 +53,18 @@ FLAWS: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "confuses": {"wrong_object": 0.4, "wrong_place": 0.2, "neighbour_too": 0.1},
     }
 )
-"""Editor -> how often it goes wrong in which way (`sceneedit.failures`), where the request allows for it: one that
-often gives the source back, one that changes more than it was asked to, one that takes the wrong thing or place."""
+"""Editor -> rate of each failure mode (`sceneedit.failure_modes`), where the request allows it: one editor often
+returns the source, one changes more than requested, one confuses objects and places.
+"""
 
 
-class Flawed:
-    """An `Editor` of the pictures of some prompts: a hand that errs in known ways, and is honest otherwise."""
+class FlawedEditor:
+    """A simulated `Editor` for the images of some prompts: it fails in known modes, and is honest otherwise."""
 
-    evaluations = 0
-    batch = 64
+    nfe = 0
+    batch_size = 64
 
-    def __init__(self, name: str, prompts: Iterable[tuple[EditSample, Prompt]]) -> None:
+    def __init__(self, name: str, prompts: Iterable[tuple[EditSample, ScenePrompt]]) -> None:
         """name: one of `FLAWS`."""
         self.id = f"sceneedit-{name}@1"
         self._flaws = FLAWS[name]
@@ -76,160 +78,168 @@ class Flawed:
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> Sequence[Image]:
-        """See `Editor`. Raises LookupError for what is none of its prompts."""
-        asked = zip(images, instructions, seeds, strict=True)
-        return [self._edit(sources[0].digest, instruction, seed) for sources, instruction, seed in asked]
+        """See `Editor`. Raises LookupError for an image and instruction that are none of its prompts."""
+        requests = zip(images, instructions, seeds, strict=True)
+        return [self._edit(sources[0].digest, instruction, seed) for sources, instruction, seed in requests]
 
     def _edit(self, source: str, instruction: str, seed: int) -> Image:
         prompt = self._prompts[source, instruction]
-        chance = random.Random(f"{self.id} {source} {instruction} {seed}")
-        drawn = chance.random()
+        rng = random.Random(f"{self.id} {source} {instruction} {seed}")
+        draw = rng.random()
         for name, share in self._flaws.items():
-            if drawn < share:
-                made = mode(name).edit(chance, prompt.request, prompt.before, WORLD)
-                if made is not None:
-                    return made.picture
+            if draw < share:
+                edit = failure_mode(name).edit(rng, prompt.request, prompt.before, EDITOR_SCENES)
+                if edit is not None:
+                    return edit.picture
                 break
-            drawn -= share
-        return honest(chance, prompt.request, prompt.before, WORLD).picture
+            draw -= share
+        return honest_edit(rng, prompt.request, prompt.before, EDITOR_SCENES).picture
 
 
 @dataclass(frozen=True)
-class Making:
-    """Makes the pictures of every editor into `out/outputs/<editor>`, each once. suite: at the tiny editor's size."""
+class OutputGeneration:
+    """Makes the outputs of every editor in `out/outputs/<editor>`, each once. suite: at the tiny editor's size."""
 
     suite: SceneEdit
     out: Path
-    tell: Callable[[str], None] = field(default=lambda said: None)
+    on_message: Callable[[str], None] = field(default=lambda message: None)
 
-    def all(self) -> dict[str, Path]:
-        """Editor -> folder, the tiny one first. Raises `InputError` without diffusers."""
-        found = {name: self._selected(name, count) for name, count in ((TINY, 1), (BEST, N))}
-        return found | {name: self._drawn(name) for name in FLAWS}
+    def run(self) -> dict[str, Path]:
+        """Editor -> folder, the tiny editor first. Raises `InputError` without diffusers."""
+        folders = {name: self._selected(name, count) for name, count in ((TINY, 1), (BEST, BEST_OF_N))}
+        return folders | {name: self._drawn(name) for name in FLAWS}
 
     def _selected(self, name: str, count: int) -> Path:
-        """The best of so many candidates; a smaller number of them are the first of a larger one."""
+        """Outputs of best-of-N with `count` candidates; smaller counts reuse the first candidates of larger ones."""
         folder = self.out / OUTPUTS / name
         if self._is_whole(folder):
             return folder
-        self.tell(f"{name}: {count * len(self.suite.items)} pictures")
+        self.on_message(f"{name}: {count * len(self.suite.items)} images")
         with Journal(self.out / JOURNAL) as journal:
-            reward = Reward.of(REWARD, experts(), engine=Engine(log=journal.log), on_failures="none")
+            reward = Reward.of(REWARD, scene_experts(), engine=Engine(log=journal.answer_log), on_failures="none")
             samples = [item.sample for item in self.suite.items]
-            found = select(BestOf(count), samples, editor=tiny(), reward=reward, journal=journal)
-            for item, selection in zip(self.suite.items, found, strict=True):
+            selections = select(BestOfN(count), samples, editor=tiny_editor(), reward=reward, journal=journal)
+            for item, selection in zip(self.suite.items, selections, strict=True):
                 picture = selection.picture or selection.candidates[0].picture
-                assert picture is not None  # the editor has failed for nothing, or the run would have stopped
-                _keep(folder, item.place, item.id, picture, selection.spent.seconds)
+                assert picture is not None  # the run stops if the editor fails
+                _save_output(folder, item.output_path, item.id, picture, selection.spent.seconds)
         return folder
 
     def _drawn(self, name: str) -> Path:
         folder = self.out / OUTPUTS / name
         if self._is_whole(folder):
             return folder
-        self.tell(f"{name}: {len(self.suite.items)} pictures")
-        editor: Editor = Flawed(name, _prompts(self.suite))
+        self.on_message(f"{name}: {len(self.suite.items)} images")
+        editor: Editor = FlawedEditor(name, _prompts(self.suite))
         for item in self.suite.items:
             began = time.perf_counter()
             (picture,) = editor.edit([item.sample.sources], [item.sample.instruction], [0])
-            _keep(folder, item.place, item.id, picture, time.perf_counter() - began)
+            _save_output(folder, item.output_path, item.id, picture, time.perf_counter() - began)
         return folder
 
     def _is_whole(self, folder: Path) -> bool:
-        return all(self.suite.find(folder, item) for item in self.suite.items)
+        return all(self.suite.find_output(folder, item) for item in self.suite.items)
 
 
-def tiny() -> Editor:
-    """The tiny editor, with noise of its own for every prompt. Raises `InputError` without diffusers."""
-    extras.diffusers()
-    from ...integrations.diffusers.editor import editor_of
-    from ..sceneedit.learned.pipeline import load
+def tiny_editor() -> Editor:
+    """The tiny editor, with separate noise for every prompt. Raises `InputError` without diffusers."""
+    optional_imports.require_diffusers()
+    from ...integrations.diffusers.pipeline_editor import make_editor
+    from ..sceneedit.tiny_editor.pipeline import load_pretrained
 
-    editor = editor_of(load(), batch=16)
+    editor = make_editor(load_pretrained(), batch_size=16)
     assert isinstance(editor, StepwiseEditor)
-    return OwnNoise(editor)
+    return PerPromptNoise(editor)
 
 
-def _prompts(suite: Suite) -> Iterable[tuple[EditSample, Prompt]]:
+def _prompts(suite: Suite) -> Iterable[tuple[EditSample, ScenePrompt]]:
     for item in suite.items:
         if (prompt := prompt_of(item.sample)) is not None:
             yield item.sample, prompt
 
 
-def _keep(folder: Path, place: str, name: str, picture: Image, seconds: float) -> None:
-    """A picture, and how long it took, where `bench report` looks for that."""
-    path = folder / f"{place}.png"
+def _save_output(folder: Path, output_path: str, item_id: str, picture: Image, seconds: float) -> None:
+    """Write an image and its duration, which `bench report` reads."""
+    path = folder / f"{output_path}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     picture.pil().save(path)
     with (folder / GENERATED).open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps({"item": name, "file": path.name, "seconds": round(seconds, 4)}) + "\n")
+        lines.write(json.dumps({"item": item_id, "file": path.name, "seconds": round(seconds, 4)}) + "\n")
 
 
-def judged(suite: SceneEdit, folders: Mapping[str, Path], out: Path, tell: Callable[[str], None]) -> dict[str, Ran]:
-    """Each editor's outputs judged into `out/results/<editor>`, as `bench run --experts EXPERTS` does."""
+def score_outputs(
+    suite: SceneEdit, folders: Mapping[str, Path], out: Path, tell: Callable[[str], None]
+) -> dict[str, RunResult]:
+    """Each editor's outputs scored into `out/results/<editor>`, as `bench run --experts EXPERTS` does."""
     spec = f"{suite.name}?{urlencode(suite.options)}"
-    found = {}
+    results = {}
     for name, outputs in folders.items():
-        tell(f"{name}: judging")
-        place = out / RESULTS / name
-        how = How(given=Recipe(spec, None, outputs, name, (EXPERTS,)).to_json(place))
-        ran = carry_out(Asked(suite, outputs, name, experts()), how, out=place)
-        assert ran is not None  # this process is the only one
-        found[name] = ran
-    return found
+        tell(f"{name}: scoring")
+        results_folder = out / RESULTS / name
+        execution = ExecutionOptions(invocation=RunSpec(spec, None, outputs, name, (EXPERTS,)).to_json(results_folder))
+        run = execute(RunConfig(suite, outputs, name, scene_experts()), execution, out=results_folder)
+        assert run is not None  # None only in other processes
+        results[name] = run
+    return results
 
 
-def report(suite: SceneEdit, ran: Mapping[str, Ran], folders: Mapping[str, Path], out: Path, command: str) -> Path:
-    """The page about all of them, `out/report.html`; the leaderboard goes to standard output."""
-    from ..suite_report.material import Material
-    from ..suite_report.page import write_page
-    from .leaderboards import SideBySide, written
+def report(
+    suite: SceneEdit, runs: Mapping[str, RunResult], folders: Mapping[str, Path], out: Path, command: str
+) -> Path:
+    """The report on all editors, `out/report.html`; the leaderboard goes to standard output."""
+    from ..report.page import write_page
+    from ..report.report_data import ReportData
+    from ..suites.leaderboards import EditorComparison, format_tables
 
-    side = SideBySide.of(suite, [one.results for one in ran.values()])
-    write_page(out / REPORT, Material(side, folders), command)
-    sys.stdout.write(written(side.computed[:1], "markdown"))
+    comparison = EditorComparison.of(suite, [run.results for run in runs.values()])
+    write_page(out / REPORT, ReportData(comparison, folders), command)
+    sys.stdout.write(format_tables(comparison.computed[:1], "markdown"))
     return out / REPORT
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.suites.five", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("bench-out"), help="folder of all that is made")
-    parser.add_argument("--prompts", type=at_least_one, default=225, help="how many, task types in turn (default: 225)")
+    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.studies.five_editors", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("bench-out"), help="output folder (default: bench-out)")
+    parser.add_argument(
+        "--prompts", type=at_least_one, default=225, help="number of prompts, task types in turn (default: 225)"
+    )
     parser.add_argument("--seed", type=int, default=7, help="of the prompts (default: 7)")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     began = time.monotonic()
 
-    def tell(said: str) -> None:
-        say(f"{time.monotonic() - began:6.1f} s  {said}")
+    def tell(message: str) -> None:
+        echo(f"{time.monotonic() - began:6.1f} s  {message}")
 
     try:
-        out: Path = given.out
-        check(out, given.prompts, given.seed)
-        suite = SceneEdit(prompts=given.prompts, seed=given.seed)
-        folders = Making(suite, out, tell).all()
-        ran = judged(suite, folders, out, tell)
+        out: Path = options.out
+        check_folder(out, options.prompts, options.seed)
+        suite = SceneEdit(prompts=options.prompts, seed=options.seed)
+        folders = OutputGeneration(suite, out, tell).run()
+        runs = score_outputs(suite, folders, out, tell)
         command = ["python", "-m", parser.prog, *(sys.argv[1:] if arguments is None else arguments)]
-        page = report(suite, ran, folders, out, shlex.join(command))
+        page = report(suite, runs, folders, out, shlex.join(command))
     except (InputError, OSError) as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
     tell(f"the report is {page}")
-    parser.exit(max(one.exit_code for one in ran.values()))
+    parser.exit(max(run.exit_code for run in runs.values()))
 
 
-def check(out: Path, prompts: int, seed: int) -> None:
-    """Raise `InputError` where the folder holds the pictures of other prompts; make it where it is not there."""
+def check_folder(out: Path, prompts: int, seed: int) -> None:
+    """Raise `InputError` where the folder holds the outputs of other prompts; create a missing folder."""
     path = out / "five.json"
-    asked: dict[str, Any] = {"prompts": prompts, "seed": seed}
+    settings: dict[str, Any] = {"prompts": prompts, "seed": seed}
     if path.is_file():
-        held = json.loads(path.read_text(encoding="utf-8"))
-        if held != asked:
-            raise InputError(f"{out} holds the pictures of {held}, not of {asked}: give another --out, or clear it")
+        existing = json.loads(path.read_text(encoding="utf-8"))
+        if existing != settings:
+            raise InputError(
+                f"{out} holds the outputs of {existing}, not of {settings}: pass another --out, or clear it"
+            )
         return
     if out.is_dir() and any(out.iterdir()):
-        raise InputError(f"{out} is not empty, and was not made by this command: give another --out")
+        raise InputError(f"{out} is not empty, and was not made by this command: pass another --out")
     out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asked) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

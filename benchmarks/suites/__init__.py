@@ -1,1 +1,1 @@
-"""The benchmark suites, offline: what is asked, what was made of it, what that is worth, and the papers' tables."""
+"""The benchmark suites, offline: items, editors' outputs, scores, and the papers' tables."""

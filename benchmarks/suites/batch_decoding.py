@@ -1,4 +1,4 @@
-"""The pictures of a suite, decoded side by side: thousands of them are read before the first is judged."""
+"""Parallel decoding of a suite's images: thousands are read before the first is scored."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from ...reward import Image, ImageError
 
 
-def opened(paths: Iterable[Path]) -> Mapping[Path, Image | ImageError]:
-    """Each picture, or what is wrong with its file. A picture is decoded again when somebody looks at it later."""
-    wanted = list(dict.fromkeys(paths))
+def decode_images(paths: Iterable[Path]) -> Mapping[Path, Image | ImageError]:
+    """Each image, or the error of its file. Pixels are not kept: an image is decoded again on access."""
+    unique_paths = list(dict.fromkeys(paths))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip(wanted, pool.map(_opened, wanted), strict=True))
+        return dict(zip(unique_paths, pool.map(_decode_image, unique_paths), strict=True))
 
 
-def _opened(path: Path) -> Image | ImageError:
+def _decode_image(path: Path) -> Image | ImageError:
     try:
         return Image.open(path)
     except ImageError as error:

@@ -1,8 +1,8 @@
-"""Numbers of tables, with intervals: functions of how often each case counts.
+"""Statistics of tables with bootstrap intervals: functions of the weight of each case.
 
-A figure is computed once as it is, every case counting once, and a thousand times with cases drawn with replacement
-(the percentile bootstrap: Efron 1979). Whatever is made of figures, a root of a product or a difference of two editors
-on the same cases, has its interval of the same draws, so that comparisons are paired.
+A statistic is evaluated once with weight 1 for every case, and on a thousand bootstrap samples of the cases (the
+percentile bootstrap: Efron 1979). Derived statistics, such as a product or the difference of two editors, use the same
+samples, so that comparisons are paired.
 """
 
 from __future__ import annotations
@@ -15,78 +15,80 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 
-DRAWS = 1000
+BOOTSTRAP_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class Figure:
-    """at: weights of cases (draws, cases) -> a number a draw (draws,), NaN where there is none. cases: how many.
+class Statistic:
+    """evaluate: weights of cases (samples, cases) -> a number per sample (samples,), NaN if undefined. cases: how many.
 
-    count: what the number is a mean over (the smallest such count, of a combination). without: what had no value, and
-    is not in it.
+    count: number of values in the mean (of a combination, the smallest count). num_missing: values that are missing,
+    and not in the mean.
     """
 
-    at: Callable[[Numbers], Numbers]
+    evaluate: Callable[[Numbers], Numbers]
     cases: int
     count: int
-    without: int = 0
+    num_missing: int = 0
 
     @staticmethod
-    def ratio(sums: Numbers, counts: Numbers, *, without: int = 0) -> Figure:
-        """Sum over sum, each given by case, (cases,): a mean over whatever is counted."""
+    def ratio(sums: Numbers, counts: Numbers, *, num_missing: int = 0) -> Statistic:
+        """Ratio of the sums of two arrays by case, (cases,): a mean."""
 
-        def at(weights: Numbers) -> Numbers:
-            over = weights @ counts
+        def evaluate(weights: Numbers) -> Numbers:
+            totals = weights @ counts
             with np.errstate(invalid="ignore", divide="ignore"):
-                found: Numbers = np.where(over > 0, (weights @ sums) / over, np.nan)
-            return found
+                ratios: Numbers = np.where(totals > 0, (weights @ sums) / totals, np.nan)
+            return ratios
 
-        return Figure(at, len(counts), int(counts.sum()), without)
+        return Statistic(evaluate, len(counts), int(counts.sum()), num_missing)
 
     @staticmethod
-    def correlation(xs: Numbers, ys: Numbers, of: NDArray[np.int64], cases: int, *, without: int = 0) -> Figure:
-        """Pearson's r of pairs (pairs,), each belonging to the case with that number; none where one side is even."""
+    def correlation(
+        xs: Numbers, ys: Numbers, case_numbers: NDArray[np.int64], cases: int, *, num_missing: int = 0
+    ) -> Statistic:
+        """Pearson's r of pairs (pairs,). case_numbers: case of each pair. NaN if one side is constant."""
         x, y = (side - side.mean() if len(side) else side.astype(np.float64) for side in (xs, ys))
         products = (np.ones(len(x)), x, y, x * x, y * y, x * y)
-        sums = np.stack([np.bincount(of, values, minlength=cases) for values in products], axis=1)
+        sums = np.stack([np.bincount(case_numbers, values, minlength=cases) for values in products], axis=1)
 
-        def at(weights: Numbers) -> Numbers:
+        def evaluate(weights: Numbers) -> Numbers:
             with np.errstate(invalid="ignore", divide="ignore"):
                 count, *means = (weights @ sums).T
                 mx, my, xx, yy, xy = (part / count for part in means)
-                spread = (xx - mx * mx) * (yy - my * my)
-                found: Numbers = np.where(spread > 1e-18, (xy - mx * my) / np.sqrt(spread), np.nan)
-            return found
+                variances = (xx - mx * mx) * (yy - my * my)
+                coefficients: Numbers = np.where(variances > 1e-18, (xy - mx * my) / np.sqrt(variances), np.nan)
+            return coefficients
 
-        return Figure(at, cases, len(x), without)
+        return Statistic(evaluate, cases, len(x), num_missing)
 
     @staticmethod
-    def of(function: Callable[..., Numbers], *parts: Figure) -> Figure:
-        """A function of other figures over the same cases, as in `Figure.of(lambda a, b: np.sqrt(a * b), if_, cc)`."""
-        return Figure(
-            lambda weights: function(*(part.at(weights) for part in parts)),
+    def combine(function: Callable[..., Numbers], *parts: Statistic) -> Statistic:
+        """A function of statistics over the same cases, e.g. `combine(lambda a, b: np.sqrt(a * b), if_, cc)`."""
+        return Statistic(
+            lambda weights: function(*(part.evaluate(weights) for part in parts)),
             parts[0].cases,
             min(part.count for part in parts),
-            sum(part.without for part in parts),
+            sum(part.num_missing for part in parts),
         )
 
     @property
     def value(self) -> float | None:
-        """With every case counting once; None where there is no number."""
-        found = float(self.at(np.ones((1, self.cases)))[0])
-        return None if np.isnan(found) else found
+        """The value with weight 1 for every case; None if undefined."""
+        number = float(self.evaluate(np.ones((1, self.cases)))[0])
+        return None if np.isnan(number) else number
 
     def interval(self, weights: Numbers, *, share: float = 0.95) -> tuple[float, float] | None:
-        """The middle share of what draws give; None where fewer than half of them give a number."""
-        found = self.at(weights)
-        found = found[~np.isnan(found)]
-        if len(found) * 2 < len(weights) or not len(found):
+        """The central interval of the bootstrap samples; None if fewer than half of them are defined."""
+        samples = self.evaluate(weights)
+        samples = samples[~np.isnan(samples)]
+        if len(samples) * 2 < len(weights) or not len(samples):
             return None
-        low, high = np.quantile(found, [(1 - share) / 2, (1 + share) / 2])
+        low, high = np.quantile(samples, [(1 - share) / 2, (1 + share) / 2])
         return float(low), float(high)
 
 
-def draws(cases: int, count: int = DRAWS, *, seed: int = 0) -> Numbers:
-    """How often each case counts in each draw, (count, cases); the same for the same seed."""
-    chance = np.random.default_rng(seed)
-    return chance.multinomial(cases, np.full(cases, 1 / cases), size=count).astype(np.float64)
+def bootstrap_weights(cases: int, count: int = BOOTSTRAP_SAMPLES, *, seed: int = 0) -> Numbers:
+    """Weight of each case in each bootstrap sample, (count, cases); the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(cases, np.full(cases, 1 / cases), size=count).astype(np.float64)

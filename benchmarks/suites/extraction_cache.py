@@ -1,6 +1,6 @@
-"""Pictures that come packed, in a zip or a data set's tables, as files that many processes read when they look at them.
+"""Extracts packed images, from a zip or a data set's tables, to files that many processes can read.
 
-They are unpacked once, into the user's cache: `$XDG_CACHE_HOME` or `~/.cache`, under `editcritic`.
+They are extracted once, into the user's cache: `$XDG_CACHE_HOME` or `~/.cache`, under `editcritic`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-_ANOTHER = "name a folder that can be written to in the environment variable XDG_CACHE_HOME"
+_CACHE_HINT = "set the environment variable XDG_CACHE_HOME to a writable folder"
 
 
-def unpacked(suite: str, key: str, write: Callable[[Path], None]) -> Path:
-    """The folder of what is known by this key, filled by `write` where it is not there yet.
+def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Path:
+    """The cache folder of this key, filled by `write` if it does not exist.
 
-    All or nothing: other processes may be at it, and any of us may be stopped. Raises OSError where it cannot be
-    written, and whatever `write` raises; then nothing is left.
+    Atomic: other processes may do the same, and each may be interrupted. Raises OSError if the cache is not writable,
+    and errors of `write`; then nothing is left.
     """
     cache = _cache() / "editcritic" / suite
     folder = cache / key[:16]
@@ -26,26 +26,26 @@ def unpacked(suite: str, key: str, write: Callable[[Path], None]) -> Path:
         return folder
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        half = Path(tempfile.mkdtemp(dir=cache))
+        temporary = Path(tempfile.mkdtemp(dir=cache))
     except OSError as error:
-        raise OSError(f"{cache} cannot be written to ({error.strerror}): {_ANOTHER}") from None
+        raise OSError(f"{cache} is not writable ({error.strerror}): {_CACHE_HINT}") from None
     try:
-        write(half)
-        half.chmod(0o755)
+        write(temporary)
+        temporary.chmod(0o755)
         try:
-            half.rename(folder)
+            temporary.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another process was faster, with the same pictures
+            if not folder.is_dir():  # else another process was faster, with the same images
                 raise
     finally:
-        shutil.rmtree(half, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return folder
 
 
 def _cache() -> Path:
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        return Path(named)
+    if configured := os.environ.get("XDG_CACHE_HOME"):
+        return Path(configured)
     try:
         return Path.home() / ".cache"
     except RuntimeError:
-        raise OSError(f"this user has no home to keep it in: {_ANOTHER}") from None
+        raise OSError(f"this user has no home folder: {_CACHE_HINT}") from None

@@ -1,10 +1,10 @@
-"""Editors side by side: leaderboards, ranks, and differences that account for how many editors are compared.
+"""Comparison of editors: leaderboards, ranks, and differences adjusted for multiple comparisons.
 
-Every number is a function of how often each case counts (`figures`), so an editor's numbers, their ranks and the
-differences of two editors come from the same draws of cases, and comparisons are paired. A pair is compared on the
-cases for which both have the same pictures.
+Every number is a function of the case weights (`bootstrap`), so an editor's numbers, their ranks and the differences of
+two editors use the same bootstrap samples, and comparisons are paired. A pair of editors is compared on the cases for
+which both have the same items.
 
-Differences come with plain intervals, and with simultaneous ones for all pairs of a column (max-t, see `paired`).
+Differences have plain intervals, and simultaneous ones for all pairs of a column (max-t, see `paired_differences`).
 """
 
 from __future__ import annotations
@@ -16,237 +16,265 @@ from itertools import combinations
 
 import numpy as np
 
-from ..inputs import InputError
-from .figures import DRAWS, Figure, Numbers, draws
-from .paired import Difference, against_zero, difference, differing, scaled
+from ..common.errors import InputError
+from .bootstrap import BOOTSTRAP_SAMPLES, Numbers, Statistic, bootstrap_weights
+from .paired_differences import (
+    PairedDifference,
+    differing_provenance,
+    scaled_difference,
+    significance_tests,
+    statistic_difference,
+)
 from .results import Results
 from .suite import Suite
-from .tables import Cell, Computed, Table
+from .tables import ComputedTable, Table, TableCell
 
-SAME = ("suite", "data", "options", "protocol", "metrics")
-"""Entries of the provenance that results have to share if they are to stand in one table."""
+MUST_MATCH = ("suite", "data_digest", "suite_options", "protocol", "metrics")
+"""Entries of the provenance that results in one table have to share."""
 
 
-def check_alike(results: Sequence[Results]) -> None:
-    """Raise `InputError` saying what differs, where results are not of the same suite, data and protocol."""
+def check_comparable(results: Sequence[Results]) -> None:
+    """Raise `InputError` with the differences unless all results have the same suite, data and protocol."""
     first = results[0]
     for other in results[1:]:
-        found = differing(first.provenance, other.provenance)
-        apart = {name: pair for name, pair in found.items() if name.partition(".")[0] in SAME}
-        if apart:
-            said = "; ".join(f"{name} is {a!r} and {b!r}" for name, (a, b) in apart.items())
+        differences = differing_provenance(first.provenance, other.provenance)
+        incompatible = {name: pair for name, pair in differences.items() if name.partition(".")[0] in MUST_MATCH}
+        if incompatible:
+            message = "; ".join(f"{name} is {a!r} and {b!r}" for name, (a, b) in incompatible.items())
             raise InputError(
-                f"the results of {first.editor} and {other.editor} cannot stand side by side: {said}; "
+                f"the results of {first.editor} and {other.editor} cannot be compared: {message}; "
                 "`editcritic bench compare` shows two such runs"
             )
 
 
 @dataclass(frozen=True)
-class SideBySide:
-    """Results of several editors on one suite, their names unique. Make it with `SideBySide.of`."""
+class EditorComparison:
+    """Results of several editors on one suite, their names unique. Make it with `EditorComparison.of`."""
 
     suite: Suite
     results: tuple[Results, ...]
-    count: int = DRAWS
+    bootstrap_samples: int = BOOTSTRAP_SAMPLES
 
     @staticmethod
-    def of(suite: Suite, results: Sequence[Results], *, count: int = DRAWS) -> SideBySide:
-        """count: draws. Raises `InputError` for results that cannot be compared, and for none at all."""
-        if not results or not any(one.rows for one in results):
-            raise InputError("there are no results to make a table of")
-        check_alike(results)
-        return SideBySide(suite, tuple(_named_apart(results)), count)
+    def of(suite: Suite, results: Sequence[Results], *, count: int = BOOTSTRAP_SAMPLES) -> EditorComparison:
+        """count: of bootstrap samples. Raises `InputError` for incomparable results, and for no results."""
+        if not results or not any(editor_results.rows for editor_results in results):
+            raise InputError("there are no results for a table")
+        check_comparable(results)
+        return EditorComparison(suite, tuple(_distinct_editor_names(results)), count)
 
     @property
     def editors(self) -> tuple[str, ...]:
-        """In the order given."""
-        return tuple(one.editor for one in self.results)
+        """Editor names in the order of results."""
+        return tuple(results.editor for results in self.results)
 
     @cached_property
     def cases(self) -> tuple[str, ...]:
-        """Of all editors, each once."""
-        return tuple(dict.fromkeys(case for one in self.results for case in one.cases))
+        """Cases of all editors, without repetition."""
+        return tuple(dict.fromkeys(case for results in self.results for case in results.cases))
 
     @cached_property
     def weights(self) -> Numbers:
-        """Draws of the cases of all editors."""
-        return draws(len(self.cases), self.count)
+        """Bootstrap weights of the cases of all editors."""
+        return bootstrap_weights(len(self.cases), self.bootstrap_samples)
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
         return {case: number for number, case in enumerate(self.cases)}
 
     def _tables(self, results: Results) -> list[Table]:
-        """The suite's, with figures over the cases of all editors."""
+        """The suite's tables, with statistics over the cases of all editors."""
         if not results.rows:
             return []
         return [
             replace(
                 table,
                 rows={
-                    name: {column: self.lifted(results, figure) for column, figure in row.items()}
+                    name: {column: self.over_all_cases(results, figure) for column, figure in row.items()}
                     for name, row in table.rows.items()
                 },
             )
             for table in self.suite.tables(results)
         ]
 
-    def lifted(self, results: Results, figure: Figure) -> Figure:
-        """A figure over the cases of these results, as one over the cases of all editors."""
-        places = np.array([self._numbers[case] for case in results.cases], np.int64)
-        if len(places) == len(self.cases) and np.array_equal(places, np.arange(len(self.cases))):
+    def over_all_cases(self, results: Results, figure: Statistic) -> Statistic:
+        """A statistic over the cases of these results, as one over the cases of all editors."""
+        indices = np.array([self._numbers[case] for case in results.cases], np.int64)
+        if len(indices) == len(self.cases) and np.array_equal(indices, np.arange(len(self.cases))):
             return figure
-        return replace(figure, at=lambda weights: figure.at(weights[:, places]), cases=len(self.cases))
+        return replace(figure, evaluate=lambda weights: figure.evaluate(weights[:, indices]), cases=len(self.cases))
 
     @cached_property
     def by_editor(self) -> Mapping[str, Sequence[Table]]:
         """Each editor's own tables."""
-        return {one.editor: self._tables(one) for one in self.results}
+        return {results.editor: self._tables(results) for results in self.results}
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def leaderboard(self) -> Table:
-        """The first table of each, an editor a row. Where it has several rows, a column for each of them."""
+        """The first table of each editor, one row per editor. Several rows of a table become columns."""
         firsts = {editor: tables[0] for editor, tables in self.by_editor.items() if tables}
         if not firsts:
-            raise InputError(f"the suite {self.suite.name} has made no table of these results")
-        found = _stacked(firsts)
-        return replace(found, notes=[*found.notes, *self._notes()])
+            raise InputError(f"the suite {self.suite.name} has no table of these results")
+        board = _stack_tables(firsts)
+        return replace(board, notes=[*board.notes, *self._notes()])
 
     @cached_property
     def headline(self) -> str:
         """The column that editors are ranked by."""
-        return self.leaderboard.headline or self.leaderboard.columns[-1]
+        return self.leaderboard.ranking_column or self.leaderboard.columns[-1]
 
     @cached_property
-    def others(self) -> list[Table]:
-        """The other tables, their rows for each editor below one another."""
-        found: dict[str, dict[str, Table]] = {}
+    def other_tables(self) -> list[Table]:
+        """The other tables, with the rows of all editors."""
+        tables_by_name: dict[str, dict[str, Table]] = {}
         for editor, tables in self.by_editor.items():
             for table in tables[1:]:
-                found.setdefault(table.name, {})[editor] = table
-        return [_interleaved(tables) for tables in found.values()]
+                tables_by_name.setdefault(table.name, {})[editor] = table
+        return [_interleave_tables(tables) for tables in tables_by_name.values()]
 
     def _notes(self) -> Iterator[str]:
-        for one in self.results:
-            missing = sum(bool(row.missing) for row in one.rows)
+        for results in self.results:
+            missing = sum(bool(row.missing_reason) for row in results.rows)
             if missing:
-                yield f"{one.editor}: {missing} of {len(one.rows)} items were not judged"
-            if len(one.cases) < len(self.cases):
-                yield f"{one.editor}: {len(one.cases)} of the {len(self.cases)} cases"
+                yield f"{results.editor}: {missing} of {len(results.rows)} items were not scored"
+            if len(results.cases) < len(self.cases):
+                yield f"{results.editor}: {len(results.cases)} of the {len(self.cases)} cases"
         judged = {
             name
             for other in self.results[1:]
-            for name in differing(self.results[0].provenance, other.provenance)
+            for name in differing_provenance(self.results[0].provenance, other.provenance)
             if name.partition(".")[0] == "experts"
         }
         if judged:
-            yield f"not all were judged by the same experts: {', '.join(sorted(judged))} differ"
+            yield f"not all results have the same experts: {', '.join(sorted(judged))} differ"
 
     @cached_property
-    def computed(self) -> list[Computed]:
-        """All there is to show: leaderboard, ranks, differences, and the suite's other tables."""
-        found = [Computed.of(self.leaderboard, self.weights)]
+    def computed(self) -> list[ComputedTable]:
+        """All tables: leaderboard, ranks, differences, and the suite's other tables."""
+        tables = [ComputedTable.compute(self.leaderboard, self.weights)]
         if len(self.results) > 1:
-            found += [self.ranks, self.firsts, *self.compared]
-        return [*found, *(Computed.of(table, self.weights) for table in self.others)]
+            tables += [self.ranks, self.first_place_shares, *self.difference_tables]
+        return [*tables, *(ComputedTable.compute(table, self.weights) for table in self.other_tables)]
 
     # -- ranks --------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def ranks(self) -> Computed:
-        """Place of each editor in each column, 1 the best, with the middle 95 % of its places in the draws."""
-        return self._places("ranks", "Ranks", "place, 1 is the best", 0, _rank)
+    def ranks(self) -> ComputedTable:
+        """Rank of each editor in each column, 1 is best, with the central 95 % of its bootstrapped ranks."""
+        return self._places("ranks", "Ranks", "rank, 1 is best", 0, _rank)
 
     @cached_property
-    def firsts(self) -> Computed:
-        """Share of draws in which an editor is first; several that are first share it."""
-        return self._places("first", "Share of draws in which an editor is first", "percent", 1, _first)
+    def first_place_shares(self) -> ComputedTable:
+        """Share of bootstrap samples in which an editor is first; ties share it."""
+        return self._places("first", "Share of bootstrap samples in which an editor is first", "percent", 1, _first)
 
     def _places(
-        self, name: str, title: str, unit: str, digits: int, cell: Callable[[Numbers, Numbers, int], Cell]
-    ) -> Computed:
+        self, name: str, title: str, unit: str, digits: int, cell: Callable[[Numbers, Numbers, int], TableCell]
+    ) -> ComputedTable:
         board = self.leaderboard
-        cells: dict[str, dict[str, Cell]] = {editor: {} for editor in board.rows}
+        cells: dict[str, dict[str, TableCell]] = {editor: {} for editor in board.rows}
         for column in board.columns:
-            having = [editor for editor, row in board.rows.items() if column in row and row[column].value is not None]
-            if not having:
+            ranked = [editor for editor, row in board.rows.items() if column in row and row[column].value is not None]
+            if not ranked:
                 continue
-            sign = -1.0 if column in board.lower else 1.0
-            figures = [board.rows[editor][column] for editor in having]
-            now = sign * np.array([[figure.value] for figure in figures], np.float64)
-            drawn = sign * np.stack([figure.at(self.weights) for figure in figures])
-            for place, editor in enumerate(having):
-                cells[editor][column] = cell(now, drawn, place)
-        table = Table(name, title, board.columns, {}, unit=unit, digits=digits, notes=_DRAWN, headline=self.headline)
-        return Computed(table, cells)
+            sign = -1.0 if column in board.lower_is_better else 1.0
+            figures = [board.rows[editor][column] for editor in ranked]
+            values = sign * np.array([[figure.value] for figure in figures], np.float64)
+            samples = sign * np.stack([figure.evaluate(self.weights) for figure in figures])
+            for number, editor in enumerate(ranked):
+                cells[editor][column] = cell(values, samples, number)
+        table = Table(
+            name,
+            title,
+            board.columns,
+            {},
+            unit=unit,
+            digits=digits,
+            notes=_BOOTSTRAP_NOTE,
+            ranking_column=self.headline,
+        )
+        return ComputedTable(table, cells)
 
     # -- differences --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def differences(self) -> list[Difference]:
-        """Of every two editors in every column of the leaderboard."""
+    def differences(self) -> list[PairedDifference]:
+        """Differences of all pairs of editors in all columns of the leaderboard."""
         scale = self.leaderboard.scale
-        found = []
+        differences = []
         for column in self.leaderboard.columns:
-            pairs = [pair for pair in combinations(range(len(self.results)), 2) if self._both(*pair)]
-            made = [(pair, self._less(*pair, column)) for pair in pairs]
-            having = [(pair, figure) for pair, figure in made if figure is not None]
-            tested = against_zero([figure for _, figure in having], self.weights)
-            for ((a, b), _), one in zip(having, tested, strict=True):
-                found.append(scaled(self.editors[a], self.editors[b], column, one, scale, len(self._both(a, b))))
-        return found
+            pairs = [pair for pair in combinations(range(len(self.results)), 2) if self._shared_cases(*pair)]
+            statistics = [(pair, self._difference(*pair, column)) for pair in pairs]
+            defined = [(pair, figure) for pair, figure in statistics if figure is not None]
+            tests = significance_tests([figure for _, figure in defined], self.weights)
+            for ((a, b), _), test in zip(defined, tests, strict=True):
+                differences.append(
+                    scaled_difference(
+                        self.editors[a], self.editors[b], column, test, scale, len(self._shared_cases(a, b))
+                    )
+                )
+        return differences
 
     @cached_property
-    def compared(self) -> list[Computed]:
-        """The differences as tables: with plain intervals, with simultaneous ones, and the adjusted p-values."""
-        cells: tuple[dict[str, dict[str, Cell]], ...] = ({}, {}, {})
-        for one in self.differences:
-            own = Cell(one.value, one.low, one.high, one.cases, 0)
-            together = Cell(one.value, one.all_low, one.all_high, one.cases, 0)
-            p = Cell(one.all_p, None, None, one.cases, 0)
-            for kind, cell in zip(cells, (own, together, p), strict=True):
-                kind.setdefault(f"{one.first} − {one.second}", {})[one.column] = cell
+    def difference_tables(self) -> list[ComputedTable]:
+        """Three tables of the differences: plain intervals, simultaneous intervals, and adjusted p-values."""
+        cells: tuple[dict[str, dict[str, TableCell]], ...] = ({}, {}, {})
+        for difference in self.differences:
+            plain_cell = TableCell(difference.value, difference.low, difference.high, difference.cases, 0)
+            simultaneous_cell = TableCell(
+                difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.cases, 0
+            )
+            p_cell = TableCell(difference.adjusted_p, None, None, difference.cases, 0)
+            for rows, cell in zip(cells, (plain_cell, simultaneous_cell, p_cell), strict=True):
+                rows.setdefault(f"{difference.first} − {difference.second}", {})[difference.column] = cell
         board = self.leaderboard
         digits = board.digits
-        most = max((one.cases for one in self.differences), default=0)
-        short = {f"{one.first} and {one.second}: {one.cases} cases" for one in self.differences if one.cases < most}
-        paired = [f"paired, over the cases that both have ({most})", *sorted(short)]
+        max_cases = max((difference.cases for difference in self.differences), default=0)
+        fewer_cases = {
+            f"{difference.first} and {difference.second}: {difference.cases} cases"
+            for difference in self.differences
+            if difference.cases < max_cases
+        }
+        paired = [f"paired, over the cases that both have ({max_cases})", *sorted(fewer_cases)]
         pairs = len(cells[0])
-        alike = [*paired, f"max-t over {pairs} pairs of a column, {self.count} draws"]
-        words = (
+        simultaneous_notes = [
+            *paired,
+            f"max-t over {pairs} pairs of a column, {self.bootstrap_samples} bootstrap samples",
+        ]
+        layouts = (
             ("differences", "Differences between editors", board.unit, digits, paired),
-            ("differences-all", "Differences, simultaneous intervals", board.unit, digits, alike),
-            ("p-values", "Differences, p-values adjusted for the number of pairs", "", 3, alike),
+            ("differences-all", "Differences, simultaneous intervals", board.unit, digits, simultaneous_notes),
+            ("p-values", "Differences, p-values adjusted for the number of pairs", "", 3, simultaneous_notes),
         )
         return [
-            Computed(Table(name, title, board.columns, {}, unit=unit, digits=shown, notes=notes), kind)
-            for (name, title, unit, shown, notes), kind in zip(words, cells, strict=True)
+            ComputedTable(Table(name, title, board.columns, {}, unit=unit, digits=num_digits, notes=notes), rows)
+            for (name, title, unit, num_digits, notes), rows in zip(layouts, cells, strict=True)
         ]
 
     @cached_property
-    def _pictures(self) -> list[dict[str, frozenset[str]]]:
-        """For each editor: case -> items that were judged."""
-        found: list[dict[str, set[str]]] = [{} for _ in self.results]
-        for one, cases in zip(self.results, found, strict=True):
-            for row in one.rows:
-                judged = cases.setdefault(row.case, set())
-                if not row.missing:
-                    judged.add(row.id)
-        return [{case: frozenset(ids) for case, ids in cases.items()} for cases in found]
+    def _judged_items(self) -> list[dict[str, frozenset[str]]]:
+        """For each editor: case -> scored items."""
+        judged_by_editor: list[dict[str, set[str]]] = [{} for _ in self.results]
+        for results, cases in zip(self.results, judged_by_editor, strict=True):
+            for row in results.rows:
+                items = cases.setdefault(row.case, set())
+                if not row.missing_reason:
+                    items.add(row.id)
+        return [{case: frozenset(ids) for case, ids in cases.items()} for cases in judged_by_editor]
 
-    def _both(self, a: int, b: int) -> frozenset[str]:
-        """Cases of which both have the same pictures."""
-        one, other = self._pictures[a], self._pictures[b]
-        return frozenset(case for case, ids in one.items() if ids and other.get(case) == ids)
+    def _shared_cases(self, a: int, b: int) -> frozenset[str]:
+        """Cases in which both have the same items."""
+        first, second = self._judged_items[a], self._judged_items[b]
+        return frozenset(case for case, ids in first.items() if ids and second.get(case) == ids)
 
     @cached_property
-    def _restricted(self) -> dict[tuple[int, frozenset[str]], Mapping[str, Figure]]:
+    def _restricted(self) -> dict[tuple[int, frozenset[str]], Mapping[str, Statistic]]:
         return {}
 
-    def _cells(self, number: int, cases: frozenset[str]) -> Mapping[str, Figure]:
-        """An editor's row of the leaderboard, over these cases alone."""
+    def _cells(self, number: int, cases: frozenset[str]) -> Mapping[str, Statistic]:
+        """An editor's row of the leaderboard, over these cases only."""
         results = self.results[number]
         if (number, cases) not in self._restricted:
             rows = results.rows
@@ -254,91 +282,99 @@ class SideBySide:
                 rows = [row for row in rows if row.case in cases]
             tables = self._tables(replace(results, rows=rows)) if len(rows) < len(results.rows) else None
             first = self.by_editor[results.editor][0] if tables is None else tables[0]
-            self._restricted[number, cases] = _stacked({results.editor: first}, like=self.leaderboard).rows.get(
-                results.editor, {}
-            )
+            self._restricted[number, cases] = _stack_tables(
+                {results.editor: first}, reference=self.leaderboard
+            ).rows.get(results.editor, {})
         return self._restricted[number, cases]
 
-    def _less(self, a: int, b: int, column: str) -> Figure | None:
-        both = self._both(a, b)
-        one, other = self._cells(a, both).get(column), self._cells(b, both).get(column)
-        return None if one is None or other is None else difference(one, other)
+    def _difference(self, a: int, b: int, column: str) -> Statistic | None:
+        cases = self._shared_cases(a, b)
+        first, second = self._cells(a, cases).get(column), self._cells(b, cases).get(column)
+        return None if first is None or second is None else statistic_difference(first, second)
 
 
-_DRAWN = ("of the same draws of cases as the intervals",)
+_BOOTSTRAP_NOTE = ("from the same bootstrap samples as the intervals",)
 
 
-def _named_apart(results: Iterable[Results]) -> Iterator[Results]:
-    """With a number behind names that are taken."""
+def _distinct_editor_names(results: Iterable[Results]) -> Iterator[Results]:
+    """The results, with a number appended to repeated editor names."""
     taken: set[str] = set()
-    for one in results:
-        name, number = one.editor, 2
+    for editor_results in results:
+        name, number = editor_results.editor, 2
         while name in taken:
-            name, number = f"{one.editor} ({number})", number + 1
+            name, number = f"{editor_results.editor} ({number})", number + 1
         taken.add(name)
-        yield one if name == one.editor else replace(one, editor=name)
+        yield editor_results if name == editor_results.editor else replace(editor_results, editor=name)
 
 
-def _stacked(firsts: Mapping[str, Table], like: Table | None = None) -> Table:
-    """Tables of editors as one, an editor a row. like: names its columns as that one does."""
+def _stack_tables(firsts: Mapping[str, Table], reference: Table | None = None) -> Table:
+    """Merge tables of editors, one row per editor. reference: a table with the same column names."""
     tables = list(firsts.values())
-    names = dict.fromkeys(column for table in tables for column in table.columns)
-    lines = dict.fromkeys(name for table in tables for name in table.rows)
-    single = len(lines) <= 1 if like is None else set(names) <= set(like.columns)
-    heads = {(column, line): column if single else f"{column}, {line}" for column in names for line in lines}
+    column_names = dict.fromkeys(column for table in tables for column in table.columns)
+    row_names = dict.fromkeys(name for table in tables for name in table.rows)
+    single_row = len(row_names) <= 1 if reference is None else set(column_names) <= set(reference.columns)
+    columns = {
+        (column, row_name): column if single_row else f"{column}, {row_name}"
+        for column in column_names
+        for row_name in row_names
+    }
     rows = {
         editor: {
-            head: table.rows[line][column]
-            for (column, line), head in heads.items()
-            if column in table.rows.get(line, {})
+            column_title: table.rows[row_name][column]
+            for (column, row_name), column_title in columns.items()
+            if column in table.rows.get(row_name, {})
         }
         for editor, table in firsts.items()
     }
     first = tables[0]
-    lead = first.headline or first.columns[-1]
+    ranking_column = first.ranking_column or first.columns[-1]
     return replace(
         first,
-        columns=list(dict.fromkeys(heads.values())),
+        columns=list(dict.fromkeys(columns.values())),
         rows=rows,
-        lower=[head for (column, _), head in heads.items() if column in first.lower],
-        headline=heads.get((lead, list(lines)[-1]), lead) if lines else lead,
+        lower_is_better=[
+            column_title for (column, _), column_title in columns.items() if column in first.lower_is_better
+        ],
+        ranking_column=columns.get((ranking_column, list(row_names)[-1]), ranking_column)
+        if row_names
+        else ranking_column,
         notes=list(dict.fromkeys(note for table in tables for note in table.notes)),
     )
 
 
-def _interleaved(tables: Mapping[str, Table]) -> Table:
-    """Tables of editors as one, the editors below one another in each of its rows."""
-    lines = dict.fromkeys(name for table in tables.values() for name in table.rows)
+def _interleave_tables(tables: Mapping[str, Table]) -> Table:
+    """Merge tables of editors, with one row per editor for each original row."""
+    row_names = dict.fromkeys(name for table in tables.values() for name in table.rows)
     columns = dict.fromkeys(column for table in tables.values() for column in table.columns)
     rows = {
-        f"{line}, {editor}" if len(tables) > 1 else line: table.rows[line]
-        for line in lines
+        f"{row_name}, {editor}" if len(tables) > 1 else row_name: table.rows[row_name]
+        for row_name in row_names
         for editor, table in tables.items()
-        if line in table.rows
+        if row_name in table.rows
     }
     notes = dict.fromkeys(note for table in tables.values() for note in table.notes)
     return replace(next(iter(tables.values())), columns=list(columns), rows=rows, notes=list(notes))
 
 
-def _rank(now: Numbers, drawn: Numbers, place: int) -> Cell:
-    ranks = 1 + np.sum(drawn > drawn[place], axis=0)[~np.isnan(drawn[place])]
+def _rank(values: Numbers, samples: Numbers, number: int) -> TableCell:
+    ranks = 1 + np.sum(samples > samples[number], axis=0)[~np.isnan(samples[number])]
     low, high = np.quantile(ranks, [0.025, 0.975], method="nearest") if len(ranks) else (np.nan, np.nan)
-    return Cell(float(1 + np.sum(now > now[place])), float(low), float(high), len(ranks), 0)
+    return TableCell(float(1 + np.sum(values > values[number])), float(low), float(high), len(ranks), 0)
 
 
-def _first(now: Numbers, drawn: Numbers, place: int) -> Cell:
-    best = drawn == np.fmax.reduce(drawn, axis=0)
-    among = best.sum(axis=0)
-    share = np.where(best[place], 1 / np.maximum(among, 1), 0.0)
-    return Cell(100 * float(share.mean()), None, None, drawn.shape[1], 0)
+def _first(values: Numbers, samples: Numbers, number: int) -> TableCell:
+    best = samples == np.fmax.reduce(samples, axis=0)
+    num_best = best.sum(axis=0)
+    share = np.where(best[number], 1 / np.maximum(num_best, 1), 0.0)
+    return TableCell(100 * float(share.mean()), None, None, samples.shape[1], 0)
 
 
-def written(tables: Sequence[Computed], kind: str) -> str:
-    """Tables as text: `markdown` and `latex` one behind the other, `csv` as one table that names them."""
+def format_tables(tables: Sequence[ComputedTable], kind: str) -> str:
+    """Tables as text: `markdown` and `latex` concatenated, `csv` as one table with a column of table names."""
     if kind == "csv":
-        lines = [(one.table.name, line) for one in tables for line in one.csv().splitlines()[1:]]
-        head = f"table,{tables[0].csv().splitlines()[0]}\n" if tables else ""
-        return head + "".join(f"{name},{line}\n" for name, line in lines)
+        lines = [(table.table.name, line) for table in tables for line in table.csv().splitlines()[1:]]
+        header = f"table,{tables[0].csv().splitlines()[0]}\n" if tables else ""
+        return header + "".join(f"{name},{line}\n" for name, line in lines)
     if kind == "latex":
-        return "\n".join(f"% {one.table.name}: {one.table.title}\n{one.latex()}" for one in tables)
-    return "\n".join(one.markdown() for one in tables)
+        return "\n".join(f"% {table.table.name}: {table.table.title}\n{table.latex()}" for table in tables)
+    return "\n".join(table.markdown() for table in tables)

@@ -1,9 +1,9 @@
-"""Differences of editors and of runs: their intervals and p-values, one by one and for many at once.
+"""Differences of editors and of runs, with plain and simultaneous intervals and p-values.
 
-Each difference has two intervals. The plain one is the percentile interval of that difference alone. The simultaneous
-one holds for all of a family at once: each is divided by its standard error over the draws, and what the largest of
-them exceeds in 5 % of the draws is how many standard errors each interval reaches either way (single-step max-t:
-Westfall and Young 1993; Hothorn, Bretz and Westfall 2008). p-values of the same distribution are adjusted alike.
+The plain interval of a difference is its percentile interval. The simultaneous intervals hold jointly for a family:
+deviations are divided by their bootstrap standard errors, and the 95 % quantile of their maximum over the family is the
+half width of each interval in standard errors (single-step max-t: Westfall and Young 1993; Hothorn, Bretz and Westfall
+2008). Adjusted p-values use the same distribution.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import Any
 
 import numpy as np
 
-from .figures import Figure, Numbers
+from .bootstrap import Numbers, Statistic
 
 
-def facts(provenance: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Its entries, those inside of others under dotted names."""
+def flatten_provenance(provenance: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of a provenance, nested ones under dotted names."""
     for name, value in provenance.items():
         if isinstance(value, Mapping) and value:
-            yield from facts(value, f"{within}{name}.")
+            yield from flatten_provenance(value, f"{prefix}{name}.")
         else:
-            yield f"{within}{name}", value
+            yield f"{prefix}{name}", value
 
 
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Entries of two provenances that are not equal; None where one of them has none."""
-    first, second = dict(facts(one)), dict(facts(other))
+def differing_provenance(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Entries in which two provenances differ; None for an absent entry."""
+    first, second = dict(flatten_provenance(a)), dict(flatten_provenance(b))
     names = dict.fromkeys([*first, *second])
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One editor less another, in a column: None where there is no number.
+class PairedDifference:
+    """Difference of two editors in a column, first minus second; None if undefined.
 
-    low, high: 95 % interval of this pair alone, and p its p-value. all_low, all_high, all_p: the same for all pairs of
-    the column together (see the module). cases: how many it is over.
+    low, high, p: 95 % interval and p-value of this pair alone. simultaneous_low, simultaneous_high, adjusted_p: those
+    of all pairs of the column jointly (see the module). cases: number of compared cases.
     """
 
     first: str
@@ -48,77 +48,94 @@ class Difference:
     low: float | None
     high: float | None
     p: float | None
-    all_low: float | None
-    all_high: float | None
-    all_p: float | None
+    simultaneous_low: float | None
+    simultaneous_high: float | None
+    adjusted_p: float | None
     cases: int
 
     @property
-    def matters(self) -> bool:
-        """Whether the simultaneous interval leaves out zero."""
-        return self.all_low is not None and self.all_high is not None and not self.all_low <= 0 <= self.all_high
+    def is_significant(self) -> bool:
+        """Whether the simultaneous interval excludes zero."""
+        return (
+            self.simultaneous_low is not None
+            and self.simultaneous_high is not None
+            and not self.simultaneous_low <= 0 <= self.simultaneous_high
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
-    """A figure against zero: `Difference` has the same fields."""
+class SignificanceTest:
+    """Test of a statistic against zero; fields as in `PairedDifference`."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    all_low: float | None = None
-    all_high: float | None = None
-    all_p: float | None = None
+    simultaneous_low: float | None = None
+    simultaneous_high: float | None = None
+    adjusted_p: float | None = None
 
 
-def against_zero(figures: Sequence[Figure], weights: Numbers, *, share: float = 0.95) -> list[Tested]:
-    """Each of the figures against zero, by itself and together with the others (single-step max-t).
+def significance_tests(
+    figures: Sequence[Statistic], weights: Numbers, *, share: float = 0.95
+) -> list[SignificanceTest]:
+    """Test each statistic against zero, alone and jointly with the others (single-step max-t).
 
-    A p-value is the share of draws that lie at least as far from the figure as the figure lies from zero, in standard
-    errors, the figure itself counted in: never less than 1 / (draws + 1).
+    A p-value is the share of bootstrap samples at least as far from the estimate as the estimate from zero, in standard
+    errors, with the estimate itself counted: never less than 1 / (samples + 1).
     """
     values = [figure.value for figure in figures]
     usable = [n for n, figure in enumerate(figures) if values[n] is not None and figure.interval(weights) is not None]
     if not usable:
-        return [Tested(value) for value in values]
-    found = np.array([values[n] for n in usable], np.float64)
-    at = np.stack([figures[n].at(weights) for n in usable])
-    spread = np.nanstd(at, axis=1)
-    spread[spread < 1e-12 * (1 + np.abs(found))] = 0
+        return [SignificanceTest(value) for value in values]
+    estimates = np.array([values[n] for n in usable], np.float64)
+    samples = np.stack([figures[n].evaluate(weights) for n in usable])
+    standard_errors = np.nanstd(samples, axis=1)
+    standard_errors[standard_errors < 1e-12 * (1 + np.abs(estimates))] = 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        away = np.where(spread[:, None] > 0, np.abs(at - found[:, None]) / spread[:, None], 0.0)
-        own = np.where(spread > 0, np.abs(found) / spread, np.where(found == 0, 0.0, np.inf))
-    away = np.nan_to_num(away, nan=0.0)
-    furthest = away.max(axis=0)
-    reach = float(np.quantile(furthest, share))
-    tested = {}
-    for place, n in enumerate(usable):
+        deviations = np.where(
+            standard_errors[:, None] > 0, np.abs(samples - estimates[:, None]) / standard_errors[:, None], 0.0
+        )
+        observed = np.where(
+            standard_errors > 0, np.abs(estimates) / standard_errors, np.where(estimates == 0, 0.0, np.inf)
+        )
+    deviations = np.nan_to_num(deviations, nan=0.0)
+    max_deviations = deviations.max(axis=0)
+    critical_value = float(np.quantile(max_deviations, share))
+    tests = {}
+    for row, n in enumerate(usable):
         low, high = figures[n].interval(weights, share=share) or (None, None)
-        half = reach * float(spread[place])
-        tested[n] = Tested(
-            values[n], low, high, _share(away[place], own[place]),
-            float(found[place]) - half, float(found[place]) + half, _share(furthest, own[place]),
-        )  # fmt: skip
-    return [tested.get(n, Tested(value)) for n, value in enumerate(values)]
+        half_width = critical_value * float(standard_errors[row])
+        tests[n] = SignificanceTest(
+            values[n],
+            low,
+            high,
+            _p_value(deviations[row], observed[row]),
+            float(estimates[row]) - half_width,
+            float(estimates[row]) + half_width,
+            _p_value(max_deviations, observed[row]),
+        )
+    return [tests.get(n, SignificanceTest(value)) for n, value in enumerate(values)]
 
 
-def _share(away: Numbers, own: float) -> float:
-    return float((1 + np.count_nonzero(away >= own)) / (1 + len(away)))
+def _p_value(deviations: Numbers, observed: float) -> float:
+    return float((1 + np.count_nonzero(deviations >= observed)) / (1 + len(deviations)))
 
 
-def difference(one: Figure, other: Figure) -> Figure:
-    """Of two figures over the same cases."""
-    return Figure.of(lambda a, b: a - b, one, other)
+def statistic_difference(minuend: Statistic, subtrahend: Statistic) -> Statistic:
+    """Difference of two statistics over the same cases."""
+    return Statistic.combine(lambda a, b: a - b, minuend, subtrahend)
 
 
-def scaled(a: str, b: str, column: str, one: Tested, scale: float, cases: int) -> Difference:
-    """What was found of two editors, in the unit of their table."""
+def scaled_difference(
+    a: str, b: str, column: str, test: SignificanceTest, scale: float, cases: int
+) -> PairedDifference:
+    """A test of two editors as a difference in the unit of their table."""
 
-    def times(value: float | None) -> float | None:
+    def scaled(value: float | None) -> float | None:
         return None if value is None else scale * value
 
-    return Difference(
-        a, b, column, times(one.value), times(one.low), times(one.high), one.p,
-        times(one.all_low), times(one.all_high), one.all_p, cases,
+    return PairedDifference(
+        a, b, column, scaled(test.value), scaled(test.low), scaled(test.high), test.p,
+        scaled(test.simultaneous_low), scaled(test.simultaneous_high), test.adjusted_p, cases,
     )  # fmt: skip

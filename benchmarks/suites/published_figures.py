@@ -1,4 +1,4 @@
-"""Figures that the papers print, kept with their suites: to compare with, and to test our arithmetic against."""
+"""Published figures of the papers: for comparison, and to test our arithmetic."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-FILE = "published_figures.json"
+PUBLISHED_FILE = "published_figures.json"
 
 
 @cache
 def published_figures(suite: str) -> dict[str, Any]:
-    """The figures of a suite's paper. suite: the folder, as in `complexedit`.
+    """The figures of a suite's paper. suite: its folder, e.g. `complexedit`.
 
-    `about` and `source` say whose they are, `unit` what they count, `tables` holds them by the number of the table, and
-    `notes` says where the paper contradicts itself or a reading was chosen. None of them was measured by editcritic.
+    `about` and `source` cite the paper, `unit` is the unit, `tables` has the figures by table number, and `notes` lists
+    contradictions in the paper and chosen interpretations. None of them was measured by editcritic.
     """
-    text = files(__package__).joinpath(f"{suite}/{FILE}").read_text(encoding="utf-8")
+    text = files(__package__).joinpath(f"{suite}/{PUBLISHED_FILE}").read_text(encoding="utf-8")
     figures: dict[str, Any] = json.loads(text)
     return figures

@@ -1,8 +1,8 @@
-"""What a run has found: a row an item, in a file that tables, reports and comparisons are made of.
+"""Results of a run, one row per item: the input of tables, reports and comparisons.
 
-A folder of results holds `scores.jsonl` (a `Row` a line, in the order of the suite's items), `result.json` (where it
-comes from: `provenance`; and the tables), the tables as Markdown, CSV and LaTeX, and in `run.json` what differs from
-run to run: time stamps, timings, counts of batches. Equal runs have equal files, `run.json` apart.
+A result folder contains `scores.jsonl` (one `ResultRow` per line, in the order of the suite's items), `result.json`
+(provenance and tables), the tables as Markdown, CSV and LaTeX, and `run.json` with everything that differs between
+equal runs: time stamps, timings, batch counts. Apart from `run.json`, equal runs have equal files.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from typing import Any
 import numpy as np
 
 from ...reward import Score
-from ..inputs import InputError
-from .figures import Figure
+from ..common.errors import InputError
+from .bootstrap import Statistic
 
-SCHEMA = 1
-SCORES, RESULT, RUN = "scores.jsonl", "result.json", "run.json"
+SCHEMA, RUN_SCHEMA = 2, 1
+SCORES_FILE, RESULT_FILE, RUN_FILE = "scores.jsonl", "result.json", "run.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What is known of one item.
+class ResultRow:
+    """The result of one item.
 
-    scores: by the names of `Suite.metrics`; empty where the item was not judged, and `missing` says why ("" otherwise).
-    edited: digest of the picture that was judged. instruction: for people who look at it.
+    scores: by the names of `Suite.metrics`; empty if the item was not scored, then `missing_reason` is not "".
+    edited: digest of the scored image. instruction: for display.
     """
 
     id: str
     case: str
     labels: Mapping[str, str | int]
     scores: Mapping[str, Score] = field(default_factory=dict)
-    missing: str = ""
+    missing_reason: str = ""
     edited: str = ""
     instruction: str = ""
 
     def score(self, metric: str, *parts: str) -> Score | None:
-        """Of a metric, or of a part of it, or of a part of that; None where there is none."""
-        found = self.scores.get(metric)
+        """The score of a metric, of one of its parts, or of a part of that; None if absent."""
+        score = self.scores.get(metric)
         for part in parts:
-            found = None if found is None else found.parts.get(part)
-        return found
+            score = None if score is None else score.parts.get(part)
+        return score
 
     def value(self, metric: str, *parts: str) -> float | None:
-        """As `score`; None also where there is no value."""
-        found = self.score(metric, *parts)
-        return None if found is None else found.value
+        """The value of `score`; None if absent or without a value."""
+        score = self.score(metric, *parts)
+        return None if score is None else score.value
 
     def to_json(self) -> dict[str, Any]:
         """A line of `scores.jsonl`."""
@@ -60,84 +60,96 @@ class Row:
             "case": self.case,
             "labels": dict(self.labels),
             "instruction": self.instruction,
-            "edited": self.edited,
-            "missing": self.missing,
+            "edited_digest": self.edited,
+            "missing_reason": self.missing_reason,
             "scores": {name: score.to_json() for name, score in self.scores.items()},
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Row:
-        """Raises ValueError for another schema, LookupError or TypeError for what is no row."""
+    def from_json(data: Mapping[str, Any]) -> ResultRow:
+        """Raises ValueError for another schema, LookupError or TypeError for an invalid row."""
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {data['schema']} is not {SCHEMA}: written by another version")
         scores = {name: Score.from_json(score) for name, score in data["scores"].items()}
-        return Row(
-            data["id"], data["case"], data["labels"], scores, data["missing"], data["edited"], data["instruction"]
+        return ResultRow(
+            data["id"],
+            data["case"],
+            data["labels"],
+            scores,
+            data["missing_reason"],
+            data["edited_digest"],
+            data["instruction"],
         )
 
 
 @dataclass(frozen=True)
 class Results:
-    """Of one editor. editor: its name in tables. provenance: see `provenance.py`."""
+    """Results of one editor. editor: its name in tables. provenance: see `run/provenance.py`."""
 
     editor: str
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def cases(self) -> tuple[str, ...]:
-        """In the order of rows, each once."""
+        """Cases without repetition, in the order of rows."""
         return tuple(dict.fromkeys(row.case for row in self.rows))
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
         return {case: number for number, case in enumerate(self.cases)}
 
-    def where(self, **labels: str | int) -> list[Row]:
-        """Rows with these labels."""
+    def filter(self, **labels: str | int) -> list[ResultRow]:
+        """Rows with these label values."""
         return [row for row in self.rows if all(row.labels.get(name) == value for name, value in labels.items())]
 
-    def mean(self, rows: Iterable[Row], value: Callable[[Row], float | None]) -> Figure:
-        """Mean over rows of what a function finds in each; rows where it finds None are left out, and counted."""
-        sums, counts, without = np.zeros(len(self.cases)), np.zeros(len(self.cases)), 0
+    def mean(self, rows: Iterable[ResultRow], value: Callable[[ResultRow], float | None]) -> Statistic:
+        """Mean of a function over rows; rows where it is None are left out and counted as missing."""
+        sums, counts, num_missing = np.zeros(len(self.cases)), np.zeros(len(self.cases)), 0
         for row in rows:
-            found = value(row)
-            if found is None:
-                without += 1
+            number = value(row)
+            if number is None:
+                num_missing += 1
             else:
-                sums[self._numbers[row.case]] += found
+                sums[self._numbers[row.case]] += number
                 counts[self._numbers[row.case]] += 1
-        return Figure.ratio(sums, counts, without=without)
+        return Statistic.ratio(sums, counts, num_missing=num_missing)
 
     def correlation(
-        self, rows: Iterable[Row], one: Callable[[Row], float | None], other: Callable[[Row], float | None]
-    ) -> Figure:
-        """Pearson's r over rows of what two functions find in each; rows where either finds None are left out."""
-        pairs = [(self._numbers[row.case], one(row), other(row)) for row in rows]
-        found = [(case, x, y) for case, x, y in pairs if x is not None and y is not None]
-        cases, xs, ys = (np.array([pair[part] for pair in found]) for part in range(3))
-        return Figure.correlation(xs, ys, cases.astype(np.int64), len(self.cases), without=len(pairs) - len(found))
-
-    @staticmethod
-    def load(folder: Path) -> Results:
-        """Raises `InputError` naming the file and line that cannot be read."""
-        try:
-            head = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-            rows = list(read_rows(folder / SCORES))
-            return Results(head["editor"], rows, head["provenance"])
-        except OSError as error:
-            raise InputError(f"{folder} is no folder of results: {error.strerror} ({error.filename})") from None
-        except (ValueError, LookupError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{folder / RESULT} cannot be read: {error}") from None
+        self,
+        rows: Iterable[ResultRow],
+        first: Callable[[ResultRow], float | None],
+        second: Callable[[ResultRow], float | None],
+    ) -> Statistic:
+        """Pearson's r of two functions over rows; rows where either is None are left out."""
+        pairs = [(self._numbers[row.case], first(row), second(row)) for row in rows]
+        present = [(case, x, y) for case, x, y in pairs if x is not None and y is not None]
+        cases, xs, ys = (np.array([pair[part] for pair in present]) for part in range(3))
+        return Statistic.correlation(
+            xs, ys, cases.astype(np.int64), len(self.cases), num_missing=len(pairs) - len(present)
+        )
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """The lines of a `scores.jsonl`. Raises `InputError` naming the line that is none, OSError."""
+def load_results(folder: str | Path) -> Results:
+    """Load a result folder. Raises `InputError` naming the file and line that cannot be read."""
+    folder = Path(folder)
+    try:
+        result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
+        rows = list(read_rows(folder / SCORES_FILE))
+        return Results(result["editor"], rows, result["provenance"])
+    except OSError as error:
+        raise InputError(f"{folder} is not a result folder: {error.strerror} ({error.filename})") from None
+    except (ValueError, LookupError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder / RESULT_FILE} cannot be read: {error}") from None
+
+
+def read_rows(path: Path) -> Iterator[ResultRow]:
+    """Read the rows of a `scores.jsonl`. Raises `InputError` naming an invalid line, OSError."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                yield Row.from_json(json.loads(line))
+                yield ResultRow.from_json(json.loads(line))
             except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise InputError(f"{path}:{number} is no row of results: {error}") from None
+                raise InputError(f"{path}:{number} is not a result row: {error}") from None

@@ -1,4 +1,4 @@
-"""What a suite is: items that an editor is asked for, metrics that judge them, and tables made of the scores."""
+"""The suite interface: items to edit, metrics that score the outputs, and tables of the scores."""
 
 from __future__ import annotations
 
@@ -11,47 +11,46 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from ...reward import EditSample, Image
-from ...reward.spec import Spec
-from ..inputs import PICTURES
+from ...reward.queries.specs import Spec
+from ..common.inputs import IMAGE_SUFFIXES
 from .results import Results
 from .tables import Table
 
-Label = str | int
+LabelValue = str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One edit that a suite asks for.
+class SuiteItem:
+    """One edit of a suite.
 
-    id: names it in results, as in `12/multipass/2`. case: the picture it belongs to; cases are what is drawn with
-    replacement for intervals. place: where its picture is looked for, and written to, under a folder of outputs,
-    without its suffix. sample: what is to be edited and all that is known about it (`verifiers.unedited`). after: the
-    item whose picture this one starts from, in the place of the sample's sources. labels: what tables group by (`turn`,
-    `type`, `level`, `mode`, `category`).
+    id: in results, e.g. `12/multipass/2`. case: the source image it belongs to; the bootstrap samples cases.
+    output_path: path of its output image under a folder of outputs, without suffix. sample: the edit request
+    (`verifiers.edit_request`) with annotations. previous: id of the item whose output replaces the sample's sources.
+    labels: for grouping in tables (`turn`, `type`, `level`, `mode`, `category`).
     """
 
     id: str
     case: str
-    place: str
+    output_path: str
     sample: EditSample
-    after: str = ""
-    labels: Mapping[str, Label] = field(default_factory=lambda: MappingProxyType({}))
+    previous: str = ""
+    labels: Mapping[str, LabelValue] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong with a piece of the data: where it is, and what to do about it."""
+class DataProblem:
+    """A problem of a part of the data: its location, and what to do about it."""
 
-    where: str
-    what: str
+    location: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+        return f"{self.location}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """Where a suite comes from. citation: who, what, when. licence: of the data, as its authors state it."""
+class SuiteInfo:
+    """Origin of a suite. licence: of the data, as its authors state it."""
 
     title: str
     citation: str
@@ -62,71 +61,71 @@ class About:
 class Suite(ABC):
     """A benchmark, read from a folder of data in its published layout.
 
-    Entry points of the group `editcritic.suites`, as in `edival?mode=singlepass`, are called with `data=` (a path, or
-    None for a suite that is built in) and their options. They raise `InputError` where the data as a whole cannot be
-    used; pieces that are missing are `problems`, and the other items are there.
+    Entry points of the group `editcritic.suites`, e.g. `edival?mode=singlepass`, are called with `data=` (a path, or
+    None for a built-in suite) and their options. They raise `InputError` if the data cannot be used at all; missing or
+    invalid parts become `problems`, and the other items are available.
     """
 
     name: ClassVar[str]
-    about: ClassVar[About]
-    items: Sequence[Item]
-    """In the order of results; an item comes behind the one it is `after`."""
-    problems: Sequence[Problem] = ()
+    about: ClassVar[SuiteInfo]
+    items: Sequence[SuiteItem]
+    """In the order of results; an item comes after its `previous` one."""
+    problems: Sequence[DataProblem] = ()
     digest: str
-    """Of the data as it was read: equal for equal items, wherever they lie."""
+    """Digest of the data as read: equal for equal items, independent of paths."""
 
     @property
-    def options(self) -> Mapping[str, Label]:
-        """What was asked for besides the data, as in `{"mode": "singlepass"}`; part of every result."""
+    def options(self) -> Mapping[str, LabelValue]:
+        """Options besides the data, e.g. `{"mode": "singlepass"}`; part of every result."""
         return {}
 
     @abstractmethod
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
-        """The rewards that items are judged by: name in results -> spec. Raises `InputError` for other protocols."""
+        """The metrics of the items: name in results -> spec. Raises `InputError` for an unknown protocol."""
 
-    def judges(self, metric: str, item: Item) -> bool:
-        """Whether that metric is asked about that item; what is not asked is in no denominator."""
+    def judges(self, metric: str, item: SuiteItem) -> bool:
+        """Whether a metric is computed for an item; other items are not in its denominators."""
         return True
 
-    def find(self, outputs: Path, item: Item) -> Path | None:
-        """The picture an editor has made of an item, in the published layout of outputs."""
-        return found_at(outputs / item.place)
+    def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
+        """The output image of an item, in the published layout of outputs."""
+        return find_image(outputs / item.output_path)
 
     @abstractmethod
     def tables(self, results: Results) -> list[Table]:
-        """The paper's tables for one editor, the one a leaderboard is made of first."""
+        """The paper's tables for one editor; the first is used for leaderboards."""
 
-    def write(self, results: Results, folder: Path) -> list[Path]:
-        """Other files that users of this suite expect beside ours, such as its authors' own result files."""
+    def write_official_files(self, results: Results, folder: Path) -> list[Path]:
+        """Write further files that users of this suite expect, e.g. result files in its authors' format."""
         return []
 
     @cached_property
-    def by_id(self) -> Mapping[str, Item]:
+    def by_id(self) -> Mapping[str, SuiteItem]:
         """Items by their id."""
         return {item.id: item for item in self.items}
 
     @cached_property
     def cases(self) -> tuple[str, ...]:
-        """In the order of items, each once."""
+        """Cases in the order of items, without repetition."""
         return tuple(dict.fromkeys(item.case for item in self.items))
 
-    def edited(self, item: Item, picture: Callable[[Item], Image]) -> EditSample:
-        """The sample of an item with what was made of it, and of the items before it."""
-        if not item.after:
+    def edited_sample(self, item: SuiteItem, picture: Callable[[SuiteItem], Image]) -> EditSample:
+        """The sample of an item with its output image and those of the previous items."""
+        if not item.previous:
             return replace(item.sample, edited=picture(item))
-        before = self.edited(self.by_id[item.after], picture)
+        previous = self.edited_sample(self.by_id[item.previous], picture)
         return replace(
-            item.sample, sources=(before.edited,), edited=picture(item), earlier=before.turns, group=""
-        )  # the group follows from what it was made of
+            item.sample, sources=(previous.edited,), edited=picture(item), earlier=previous.turns, group=""
+        )  # the group depends on the sources
 
 
-def found_at(place: Path) -> Path | None:
-    """The picture with that name and any suffix of a picture; PNG before others."""
-    exact = place.parent / f"{place.name}.png"
-    if exact.is_file():
-        return exact
-    found = sorted(place.parent.glob(f"{_escaped(place.name)}.*"))
-    return next((path for path in found if path.stem == place.name and path.suffix.lower() in PICTURES), None)
+def find_image(stem: Path) -> Path | None:
+    """The image file with this name and any image suffix; PNG is preferred."""
+    png = stem.parent / f"{stem.name}.png"
+    if png.is_file():
+        return png
+    matches = sorted(stem.parent.glob(f"{_escaped(stem.name)}.*"))
+    return next((path for path in matches if path.stem == stem.name and path.suffix.lower() in IMAGE_SUFFIXES), None)
 
 
 def _escaped(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables as papers print them, with intervals and denominators; as Markdown, CSV and LaTeX."""
+"""Tables as in the papers, with intervals and denominators; as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .figures import Figure, Numbers
+from .bootstrap import Numbers, Statistic
 
 
 @dataclass(frozen=True)
 class Table:
-    """name: of its files, as in `leaderboard`. columns: in order. rows: name -> column -> figure; a column that a row
-    has not is empty. unit: factor and words, as in (100, "percent"). digits: behind the point. notes: what a reader has
-    to know: options, what was left out. lower: columns where less is better. headline: the column that editors are
-    ranked by; the last one, where it is not said.
+    """name: of its files, e.g. `leaderboard`. columns: in order. rows: name -> column -> statistic; absent columns are
+    empty. scale, unit: factor and name of the unit, e.g. 100 and "percent". digits: decimals. notes: e.g. options and
+    left-out items. lower_is_better: columns in which less is better. ranking_column: the column that ranks editors; the
+    last one by default.
     """
 
     name: str
     title: str
     columns: Sequence[str]
-    rows: Mapping[str, Mapping[str, Figure]]
+    rows: Mapping[str, Mapping[str, Statistic]]
     scale: float = 1.0
     unit: str = ""
     digits: int = 2
     notes: Sequence[str] = field(default=())
-    lower: Sequence[str] = field(default=())
-    headline: str = ""
+    lower_is_better: Sequence[str] = field(default=())
+    ranking_column: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A figure, computed. low, high: 95 % interval, None where there is none. count, without: see `Figure`."""
+class TableCell:
+    """An evaluated statistic. low, high: 95 % interval or None. count, num_missing: see `Statistic`."""
 
     value: float | None
     low: float | None
     high: float | None
     count: int
-    without: int
+    num_missing: int
 
     @staticmethod
-    def of(figure: Figure, weights: Numbers | None, scale: float = 1.0) -> Cell:
-        """Without weights, without an interval."""
+    def of(figure: Statistic, weights: Numbers | None, scale: float = 1.0) -> TableCell:
+        """Evaluate a statistic; the interval needs weights."""
         value = figure.value
-        found = None if weights is None or value is None else figure.interval(weights)
-        low, high = (None, None) if found is None else (scale * found[0], scale * found[1])
-        return Cell(None if value is None else scale * value, low, high, figure.count, figure.without)
+        interval = None if weights is None or value is None else figure.interval(weights)
+        low, high = (None, None) if interval is None else (scale * interval[0], scale * interval[1])
+        return TableCell(None if value is None else scale * value, low, high, figure.count, figure.num_missing)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,23 +55,23 @@ class Cell:
             "low": self.low,
             "high": self.high,
             "count": self.count,
-            "without": self.without,
+            "num_missing": self.num_missing,
         }
 
 
 @dataclass(frozen=True)
-class Computed:
-    """A table with its numbers: what is written, shown and put side by side with those of other editors."""
+class ComputedTable:
+    """A table with evaluated statistics."""
 
     table: Table
-    cells: Mapping[str, Mapping[str, Cell]]
+    cells: Mapping[str, Mapping[str, TableCell]]
 
     @staticmethod
-    def of(table: Table, weights: Numbers | None) -> Computed:
-        return Computed(
+    def compute(table: Table, weights: Numbers | None) -> ComputedTable:
+        return ComputedTable(
             table,
             {
-                name: {column: Cell.of(figure, weights, table.scale) for column, figure in row.items()}
+                name: {column: TableCell.of(figure, weights, table.scale) for column, figure in row.items()}
                 for name, row in table.rows.items()
             },
         )
@@ -91,7 +91,7 @@ class Computed:
         }
 
     def markdown(self) -> str:
-        """A table of GitHub's Markdown: value (low to high), and what has no value behind it."""
+        """GitHub Markdown; cells: value (low to high), number of missing values."""
         lines = [f"**{self.table.title}**" + (f", {self.table.unit}" if self.table.unit else ""), ""]
         lines += [f"| | {' | '.join(self.table.columns)} |", "|---|" + "---|" * len(self.table.columns)]
         for name, row in self.cells.items():
@@ -100,17 +100,17 @@ class Computed:
         return "\n".join([*lines, "", *(f"- {note}" for note in self.table.notes)]).rstrip() + "\n"
 
     def csv(self) -> str:
-        """A line a cell: row, column, value, low, high, count, without; numbers in full."""
+        """One line per cell: row, column, value, low, high, count, num_missing; numbers in full precision."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["row", "column", "value", "low", "high", "count", "without"])
+        writer.writerow(["row", "column", "value", "low", "high", "count", "num_missing"])
         for name, row in self.cells.items():
             for column, cell in row.items():
-                writer.writerow([name, column, cell.value, cell.low, cell.high, cell.count, cell.without])
+                writer.writerow([name, column, cell.value, cell.low, cell.high, cell.count, cell.num_missing])
         return out.getvalue()
 
     def latex(self) -> str:
-        """A booktabs tabular, values alone."""
+        """A booktabs tabular, values only."""
         columns = self.table.columns
         lines = [
             f"\\begin{{tabular}}{{l{'r' * len(columns)}}}",
@@ -123,15 +123,15 @@ class Computed:
             lines.append(" & ".join([_tex(name), *values]) + r" \\")
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
-    def _shown(self, cell: Cell | None) -> str:
+    def _shown(self, cell: TableCell | None) -> str:
         if cell is None:
             return ""
         if cell.value is None:
-            return f"none of {cell.without}" if cell.without else ""
+            return f"none of {cell.num_missing}" if cell.num_missing else ""
         shown = self._number(cell.value)
         if cell.low is not None:
             shown += f" ({self._number(cell.low)} to {self._number(cell.high)})"
-        return shown + (f", {cell.without} without" if cell.without else "")
+        return shown + (f", {cell.num_missing} missing" if cell.num_missing else "")
 
     def _number(self, value: float | None) -> str:
         return "" if value is None else f"{value:.{self.table.digits}f}"

@@ -1,297 +1,277 @@
-"""Commands of `editcritic bench` about people and judges: agree, golden, label, noise, scaling, stats."""
+"""`editcritic bench agreement`: metrics compared with human labels, other experts, or a golden set."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .people.commands import label, noise, scaling, stats
-from .terminal import document, plainly, say, show
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ..options import BootstrapSamples, Json, ResultFolders, Seed
 
 if TYPE_CHECKING:
-    from .people.golden import Report
-    from .people.meeting import Measure
-    from .suites.results import Results
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")]
-ResultsFolders = Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Folders that `bench run` wrote.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of whatever is drawn.")]
-Draws = Annotated[int, typer.Option("--draws", min=100, help="Of the bootstrap.")]
+    from ...benchmarks.human_eval.judge_drift import DriftReport
+    from ...benchmarks.human_eval.label_matching import LabelMetric
+    from ...benchmarks.suites.results import Results
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register them."""
-    app.command()(agree)
-    app.command()(golden)
-    for command in (label, noise, scaling, stats):
-        app.command()(command)
-
-
-# -- agree -------------------------------------------------------------------------------------------------------------
-
-
-@plainly
-def agree(
-    results: ResultsFolders,
+@exit_code_command
+def agreement(
+    results: ResultFolders,
     labels: Annotated[
-        list[Path] | None, typer.Option("--labels", help="A file of labels (JSONL; `bench label` makes them).")
-    ] = None,
-    swap: Annotated[
         list[Path] | None,
-        typer.Option("--swap", help="Results of the same pictures by other experts, an editor each."),
+        typer.Option("--labels", help="File of human labels (JSONL, written by `bench label`). Repeatable."),
+    ] = None,
+    swap_results: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--swap-results",
+            help="Results of the same outputs scored with other experts, one folder per editor. Repeatable.",
+        ),
     ] = None,
     golden_set: Annotated[
-        Path | None, typer.Option("--golden", help="A golden set: says what the judge answers otherwise now.")
+        Path | None, typer.Option("--golden", help="Golden set to compare with; reports judge drift.")
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
-            help="DIMENSION=METRIC: what a dimension of labels is compared with; parts behind a /, as in "
-            "following=complex-edit-o/following. Default: the metric of that name. With --swap: the metric.",
+            help="DIMENSION=METRIC: the metric compared with a dimension of the labels; parts after a /, as "
+            "in following=complex-edit-o/following. Default: the metric of the same name. With "
+            "--swap-results: the metric.",
         ),
     ] = None,
     ranges: Annotated[
         list[str] | None,
-        typer.Option("--range", help="DIMENSION=LOW,HIGH of its metric, as in following=0,10. Default: 0,1."),
+        typer.Option(
+            "--range", help="DIMENSION=LOW,HIGH: value range of its metric, as in following=0,10. Default: 0,1."
+        ),
     ] = None,
-    cut: Annotated[
+    thresholds: Annotated[
         list[str] | None,
-        typer.Option("--cut", help="DIMENSION=SHARE of its range from where on a metric says yes. Default: 0.5."),
+        typer.Option(
+            "--threshold", help="DIMENSION=FRACTION of the metric's range from which it counts as yes. Default: 0.5."
+        ),
     ] = None,
-    tie: Annotated[
+    tie_margins: Annotated[
         list[str] | None,
-        typer.Option("--tie", help="DIMENSION=WIDTH: scores no further apart are a tie of the metric. Default: 0."),
+        typer.Option(
+            "--tie-margin", help="DIMENSION=WIDTH: score differences up to this width count as ties. Default: 0."
+        ),
     ] = None,
-    by: Annotated[
+    group_by: Annotated[
         list[str] | None,
-        typer.Option("--by", help="A label of items to tell apart, or editor. Default: type (--swap: turn, or type)."),
+        typer.Option(
+            "--group-by",
+            help="Item label to group by, or `editor`. Repeatable. Default: type (with --swap-results: turn, "
+            "else type).",
+        ),
     ] = None,
     pool: Annotated[
-        str, typer.Option("--pool", help="each: a number a judgement; item: the mean or majority of each thing's.")
+        str, typer.Option("--pool", help="each: one value per judgement; item: the mean or majority per item.")
     ] = "each",
-    raters: Annotated[int, typer.Option("--raters", min=1, help="Leave out what fewer people have judged.")] = 1,
-    average: Annotated[
+    min_raters: Annotated[int, typer.Option("--min-raters", min=1, help="Skip items with fewer annotators.")] = 1,
+    average_metrics: Annotated[
         list[str] | None,
-        typer.Option("--average", help="A metric whose mean with the others is held against the overall preference."),
+        typer.Option(
+            "--average-metric",
+            help="Metric whose mean with the others is compared with the overall preference. Repeatable.",
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="A folder for the tables: Markdown, CSV and LaTeX.")
+        Path | None, typer.Option("-o", "--out", help="Output folder for the tables (Markdown, CSV and LaTeX).")
     ] = None,
-    draws: Draws = 1000,
+    bootstrap_samples: BootstrapSamples = 1000,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
-    """How well metrics agree with people, with other experts, or with what they said. Exit code 1 for a drift."""
-    from .inputs import InputError
+    """Measure the agreement of metrics with human labels, other experts or a golden set. Exit code 1 for drift."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.suites.results import load_results
 
-    ways = [way for way in (labels, swap, golden_set) if way]
-    if len(ways) != 1:
-        raise InputError("give one of --labels (people), --swap (other experts) and --golden (the same judge, earlier)")
-    loaded = _loaded(results)
+    modes = [way for way in (labels, swap_results, golden_set) if way]
+    if len(modes) != 1:
+        raise InputError(
+            "give one of --labels (human labels), --swap-results (other experts) and --golden (the same judge, earlier)"
+        )
+    loaded = [load_results(folder) for folder in results]
     if golden_set is not None:
-        return _drift(golden_set, loaded, seed, as_json)
-    from .people import agree as agreeing
-    from .people import swap as swapping
-    from .people.checks import answers, checks
-    from .people.labels import read
-    from .people.meeting import Meeting
-    from .people.telling import computed, tell
+        return _report_drift(golden_set, loaded, seed, as_json)
+    from ...benchmarks.human_eval import agreement_tables, expert_swap
+    from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers
+    from ...benchmarks.human_eval.label_matching import ScoreLookup
+    from ...benchmarks.human_eval.table_output import compute_tables, report_tables
+    from ...benchmarks.suites.human_labels import read_labels
 
     more: dict[str, object] = {}
-    if swap:
-        one = _swapped_measure(metric, loaded, ranges, cut)
-        found = swapping.swapped(loaded, _loaded(swap), one, by or _turns(loaded))
-        meaning = swapping.MEANING
+    if swap_results:
+        swap_measure = _swap_metric(metric, loaded, ranges, thresholds)
+        tables = expert_swap.swap_tables(
+            loaded,
+            [load_results(folder) for folder in swap_results],
+            swap_measure,
+            group_by or _default_grouping(loaded),
+        )
+        descriptions = expert_swap.STATISTIC_DESCRIPTIONS
     else:
         if pool not in ("each", "item"):
             raise InputError(f"--pool is each or item, got {pool!r}")
-        meeting = Meeting(loaded)
-        given = read(labels or ())
-        looked = checks(given, answers([label for label in given if label.phase == "answer"]))
-        more = {"checks": [check.to_json() for check in looked if check.errors is not None]}
-        for check in looked:
-            if check.again:
-                say(f"editcritic: {check}")
-        found = agreeing.tables(
-            given,
-            meeting,
-            measures=_measures(metric, ranges, cut, tie),
-            by=("type",) if by is None else by,
+        lookup = ScoreLookup(loaded)
+        label_list = read_labels(labels or ())
+        checks = check_annotators(label_list, known_answers([label for label in label_list if label.phase == "answer"]))
+        more = {"checks": [check.to_json() for check in checks if check.error_rate is not None]}
+        for check in checks:
+            if check.needs_repeat:
+                echo(f"editcritic: {check}")
+        tables = agreement_tables.agreement_tables(
+            label_list,
+            lookup,
+            metrics=_dimension_metrics(metric, ranges, thresholds, tie_margins),
+            group_by=("type",) if group_by is None else group_by,
             pool="item" if pool == "item" else "each",
-            raters=raters,
-            parts=[tuple(one.split("/")) for one in average or ()],
+            min_raters=min_raters,
+            average_metrics=[tuple(name.split("/")) for name in average_metrics or ()],
         )
-        meaning = agreeing.MEANING
-    told = computed(found, draws, seed)
-    tell(told, meaning, out, as_json, editors=[one.editor for one in loaded], **more)
+        descriptions = agreement_tables.STATISTIC_DESCRIPTIONS
+    computed = compute_tables(tables, bootstrap_samples, seed)
+    report_tables(computed, descriptions, out, as_json, editors=[run.editor for run in loaded], **more)
     return 0
 
 
-def _loaded(folders: Sequence[Path]) -> list[Results]:
-    from .suites.results import Results
+def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, str]:
+    from ...benchmarks.common.errors import InputError
 
-    return [Results.load(folder) for folder in folders]
-
-
-def _given(option: str, values: Sequence[str] | None) -> dict[str, str]:
-    from .inputs import InputError
-
-    found = {}
+    assignments = {}
     for text in values or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise InputError(f"{option} is DIMENSION=VALUE, got {text!r}")
-        if name in found:
-            raise InputError(f"{option} is given twice for {name}: a run compares one thing with it")
-        found[name] = value
-    return found
+        if name in assignments:
+            raise InputError(f"{option} names {name} twice: a run compares it with one metric")
+        assignments[name] = value
+    return assignments
 
 
 def _number(option: str, text: str) -> float:
-    import math
 
-    from .inputs import InputError
+    from ...benchmarks.common.errors import InputError
 
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"{option}: {text!r} is no number")
+        raise InputError(f"{option}: expected a number, got {text!r}")
     return number
 
 
-def _measures(
-    metric: Sequence[str] | None, ranges: Sequence[str] | None, cut: Sequence[str] | None, tie: Sequence[str] | None
-) -> dict[str, Measure]:
-    from .inputs import InputError
-    from .people.meeting import Measure
+def _dimension_metrics(
+    metric: Sequence[str] | None,
+    ranges: Sequence[str] | None,
+    threshold: Sequence[str] | None,
+    tie_margin: Sequence[str] | None,
+) -> dict[str, LabelMetric]:
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.human_eval.label_matching import LabelMetric
 
-    names, spans = _given("--metric", metric), _given("--range", ranges)
-    cuts, ties = _given("--cut", cut), _given("--tie", tie)
-    found = {}
-    for dimension in {**names, **spans, **cuts, **ties}:
-        low, comma, high = spans.get(dimension, "0,1").partition(",")
+    names, value_ranges = _parse_assignments("--metric", metric), _parse_assignments("--range", ranges)
+    thresholds, margins = _parse_assignments("--threshold", threshold), _parse_assignments("--tie-margin", tie_margin)
+    metrics = {}
+    for dimension in {**names, **value_ranges, **thresholds, **margins}:
+        low, comma, high = value_ranges.get(dimension, "0,1").partition(",")
         if not comma:
             raise InputError(f"--range {dimension}= is LOW,HIGH, got {low!r}")
-        found[dimension] = Measure(
+        metrics[dimension] = LabelMetric(
             tuple(names.get(dimension, dimension).split("/")),
             _number("--range", low),
             _number("--range", high),
-            _number("--cut", cuts.get(dimension, "0.5")),
-            _number("--tie", ties.get(dimension, "0")),
+            _number("--threshold", thresholds.get(dimension, "0.5")),
+            _number("--tie-margin", margins.get(dimension, "0")),
         )
-    return found
+    return metrics
 
 
-def _swapped_measure(
+def _swap_metric(
     metric: Sequence[str] | None,
     loaded: Sequence[Results],
     ranges: Sequence[str] | None,
-    cut: Sequence[str] | None,
-) -> Measure:
-    from .inputs import InputError
-    from .people.meeting import Measure, Meeting
+    threshold: Sequence[str] | None,
+) -> LabelMetric:
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.human_eval.label_matching import LabelMetric, ScoreLookup
 
-    there = Meeting(loaded).metrics
-    if metric is None and len(there) == 1:
-        metric = list(there)
+    metric_names = ScoreLookup(loaded).metrics
+    if metric is None and len(metric_names) == 1:
+        metric = list(metric_names)
     if metric is None or len(metric) != 1:
-        raise InputError(f"--swap takes one --metric: the results have {', '.join(there) or 'none'}")
+        raise InputError(f"--swap-results takes one --metric: the results have {', '.join(metric_names) or 'none'}")
     path = tuple(metric[0].split("/"))
-    given = _measures([f"it={metric[0]}"], ranges, cut, None)
-    return given.get("it", Measure(path))
+    metrics = _dimension_metrics([f"swap={metric[0]}"], ranges, threshold, None)
+    return metrics.get("swap", LabelMetric(path))
 
 
-def _turns(loaded: Sequence[Results]) -> list[str]:
-    labelled = {label for one in loaded for row in one.rows for label in row.labels}
+def _default_grouping(loaded: Sequence[Results]) -> list[str]:
+    labelled = {label for results in loaded for row in results.rows for label in row.labels}
     return ["turn"] if "turn" in labelled else ["type"] if "type" in labelled else []
 
 
-# -- golden ------------------------------------------------------------------------------------------------------------
-
-
-@plainly
-def golden(
-    results: ResultsFolders,
-    out: Annotated[Path, typer.Option("-o", "--out", help="The golden set, JSONL.")],
-    again: Annotated[
-        list[Path] | None,
-        typer.Option("--again", help="The same pictures judged once more: tells how much the judge wavers by itself."),
-    ] = None,
-    count: Annotated[int | None, typer.Option("--count", min=1, help="Keep so many pictures. Default: all.")] = None,
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> int:
-    """Keep a judge's answers, to see later whether it still gives them (`bench agree RESULTS --golden FILE`)."""
-    from .inputs import InputError, apart
-    from .people.golden import golden_of, write
-
-    apart(results=results[0], out=out)
-    first, more = _loaded(results), _loaded(again or ())
-    if len(more) % len(first):
-        raise InputError(f"--again takes {len(first)} folders a run, one an editor; got {len(more)}")
-    runs = [first, *(more[start : start + len(first)] for start in range(0, len(more), len(first)))]
-    found = golden_of(runs, count=count, seed=seed)
-    write(out, found)
-    if as_json:
-        document({"golden": str(out), "pictures": len(found), "runs": len(runs)})
-    else:
-        say(f"{len(found)} pictures, {len(runs)} run{'s' * (len(runs) > 1)}: {out}", stderr=False)
-    return 0
-
-
-def _drift(path: Path, loaded: Sequence[Results], seed: int, as_json: bool) -> int:
+def _report_drift(path: Path, loaded: Sequence[Results], seed: int, as_json: bool) -> int:
     from dataclasses import asdict
 
-    from .people.golden import held_against, read
+    from ...benchmarks.human_eval.judge_drift import compare_with_golden_set, read_golden_set
 
-    report = held_against(read(path), loaded, seed=seed)
-    code = int(any(drift.beyond for drift in report.drifts))
+    report = compare_with_golden_set(read_golden_set(path), loaded, seed=seed)
+    code = int(any(drift.exceeds_noise for drift in report.drifts))
     if as_json:
-        document(
+        print_json(
             {
                 "compared": report.compared,
-                "other_pictures": report.other,
-                "not_judged": report.lost,
+                "different_outputs": report.different_outputs,
+                "missing": report.missing,
                 "golden_runs": report.runs,
-                "drift": [{**asdict(drift), "beyond_noise": drift.beyond} for drift in report.drifts],
+                "drift": [{**asdict(drift), "exceeds_noise": drift.exceeds_noise} for drift in report.drifts],
                 "changes": [asdict(change) for change in report.changes],
                 "exit_code": code,
             }
         )
         return code
-    _show_drift(report)
+    _print_drift(report)
     return code
 
 
-_CHANGES = 20
+_MAX_CHANGES_SHOWN = 20
 
 
-def _show_drift(report: Report) -> None:
-    from rich.table import Table as Drawn
+def _print_drift(report: DriftReport) -> None:
+    from rich.table import Table
 
-    table = Drawn("score", title=f"{report.compared} pictures against {report.runs} golden runs", title_justify="left")
+    table = Table(
+        "score", title=f"{report.compared} images compared with {report.runs} golden runs", title_justify="left"
+    )
     for name in ("n", "changed", "golden runs differ", "mean now - before (95 %)", "beyond noise"):
         table.add_column(name, justify="right")
-    for one in report.drifts:
-        wavered = "one run: not known" if one.wavered is None else f"{one.wavered:.1%}"
-        mean = "" if one.mean is None else f"{one.mean:+.4f}"
-        mean += "" if one.low is None else f" ({one.low:+.4f} to {one.high:+.4f})"
-        table.add_row(one.path, str(one.count), f"{one.changed:.1%}", wavered, mean, "yes" if one.beyond else "no")
-    show(table)
-    for change in report.changes[:_CHANGES]:
-        say(str(change), stderr=False)
-    if len(report.changes) > _CHANGES:
-        say(f"and {len(report.changes) - _CHANGES} others", stderr=False)
-    if report.other or report.lost:
-        say(f"left out: {report.other} are other pictures now, {report.lost} were not judged", stderr=False)
-    say(
-        "beyond noise: the mean has moved (its interval leaves 0 out), or answers changed more often than golden runs "
-        "differ from each other; each score is tested by itself",
+    for drift in report.drifts:
+        baseline = "unknown (one run)" if drift.baseline_disagreement is None else f"{drift.baseline_disagreement:.1%}"
+        mean = "" if drift.mean is None else f"{drift.mean:+.4f}"
+        mean += "" if drift.low is None else f" ({drift.low:+.4f} to {drift.high:+.4f})"
+        table.add_row(
+            drift.path, str(drift.count), f"{drift.changed:.1%}", baseline, mean, "yes" if drift.exceeds_noise else "no"
+        )
+    render(table)
+    for change in report.changes[:_MAX_CHANGES_SHOWN]:
+        echo(str(change), stderr=False)
+    if len(report.changes) > _MAX_CHANGES_SHOWN:
+        echo(f"and {len(report.changes) - _MAX_CHANGES_SHOWN} others", stderr=False)
+    if report.different_outputs or report.missing:
+        echo(
+            f"left out: {report.different_outputs} outputs that changed, {report.missing} without a score",
+            stderr=False,
+        )
+    echo(
+        "beyond noise: the mean moved (its interval excludes 0), or answers changed more often than the golden runs "
+        "differ from each other; each score is tested separately",
         stderr=False,
     )

@@ -1,4 +1,4 @@
-"""`editcritic bench`: suites from data to tables, and what the metrics themselves are worth."""
+"""`editcritic bench validity`: every installed metric compared with the ground truth of synthetic edits."""
 
 from __future__ import annotations
 
@@ -9,73 +9,63 @@ from typing import Annotated
 
 import typer
 
-from . import bench_agree, bench_data, bench_report, bench_run
-from .terminal import document, plainly, progress, say, show
-
-app = typer.Typer(
-    name="bench",
-    help="Run benchmark suites, and measure the metrics themselves.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 
 _SIZE = 64
 
 
-@app.callback()
-def group() -> None:
-    """Run benchmark suites, and measure the metrics themselves."""
-
-
-for part in (bench_run, bench_report, bench_agree, bench_data):
-    part.add_to(app)
-
-
-@app.command()
-@plainly
+@exit_code_command
 def validity(
-    cases: Annotated[int, typer.Option("--cases", min=8, help="Edits with a known truth.")] = 2000,
-    seed: Annotated[int, typer.Option("--seed", help="Of the scenes, of the pairs, and of the noise.")] = 0,
-    size: Annotated[int, typer.Option("--size", min=32, help="Of the pictures, in pixels a side.")] = _SIZE,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write the report (HTML) here.")] = Path("validity.html"),
+    num_cases: Annotated[
+        int, typer.Option("--num-cases", min=8, help="Number of edits with known ground truth.")
+    ] = 2000,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of scenes, pairs and noise.")] = 0,
+    image_size: Annotated[int, typer.Option("--image-size", min=32, help="Image side in pixels.")] = _SIZE,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Report file (HTML).")] = Path("validity.html"),
     reward: Annotated[
         list[str] | None,
-        typer.Option("--reward", help="Only this one, as in `score`; may be given several times. Default: all."),
+        typer.Option("--reward", help="Only this reward, as in `score`. Repeatable. Default: all."),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, help="To ask experts in. Default: as many as there are cores.")
+        int | None,
+        typer.Option(
+            "--processes", min=1, help="Number of worker processes for experts. Default: the number of cores."
+        ),
     ] = None,
-    sweep: Annotated[bool, typer.Option("--sweep/--no-sweep", help="Ask again with experts that err.")] = True,
+    noise_sweep: Annotated[
+        bool, typer.Option("--noise-sweep/--no-noise-sweep", help="Repeat the comparison with noisy experts.")
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")
     ] = False,
 ) -> int:
-    """Compare every installed metric with the truth of drawn edits. Exit code 1 if a check fails."""
-    from ..reward import build
-    from .extras import bench
-    from .validity.report import seconds_of, table, to_json, write_html
-    from .validity.run import run, steps_of
+    """Compare every installed metric with the ground truth of synthetic edits. Exit code 1 if a check fails."""
+    from ...benchmarks.common.optional_imports import bench_library
+    from ...benchmarks.studies.validity.validity_report import terminal_tables, timing_summary, to_json, write_html
+    from ...benchmarks.studies.validity.validity_run import progress_total, run
+    from ...reward import build
 
     specs = tuple(reward or ())
-    written = ["editcritic", "bench", "validity", "--cases", str(cases), "--seed", str(seed)]
-    if size != _SIZE:
-        written += ["--size", str(size)]
+    words = ["editcritic", "bench", "validity", "--num-cases", str(num_cases), "--seed", str(seed)]
+    if image_size != _SIZE:
+        words += ["--image-size", str(image_size)]
     for spec in specs:
-        written += ["--reward", spec]
-    command = shlex.join([*written, *([] if sweep else ["--no-sweep"])])
+        words += ["--reward", spec]
+    command = shlex.join([*words, *([] if noise_sweep else ["--no-noise-sweep"])])
     for spec in specs:
-        build(spec)  # what is refused is refused before the work
+        build(spec)  # invalid specs fail before the work
     for library in ("scipy.stats", "matplotlib"):
-        bench(library)
+        bench_library(library)
     out.touch()
-    with progress(steps_of(cases, sweep), "comparing") as (step, _):
-        many = processes or os.cpu_count() or 1
-        found = run(cases, seed, size=size, specs=specs, noise=sweep, processes=many, step=step)
-    write_html(out, found, command)
+    with progress_bar(progress_total(num_cases, noise_sweep), "comparing") as (step, _):
+        num_processes = processes or os.cpu_count() or 1
+        report = run(
+            num_cases, seed, size=image_size, specs=specs, noise=noise_sweep, processes=num_processes, step=step
+        )
+    write_html(out, report, command)
     if as_json:
-        document({**to_json(found, command), "report": str(out)})
+        print_json({**to_json(report, command), "report": str(out)})
     else:
-        show(table(found))
-        say(f"\n{seconds_of(found.seconds)}; the report is {out}", stderr=False)
-    return found.exit_code
+        render(terminal_tables(report))
+        echo(f"\n{timing_summary(report.seconds)}; the report is {out}", stderr=False)
+    return report.exit_code

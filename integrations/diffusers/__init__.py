@@ -1,22 +1,40 @@
 """Editors and verifier callbacks on diffusers pipelines.
 
-A pipeline becomes an `Editor` of `editcritic.verifiers`; where its solver allows, one that can stop half-way and show
-what it is about to make: `editor_of(pipeline)`. Importing this package loads neither torch nor diffusers; using a name
-of it does.
+`make_editor(pipeline)` makes a pipeline an `Editor` of `editcritic.verifiers`; if its solver allows, one that can pause
+after any step and preview the result. Importing this package loads neither torch nor diffusers; using one of its names
+does.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .editor import DiffusersEditor, FunctionEditor, WholeEditor, editor_of
-    from .families import FAMILIES, Family
+    from .callbacks import VerifierCallback
+    from .pipeline_editor import DiffusersEditor, FunctionEditor, SinglePassEditor, make_editor
+    from .pipeline_families import FAMILIES, PipelineFamily
 
-__all__ = ["FAMILIES", "DiffusersEditor", "Family", "FunctionEditor", "WholeEditor", "editor_of"]
+__all__ = [
+    "FAMILIES",
+    "DiffusersEditor",
+    "FunctionEditor",
+    "PipelineFamily",
+    "SinglePassEditor",
+    "VerifierCallback",
+    "make_editor",
+]
+
+_MODULES = {
+    "FAMILIES": "pipeline_families",
+    "DiffusersEditor": "pipeline_editor",
+    "FunctionEditor": "pipeline_editor",
+    "PipelineFamily": "pipeline_families",
+    "SinglePassEditor": "pipeline_editor",
+    "VerifierCallback": "callbacks",
+    "make_editor": "pipeline_editor",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import editor, families
-
-    return getattr(families if name in ("FAMILIES", "Family") else editor, name)
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,7 +1,7 @@
-"""Pictures out of the middle of a pipeline's loop: what its latents are expected to become, decoded as at its end.
+"""Previews: the result that a pipeline's latents are expected to become, decoded as at the end of its call.
 
-diffusers has no public method that decodes, so that this goes by the pipelines' private ones. For each pipeline a test
-compares what is decoded here with what the pipeline returns, and fails where an upgrade has moved them.
+diffusers has no public decode method, so this uses the pipelines' private ones. For each pipeline a test compares the
+decoded image with the pipeline's output, and fails if an upgrade has changed them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from ...reward import Image
-from .stepping import standing_in
+from .partial_denoising import patched
 
-_SAY_IT = (
+_REPORT_PRED_ORIGINAL = (
     "DDIMScheduler",
     "DDPMScheduler",
     "EulerAncestralDiscreteScheduler",
@@ -25,7 +25,7 @@ _SAY_IT = (
     "HeunDiscreteScheduler",
     "LMSDiscreteScheduler",
 )
-_BY_SIGMA = (
+_PRED_ORIGINAL_FROM_SIGMA = (
     "DEISMultistepScheduler",
     "DPMSolverMultistepScheduler",
     "DPMSolverSinglestepScheduler",
@@ -34,106 +34,106 @@ _BY_SIGMA = (
     "FlowMatchLCMScheduler",
     "UniPCMultistepScheduler",
 )
-SCHEDULERS = (*_SAY_IT, *_BY_SIGMA)
-"""Those of which it is known what the latents are expected to become."""
+PREVIEW_SCHEDULERS = (*_REPORT_PRED_ORIGINAL, *_PRED_ORIGINAL_FROM_SIGMA)
+"""Schedulers with a known prediction of the final latents."""
 
 
-class Steps:
-    """A scheduler that is watched, as a context: after each of its steps it is known what the latents will become.
+class SchedulerTracker:
+    """A context that tracks a scheduler: after each step the predicted final latents are known.
 
-    Steps come out as they would without it. Raises TypeError for a scheduler that is not one of `SCHEDULERS`.
+    The steps themselves are unchanged. Raises TypeError for a scheduler that is not in `PREVIEW_SCHEDULERS`.
     """
 
     def __init__(self, scheduler: Any) -> None:
-        if (name := type(scheduler).__name__) not in SCHEDULERS:
-            raise TypeError(f"what {name} expects is not known: use one of {', '.join(SCHEDULERS)}")
+        if (name := type(scheduler).__name__) not in PREVIEW_SCHEDULERS:
+            raise TypeError(f"{name} has no known prediction of the result: use one of {', '.join(PREVIEW_SCHEDULERS)}")
         self._scheduler = scheduler
         self._last: tuple[torch.Tensor, torch.Tensor, Any] | None = None
-        self._watching = ExitStack()
+        self._patches = ExitStack()
 
-    def __enter__(self) -> Steps:
-        self._watching.enter_context(standing_in(self._scheduler, "step", self._step))
+    def __enter__(self) -> SchedulerTracker:
+        self._patches.enter_context(patched(self._scheduler, "step", self._step))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._watching.close()
+        self._patches.close()
         self._last = None
 
     def _step(
-        self, original: Callable[..., Any], output: Any, timestep: Any, sample: Any, *given: Any, **named: Any
+        self, original: Callable[..., Any], output: Any, timestep: Any, sample: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        as_tuple = not named.pop("return_dict", True)
-        moved = original(output, timestep, sample, *given, return_dict=True, **named)
-        self._last = output, sample, moved
-        return moved.to_tuple() if as_tuple else moved
+        as_tuple = not kwargs.pop("return_dict", True)
+        result = original(output, timestep, sample, *args, return_dict=True, **kwargs)
+        self._last = output, sample, result
+        return result.to_tuple() if as_tuple else result
 
     @property
-    def taken(self) -> bool:
+    def has_stepped(self) -> bool:
         """Whether there was a step in this context."""
         return self._last is not None
 
     @property
-    def expected(self) -> torch.Tensor:
-        """What the latents were expected to become before the last step, in its output's shape and type.
+    def pred_original_sample(self) -> torch.Tensor:
+        """The final latents predicted before the last step, in the shape and dtype of its output.
 
-        Some schedulers say so themselves. For the others it follows from what the model predicts: the velocity from
-        picture to noise (flow matching), the noise, the picture, or a mixture of them (Salimans and Ho 2022, appendix
-        D). Their sigma is the share of noise in a flow, and noise over picture elsewhere.
+        Some schedulers report them. For the others they follow from the model's output: the velocity from image to
+        noise (flow matching), the noise, the image, or v-prediction (Salimans and Ho 2022, appendix D). Their sigma is
+        the share of noise in a flow, and the ratio of noise to image elsewhere.
         """
         if self._last is None:
             raise RuntimeError(f"no step of {type(self._scheduler).__name__} was taken in this context")
-        output, sample, moved = self._last
-        if (said := getattr(moved, "pred_original_sample", None)) is not None:
-            return said.to(moved.prev_sample)
+        output, sample, result = self._last
+        if (reported := getattr(result, "pred_original_sample", None)) is not None:
+            return reported.to(result.prev_sample)
         scheduler, output, sample = self._scheduler, output.float(), sample.float()
-        sigma = float(scheduler.sigmas[scheduler.step_index - 1])  # a step ends by counting itself
+        sigma = float(scheduler.sigmas[scheduler.step_index - 1])  # the step has incremented the index
         signal = (1 + sigma**2) ** -0.5
         match scheduler.config.get("prediction_type", "flow_prediction"):
             case "flow_prediction":
-                found = sample - sigma * output
+                expected = sample - sigma * output
             case "epsilon":
-                found = sample / signal - sigma * output
+                expected = sample / signal - sigma * output
             case "v_prediction":
-                found = signal * (sample - sigma * output)
+                expected = signal * (sample - sigma * output)
             case _:
-                found = output
-        return found.to(moved.prev_sample)
+                expected = output
+        return expected.to(result.prev_sample)
 
 
 @dataclass(frozen=True, slots=True)
-class Decoding:
-    """variables: local variables of the loop that are needed beside the latents. decode: of a pipeline, latents (B, …)
-    and those variables, the output of its autoencoder, (B, 3, H, W), about in [-1, 1].
+class LatentDecoder:
+    """variables: local variables of the loop that are needed besides the latents. decode: maps a pipeline, latents
+    (B, …) and those variables to the output of its autoencoder, (B, 3, H, W), about in [-1, 1].
     """
 
     variables: tuple[str, ...]
     decode: Callable[[Any, torch.Tensor, Mapping[str, Any]], torch.Tensor]
 
 
-def decoding_of(pipeline: Any) -> Decoding:
-    """How a pipeline decodes. Raises TypeError for one that is not known."""
-    for kind in type(pipeline).__mro__:
-        if kind.__name__ in DECODINGS:
-            return DECODINGS[kind.__name__]
+def latent_decoder_of(pipeline: Any) -> LatentDecoder:
+    """The decoder of a pipeline. Raises TypeError for an unknown one."""
+    for cls in type(pipeline).__mro__:
+        if cls.__name__ in LATENT_DECODERS:
+            return LATENT_DECODERS[cls.__name__]
     raise TypeError(
-        f"how {type(pipeline).__name__} decodes its latents is not known: expected one of {', '.join(DECODINGS)}"
+        f"{type(pipeline).__name__} has no known latent decoder: expected one of {', '.join(LATENT_DECODERS)}"
     )
 
 
 @torch.no_grad()
-def decoded(pipeline: Any, latents: torch.Tensor, **variables: Any) -> list[Image]:
-    """A picture a row, as the pipeline would return them if these were its last latents (before a safety checker).
+def decode_latents(pipeline: Any, latents: torch.Tensor, **variables: Any) -> list[Image]:
+    """One image per row, as the pipeline would return them for these final latents (before a safety checker).
 
-    variables: those that `decoding_of(pipeline)` names: `height` and `width` in pixels, or `latent_ids`. Draws no
+    variables: those of `latent_decoder_of(pipeline)`: `height` and `width` in pixels, or `latent_ids`. Samples no
     random numbers and changes nothing. Raises TypeError for an unknown pipeline, ValueError for missing variables.
     """
-    how = decoding_of(pipeline)
-    if missing := [name for name in how.variables if variables.get(name) is None]:
-        raise ValueError(f"{type(pipeline).__name__} decodes latents with {', '.join(missing)}: give them by name")
-    found = how.decode(pipeline, latents, variables)
-    return [Image.of(picture) for picture in pipeline.image_processor.postprocess(found, output_type="pil")]
+    decoder = latent_decoder_of(pipeline)
+    if missing := [name for name in decoder.variables if variables.get(name) is None]:
+        raise ValueError(f"{type(pipeline).__name__} decodes latents with {', '.join(missing)}: pass them by name")
+    pixels = decoder.decode(pipeline, latents, variables)
+    return [Image.of(image) for image in pipeline.image_processor.postprocess(pixels, output_type="pil")]
 
 
 def _kontext(pipeline: Any, latents: torch.Tensor, variables: Mapping[str, Any]) -> torch.Tensor:
@@ -155,8 +155,8 @@ def _flux2(pipeline: Any, latents: torch.Tensor, variables: Mapping[str, Any]) -
     vae = pipeline.vae
     latents = pipeline._unpack_latents_with_ids(latents, variables["latent_ids"])
     mean = vae.bn.running_mean.view(1, -1, 1, 1).to(latents)
-    spread = torch.sqrt(vae.bn.running_var.view(1, -1, 1, 1) + vae.config.batch_norm_eps).to(latents)
-    return vae.decode(pipeline._unpatchify_latents(latents * spread + mean), return_dict=False)[0]
+    std = torch.sqrt(vae.bn.running_var.view(1, -1, 1, 1) + vae.config.batch_norm_eps).to(latents)
+    return vae.decode(pipeline._unpatchify_latents(latents * std + mean), return_dict=False)[0]
 
 
 def _stable_diffusion(pipeline: Any, latents: torch.Tensor, variables: Mapping[str, Any]) -> torch.Tensor:
@@ -166,32 +166,32 @@ def _stable_diffusion(pipeline: Any, latents: torch.Tensor, variables: Mapping[s
 
 def _stable_diffusion_xl(pipeline: Any, latents: torch.Tensor, variables: Mapping[str, Any]) -> torch.Tensor:
     vae = pipeline.vae
-    mean, spread = (getattr(vae.config, name, None) for name in ("latents_mean", "latents_std"))
-    if mean is None or spread is None:
+    mean, std = (getattr(vae.config, name, None) for name in ("latents_mean", "latents_std"))
+    if mean is None or std is None:
         latents = latents / vae.config.scaling_factor
     else:
-        mean, spread = (torch.tensor(numbers).view(1, -1, 1, 1).to(latents) for numbers in (mean, spread))
-        latents = latents * spread / vae.config.scaling_factor + mean
-    overflows = vae.dtype == torch.float16 and vae.config.force_upcast
-    if overflows:
+        mean, std = (torch.tensor(numbers).view(1, -1, 1, 1).to(latents) for numbers in (mean, std))
+        latents = latents * std / vae.config.scaling_factor + mean
+    upcast = vae.dtype == torch.float16 and vae.config.force_upcast
+    if upcast:
         vae.to(dtype=torch.float32)
     try:
         return vae.decode(latents.to(vae.dtype), return_dict=False)[0]
     finally:
-        if overflows:
+        if upcast:
             vae.to(dtype=torch.float16)
 
 
-DECODINGS: Mapping[str, Decoding] = MappingProxyType(
+LATENT_DECODERS: Mapping[str, LatentDecoder] = MappingProxyType(
     {
-        "FluxKontextPipeline": Decoding(("height", "width"), _kontext),
-        "QwenImageEditPipeline": Decoding(("height", "width"), _qwen),
-        "QwenImageEditPlusPipeline": Decoding(("height", "width"), _qwen),
-        "Flux2Pipeline": Decoding(("latent_ids",), _flux2),
-        "Flux2KleinPipeline": Decoding(("latent_ids",), _flux2),
-        "Flux2KleinKVPipeline": Decoding(("latent_ids",), _flux2),
-        "StableDiffusionInstructPix2PixPipeline": Decoding((), _stable_diffusion),
-        "StableDiffusionXLInstructPix2PixPipeline": Decoding((), _stable_diffusion_xl),
+        "FluxKontextPipeline": LatentDecoder(("height", "width"), _kontext),
+        "QwenImageEditPipeline": LatentDecoder(("height", "width"), _qwen),
+        "QwenImageEditPlusPipeline": LatentDecoder(("height", "width"), _qwen),
+        "Flux2Pipeline": LatentDecoder(("latent_ids",), _flux2),
+        "Flux2KleinPipeline": LatentDecoder(("latent_ids",), _flux2),
+        "Flux2KleinKVPipeline": LatentDecoder(("latent_ids",), _flux2),
+        "StableDiffusionInstructPix2PixPipeline": LatentDecoder((), _stable_diffusion),
+        "StableDiffusionXLInstructPix2PixPipeline": LatentDecoder((), _stable_diffusion_xl),
     }
 )
-"""By the name of a pipeline's class, or of one that it is derived from."""
+"""By the name of a pipeline's class, or of a base class."""

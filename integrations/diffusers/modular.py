@@ -1,11 +1,11 @@
-"""Looking at edits while one of diffusers' modular pipelines makes them, which have no callbacks: blocks in the loop.
+"""Previews for diffusers' modular pipelines, which have no callbacks: blocks inside the denoising loop.
 
-    previews = Previews(verifier, sample, at=(2, 4), stop=True)
-    pipeline = with_previews(FluxKontextAutoBlocks(), previews).init_pipeline(folder)
+    scorer = PreviewScorer(verifier, sample, preview_steps=(2, 4), stop_on_reject=True)
+    pipeline = with_previews(FluxKontextAutoBlocks(), scorer).init_pipeline(folder)
     pipeline.load_components()
     images = pipeline(image=…, prompt=…, output="images")
 
-Looks are scored as `callbacks.VerifierCallback` does it, and decoded by the pipeline's own blocks after the loop.
+Previews are scored as in `callbacks.VerifierCallback`, and decoded by the pipeline's own blocks after the loop.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from diffusers.modular_pipelines import (
 from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 
 from ...reward import Image
-from .callbacks import Previews
-from .decoding import Steps
+from .callbacks import PreviewScorer
+from .latent_decoding import SchedulerTracker
 
-_GIVEN = ("latents", "images", "output_type")
+_LOOP_OUTPUTS = ("latents", "images", "output_type")
 
 
-def with_previews(blocks: Any, previews: Previews, *, workflow: str | None = "image_conditioned") -> Any:
-    """A copy of a modular pipeline's blocks that looks at its rows; the pipeline made of them works as without.
+def with_previews(blocks: Any, scorer: PreviewScorer, *, workflow: str | None = "image_conditioned") -> Any:
+    """A copy of a modular pipeline's blocks with previews; otherwise its pipeline works as before.
 
-    workflow: the one of `blocks.available_workflows` that is to be looked at; None for blocks that have only one way.
-    Raises ValueError where there is not exactly one denoising loop in it, or nothing after it that makes `images`.
+    workflow: one of `blocks.available_workflows`; None for blocks with a single workflow. Raises ValueError unless it
+    has exactly one denoising loop, followed by blocks that produce `images`.
     """
-    found = deepcopy(blocks)
-    ways = found.get_execution_blocks() if workflow is None else found.get_workflow(workflow)
-    order = list(ways.sub_blocks.values())
-    loops = [number for number, block in enumerate(order) if isinstance(block, LoopSequentialPipelineBlocks)]
+    copied = deepcopy(blocks)
+    execution = copied.get_execution_blocks() if workflow is None else copied.get_workflow(workflow)
+    ordered = list(execution.sub_blocks.values())
+    loops = [index for index, block in enumerate(ordered) if isinstance(block, LoopSequentialPipelineBlocks)]
     if len(loops) != 1:
         raise ValueError(f"{type(blocks).__name__} has {len(loops)} denoising loops in {workflow!r}, expected one")
-    loop, after = order[loops[0]], order[loops[0] + 1 :]
-    if not any(out.name == "images" for block in after for out in block.intermediate_outputs):
-        raise ValueError(f"{type(blocks).__name__} decodes nothing after its loop: give it blocks that make images")
+    loop, decoding_blocks = ordered[loops[0]], ordered[loops[0] + 1 :]
+    if not any(output.name == "images" for block in decoding_blocks for output in block.intermediate_outputs):
+        raise ValueError(f"{type(blocks).__name__} has no decoding after its loop: add blocks that produce images")
     for name, block in loop.sub_blocks.items():
-        loop.sub_blocks[name] = LookingBlock(block, previews, after)
-    return found
+        loop.sub_blocks[name] = PreviewBlock(block, scorer, decoding_blocks)
+    return copied
 
 
-class LookingBlock(ModularPipelineBlocks):
-    """A block of a denoising loop and, if it takes the scheduler's step, a look at what is expected after it.
+class PreviewBlock(ModularPipelineBlocks):
+    """A block of a denoising loop that, if it steps the scheduler, scores a preview afterwards.
 
-    Once the previews are given up it does nothing any more. after: blocks that make `images` of the loop's latents.
+    Once the batch is stopped it does nothing. decoding_blocks: the blocks that make `images` from the loop's latents.
     """
 
-    def __init__(self, block: Any, previews: Previews, after: Sequence[Any]) -> None:
+    def __init__(self, block: Any, scorer: PreviewScorer, decoding_blocks: Sequence[Any]) -> None:
         super().__init__()
         self._block = block
-        self._previews = previews
-        self._after = after
+        self._scorer = scorer
+        self._decoding_blocks = decoding_blocks
         self.model_name = block.model_name
 
     @property
@@ -75,10 +75,14 @@ class LookingBlock(ModularPipelineBlocks):
 
     @property
     def inputs(self) -> list[Any]:
-        """The block's, and what decoding takes from before the loop."""
+        """Those of the block, and those that decoding needs from before the loop."""
         own = list(self._block.inputs)
-        names = dict.fromkeys(one.name for block in self._after for one in block.inputs if one.name)
-        return own + [InputParam(name) for name in names if name not in (*_GIVEN, *(one.name for one in own))]
+        names = dict.fromkeys(
+            parameter.name for block in self._decoding_blocks for parameter in block.inputs if parameter.name
+        )
+        return own + [
+            InputParam(name) for name in names if name not in (*_LOOP_OUTPUTS, *(parameter.name for parameter in own))
+        ]
 
     @property
     def intermediate_outputs(self) -> list[Any]:
@@ -86,24 +90,24 @@ class LookingBlock(ModularPipelineBlocks):
 
     def __call__(self, components: Any, block_state: Any, i: int, t: Any) -> tuple[Any, Any]:
         """Step `i`, from 0."""
-        previews = self._previews
-        if i > 0 and previews.stopped is not None:
+        scorer = self._scorer
+        if i > 0 and scorer.stopped_at is not None:
             return components, block_state
-        with Steps(components.scheduler) as steps:
+        with SchedulerTracker(components.scheduler) as tracker:
             components, block_state = self._block(components, block_state, i=i, t=t)
             latents = block_state.latents
-            if steps.taken and previews.wants(i + 1, len(latents), len(block_state.timesteps)):
-                expected = steps.expected
-                if previews.look(expected, lambda: self._decoded(components, block_state, expected)):
+            if tracker.has_stepped and scorer.is_due(i + 1, len(latents), len(block_state.timesteps)):
+                expected = tracker.pred_original_sample
+                if scorer.score_previews(expected, lambda: self._decode(components, block_state, expected)):
                     block_state.latents = expected.to(latents)
         return components, block_state
 
-    def _decoded(self, components: Any, block_state: Any, latents: Any) -> list[Image]:
+    def _decode(self, components: Any, block_state: Any, latents: Any) -> list[Image]:
         state = PipelineState()
         for name, value in block_state.as_dict().items():
             state.set(name, value)
         state.set("latents", latents)
         state.set("output_type", "pil")
-        for block in self._after:
+        for block in self._decoding_blocks:
             components, state = block(components, state)
-        return [Image.of(picture) for picture in state.get("images")]
+        return [Image.of(image) for image in state.get("images")]

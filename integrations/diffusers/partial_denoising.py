@@ -1,12 +1,11 @@
-"""Running a diffusers pipeline in pieces: from any step to any other, with a preview decoded by the pipeline itself.
+"""Run a diffusers pipeline in parts: from any step to any other, with a preview decoded by the pipeline itself.
 
-Two public methods are stood in for while a pipeline is called, and no private name is touched. `prepare_latents` hands
-the loop the latents that a draft has come to, instead of fresh noise, in whatever layout the loop works in. The
-scheduler's `set_timesteps` leaves the loop only the steps of this piece, and its `step` keeps the true state for
-later, while the loop is given what it is expected to become, so that what the pipeline decodes and returns as its
-result is the preview. At the last step that is the result.
+During a call, public methods are patched; no private name is touched. `prepare_latents` gives the loop the latents of a
+paused state instead of fresh noise, in whatever layout the loop uses. The scheduler's `set_timesteps` restricts the
+loop to the steps of this part. Its `step` stores the true state and passes the predicted final latents to the loop, so
+that the pipeline decodes and returns the preview. At the last step the preview is the result.
 
-Only for solvers that carry nothing from step to step but the latents: see `SCHEDULERS`.
+Only for solvers whose only state between steps is the latents: see `RESUMABLE_SCHEDULERS`.
 """
 
 from __future__ import annotations
@@ -23,210 +22,216 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...verifiers.editor import Draft, Noise
+from ...verifiers.selection.editor import DenoisingState, NoiseSpec
 
-SCHEDULERS = (
+RESUMABLE_SCHEDULERS = (
     "FlowMatchEulerDiscreteScheduler",
     "EulerDiscreteScheduler",
     "EulerAncestralDiscreteScheduler",
     "DDIMScheduler",
     "DDPMScheduler",
 )
-"""Solvers whose state is the latents alone, so that a run can be broken off after any step."""
+"""Solvers whose only state is the latents, so that a run can be paused after any step."""
 
 _LATENTS, _CLEAN, _SIGNAL, _NOISE, _RANDOM = "latents", "clean", "signal", "noise", "random"
 
 
-def can_stop(pipeline: Any) -> str:
-    """Why this pipeline cannot be run in pieces, in words; empty where it can."""
+def not_resumable_reason(pipeline: Any) -> str:
+    """Why this pipeline cannot run in parts; empty if it can."""
     scheduler = type(getattr(pipeline, "scheduler", None)).__name__
-    if scheduler not in SCHEDULERS:
-        return f"{scheduler} keeps more than the latents from step to step: use one of {', '.join(SCHEDULERS)}"
+    if scheduler not in RESUMABLE_SCHEDULERS:
+        return (
+            f"{scheduler} keeps more than the latents from step to step: use one of {', '.join(RESUMABLE_SCHEDULERS)}"
+        )
     if not callable(getattr(pipeline, "prepare_latents", None)):
         return f"{type(pipeline).__name__} has no prepare_latents"
     return ""
 
 
-class Piece:
-    """The steps from the drafts' own to `until`, as a context in which the pipeline is called once.
+class PartialDenoising:
+    """A context for one pipeline call that runs the steps from the states' own to `until_step`.
 
-        with Piece(pipeline, drafts, until) as piece:
-            pictures = pipeline(…, generator=piece.generators).images
-        drafts = piece.drafts
+        with PartialDenoising(pipeline, states, until_step) as run:
+            images = pipeline(…, generator=run.generators).images
+        states = run.states
 
-    The call must have as many rows as there are drafts, in their order. A draft without arrays starts from its noise.
+    The call must have one row per state, in their order. A state without arrays starts from its noise.
     """
 
-    def __init__(self, pipeline: Any, drafts: Sequence[Draft], until: int) -> None:
-        if problem := can_stop(pipeline):
-            raise TypeError(problem)
-        steps = {draft.step for draft in drafts}
+    def __init__(self, pipeline: Any, states: Sequence[DenoisingState], until_step: int) -> None:
+        if reason := not_resumable_reason(pipeline):
+            raise TypeError(reason)
+        steps = {state.step for state in states}
         if len(steps) != 1:
-            raise ValueError(f"drafts of one piece stand at one step, got {sorted(steps)}")
+            raise ValueError(f"all states must be at the same step, got {sorted(steps)}")
         (self._start,) = steps
-        if not self._start < until:
-            raise ValueError(f"drafts at step {self._start} cannot go to step {until}")
-        self._until = until
+        if not self._start < until_step:
+            raise ValueError(f"states at step {self._start} cannot advance to step {until_step}")
+        self._until = until_step
         self._pipeline = pipeline
         self._scheduler = pipeline.scheduler
-        self._given = list(drafts)
-        self.generators = [_generator(draft) for draft in drafts]
-        self.evaluations = 0
-        """Of a whole picture, which the scheduler decides; known once the pipeline was called."""
+        self._states = list(states)
+        self.generators = [_generator(state) for state in states]
+        self.nfe = 0
+        """Of a full run, from the scheduler; known after the pipeline call."""
         self._state: torch.Tensor | None = None
         self._clean: torch.Tensor | None = None
 
-    def __enter__(self) -> Piece:
+    def __enter__(self) -> PartialDenoising:
         scheduler = self._scheduler
         with ExitStack() as stack:
-            stack.enter_context(standing_in(self._pipeline, "prepare_latents", self._prepare))
-            stack.enter_context(standing_in(scheduler, "set_timesteps", self._set_timesteps))
-            stack.enter_context(standing_in(scheduler, "step", self._step))
+            stack.enter_context(patched(self._pipeline, "prepare_latents", self._prepare))
+            stack.enter_context(patched(scheduler, "set_timesteps", self._set_timesteps))
+            stack.enter_context(patched(scheduler, "step", self._step))
             if hasattr(scheduler, "set_begin_index"):
-                begun = standing_in(scheduler, "set_begin_index", lambda original, *_: original(self._start))
-                stack.enter_context(begun)
-            self._standing_in = stack.pop_all()
+                begin_index = patched(scheduler, "set_begin_index", lambda original, *_: original(self._start))
+                stack.enter_context(begin_index)
+            self._patches = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._standing_in.close()
+        self._patches.close()
 
     @property
-    def drafts(self) -> list[Draft]:
-        """Where they stand now."""
+    def states(self) -> list[DenoisingState]:
+        """The states at `until_step`."""
         if self._state is None or self._clean is None:
-            raise RuntimeError(f"{type(self._pipeline).__name__} did not run the piece to step {self._until}")
-        signal, noise = levels(self._scheduler, self.evaluations)
-        found = []
-        for row, draft in enumerate(self._given):
+            raise RuntimeError(f"{type(self._pipeline).__name__} did not run to step {self._until}")
+        signal, noise = signal_and_noise_levels(self._scheduler, self.nfe)
+        states = []
+        for row, state in enumerate(self._states):
             arrays: dict[str, NDArray[Any]] = {
-                _LATENTS: _kept(self._state[row]),
-                _CLEAN: _kept(self._clean[row]),
+                _LATENTS: _to_numpy(self._state[row]),
+                _CLEAN: _to_numpy(self._clean[row]),
                 _SIGNAL: signal,
                 _NOISE: noise,
                 _RANDOM: self.generators[row].get_state().numpy().copy(),
             }
-            found.append(Draft(draft.images, draft.instruction, draft.noise, self._until, arrays, draft.history))
-        return found
+            states.append(
+                DenoisingState(state.images, state.instruction, state.noise, self._until, arrays, state.history)
+            )
+        return states
 
-    # -- what stands in -----------------------------------------------------------------------------------------------
+    # -- patched methods -----------------------------------------------------------------------------------------------
 
-    def _prepare(self, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """The pipeline's own latents (and what comes with them), with each draft's in their place."""
-        call = inspect.signature(original).bind(*given, **named)
+    def _prepare(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The pipeline's own latents (and what it returns with them), replaced by those of each state."""
+        bound = inspect.signature(original).bind(*args, **kwargs)
 
-        def drawn(generators: list[torch.Generator]) -> Any:
-            call.arguments["generator"] = generators
-            call.arguments["latents"] = None
-            return original(*call.args, **call.kwargs)
+        def prepare_with(generators: list[torch.Generator]) -> Any:
+            bound.arguments["generator"] = generators
+            bound.arguments["latents"] = None
+            return original(*bound.args, **bound.kwargs)
 
-        # A draft that goes on from its own latents draws nothing: its random numbers stay where it left them.
-        prepared = drawn(
+        # A state with latents samples nothing: its generator stays as it is.
+        prepared = prepare_with(
             [
-                torch.Generator() if _LATENTS in draft.arrays else generator
-                for draft, generator in zip(self._given, self.generators, strict=True)
+                torch.Generator() if _LATENTS in state.arrays else generator
+                for state, generator in zip(self._states, self.generators, strict=True)
             ]
         )
         latents = prepared[0] if isinstance(prepared, tuple) else prepared
-        if latents.shape[0] != len(self._given):
-            raise ValueError(f"{len(self._given)} drafts were to be continued, the call has {latents.shape[0]} rows")
+        if latents.shape[0] != len(self._states):
+            raise ValueError(f"there are {len(self._states)} states, but the call has {latents.shape[0]} rows")
         scale = float(getattr(self._scheduler, "init_noise_sigma", 1.0))
 
-        def noise_of(noise: Noise) -> torch.Tensor:
-            weights = _recipe(noise)
-            seeds, count = list(weights), len(self._given)
-            # The sources are with the latents already: they need not be encoded for each noise again.
-            call.arguments.update({name: None for name in ("image", "images") if name in call.arguments})
-            found = torch.zeros_like(latents[:1], dtype=torch.float32)
-            for start in range(0, len(seeds), count):  # as many at a time as the call has rows
-                part = seeds[start : start + count]
-                every = drawn([torch.Generator().manual_seed(seed) for seed in (part + part[:1] * count)[:count]])
-                fresh = every[0] if isinstance(every, tuple) else every
-                found += sum(weights[seed] * row.float() for seed, row in zip(part, fresh, strict=False))
-            return found
+        def noise_of(noise: NoiseSpec) -> torch.Tensor:
+            weights = _noise_weights(noise)
+            seeds, count = list(weights), len(self._states)
+            # The first call has encoded the sources: skip that for each noise.
+            bound.arguments.update({name: None for name in ("image", "images") if name in bound.arguments})
+            total = torch.zeros_like(latents[:1], dtype=torch.float32)
+            for start in range(0, len(seeds), count):  # in batches of the call's size
+                batch = seeds[start : start + count]
+                prepared_batch = prepare_with(
+                    [torch.Generator().manual_seed(seed) for seed in (batch + batch[:1] * count)[:count]]
+                )
+                noise_rows = prepared_batch[0] if isinstance(prepared_batch, tuple) else prepared_batch
+                total += sum(weights[seed] * row.float() for seed, row in zip(batch, noise_rows, strict=False))
+            return total
 
         rows = []
-        for row, draft in enumerate(self._given):
-            if _LATENTS in draft.arrays:
-                rows.append(_back(draft.arrays[_LATENTS], latents)[None])
-            elif _CLEAN in draft.arrays:  # what was to be seen, under fresh noise
-                signal, noise = draft.arrays[_SIGNAL][draft.step], draft.arrays[_NOISE][draft.step]
-                fresh = latents[row : row + 1] / scale
-                rows.append(float(signal) * _back(draft.arrays[_CLEAN], latents)[None] + float(noise) * fresh)
-            elif draft.noise.radius:
-                rows.append(noise_of(draft.noise))
+        for row, state in enumerate(self._states):
+            if _LATENTS in state.arrays:
+                rows.append(_to_tensor(state.arrays[_LATENTS], latents)[None])
+            elif _CLEAN in state.arrays:  # the previewed result, with fresh noise
+                signal, noise = state.arrays[_SIGNAL][state.step], state.arrays[_NOISE][state.step]
+                unit_noise = latents[row : row + 1] / scale
+                rows.append(float(signal) * _to_tensor(state.arrays[_CLEAN], latents)[None] + float(noise) * unit_noise)
+            elif state.noise.radius:
+                rows.append(noise_of(state.noise))
             else:
                 rows.append(latents[row : row + 1])
-        found = torch.cat([row.to(latents) for row in rows])
-        return (found, *prepared[1:]) if isinstance(prepared, tuple) else found
+        latents_out = torch.cat([row.to(latents) for row in rows])
+        return (latents_out, *prepared[1:]) if isinstance(prepared, tuple) else latents_out
 
-    def _set_timesteps(self, original: Callable[..., Any], *given: Any, **named: Any) -> None:
-        original(*given, **named)
+    def _set_timesteps(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
         scheduler = self._scheduler
-        self.evaluations = len(scheduler.timesteps)
-        if self._until > self.evaluations:
-            raise ValueError(f"the pipeline takes {self.evaluations} steps, and was to go to step {self._until}")
-        self._whole = scheduler.timesteps
-        scheduler.timesteps = self._whole[self._start : self._until]
+        self.nfe = len(scheduler.timesteps)
+        if self._until > self.nfe:
+            raise ValueError(f"the pipeline has {self.nfe} steps, and cannot run to step {self._until}")
+        self._all_timesteps = scheduler.timesteps
+        scheduler.timesteps = self._all_timesteps[self._start : self._until]
         if hasattr(scheduler, "set_begin_index"):
             scheduler.set_begin_index(self._start)
-        self._left = self._until - self._start
+        self._remaining = self._until - self._start
 
     def _step(
-        self, original: Callable[..., Any], output: Any, timestep: Any, sample: Any, *given: Any, **named: Any
+        self, original: Callable[..., Any], output: Any, timestep: Any, sample: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        self._scheduler.timesteps = self._whole  # the loop has its own by now, and DDPM looks the next one up here
-        as_tuple = not named.pop("return_dict", True)
-        if "generator" in inspect.signature(original).parameters:  # else a stochastic solver draws from the global one
-            named.setdefault("generator", self.generators)
-        index = self._until - self._left
-        moved = original(output, timestep, sample, *given, return_dict=True, **named)
-        self._left -= 1
-        state = moved.prev_sample
-        if self._left == 0:
-            clean = getattr(moved, "pred_original_sample", None)
+        self._scheduler.timesteps = self._all_timesteps  # the loop has its own copy; DDPM looks up the next one here
+        as_tuple = not kwargs.pop("return_dict", True)
+        if "generator" in inspect.signature(original).parameters:  # else a stochastic solver uses the global RNG
+            kwargs.setdefault("generator", self.generators)
+        index = self._until - self._remaining
+        result = original(output, timestep, sample, *args, return_dict=True, **kwargs)
+        self._remaining -= 1
+        state = result.prev_sample
+        if self._remaining == 0:
+            clean = getattr(result, "pred_original_sample", None)
             if clean is None:
-                sigmas = self._scheduler.sigmas  # they end at 1 where they are inverted, as OmniGen's are
+                sigmas = self._scheduler.sigmas  # inverted ones end at 1, as OmniGen's
                 clean = sample.float() + (sigmas[-1] - sigmas[index]).to(sample.device) * output.float()
             self._state = state
-            self._clean = state if self._until == self.evaluations else clean.to(state.dtype)
-            moved.prev_sample = self._clean
-        return (moved.prev_sample,) if as_tuple else moved
+            self._clean = state if self._until == self.nfe else clean.to(state.dtype)
+            result.prev_sample = self._clean
+        return (result.prev_sample,) if as_tuple else result
 
 
-def levels(scheduler: Any, evaluations: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Of each step, how much of the picture and how much noise there is in the latents before it."""
+def signal_and_noise_levels(scheduler: Any, evaluations: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """For each step, the weights of image and noise in the latents before it."""
     if hasattr(scheduler, "sigmas"):
         sigmas = scheduler.sigmas.cpu().numpy().astype(np.float32)
         if type(scheduler).__name__.startswith("FlowMatch"):
             noise = abs(sigmas[:evaluations] - sigmas[-1])
             return 1 - noise, noise
         return np.ones_like(sigmas[:evaluations]), sigmas[:evaluations]
-    left = scheduler.alphas_cumprod[scheduler.timesteps.cpu().long()].cpu().numpy().astype(np.float32)
-    return np.sqrt(left), np.sqrt(1 - left)
+    signal_power = scheduler.alphas_cumprod[scheduler.timesteps.cpu().long()].cpu().numpy().astype(np.float32)
+    return np.sqrt(signal_power), np.sqrt(1 - signal_power)
 
 
-def started(images: Any, instruction: str, noise: Noise, history: Any = ()) -> Draft:
-    """A draft before its first step."""
-    return Draft(images, instruction, noise, 0, {}, history)
+def initial_state(images: Any, instruction: str, noise: NoiseSpec, history: Any = ()) -> DenoisingState:
+    """A state before its first step."""
+    return DenoisingState(images, instruction, noise, 0, {}, history)
 
 
-def gone_back(draft: Draft, to: int, seed: int) -> Draft:
-    """What the draft was expected to become, to be put under fresh noise as there is at step `to`."""
-    if not 0 <= to < len(draft.arrays[_SIGNAL]):
-        raise ValueError(f"a draft can go back to a step from 0 to {len(draft.arrays[_SIGNAL]) - 1}, got {to}")
-    kept: Mapping[str, NDArray[Any]] = {name: draft.arrays[name] for name in (_CLEAN, _SIGNAL, _NOISE)}
-    noise = draft.noise.again(seed, seen=draft.step, back=to)
-    return Draft(draft.images, draft.instruction, noise, to, kept, draft.history)
+def renoised(state: DenoisingState, step: int, seed: int) -> DenoisingState:
+    """The previewed result of a state with fresh noise, at step `step`."""
+    if not 0 <= step < len(state.arrays[_SIGNAL]):
+        raise ValueError(f"step must be from 0 to {len(state.arrays[_SIGNAL]) - 1}, got {step}")
+    arrays: Mapping[str, NDArray[Any]] = {name: state.arrays[name] for name in (_CLEAN, _SIGNAL, _NOISE)}
+    noise = state.noise.renoised(seed, preview_step=state.step, restart_step=step)
+    return DenoisingState(state.images, state.instruction, noise, step, arrays, state.history)
 
 
 @contextmanager
-def standing_in(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
-    """`_stand_in` for a while: afterwards the object has what it had."""
+def patched(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    """Patch a method of one object within the context; see `_patch`."""
     own = vars(owner).get(name)
-    _stand_in(owner, name, replacement)
+    _patch(owner, name, replacement)
     try:
         yield
     finally:
@@ -236,53 +241,53 @@ def standing_in(owner: Any, name: str, replacement: Callable[..., Any]) -> Itera
 
 
 @contextmanager
-def seeded(pipeline: Any, generators: list[torch.Generator]) -> Iterator[None]:
-    """Have a solver that adds noise draw it from these, where the pipeline hands it nothing to draw from."""
+def seeded_scheduler(pipeline: Any, generators: list[torch.Generator]) -> Iterator[None]:
+    """Let a solver that adds noise sample it from these generators, if the pipeline passes it none."""
 
-    def step(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def step(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if "generator" in inspect.signature(original).parameters:
-            named.setdefault("generator", generators)
-        return original(*given, **named)
+            kwargs.setdefault("generator", generators)
+        return original(*args, **kwargs)
 
-    with standing_in(pipeline.scheduler, "step", step):
+    with patched(pipeline.scheduler, "step", step):
         yield
 
 
-def _recipe(noise: Noise) -> dict[int, float]:
-    """Seed -> how much of the noise drawn from it there is in this one. The squares add up to 1."""
+def _noise_weights(noise: NoiseSpec) -> dict[int, float]:
+    """Seed -> weight of its noise in this one. The squares sum to 1."""
     if noise.parent is None or not noise.radius:
         return {noise.seed: 1.0}
-    kept = math.sqrt(1 - noise.radius**2)
-    found = {seed: kept * weight for seed, weight in _recipe(noise.parent).items()}
-    found[noise.seed] = found.get(noise.seed, 0.0) + noise.radius
-    return found
+    parent_share = math.sqrt(1 - noise.radius**2)
+    weights = {seed: parent_share * weight for seed, weight in _noise_weights(noise.parent).items()}
+    weights[noise.seed] = weights.get(noise.seed, 0.0) + noise.radius
+    return weights
 
 
-def _generator(draft: Draft) -> torch.Generator:
-    """The draft's own random numbers, where it left them. On the CPU: pictures do not depend on the device then."""
-    made = torch.Generator().manual_seed(draft.noise.seed)
-    if _RANDOM in draft.arrays:
-        made.set_state(torch.from_numpy(np.array(draft.arrays[_RANDOM])))
-    return made
+def _generator(state: DenoisingState) -> torch.Generator:
+    """The state's generator, where it stopped. On the CPU, so that images do not depend on the device."""
+    generator = torch.Generator().manual_seed(state.noise.seed)
+    if _RANDOM in state.arrays:
+        generator.set_state(torch.from_numpy(np.array(state.arrays[_RANDOM])))
+    return generator
 
 
-def _kept(row: torch.Tensor) -> NDArray[np.float32]:
+def _to_numpy(row: torch.Tensor) -> NDArray[np.float32]:
     return row.detach().float().cpu().numpy()
 
 
-def _back(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
+def _to_tensor(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.array(array)).to(like)
 
 
-def _stand_in(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Put `replacement` in the place of a method of this one object; it is given the original first.
+def _patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+    """Replace a method of this one object; the replacement gets the original as its first argument.
 
-    Pipelines look at the signatures of what they call, so the signature stays.
+    Pipelines inspect the signatures of these methods, so the signature is kept.
     """
     original = getattr(owner, name)
 
     @functools.wraps(original)
-    def standing_in(*given: Any, **named: Any) -> Any:
-        return replacement(original, *given, **named)
+    def patched_method(*args: Any, **kwargs: Any) -> Any:
+        return replacement(original, *args, **kwargs)
 
-    setattr(owner, name, standing_in)
+    setattr(owner, name, patched_method)

@@ -1,4 +1,4 @@
-"""Calls of a pipeline: what goes into one, one at a time, and what a picture takes."""
+"""Calls of a pipeline: arguments, batching, one call at a time, and NFE per image."""
 
 from __future__ import annotations
 
@@ -12,130 +12,136 @@ from typing import Any, TypeVar
 import torch
 
 from ...reward import Image
-from ...verifiers.editor import Draft
-from .families import Family
-from .stepping import can_stop, standing_in
+from ...verifiers.selection.editor import DenoisingState
+from .partial_denoising import not_resumable_reason, patched
+from .pipeline_families import PipelineFamily
 
 T = TypeVar("T")
 
-_OURS = (
+_RESERVED_ARGUMENTS = (
     *("image", "prompt", "generator", "latents", "num_images_per_prompt", "output_type", "return_dict"),
     *("callback_on_step_end", "callback_on_step_end_tensor_inputs"),
 )
-"""What the editor passes to a pipeline itself."""
+"""Arguments that the editor passes to a pipeline itself."""
 
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
-_locking = threading.Lock()
+_locks_guard = threading.Lock()
 
 
-class Calls:
-    """A pipeline, and how it is called: `each` in portions that `pictures` makes with one call.
+class PipelineCaller:
+    """A pipeline and its call convention: `map_batches` splits states into batches that `generate` runs in one call.
 
-    evaluations: of a picture, known beforehand. whole: why pictures are only made in one go; empty where they are not.
+    nfe: per image, known in advance. single_pass_reason: why the pipeline cannot pause; empty if it can.
     """
 
-    def __init__(self, pipeline: Any, family: Family, batch: int, settings: Mapping[str, Any]) -> None:
-        known = inspect.signature(type(pipeline).__call__).parameters
-        open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
+    def __init__(self, pipeline: Any, family: PipelineFamily, batch: int, settings: Mapping[str, Any]) -> None:
+        parameters = inspect.signature(type(pipeline).__call__).parameters
+        open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         for name in settings:
-            if name in _OURS:
-                raise ValueError(f"{name} is what the editor itself passes to {type(pipeline).__name__}: leave it out")
-            if name not in known and not open_ended:
-                takes = ", ".join(one for one in known if one not in ("self", *_OURS))
-                raise ValueError(f"{type(pipeline).__name__} takes no {name}; it takes {takes}")
+            if name in _RESERVED_ARGUMENTS:
+                raise ValueError(f"{name} is set by the editor itself for {type(pipeline).__name__}: leave it out")
+            if name not in parameters and not open_ended:
+                supported = ", ".join(
+                    supported_name
+                    for supported_name in parameters
+                    if supported_name not in ("self", *_RESERVED_ARGUMENTS)
+                )
+                raise ValueError(f"{type(pipeline).__name__} takes no {name}; it takes {supported}")
         self.pipeline = pipeline
         self.batch = batch
         self._family = family
         self._settings = dict(settings)
-        self._call = pipeline if family.call is None else functools.partial(family.call, pipeline)
+        self._call = pipeline if family.call_fn is None else functools.partial(family.call_fn, pipeline)
         self._scheduler = pipeline.scheduler
-        self.evaluations = (family.evaluations or _evaluations)(pipeline, settings)
-        self.whole = family.whole or can_stop(pipeline)
+        self.nfe = (family.nfe or _nfe)(pipeline, settings)
+        self.single_pass_reason = family.single_pass_reason or not_resumable_reason(pipeline)
 
-    def each(self, drafts: Sequence[Draft], make: Callable[[list[Draft]], Sequence[T]]) -> list[T]:
-        """What `make` makes of as many drafts at a time as a call holds, in the order of all of them."""
-        with _locking:
+    def map_batches(
+        self, states: Sequence[DenoisingState], run_batch: Callable[[list[DenoisingState]], Sequence[T]]
+    ) -> list[T]:
+        """The results of `run_batch` for batches of the size of a call, in the order of the states."""
+        with _locks_guard:
             lock = _locks.setdefault(self.pipeline, threading.RLock())
-        found: dict[int, T] = {}
-        with lock, standing_in(self.pipeline, "progress_bar", _NoBar):
+        results: dict[int, T] = {}
+        with lock, patched(self.pipeline, "progress_bar", _SilentProgressBar):
             if self.pipeline.scheduler is not self._scheduler:
                 raise TypeError(
                     f"the scheduler of this {type(self.pipeline).__name__} was replaced by a "
-                    f"{type(self.pipeline.scheduler).__name__} after the editor was made: make another editor"
+                    f"{type(self.pipeline.scheduler).__name__} after the editor was created: create a new editor"
                 )
-            for rows in self._parts(drafts):
-                found |= dict(zip(rows, make([drafts[row] for row in rows]), strict=True))
-        return [found[row] for row in range(len(drafts))]
+            for rows in self._batches(states):
+                results |= dict(zip(rows, run_batch([states[row] for row in rows]), strict=True))
+        return [results[row] for row in range(len(states))]
 
-    def pictures(self, drafts: Sequence[Draft], generators: list[torch.Generator]) -> list[Image]:
-        """One call of the pipeline, which holds these drafts."""
-        asked = drafts if self._family.mixed else drafts[:1]
-        said = self._family.arguments(
-            self.pipeline, [self._shown(draft) for draft in asked], [one.instruction for one in asked], self._settings
+    def generate(self, states: Sequence[DenoisingState], generators: list[torch.Generator]) -> list[Image]:
+        """One call of the pipeline for these states."""
+        rows = states if self._family.batched_rows else states[:1]
+        arguments = self._family.arguments(
+            self.pipeline, [self._input_images(row) for row in rows], [row.instruction for row in rows], self._settings
         )
-        if len(drafts) > len(asked):
-            said["num_images_per_prompt"] = len(drafts)
-        # Not in inference mode: weights that are moved meanwhile, as offloading does, could not be trained any more.
+        if len(states) > len(rows):
+            arguments["num_images_per_prompt"] = len(states)
+        # Not in inference mode: weights moved in it, as by offloading, could not be trained any more.
         with torch.no_grad():
-            made = self._call(**said, generator=generators, output_type="pil").images
-        if len(made) != len(drafts):
-            raise ValueError(f"{type(self.pipeline).__name__} was asked for {len(drafts)} pictures, made {len(made)}")
-        return [Image.of(picture) for picture in made]
+            images = self._call(**arguments, generator=generators, output_type="pil").images
+        if len(images) != len(states):
+            raise ValueError(f"{type(self.pipeline).__name__} returned {len(images)} images for {len(states)} rows")
+        return [Image.of(image) for image in images]
 
-    def check(self, evaluations: int) -> None:
-        """Raise ValueError where a picture takes something else than was foreseen."""
-        if self._family.evaluations is None and evaluations != self.evaluations:
+    def check_nfe(self, nfe: int) -> None:
+        """Raise ValueError if an image took another number of evaluations than expected."""
+        if self._family.nfe is None and nfe != self.nfe:
             raise ValueError(
-                f"a picture took {evaluations} evaluations, and {self.evaluations} were foreseen: pass "
-                f"num_inference_steps as {type(self.pipeline).__name__} understands it"
+                f"an image took {nfe} evaluations, expected {self.nfe}: pass num_inference_steps as "
+                f"{type(self.pipeline).__name__} interprets it"
             )
 
-    def _shown(self, draft: Draft) -> tuple[Image, ...]:
-        if len(draft.images) != 1 and not self._family.several:
-            raise ValueError(f"{type(self.pipeline).__name__} edits one picture, got {len(draft.images)} sources")
+    def _input_images(self, state: DenoisingState) -> tuple[Image, ...]:
+        if len(state.images) != 1 and not self._family.multi_source:
+            raise ValueError(f"{type(self.pipeline).__name__} edits one image, got {len(state.images)} sources")
         if not self._family.in_context:
-            return draft.images
-        earlier = [image for turn in draft.history for image in (*turn.sources, turn.edited)]
-        return tuple(dict.fromkeys((*draft.images, *earlier)))
+            return state.images
+        earlier = [image for turn in state.history for image in (*turn.sources, turn.edited)]
+        return tuple(dict.fromkeys((*state.images, *earlier)))
 
-    def _parts(self, drafts: Sequence[Draft]) -> list[list[int]]:
-        """The numbers of those that go into one call."""
-        together: dict[Any, list[int]] = {}
-        for row, draft in enumerate(drafts):
-            shown = self._shown(draft)
-            if self._family.mixed:
-                key: Any = tuple(image.size for image in shown)
+    def _batches(self, states: Sequence[DenoisingState]) -> list[list[int]]:
+        """The indices of the rows of each call."""
+        groups: dict[Any, list[int]] = {}
+        for row, state in enumerate(states):
+            sources = self._input_images(state)
+            if self._family.batched_rows:
+                key: Any = tuple(image.size for image in sources)
             else:
-                key = (shown, draft.instruction)
-            together.setdefault(key, []).append(row)
-        most = self.batch if self._family.mixed or self._family.repeats else 1
-        return [rows[at : at + most] for rows in together.values() for at in range(0, len(rows), most)]
+                key = (sources, state.instruction)
+            groups.setdefault(key, []).append(row)
+        max_rows = self.batch if self._family.batched_rows or self._family.num_images_per_prompt else 1
+        return [rows[start : start + max_rows] for rows in groups.values() for start in range(0, len(rows), max_rows)]
 
 
-def _evaluations(pipeline: Any, settings: Mapping[str, Any]) -> int:
-    """Of a picture, from the settings or else from the signature of the call."""
-    given = settings.get("sigmas") if settings.get("sigmas") is not None else settings.get("timesteps")
-    count = settings.get("num_inference_steps") if given is None else len(given)
+def _nfe(pipeline: Any, settings: Mapping[str, Any]) -> int:
+    """NFE per image, from the settings or else from the signature of the call."""
+    schedule = settings.get("sigmas") if settings.get("sigmas") is not None else settings.get("timesteps")
+    count = settings.get("num_inference_steps") if schedule is None else len(schedule)
     if count is None:
         default = inspect.signature(type(pipeline).__call__).parameters.get("num_inference_steps")
         count = None if default is None else default.default
     if not isinstance(count, int) or count < 1:
         raise ValueError(
-            f"the call of {type(pipeline).__name__} does not say how many evaluations a picture takes: pass "
-            f"num_inference_steps as a whole number, got {count!r}"
+            f"the call of {type(pipeline).__name__} does not define the number of evaluations per image: pass "
+            f"num_inference_steps as an integer, got {count!r}"
         )
     scheduler = pipeline.scheduler
-    if given is not None or scheduler.config.get("use_dynamic_shifting"):  # they take what they are told to
+    if schedule is not None or scheduler.config.get("use_dynamic_shifting"):  # these take exactly the given steps
         order = int(getattr(scheduler, "order", 1))
-        return order * count - (order - 1)  # solvers of second order evaluate twice, but for the last step
-    # PNDM takes one step more than it is told to, others two for one: a copy knows.
-    copy = type(scheduler).from_config(scheduler.config)
-    copy.set_timesteps(count)
-    return len(copy.timesteps)
+        return order * count - (order - 1)  # second-order solvers evaluate twice, except at the last step
+    # PNDM takes one step more than given, others two per step: try it on a copy.
+    trial = type(scheduler).from_config(scheduler.config)
+    trial.set_timesteps(count)
+    return len(trial.timesteps)
 
 
-class _NoBar:
-    """Stands in for a progress bar."""
+class _SilentProgressBar:
+    """Replaces the progress bar."""
 
     def __init__(self, original: Any, iterable: Any = (), total: int | None = None) -> None:
         self._iterable = iterable
@@ -143,7 +149,7 @@ class _NoBar:
     def __iter__(self) -> Iterator[Any]:
         return iter(self._iterable)
 
-    def __enter__(self) -> _NoBar:
+    def __enter__(self) -> _SilentProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:

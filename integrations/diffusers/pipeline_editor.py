@@ -1,7 +1,7 @@
-"""Editors that are diffusers pipelines, and editors that are functions.
+"""Editors from diffusers pipelines and from functions.
 
-`editor_of(pipeline)` makes one of either. Pipelines are called as they are, one call at a time, and keep what they had:
-their progress bar, their methods, torch's global random numbers.
+`make_editor(pipeline)` creates either. Pipelines are called unmodified, one call at a time, and keep their progress
+bar, their methods and torch's global RNG state.
 """
 
 from __future__ import annotations
@@ -13,65 +13,70 @@ from typing import Any
 import torch
 
 from ...reward import EditSample, Image
-from ...verifiers.editor import Draft, Editor, Noise
-from .calls import Calls
-from .families import FAMILIES, Family, family_of
-from .naming import name_of
-from .stepping import Piece, gone_back, seeded, started
+from ...verifiers.selection.editor import DenoisingState, Editor, NoiseSpec
+from .partial_denoising import PartialDenoising, initial_state, renoised, seeded_scheduler
+from .pipeline_calls import PipelineCaller
+from .pipeline_families import FAMILIES, PipelineFamily, family_of
+from .pipeline_id import pipeline_id
 
 
-def editor_of(
-    made_of: Any,
+def make_editor(
+    pipeline_or_function: Any,
     *,
-    batch: int = 8,
+    batch_size: int = 8,
     id: str = "",  # noqa: A002  (the field's name)
-    family: Family | None = None,
+    family: PipelineFamily | None = None,
     batched: bool = False,
     **settings: Any,
 ) -> Editor:
-    """An editor of a diffusers pipeline or of a function.
+    """An editor from a diffusers pipeline or from a function.
 
-    A pipeline: `settings` go into each of its calls (`num_inference_steps`, `guidance_scale`, …). `family`: how to call
-    one that is not among `families.FAMILIES`. Where its solver can stop half-way (`stepping.SCHEDULERS`) the result is
-    a `StepwiseEditor`, else an editor of whole pictures. Make it once the pipeline has its adapters and its scheduler.
+    A pipeline: `settings` are passed to each call (`num_inference_steps`, `guidance_scale`, …). `family`: the call
+    convention of a pipeline that is not in `pipeline_families.FAMILIES`. If its solver can pause
+    (`partial_denoising.RESUMABLE_SCHEDULERS`) the result is a `StepwiseEditor`, else a `SinglePassEditor`. Call this
+    after adapters and scheduler are set.
 
-    A function: `f(image, instruction, seed) -> picture`, or with `batched` the same with three lists, giving a list of
-    at most `batch` pictures. An image is a PIL image, or a list of them where a sample has several sources; a picture
-    is anything `Image.of` takes. Earlier turns are not handed over.
+    A function: `f(image, instruction, seed) -> image`, or with `batched` the same with three lists, returning a list of
+    at most `batch_size` images. Its argument is a PIL image, or a list of them for a sample with several sources; it
+    returns anything `Image.of` takes. Earlier turns are not passed.
 
-    id: names the editor in journals; made of all that its pictures depend on where it is not given, a function by its
-    module and name. Raises ValueError for what cannot be called as an editor.
+    id: identifies the editor in journals; default: everything its images depend on, for a function its module and name.
+    Raises ValueError for an unsupported object.
     """
-    if batch < 1:
-        raise ValueError(f"a batch is one picture or more, got {batch}")
-    kinds = [kind.__name__ for kind in type(made_of).__mro__]
-    family = family or family_of(made_of)
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    class_names = [cls.__name__ for cls in type(pipeline_or_function).__mro__]
+    family = family or family_of(pipeline_or_function)
     if family is not None:
         if batched:
-            raise ValueError("a pipeline's family says what a call holds: `batched` is for functions")
-        calls = Calls(made_of, family, batch, settings)
-        name = id or name_of(made_of, settings)
-        return WholeEditor(name, calls, calls.whole) if calls.whole else DiffusersEditor(name, calls)
-    if "DiffusionPipeline" in kinds:
-        raise ValueError(_unknown(made_of))
-    if not callable(made_of):
-        raise ValueError(f"an editor is made of a diffusers pipeline or of a function, got {type(made_of).__name__}")
+            raise ValueError("the batch size of a pipeline depends on its family: `batched` is for functions")
+        calls = PipelineCaller(pipeline_or_function, family, batch_size, settings)
+        name = id or pipeline_id(pipeline_or_function, settings)
+        return (
+            SinglePassEditor(name, calls, calls.single_pass_reason)
+            if calls.single_pass_reason
+            else DiffusersEditor(name, calls)
+        )
+    if "DiffusionPipeline" in class_names:
+        raise ValueError(_unknown_pipeline_message(pipeline_or_function))
+    if not callable(pipeline_or_function):
+        raise ValueError(f"expected a diffusers pipeline or a function, got {type(pipeline_or_function).__name__}")
     if settings:
-        raise ValueError(f"a function takes no settings, got {', '.join(settings)}: bind them to it beforehand")
-    return FunctionEditor(made_of, name=id, batch=batch, batched=batched)
+        raise ValueError(f"a function takes no settings, got {', '.join(settings)}: bind them with functools.partial")
+    return FunctionEditor(pipeline_or_function, name=id, batch_size=batch_size, batched=batched)
 
 
 class DiffusersEditor:
-    """A pipeline that can stop after any step: a `StepwiseEditor`. Made by `editor_of`.
+    """A pipeline that can pause after any step: a `StepwiseEditor`. Created by `make_editor`.
 
-    A candidate's noise is drawn on the CPU from its own seed, so that neither its batch companions nor the device
-    decide on it.
+    A candidate's noise is sampled on the CPU from its own seed, so that it depends neither on its batch nor on the
+    device.
     """
 
-    def __init__(self, name: str, calls: Calls) -> None:
+    def __init__(self, name: str, calls: PipelineCaller) -> None:
         self.id = name
-        self.evaluations = calls.evaluations
-        self.batch = calls.batch
+        self.nfe = calls.nfe
+        self.batch_size = calls.batch
         self._calls = calls
 
     def edit(
@@ -83,46 +88,46 @@ class DiffusersEditor:
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> list[Image]:
         """See `Editor.edit`."""
-        drafts = self.begin(images, instructions, [Noise(seed) for seed in seeds], history=history)
-        return [picture for _, picture in self.advance(drafts, self.evaluations)]
+        states = self.begin(images, instructions, [NoiseSpec(seed) for seed in seeds], history=history)
+        return [image for _, image in self.advance(states, self.nfe)]
 
     def begin(
         self,
         images: Sequence[tuple[Image, ...]],
         instructions: Sequence[str],
-        noises: Sequence[Noise],
+        noise_specs: Sequence[NoiseSpec],
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
-    ) -> list[Draft]:
+    ) -> list[DenoisingState]:
         """See `StepwiseEditor.begin`."""
-        return _begun(images, instructions, noises, history)
+        return _initial_states(images, instructions, noise_specs, history)
 
-    def advance(self, drafts: Sequence[Draft], until: int) -> list[tuple[Draft, Image]]:
+    def advance(self, drafts: Sequence[DenoisingState], until_step: int) -> list[tuple[DenoisingState, Image]]:
         """See `StepwiseEditor.advance`."""
-        if until > self.evaluations:
-            raise ValueError(f"a picture takes {self.evaluations} evaluations, and was to go to step {until}")
+        if until_step > self.nfe:
+            raise ValueError(f"an image takes {self.nfe} evaluations, and cannot advance to step {until_step}")
 
-        def piece(part: Sequence[Draft]) -> list[tuple[Draft, Image]]:
-            with Piece(self._calls.pipeline, part, until) as running:
-                pictures = self._calls.pictures(part, running.generators)
-            self._calls.check(running.evaluations)
-            return list(zip(running.drafts, pictures, strict=True))
+        def run_batch(batch: Sequence[DenoisingState]) -> list[tuple[DenoisingState, Image]]:
+            with PartialDenoising(self._calls.pipeline, batch, until_step) as run:
+                images = self._calls.generate(batch, run.generators)
+            self._calls.check_nfe(run.nfe)
+            return list(zip(run.states, images, strict=True))
 
-        return self._calls.each(drafts, piece)
+        return self._calls.map_batches(drafts, run_batch)
 
-    def back(self, drafts: Sequence[Draft], to: int, seeds: Sequence[int]) -> list[Draft]:
-        """See `StepwiseEditor.back`."""
-        return [gone_back(draft, to, seed) for draft, seed in zip(drafts, seeds, strict=True)]
+    def renoise(self, drafts: Sequence[DenoisingState], to: int, seeds: Sequence[int]) -> list[DenoisingState]:
+        """See `StepwiseEditor.renoise`."""
+        return [renoised(state, to, seed) for state, seed in zip(drafts, seeds, strict=True)]
 
 
-class WholeEditor:
-    """A pipeline whose pictures are only made in one go; `whole` says why. An `Editor`, made by `editor_of`."""
+class SinglePassEditor:
+    """A pipeline that cannot pause, for `single_pass_reason`. An `Editor`, created by `make_editor`."""
 
-    def __init__(self, name: str, calls: Calls, whole: str) -> None:
+    def __init__(self, name: str, calls: PipelineCaller, single_pass_reason: str) -> None:
         self.id = name
-        self.evaluations = calls.evaluations
-        self.batch = calls.batch
-        self.whole = whole
+        self.nfe = calls.nfe
+        self.batch_size = calls.batch
+        self.single_pass_reason = single_pass_reason
         self._calls = calls
 
     def edit(
@@ -135,32 +140,32 @@ class WholeEditor:
     ) -> list[Image]:
         """See `Editor.edit`."""
 
-        def whole(part: Sequence[Draft]) -> list[Image]:
-            generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in part]
-            with seeded(self._calls.pipeline, generators):
-                pictures = self._calls.pictures(part, generators)
-            self._calls.check(len(self._calls.pipeline.scheduler.timesteps))
-            return pictures
+        def run_batch(batch: Sequence[DenoisingState]) -> list[Image]:
+            generators = [torch.Generator().manual_seed(state.noise.seed) for state in batch]
+            with seeded_scheduler(self._calls.pipeline, generators):
+                batch_images = self._calls.generate(batch, generators)
+            self._calls.check_nfe(len(self._calls.pipeline.scheduler.timesteps))
+            return batch_images
 
-        drafts = _begun(images, instructions, [Noise(seed) for seed in seeds], history)
-        return self._calls.each(drafts, whole)
+        states = _initial_states(images, instructions, [NoiseSpec(seed) for seed in seeds], history)
+        return self._calls.map_batches(states, run_batch)
 
     def __getattr__(self, name: str) -> Any:
-        # Not methods that raise: whoever looks for them is to see that they are not there.
-        if name in ("begin", "advance", "back"):
-            raise AttributeError(f"{self.id} makes whole pictures only: {self.whole}")
+        # The methods must be absent, since protocols are checked by attribute.
+        if name in ("begin", "advance", "renoise"):
+            raise AttributeError(f"{self.id} cannot pause: {self.single_pass_reason}")
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
 
 class FunctionEditor:
-    """A function as an `Editor`. Made by `editor_of`."""
+    """A function as an `Editor`. Created by `make_editor`."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str, batch: int, batched: bool) -> None:
+    def __init__(self, function: Callable[..., Any], *, name: str, batch_size: int, batched: bool) -> None:
         self.id = name or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
         if "<lambda>" in self.id or "<locals>" in self.id:
-            raise ValueError(f"{self.id} names no function that a journal could know again: pass id=")
-        self.evaluations = 0
-        self.batch = batch
+            raise ValueError(f"{self.id} has no name that identifies it in a journal: pass id=")
+        self.nfe = 0
+        self.batch_size = batch_size
         self._function = function
         self._batched = batched
 
@@ -173,37 +178,37 @@ class FunctionEditor:
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> list[Image]:
         """See `Editor.edit`."""
-        shown = [row[0].pil() if len(row) == 1 else [image.pil() for image in row] for row in images]
-        made: list[Any] = []
+        inputs = [row[0].pil() if len(row) == 1 else [image.pil() for image in row] for row in images]
+        outputs: list[Any] = []
         if not self._batched:
-            made = [self._function(*item) for item in zip(shown, instructions, seeds, strict=True)]
+            outputs = [self._function(*item) for item in zip(inputs, instructions, seeds, strict=True)]
         else:
-            for start in range(0, len(shown), self.batch):
-                part = slice(start, start + self.batch)
-                made += self._function(shown[part], list(instructions[part]), list(seeds[part]))
-        return [Image.of(picture) for picture in made]
+            for start in range(0, len(inputs), self.batch_size):
+                batch = slice(start, start + self.batch_size)
+                outputs += self._function(inputs[batch], list(instructions[batch]), list(seeds[batch]))
+        return [Image.of(output) for output in outputs]
 
 
-def _begun(
+def _initial_states(
     images: Sequence[tuple[Image, ...]],
     instructions: Sequence[str],
-    noises: Sequence[Noise],
+    noise_specs: Sequence[NoiseSpec],
     history: Sequence[tuple[EditSample, ...]] | None,
-) -> list[Draft]:
+) -> list[DenoisingState]:
     return [
-        started(tuple(sources), instruction, noise, earlier)
-        for sources, instruction, noise, earlier in zip(
-            images, instructions, noises, history or [()] * len(noises), strict=True
+        initial_state(tuple(sources), instruction, noise_spec, turns)
+        for sources, instruction, noise_spec, turns in zip(
+            images, instructions, noise_specs, history or [()] * len(noise_specs), strict=True
         )
     ]
 
 
-def _unknown(pipeline: Any) -> str:
-    """Why this pipeline has no family."""
+def _unknown_pipeline_message(pipeline: Any) -> str:
+    """Why no family is known for this pipeline."""
     name = type(pipeline).__name__
-    known = ", ".join(one for family in FAMILIES for one in family.pipelines)
+    supported = ", ".join(pipeline_name for family in FAMILIES for pipeline_name in family.pipelines)
     parameters = inspect.signature(type(pipeline).__call__).parameters
-    lacking = [one for one in ("image", "prompt") if one not in parameters]
-    if lacking:
-        return f"{name} edits no picture by words: its call takes no {' and no '.join(lacking)}. Known are {known}"
-    return f"{name} is not known as an editor: pass family= to say how it is called. Known are {known}"
+    missing = [parameter for parameter in ("image", "prompt") if parameter not in parameters]
+    if missing:
+        return f"{name} is no instruction editor: its call has no {' and no '.join(missing)}. Supported: {supported}"
+    return f"{name} is not a known editor: pass family= with its call convention. Supported: {supported}"

@@ -1,6 +1,6 @@
-"""How pipelines are asked for an edit: where sources and instructions go, and how many a call holds.
+"""Call conventions of pipelines: where sources and instructions go, and how many rows a call holds.
 
-A pipeline belongs to the family that names its class, or the nearest class it inherits from.
+A pipeline belongs to the family that names its class, or its nearest base class.
 """
 
 from __future__ import annotations
@@ -12,50 +12,50 @@ from typing import Any
 from ...reward import Image
 from . import ledits, omnigen
 
-Arguments = Callable[[Any, Sequence[tuple[Image, ...]], Sequence[str], Mapping[str, Any]], dict[str, Any]]
-"""(pipeline, pictures of each row, instruction of each row, settings) -> keyword arguments of the pipeline's call."""
+CallArgumentsFn = Callable[[Any, Sequence[tuple[Image, ...]], Sequence[str], Mapping[str, Any]], dict[str, Any]]
+"""(pipeline, images of each row, instruction of each row, settings) -> keyword arguments of the pipeline's call."""
 
 
 @dataclass(frozen=True)
-class Family:
-    """How pipeline classes are called.
+class PipelineFamily:
+    """The call convention of pipeline classes.
 
     pipelines: names of the classes.
-    arguments: the keyword arguments of one call, settings included. The editor adds the random generators, how many
-    pictures to make of one prompt, and that they be PIL images.
-    several: a picture may be made of several sources.
-    mixed: one call holds rows with pictures and instructions of their own, the pictures of one size. Without it
-    `arguments` is given one row, and only candidates for the same pictures and instruction share a call.
-    repeats: such candidates are asked for with `num_images_per_prompt`; without it each has a call of its own.
-    in_context: pictures of earlier turns are handed over behind the sources, oldest first, each once. Other families
-    know nothing of earlier turns.
-    whole: why its pictures are only made in one go, whatever the solver, in words; empty where that is not so.
-    call: what is called instead of the pipeline, with the pipeline and these arguments.
-    evaluations: of a picture, by pipeline and settings, where it is not the steps of the solver.
+    arguments: builds the keyword arguments of one call, including the settings. The editor adds the random generators,
+    the number of images per prompt, and the output type.
+    multi_source: an image may have several sources.
+    batched_rows: one call holds rows with their own images and instructions; all images have one size. Otherwise
+    `arguments` gets one row, and only candidates for the same images and instruction share a call.
+    num_images_per_prompt: such candidates use `num_images_per_prompt`; otherwise each has its own call.
+    in_context: images of earlier turns are passed after the sources, oldest first, each once. Other families ignore
+    earlier turns.
+    single_pass_reason: why the pipeline cannot pause, whatever the solver; empty if it can.
+    call_fn: called instead of the pipeline, with the pipeline and these arguments.
+    nfe: per image, from pipeline and settings, if it is not the number of solver steps.
     """
 
     pipelines: tuple[str, ...]
-    arguments: Arguments
-    several: bool = False
-    mixed: bool = False
-    repeats: bool = True
+    arguments: CallArgumentsFn
+    multi_source: bool = False
+    batched_rows: bool = False
+    num_images_per_prompt: bool = True
     in_context: bool = False
-    whole: str = ""
-    call: Callable[..., Any] | None = None
-    evaluations: Callable[[Any, Mapping[str, Any]], int] | None = None
+    single_pass_reason: str = ""
+    call_fn: Callable[..., Any] | None = None
+    nfe: Callable[[Any, Mapping[str, Any]], int] | None = None
 
 
 def _row_by_row(
     pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    said = {"image": [row[0].pil() for row in images], "prompt": list(instructions)}
-    # Words that go with the prompt go with each of them; diffusers does not repeat them.
-    each = {
-        name: [words] * len(instructions)
+    arguments = {"image": [row[0].pil() for row in images], "prompt": list(instructions)}
+    # Texts beside the prompt are repeated per row; diffusers does not do that.
+    repeated = {
+        name: [text] * len(instructions)
         for name in ("prompt_2", "negative_prompt", "negative_prompt_2")
-        if isinstance(words := settings.get(name), str)
+        if isinstance(text := settings.get(name), str)
     }
-    return {**settings, **each, **said}
+    return {**settings, **repeated, **arguments}
 
 
 def _one_source(
@@ -77,62 +77,68 @@ def _instruct_xl(
     return {"height": height, "width": width, **_row_by_row(pipeline, images, instructions, settings)}
 
 
-KONTEXT = Family(("FluxKontextPipeline",), _row_by_row, mixed=True)
-"""FLUX.1 Kontext. Unless `height` and `width` are set its pictures are square, whatever the source is; sources are
-resized to the nearest of the sizes it was trained on unless `_auto_resize=False`.
+KONTEXT = PipelineFamily(("FluxKontextPipeline",), _row_by_row, batched_rows=True)
+"""FLUX.1 Kontext. Unless `height` and `width` are set its images are square, whatever the source's size; sources are
+resized to the nearest of its training sizes unless `_auto_resize=False`.
 """
 
-QWEN_EDIT = Family(("QwenImageEditPipeline",), _one_source)
-"""Qwen-Image-Edit. Given a list of pictures it would show its text encoder others than it shows for a single one, and
-prompts of different lengths would be padded: a call holds one source and one instruction, several times.
+QWEN_EDIT = PipelineFamily(("QwenImageEditPipeline",), _one_source)
+"""Qwen-Image-Edit. For a list of images its text encoder would see other images than for a single one, and prompts of
+different lengths would be padded: a call holds one source and one instruction, repeated.
 """
 
-QWEN_EDIT_PLUS = Family(("QwenImageEditPlusPipeline",), _all_sources, several=True, in_context=True)
-"""Qwen-Image-Edit-2509 and later. Takes the proportions of its picture from the last one it is given, unless `height`
-and `width` are set.
+QWEN_EDIT_PLUS = PipelineFamily(("QwenImageEditPlusPipeline",), _all_sources, multi_source=True, in_context=True)
+"""Qwen-Image-Edit-2509 and later. The output has the aspect ratio of the last input image, unless `height` and `width`
+are set.
 """
 
-FLUX2 = Family(("Flux2Pipeline", "Flux2KleinPipeline"), _all_sources, several=True, in_context=True)
-"""FLUX.2. Takes the size of its picture from the first source, unless `height` and `width` are set."""
+FLUX2 = PipelineFamily(("Flux2Pipeline", "Flux2KleinPipeline"), _all_sources, multi_source=True, in_context=True)
+"""FLUX.2. The output has the size of the first source, unless `height` and `width` are set."""
 
-FLUX2_CACHED = Family(
-    ("Flux2KleinKVPipeline",), _all_sources, several=True, in_context=True,
-    whole="it looks at the sources in the first step of a call only",
+FLUX2_CACHED = PipelineFamily(
+    ("Flux2KleinKVPipeline",), _all_sources, multi_source=True, in_context=True,
+    single_pass_reason="it encodes the sources in the first step of a call only",
 )  # fmt: skip
-"""FLUX.2 Klein with what it saw in the sources kept from step to step."""
+"""FLUX.2 Klein with cached keys and values of the sources."""
 
-INSTRUCT_PIX2PIX = Family(("StableDiffusionInstructPix2PixPipeline",), _row_by_row, mixed=True)
-"""InstructPix2Pix. Its picture has the size of the source, sides rounded down to multiples of 8."""
+INSTRUCT_PIX2PIX = PipelineFamily(("StableDiffusionInstructPix2PixPipeline",), _row_by_row, batched_rows=True)
+"""InstructPix2Pix. The output has the size of the source, sides rounded down to multiples of 8."""
 
-INSTRUCT_PIX2PIX_XL = Family(("StableDiffusionXLInstructPix2PixPipeline",), _instruct_xl, mixed=True)
-"""InstructPix2Pix on Stable Diffusion XL, also CosXL Edit. Its picture has the size of the source, sides rounded down
-to multiples of 8, unless `height` and `width` are set.
+INSTRUCT_PIX2PIX_XL = PipelineFamily(("StableDiffusionXLInstructPix2PixPipeline",), _instruct_xl, batched_rows=True)
+"""InstructPix2Pix on Stable Diffusion XL, also CosXL Edit. The output has the size of the source, sides rounded down to
+multiples of 8, unless `height` and `width` are set.
 """
 
-OMNIGEN = Family(("OmniGenPipeline",), omnigen.arguments, several=True, call=omnigen.called)
-"""OmniGen. It tells where a token stands by the first prompt of a call, so that a call holds one prompt, several times.
-Sources are cut to multiples of 16 pixels at their edges, and earlier turns are not shown: no mark stands for them.
+OMNIGEN = PipelineFamily(
+    ("OmniGenPipeline",), omnigen.omnigen_arguments, multi_source=True, call_fn=omnigen.call_omnigen
+)
+"""OmniGen. It computes token positions from the first prompt of a call, so a call holds one prompt, repeated. Sources
+are cropped to multiples of 16 pixels, and earlier turns are not passed: they have no placeholder.
 """
 
-LEDITS = Family(
-    ("LEditsPPPipelineStableDiffusion", "LEditsPPPipelineStableDiffusionXL"), ledits.arguments, repeats=False,
-    whole="it comes back by the noise that it met on its way there", call=ledits.called, evaluations=ledits.evaluations,
-)  # fmt: skip
-"""LEDITS++, which is told concepts: `ledits.concepts` reads them from the instruction. Takes the settings of the
+LEDITS = PipelineFamily(
+    ("LEditsPPPipelineStableDiffusion", "LEditsPPPipelineStableDiffusionXL"),
+    ledits.ledits_arguments,
+    num_images_per_prompt=False,
+    single_pass_reason="denoising reuses the noise of its inversion",
+    call_fn=ledits.call_ledits,
+    nfe=ledits.ledits_nfe,
+)
+"""LEDITS++, which takes concepts: `ledits.concepts` parses them from the instruction. Takes the settings of the
 pipeline's `invert` and of its call; sides are rounded down to multiples of 32 pixels unless `height` and `width` are
-set. `num_inversion_steps` is what a picture takes on the way to noise, and again on the way back.
+set. `num_inversion_steps` counts for the inversion, and again for denoising.
 """
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[PipelineFamily, ...] = (
     *(KONTEXT, QWEN_EDIT, QWEN_EDIT_PLUS, FLUX2, FLUX2_CACHED),
     *(INSTRUCT_PIX2PIX, INSTRUCT_PIX2PIX_XL, OMNIGEN, LEDITS),
 )
 
 
-def family_of(pipeline: Any) -> Family | None:
-    """The family of a pipeline's class, or of the nearest class that it inherits from; None where there is none."""
-    for kind in type(pipeline).__mro__:
+def family_of(pipeline: Any) -> PipelineFamily | None:
+    """The family of a pipeline's class, or of its nearest base class; None if there is none."""
+    for cls in type(pipeline).__mro__:
         for family in FAMILIES:
-            if kind.__name__ in family.pipelines:
+            if cls.__name__ in family.pipelines:
                 return family
     return None

@@ -1,4 +1,4 @@
-"""What a pipeline is known by in journals: all that its pictures depend on, besides what is asked for."""
+"""The id of a pipeline in journals: everything its images depend on besides the request."""
 
 from __future__ import annotations
 
@@ -15,38 +15,39 @@ import torch
 from ...reward import Image
 
 
-def name_of(pipeline: Any, settings: Mapping[str, Any]) -> str:
-    """Class, origin, settings of the call, weights, solver and library. Raises ValueError for settings without a name.
+def pipeline_id(pipeline: Any, settings: Mapping[str, Any]) -> str:
+    """Class, origin, settings of the call, weights, solver and library. Raises ValueError for settings without an id.
 
-    How strongly adapters are applied is not in it, other than by weights that were fused with theirs.
+    The scale of adapters is not included unless they are fused into the weights.
     """
     scheduler = pipeline.scheduler
-    said = json.dumps(dict(settings), sort_keys=True, default=_said)
-    # Not what the library notes for itself, which is in another order in every process.
+    settings_json = json.dumps(dict(settings), sort_keys=True, default=_setting_id)
+    # Without diffusers' own notes, whose order differs between processes.
     config = {name: value for name, value in scheduler.config.items() if not name.startswith("_")}
     solver = _digest(json.dumps(config, sort_keys=True, default=str).encode())
+    weights = _weights_digest(pipeline)
     return (
-        f"{type(pipeline).__name__} {getattr(pipeline, 'name_or_path', '')} {said} weights {_weights(pipeline)} "
+        f"{type(pipeline).__name__} {getattr(pipeline, 'name_or_path', '')} {settings_json} weights {weights} "
         f"{type(scheduler).__name__} {solver} diffusers {version('diffusers')}"
     )
 
 
-def _weights(pipeline: Any) -> str:
-    """What tells two sets of weights apart: the first numbers of each tensor. Not of those on no device (offloaded)."""
-    found = hashlib.sha256()
-    for name, part in sorted(pipeline.components.items()):
-        if isinstance(part, torch.nn.Module):
-            for key, tensor in sorted(part.state_dict().items()):
+def _weights_digest(pipeline: Any) -> str:
+    """Distinguishes weights by the first numbers of each tensor; tensors on no device (offloaded) are left out."""
+    digest = hashlib.sha256()
+    for name, module in sorted(pipeline.components.items()):
+        if isinstance(module, torch.nn.Module):
+            for key, tensor in sorted(module.state_dict().items()):
                 if not isinstance(tensor, torch.Tensor):
                     continue
-                found.update(f"{name}.{key} {tuple(tensor.shape)} {tensor.dtype}".encode())
+                digest.update(f"{name}.{key} {tuple(tensor.shape)} {tensor.dtype}".encode())
                 if not tensor.is_meta:
-                    found.update(tensor.detach().flatten()[:4].cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()[:16]
+                    digest.update(tensor.detach().flatten()[:4].cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
-def _said(value: Any) -> Any:
-    """A setting, for the name of an editor."""
+def _setting_id(value: Any) -> Any:
+    """The id of a setting."""
     if isinstance(value, Image):
         return value.digest
     if isinstance(value, torch.Tensor):
@@ -54,7 +55,7 @@ def _said(value: Any) -> Any:
     if isinstance(value, np.ndarray | PIL.Image.Image):
         numbers = np.asarray(value)
         return _digest(f"{numbers.shape} {numbers.dtype}".encode() + numbers.tobytes())
-    raise ValueError(f"a setting of type {type(value).__name__} has no name that lasts: pass id=")
+    raise ValueError(f"a setting of type {type(value).__name__} has no stable id: pass id=")
 
 
 def _digest(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Settings of `diffusion_rl.DiffusionTrainer`."""
+"""Configuration of `DiffusionTrainer`."""
 
 from __future__ import annotations
 
@@ -7,120 +7,121 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..reward.advantages import Noisy, Scale
-from .diffusers.objectives import Objective
-from .diffusers.transitions import Sampling
+from ...reward.training.advantages import NoiseCorrection, ScaleRewards
+from .objectives import Objective
+from .transitions import Sampling
 
 
 @dataclass
 class DiffusionConfig:
-    """output_dir: for the log (`log.jsonl`), checkpoints, and the LoRA in the end.
+    """output_dir: for the log (`log.jsonl`), checkpoints, and the final LoRA.
 
-    steps: of training; each makes `groups` times `group_size` pictures in every process and goes through them once, in
-    `updates` steps of the optimizer. rollout_batch: pictures in a call of the pipeline, where its family can; a source
-    and its instruction are encoded once a call. train_batch: rows in a backward pass.
+    max_steps: training steps. Each generates `groups` times `group_size` images per process and trains on them once, in
+    `num_mini_batches` optimizer steps. rollout_batch_size: images per pipeline call, where the pipeline family supports
+    batches; a source and its instruction are encoded once per call. train_batch_size: rows per backward pass.
 
-    noise: how much the sampler's steps leave to chance, in (0, 1]: Flow-GRPO's level a, or DDIM's eta. sampling: see
-    `transitions.Sampling`. chance: the numbers of these steps; the other ones are the solver's own, and are not trained
-    (mixed sampling: Li et al. 2025, arXiv 2507.21802). None: all; a flow's last step has none in any case.
+    noise_level: noise of the sampler's steps, in (0, 1]: Flow-GRPO's level a, or DDIM's eta. sampling: see
+    `transitions.Sampling`. sde_steps: indices of the steps that sample with noise; the other steps are the solver's own
+    and are not trained (mixed sampling: Li et al. 2025, arXiv 2507.21802). None: all; a flow's last step has no noise
+    in any case.
 
-    same_start: pictures of a group start from the same noise, so that only what the steps drew tells them apart, which
-    is what they learn from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
+    init_same_noise: the images of a group start from the same noise, so that they differ only by the noise of the
+    steps, which is what the policy learns from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
 
-    objective: see `diffusers.objectives`. The gradient of `grpo` needs many pictures where what is drawn in a single
-    step decides little (docs/training.md). For `grpo` are noise, sampling, chance, same_start,
-    clip_range and beta; for `nft` levels, how many noise levels pictures are noised to, reach, and hold_below: at
-    levels with less noise, from 0 to 1, the denoiser learns nothing and is held where it was. What a picture is to show
-    has been decided there, and how it is drawn is best left alone. For `raft` are levels,
-    threshold, agree and beta (see `raft` and `imitated` there).
+    objective: see `objectives`. The gradient of `grpo` needs many images if the noise of a single step decides little
+    (docs/training.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise, clip_range and beta. `nft` uses
+    num_noise_levels (how many noise levels images are noised to), nft_beta, and min_noise_level: at lower noise levels,
+    in [0, 1], the denoiser is held at its initial weights. The content of an image is decided before these levels; its
+    rendering should stay. `raft` uses num_noise_levels, huber_c, max_spread_ratio and beta (see `raft` and
+    `nearest_winners` there).
 
-    schedule: of the learning rate after the warmup; `linear` falls to 0 at the last of `steps`.
+    lr_scheduler_type: of the learning rate after the warmup; `linear` decays to 0 at the last of `max_steps`.
 
-    clip_range: of the ratio of likelihoods. The logarithm is a mean over the numbers of a latent, so that it is far
-    smaller than in language models. beta: weight of the KL divergence to the editor without its LoRA, per number of a
-    latent, as in Flow-GRPO, or of `raft`'s distance from it; 0 spares the pass it takes.
+    clip_range: of the likelihood ratio. The log-likelihood is a mean over the elements of a latent, so it is far
+    smaller than for language models. beta: weight of the KL divergence from the editor without LoRA, per element of a
+    latent, as in Flow-GRPO; for `raft` weight of the distance from it. 0 saves the forward pass.
 
-    scale, judge_noise, noisy: see `advantages`. advantage_clip: advantages end there; for `nft` that is where a picture
-    is wholly wanted, or wholly unwanted.
+    scale_rewards, judge_std, noise_correction: see `advantages`. advantage_clip: advantages are clipped to this; for
+    `nft` the clipped advantage maps to optimality 0 or 1.
 
-    lora_targets: names of modules, as peft takes them; None for every linear layer in the denoiser's blocks.
-    overlap: judge pictures in a thread while the next are made. Those are then made with weights one step older than
-    those that learn from them, which `grpo`'s ratio accounts for. Not across a checkpoint, so that a run that was
-    resumed equals one that was not to the bit, on one device. save_every: a checkpoint each so many steps; 0 for none.
-    save_total: so many are kept.
-    probe_every: see `DiffusionTrainer`; 0 for never.
+    lora_targets: module names, as in peft; None for every linear layer in the denoiser's blocks.
+    overlap: score images in a thread while the next ones are generated. These are then generated with weights one step
+    older than those that train on them, which `grpo`'s ratio corrects. Not across a checkpoint: a resumed run equals an
+    uninterrupted one bit for bit, on one device. save_steps: steps between checkpoints; 0 for none.
+    save_total_limit: checkpoints kept.
+    probe_steps: steps between probes, see `DiffusionTrainer`; 0 for none.
     report_to: trackers of accelerate, such as "tensorboard" or "wandb".
     """
 
     output_dir: str | Path
-    steps: int = 100
+    max_steps: int = 100
     groups: int = 4
     group_size: int = 8
-    updates: int = 1
-    rollout_batch: int = 8
-    train_batch: int = 8
+    num_mini_batches: int = 1
+    rollout_batch_size: int = 8
+    train_batch_size: int = 8
     objective: Objective = "grpo"
-    noise: float = 0.7
+    noise_level: float = 0.7
     sampling: Sampling = "sde"
-    chance: Sequence[int] | None = None
-    same_start: bool = False
+    sde_steps: Sequence[int] | None = None
+    init_same_noise: bool = False
     learning_rate: float = 3e-4
-    warmup: int = 0
+    warmup_steps: int = 0
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     clip_range: float = 1e-4
     beta: float = 0.0
-    levels: int = 3
-    reach: float = 4.0
-    hold_below: float = 0.0
-    threshold: float = 0.05
-    agree: float = 0.5
-    schedule: Literal["constant", "linear"] = "constant"
-    scale: Scale = "group"
-    judge_noise: float = 0.0
-    noisy: Noisy = "shrink"
+    num_noise_levels: int = 3
+    nft_beta: float = 4.0
+    min_noise_level: float = 0.0
+    huber_c: float = 0.05
+    max_spread_ratio: float = 0.5
+    lr_scheduler_type: Literal["constant", "linear"] = "constant"
+    scale_rewards: ScaleRewards = "group"
+    judge_std: float = 0.0
+    noise_correction: NoiseCorrection = "shrink"
     advantage_clip: float = 5.0
     lora_rank: int = 32
     lora_alpha: int = 64
     lora_targets: Sequence[str] | None = None
     overlap: bool = True
     seed: int = 0
-    save_every: int = 0
-    save_total: int = 2
-    probe_every: int = 0
+    save_steps: int = 0
+    save_total_limit: int = 2
+    probe_steps: int = 0
     mixed_precision: str = "no"
     report_to: str | None = None
-    call: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of every call of the pipeline, such as `num_inference_steps` and `guidance_scale`."""
+    pipeline_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of every pipeline call, such as `num_inference_steps` and `guidance_scale`."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "groups", "updates", "rollout_batch", "train_batch", "levels", "lora_rank", "save_total"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is a whole number of at least 1, got {getattr(self, name)}")
-        if self.objective not in get_args(Objective):
-            raise ValueError(f"objective is one of {', '.join(get_args(Objective))}, got {self.objective!r}")
-        if self.schedule not in ("constant", "linear"):
-            raise ValueError(f"schedule is constant or linear, got {self.schedule!r}")
-        for name in ("reach", "threshold"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is a positive number, got {getattr(self, name)}")
         for name in (
-            "agree",
-            "clip_range",
-            "beta",
-            "hold_below",
-            "judge_noise",
-            "weight_decay",
-            "warmup",
-            "save_every",
+            *("max_steps", "groups", "num_mini_batches", "rollout_batch_size", "train_batch_size", "num_noise_levels"),
+            *("lora_rank", "save_total_limit"),
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be an integer of at least 1, got {getattr(self, name)}")
+        if self.objective not in get_args(Objective):
+            raise ValueError(f"objective must be one of {', '.join(get_args(Objective))}, got {self.objective!r}")
+        if self.lr_scheduler_type not in ("constant", "linear"):
+            raise ValueError(f"lr_scheduler_type must be constant or linear, got {self.lr_scheduler_type!r}")
+        for name in ("nft_beta", "huber_c"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in (
+            *("max_spread_ratio", "clip_range", "beta", "min_noise_level", "judge_std", "weight_decay"),
+            *("warmup_steps", "save_steps"),
         ):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is 0 or more, got {getattr(self, name)}")
+                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
         if self.group_size < 2:
-            raise ValueError(f"pictures of a group are compared: group_size is 2 or more, got {self.group_size}")
-        if self.updates > self.groups:
-            raise ValueError(f"an update takes whole groups: updates is {self.groups} at most, got {self.updates}")
-        if "eta" in self.call:
-            raise ValueError("how much a step leaves to chance is `noise`, not eta in `call`")
+            raise ValueError(f"images of a group are compared: group_size must be 2 or more, got {self.group_size}")
+        if self.num_mini_batches > self.groups:
+            raise ValueError(
+                f"a mini-batch takes whole groups: num_mini_batches must be at most {self.groups}, "
+                f"got {self.num_mini_batches}"
+            )
+        if "eta" in self.pipeline_kwargs:
+            raise ValueError("set the noise of the steps with noise_level, not with eta in pipeline_kwargs")
         if self.mixed_precision == "fp16":
-            raise ValueError("likelihoods are too close for fp16: mixed_precision is no or bf16")
+            raise ValueError("fp16 is too coarse for likelihood ratios: mixed_precision must be no or bf16")

@@ -1,7 +1,6 @@
-"""A step of a diffusion sampler as a random transition: from where it stands to where it goes, with a likelihood.
+"""Steps of a diffusion sampler as Gaussian transitions with a likelihood, for policy gradients.
 
-What a policy gradient needs of a solver: the mean and the standard deviation of a normal distribution, in which the
-mean hangs on what the denoiser predicted and nothing else does.
+The mean of the next state depends on the denoiser's prediction; the standard deviation does not.
 """
 
 from __future__ import annotations
@@ -17,148 +16,154 @@ import torch
 from torch import Tensor
 
 Sampling = Literal["sde", "cps"]
-"""How noise is put into the steps of a flow.
+"""How noise is added to the steps of a flow.
 
 sde: the stochastic equation with the marginals of the flow (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470, section 4.1,
-equation 9), in one Euler step. Where steps are few and wide, as near the end, more noise is left than the next step
-expects. cps: so much of the predicted noise is replaced by fresh noise that the level is kept exactly (coefficients
-preserving sampling: Wang and Yu 2025, arXiv 2509.05952).
+equation 9), in one Euler step. With few large steps, and near the end, more noise remains than the next step expects.
+cps: replaces part of the predicted noise by fresh noise so that the noise level is exact (coefficients preserving
+sampling: Wang and Yu 2025, arXiv 2509.05952).
 """
 
 
-Move = Callable[[Tensor, Tensor], tuple[Tensor, float]]
-"""(what was predicted, state) -> mean of the next state, in float32, and its standard deviation; 0 at a step that
-leaves nothing to chance."""
+TransitionFn = Callable[[Tensor, Tensor], tuple[Tensor, float]]
+"""(prediction, state) -> mean of the next state, in float32, and its standard deviation; 0 at a deterministic step."""
 
 
 @dataclass(frozen=True)
-class Noising:
-    """How pictures are noised before a step, and what a denoiser is to predict of them.
+class ForwardProcess:
+    """How images are noised before a step, and the denoiser's training target.
 
-    signal, noise: how much there is of either. kind: `flow`, or the `prediction_type` of the solver.
+    signal, noise: weights of image and noise. prediction_type: `flow`, or the solver's `prediction_type`.
     """
 
     signal: float
     noise: float
-    kind: str = "flow"
+    prediction_type: str = "flow"
 
     def target(self, clean: Tensor, noise: Tensor) -> Tensor:
-        """What is right to predict."""
-        if self.kind == "flow":
+        """The correct prediction."""
+        if self.prediction_type == "flow":
             return noise - clean
-        if self.kind == "v_prediction":
+        if self.prediction_type == "v_prediction":
             return self.signal * noise - self.noise * clean
-        return noise if self.kind == "epsilon" else clean
+        return noise if self.prediction_type == "epsilon" else clean
 
 
 @dataclass(frozen=True)
-class Flow:
-    """Of `FlowMatchEulerDiscreteScheduler`. level: how much noise, from 0, the solver's own step, to 1."""
+class FlowMatchingTransitions:
+    """Of `FlowMatchEulerDiscreteScheduler`. noise_level: from 0, the deterministic solver step, to 1."""
 
     scheduler: Any
-    level: float
+    noise_level: float
     sampling: Sampling = "sde"
 
-    def at(self, number: int) -> Move:
-        """The step of that number, of the schedule as it is now."""
-        now, then = (float(self.scheduler.sigmas[one]) for one in (number, number + 1))
-        if not self.level or not then:  # noise that nothing takes away again would be seen
-            return lambda velocity, state: (state.float() + (then - now) * velocity.float(), 0.0)
-        return partial(_preserving if self.sampling == "cps" else _stochastic, now=now, then=then, level=self.level)
+    def at(self, index: int) -> TransitionFn:
+        """The transition of a step, in the current schedule."""
+        sigma, next_sigma = (float(self.scheduler.sigmas[step]) for step in (index, index + 1))
+        if not self.noise_level or not next_sigma:  # noise of the last step would stay in the image
+            return lambda velocity, state: (state.float() + (next_sigma - sigma) * velocity.float(), 0.0)
+        step = _cps_step if self.sampling == "cps" else _sde_step
+        return partial(step, sigma=sigma, next_sigma=next_sigma, level=self.noise_level)
 
-    def noising(self, number: int) -> Noising:
-        """Of states before the step of that number."""
-        sigma = float(self.scheduler.sigmas[number])
-        return Noising(1 - sigma, sigma)
+    def forward_process(self, index: int) -> ForwardProcess:
+        """Of the states before a step."""
+        sigma = float(self.scheduler.sigmas[index])
+        return ForwardProcess(1 - sigma, sigma)
 
 
-def _stochastic(velocity: Tensor, state: Tensor, *, now: float, then: float, level: float) -> tuple[Tensor, float]:
+def _sde_step(
+    velocity: Tensor, state: Tensor, *, sigma: float, next_sigma: float, level: float
+) -> tuple[Tensor, float]:
     velocity, state = velocity.float(), state.float()
-    # At sigma 1 the rate would have no end: there it is divided by what the next step has, as Flow-GRPO does.
-    rate = level**2 * now / (1 - (now if now < 1 else then))
-    drift = velocity + rate / (2 * now) * (state + (1 - now) * velocity)
-    return state + (then - now) * drift, math.sqrt(rate * (now - then))
+    # At sigma 1 the rate diverges: the denominator is that of the next step, as in Flow-GRPO.
+    rate = level**2 * sigma / (1 - (sigma if sigma < 1 else next_sigma))
+    drift = velocity + rate / (2 * sigma) * (state + (1 - sigma) * velocity)
+    return state + (next_sigma - sigma) * drift, math.sqrt(rate * (sigma - next_sigma))
 
 
-def _preserving(velocity: Tensor, state: Tensor, *, now: float, then: float, level: float) -> tuple[Tensor, float]:
+def _cps_step(
+    velocity: Tensor, state: Tensor, *, sigma: float, next_sigma: float, level: float
+) -> tuple[Tensor, float]:
     velocity, state = velocity.float(), state.float()
     fresh = math.sin(level * math.pi / 2)
-    clean, noise = state - now * velocity, state + (1 - now) * velocity
-    return (1 - then) * clean + then * math.sqrt(1 - fresh**2) * noise, then * fresh
+    clean, noise = state - sigma * velocity, state + (1 - sigma) * velocity
+    return (1 - next_sigma) * clean + next_sigma * math.sqrt(1 - fresh**2) * noise, next_sigma * fresh
 
 
 @dataclass(frozen=True)
-class Ddim:
-    """Of `DDIMScheduler`. level: its eta (Song et al. 2021, arXiv 2010.02502, equation 16), 1 for DDPM's noise."""
+class DDIMTransitions:
+    """Of `DDIMScheduler`. noise_level: its eta (Song et al. 2021, arXiv 2010.02502, equation 16); 1 is DDPM."""
 
     scheduler: Any
-    level: float
+    noise_level: float
 
-    def at(self, number: int) -> Move:
-        """The step of that number, of the schedule as it is now."""
-        scheduler = copy.copy(self.scheduler)  # a later call may want another number of steps
-        timestep = int(scheduler.timesteps[number])
-        before = timestep - scheduler.config.num_train_timesteps // scheduler.num_inference_steps
-        kept = float(scheduler.alphas_cumprod[timestep])
-        then = float(scheduler.final_alpha_cumprod if before < 0 else scheduler.alphas_cumprod[before])
-        last = before < 0 or number + 1 == len(scheduler.timesteps)
-        level = 0.0 if last else self.level
-        std = level * math.sqrt(max(0.0, (1 - then) / (1 - kept) * (1 - kept / then)))
-        if std >= math.sqrt(1 - then) * (1 - 1e-6):
-            # All noise is fresh (no picture is left at the first step, eta 1): the solver takes the root of what
-            # rounding leaves of nothing, which on some processors is less than nothing.
+    def at(self, index: int) -> TransitionFn:
+        """The transition of a step, in the current schedule."""
+        scheduler = copy.copy(self.scheduler)  # a later call may have another number of steps
+        timestep = int(scheduler.timesteps[index])
+        previous_timestep = timestep - scheduler.config.num_train_timesteps // scheduler.num_inference_steps
+        alpha = float(scheduler.alphas_cumprod[timestep])
+        previous_alpha = float(
+            scheduler.final_alpha_cumprod if previous_timestep < 0 else scheduler.alphas_cumprod[previous_timestep]
+        )
+        is_last = previous_timestep < 0 or index + 1 == len(scheduler.timesteps)
+        level = 0.0 if is_last else self.noise_level
+        std = level * math.sqrt(max(0.0, (1 - previous_alpha) / (1 - alpha) * (1 - alpha / previous_alpha)))
+        if std >= math.sqrt(1 - previous_alpha) * (1 - 1e-6):
+            # All noise is fresh (no image is left at the first step, eta 1): the solver takes the root of a rounding
+            # error around 0, which is negative on some processors.
             scheduler.alphas_cumprod = scheduler.alphas_cumprod.double()
             level *= 1 - 1e-12
 
-        def move(prediction: Tensor, state: Tensor) -> tuple[Tensor, float]:
-            # The solver's own formula with the noise set to nothing: only the mean is left. Of the class, since on the
-            # object itself something may stand in for it.
-            nothing = torch.zeros_like(state).float()
-            moved = type(scheduler).step(
-                scheduler, prediction.float(), timestep, state.float(), eta=level, variance_noise=nothing
+        def transition(prediction: Tensor, state: Tensor) -> tuple[Tensor, float]:
+            # The solver's own formula with zero noise gives the mean. The method of the class, since that of the object
+            # may be patched.
+            zero_noise = torch.zeros_like(state).float()
+            output = type(scheduler).step(
+                scheduler, prediction.float(), timestep, state.float(), eta=level, variance_noise=zero_noise
             )
-            return moved.prev_sample, std
+            return output.prev_sample, std
 
-        return move
+        return transition
 
-    def noising(self, number: int) -> Noising:
-        """Of states before the step of that number."""
-        kept = float(self.scheduler.alphas_cumprod[int(self.scheduler.timesteps[number])])
-        return Noising(math.sqrt(kept), math.sqrt(1 - kept), self.scheduler.config.prediction_type)
-
-
-Moves = Flow | Ddim
+    def forward_process(self, index: int) -> ForwardProcess:
+        """Of the states before a step."""
+        alpha = float(self.scheduler.alphas_cumprod[int(self.scheduler.timesteps[index])])
+        return ForwardProcess(math.sqrt(alpha), math.sqrt(1 - alpha), self.scheduler.config.prediction_type)
 
 
-def moves_of(pipeline: Any, level: float, sampling: Sampling = "sde") -> Moves:
-    """How this pipeline's solver moves. Raises ValueError for one that no likelihood is known of."""
+Transitions = FlowMatchingTransitions | DDIMTransitions
+
+
+def transitions_of(pipeline: Any, level: float, sampling: Sampling = "sde") -> Transitions:
+    """The transitions of a pipeline's solver. Raises ValueError if its likelihood is not implemented."""
     if sampling not in get_args(Sampling):
-        raise ValueError(f"sampling is one of {', '.join(get_args(Sampling))}, got {sampling!r}")
+        raise ValueError(f"sampling must be one of {', '.join(get_args(Sampling))}, got {sampling!r}")
     if not 0 < level <= 1:
-        raise ValueError(f"without noise there is nothing to learn from: the level is above 0, 1 at most, got {level}")
+        raise ValueError(f"noise_level must be above 0 and at most 1, got {level}: without noise there is no gradient")
     scheduler = pipeline.scheduler
-    kind = type(scheduler).__name__
-    if kind == "FlowMatchEulerDiscreteScheduler":
+    name = type(scheduler).__name__
+    if name == "FlowMatchEulerDiscreteScheduler":
         if scheduler.config.stochastic_sampling or scheduler.config.invert_sigmas:
-            raise ValueError(f"{kind} with stochastic_sampling or invert_sigmas moves otherwise: make one without")
-        return Flow(scheduler, level, sampling)
-    if kind == "DDIMScheduler":
-        return Ddim(scheduler, level)
-    known = "DDIMScheduler" if hasattr(scheduler, "alphas_cumprod") else "FlowMatchEulerDiscreteScheduler"
+            raise ValueError(f"{name} with stochastic_sampling or invert_sigmas is not supported: make one without")
+        return FlowMatchingTransitions(scheduler, level, sampling)
+    if name == "DDIMScheduler":
+        return DDIMTransitions(scheduler, level)
+    supported = "DDIMScheduler" if hasattr(scheduler, "alphas_cumprod") else "FlowMatchEulerDiscreteScheduler"
     raise ValueError(
-        f"the likelihood of a step of {kind} is not known: set pipeline.scheduler = "
-        f"{known}.from_config(pipeline.scheduler.config)"
+        f"the likelihood of a step of {name} is not implemented: set pipeline.scheduler = "
+        f"{supported}.from_config(pipeline.scheduler.config)"
     )
 
 
-def drawn(mean: Tensor, std: float, generators: Sequence[torch.Generator]) -> Tensor:
-    """A next state for each row, each from random numbers of its own."""
+def sample_normal(mean: Tensor, std: float, generators: Sequence[torch.Generator]) -> Tensor:
+    """Sample the next state of each row, with one generator per row."""
     if not std:
         return mean
-    noise = [torch.randn(mean.shape[1:], generator=one, device=one.device) for one in generators]
+    noise = [torch.randn(mean.shape[1:], generator=generator, device=generator.device) for generator in generators]
     return mean + std * torch.stack(noise).to(mean)
 
 
-def log_likelihood(following: Tensor, mean: Tensor, std: float) -> Tensor:
-    """Of each row, (N,): the mean over its numbers, as Flow-GRPO and DDPO take it. Up to a constant."""
-    return -((following.float() - mean) ** 2).flatten(1).mean(dim=1) / (2 * std**2)
+def log_likelihood(next_state: Tensor, mean: Tensor, std: float) -> Tensor:
+    """Of each row, (N,): the mean over its elements, as in Flow-GRPO and DDPO. Up to a constant."""
+    return -((next_state.float() - mean) ** 2).flatten(1).mean(dim=1) / (2 * std**2)

@@ -1,1 +1,1 @@
-"""A reward as a server, and clients for it: one judge for many trainers and machines."""
+"""A judge server for rewards, and its clients."""

@@ -2,22 +2,22 @@
 
     rewards:
       - name: edits
-        reward_model: editcritic.integrations.flow_factory.EditReward
+        reward_model: editcritic.integrations.trainers.flow_factory.FlowFactoryReward
         reward: http://127.0.0.1:8321   # or the path of a TOML file, or a spec such as edit-balanced
         batch_size: 16
 
-The settings beside Flow-Factory's own are texts: `reward` (see `rollouts.scorer_of`), and `missing`. Its loader takes
-equal settings for one model, and keys that are tables cannot be compared.
+The options beside Flow-Factory's own are strings: `reward` (see `trainer_batches.resolve_scorer`) and `missing`. Its
+loader shares one model between equal configurations, and cannot compare tables.
 
 The signature is that of `PointwiseRewardModel`, github.com/X-GenGroup/Flow-Factory, `src/flow_factory/rewards/abc.py`
-(5f6cda1) and `guidance/rewards.md`; how it is called is in `reward_processor.py` (0e8437e), how it is found and made in
+(5f6cda1) and `guidance/rewards.md`; calls are in `reward_processor.py` (0e8437e), lookup and construction in
 `registry.py` (0c8ebfc) and `loader.py` (c4c078c): `cls(config=RewardArguments, accelerator=Accelerator)`. Pointwise
-models are those of its own class, so that is the base where flow_factory is installed; else any object is.
+models must inherit from its own class, so that is the base class if flow_factory is installed; else a stub is.
 
-Groups are Flow-Factory's own (`source_id`, `unique_id`). Edits without a score: its advantages are means and deviations
-by numpy, of groups or (with `global_std`, the default) of all; one NaN among them makes them all NaN, and a None is no
-tensor. So `missing: raise`, the default, which ends the run and names them; `missing: nan` is for an `aggregation_func`
-of one's own that leaves NaN out.
+Groups are Flow-Factory's own (`source_id`, `unique_id`). Edits without a score: its advantages are numpy means and
+standard deviations over groups, or (with `global_std`, the default) over all; one NaN makes them all NaN, and None is
+no tensor. So the default is `missing: raise`, which ends the run and names the edits; `missing: nan` is for a custom
+`aggregation_func` that ignores NaN.
 """
 
 from __future__ import annotations
@@ -28,14 +28,22 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .rollouts import edits_of, missing_of, numbers_of, pictures_in, scored, scorer_of, table_of
+from .trainer_batches import (
+    build_samples,
+    check_on_missing,
+    images_from_batch,
+    parse_metadata,
+    resolve_scorer,
+    reward_values,
+    score_samples,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class _Base:
-    """What Flow-Factory's base class keeps, where it is not installed."""
+class _PointwiseRewardModelStub:
+    """A stand-in for Flow-Factory's base class if it is not installed."""
 
     def __init__(self, config: Any, accelerator: Any) -> None:
         self.config = config
@@ -45,36 +53,36 @@ class _Base:
 
 @dataclass
 class RewardModelOutput:
-    """Fields of Flow-Factory's, where it is not installed. rewards: float32, a number an edit."""
+    """The fields of Flow-Factory's class, if it is not installed. rewards: float32, one per edit."""
 
     rewards: Tensor
     extra_info: dict[str, Any] | None = None
 
 
-def _theirs() -> tuple[Any, Any]:
-    """Flow-Factory's base class and output, or what stands for them."""
+def _flow_factory_classes() -> tuple[Any, Any]:
+    """Flow-Factory's base class and output class, or ours."""
     if find_spec("flow_factory") is None:
-        return _Base, RewardModelOutput
+        return _PointwiseRewardModelStub, RewardModelOutput
     rewards = importlib.import_module("flow_factory.rewards")
     return rewards.PointwiseRewardModel, rewards.RewardModelOutput
 
 
 _Model: Any
 _Output: Any
-_Model, _Output = _theirs()
+_Model, _Output = _flow_factory_classes()
 
 
-class EditReward(_Model):
-    """See the module. config: with `reward` and `missing` among its `extra_kwargs`."""
+class FlowFactoryReward(_Model):
+    """See the module. config: `reward` and `missing` are in its `extra_kwargs`."""
 
     required_fields = ("prompt", "image", "condition_images")
     use_tensor_inputs = False
 
     def __init__(self, config: Any, accelerator: Any) -> None:
         super().__init__(config, accelerator)
-        given = getattr(config, "extra_kwargs", {})
-        self.scorer = scorer_of(given.get("reward", ""))
-        self.missing = missing_of(given.get("missing", "raise"))
+        options = getattr(config, "extra_kwargs", {})
+        self.scorer = resolve_scorer(options.get("reward", ""))
+        self.missing = check_on_missing(options.get("missing", "raise"))
 
     def __call__(
         self,
@@ -86,17 +94,17 @@ class EditReward(_Model):
         condition_videos: Any = None,
         metadata: Sequence[Any] | None = None,
     ) -> Any:
-        """`RewardModelOutput` with a float32 number an edit. image: PIL; condition_images: of each, those it was made
-        of. metadata: JSON a row. Raises ValueError without pictures, `Unscored`, and what the reward raises.
+        """`RewardModelOutput` with one float32 per edit. image: PIL; condition_images: the sources of each edit.
+        metadata: JSON, one per row. Raises ValueError without images, `UnscoredError`, and what the reward raises.
 
-        It takes no other keywords: Flow-Factory passes what the signature names, and would convert all the rest.
+        No **kwargs: Flow-Factory passes the keywords of the signature, and would convert all others.
         """
         import torch
 
         if image is None or condition_images is None:
-            raise ValueError("an edit is judged with its picture and its sources: this sample has no condition_images")
-        rows = None if metadata is None else [table_of(one) for one in metadata]
-        sources = [pictures_in(found) for found in condition_images]
-        samples = edits_of(list(prompt), pictures_in(image), sources, rows)
-        values = numbers_of(samples, scored(self.scorer, samples), self.missing)
+            raise ValueError("an edit needs its image and its sources: this sample has no condition_images")
+        rows = None if metadata is None else [parse_metadata(row) for row in metadata]
+        sources = [images_from_batch(images) for images in condition_images]
+        samples = build_samples(list(prompt), images_from_batch(image), sources, rows)
+        values = reward_values(samples, score_samples(self.scorer, samples), self.missing)
         return _Output(rewards=torch.tensor(values, dtype=torch.float32, device=self.device))

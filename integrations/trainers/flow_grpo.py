@@ -1,36 +1,36 @@
-"""A reward for Flow-GRPO, for those that call rewards as it does (DiffusionNFT, Edit-R1), and for DanceGRPO.
+"""A reward for Flow-GRPO, for trainers with its calling convention (DiffusionNFT, Edit-R1), and for DanceGRPO.
 
     import flow_grpo.rewards
-    from editcritic.integrations.flow_grpo import EditReward
+    from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
 
-    reward = EditReward("http://127.0.0.1:8321")  # or Reward.of(...), a spec, a RemoteReward
-    flow_grpo.rewards.multi_score = reward.beside(flow_grpo.rewards.multi_score)
+    reward = FlowGRPOReward("http://127.0.0.1:8321")  # or Reward.of(...), a spec, a RemoteReward
+    flow_grpo.rewards.multi_score = reward.combined_with(flow_grpo.rewards.multi_score)
 
     config.reward_fn = {"editcritic": 1.0, "pickscore": 0.2}
 
-There is no registry: the scripts look `multi_score(device, config.reward_fn)` up in `flow_grpo.rewards` and call what
-it returns from a pool of eight threads, so the lines above go into a script before `main` runs. Where a script has a
-reward function of its own, an `EditReward` is one as it is.
+There is no registry: the scripts look up `multi_score(device, config.reward_fn)` in `flow_grpo.rewards` and call its
+result from a pool of eight threads, so put the lines above into the script before `main` runs. If a script has a reward
+function of its own, use a `FlowGRPOReward` directly.
 
 The signature is that of `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5); its
 calls are in `scripts/train_flux_kontext.py` (74db691): `reward_fn(images, prompts, metadata, ref_images,
-only_strict=True)`, images as floats N x C x H x W in [0, 1]. DiffusionNFT (NVlabs) passes no `ref_images`: there is
-nothing to edit there. Edit-R1 (PKU-YuanGroup, `flow_grpo/rewards.py`, 244883c) calls it in the same way. DanceGRPO has
-no reward functions: its scripts call a model in `sample_reference_model` (`fastvideo/train_grpo_flux_kontext.py` of
-yaoliliu/DanceGRPO-kontext, 92f620c), and in its place goes, with the picture that `postprocess` made:
+only_strict=True)`, images as floats N x C x H x W in [0, 1]. DiffusionNFT (NVlabs) passes no `ref_images`: it trains no
+editor. Edit-R1 (PKU-YuanGroup, `flow_grpo/rewards.py`, 244883c) has the same calls. DanceGRPO has no reward functions:
+its scripts call a model in `sample_reference_model` (`fastvideo/train_grpo_flux_kontext.py` of
+yaoliliu/DanceGRPO-kontext, 92f620c). Replace that call, with the image from `postprocess`:
 
-    found, _ = reward(decoded_image, batch_caption, None, [source])
-    all_rewards.append(torch.tensor(found["avg"], device=device))
+    details, _ = reward(decoded_image, batch_caption, None, [source])
+    all_rewards.append(torch.tensor(details["avg"], device=device))
 
-Groups are the trainers'. `PerPromptStatTracker` takes the decoded prompts for groups: Flow-GRPO's scripts for editors
-decode "prompt_image path", which is right; Edit-R1's `train_nft_qwen_image_edit.py` (244883c) decodes the prompt alone,
-and the same words for two pictures are one group there: make the prompts of a dataset different. DanceGRPO takes the
-rows that it made of one prompt.
+Groups are the trainers'. `PerPromptStatTracker` groups by decoded prompts: Flow-GRPO's scripts for editors decode
+"prompt_image path", which is right; Edit-R1's `train_nft_qwen_image_edit.py` (244883c) decodes the prompt alone, so
+that equal prompts for two images are one group: make the prompts of a dataset different. DanceGRPO groups the rows that
+it generated from one prompt.
 
-Edits without a score. The tracker computes `numpy.mean` and `numpy.std` over a group (over all with `global_std`): with
-a NaN in it, each advantage of the group (or of all) is NaN, and so is the next weight. So `missing="raise"` raises
-`Unscored`, which names them and ends the run where the trainer waits for its rewards. `missing="nan"` is for a tracker
-that takes `nanmean` and `nanstd`, and 0 for an advantage that is NaN: then an edit without a score teaches nothing.
+Edits without a score: the tracker computes `numpy.mean` and `numpy.std` over a group (over all with `global_std`). With
+a NaN in it, each advantage of the group (or of all) is NaN, and so are the updated weights. So `missing="raise"` raises
+`UnscoredError`, which names the edits and ends the run where the trainer collects its rewards. `missing="nan"` is for a
+tracker that uses `nanmean` and `nanstd`, and 0 for NaN advantages: then an edit without a score does not contribute.
 """
 
 from __future__ import annotations
@@ -38,27 +38,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..reward import Image
-from ..reward.spec import Spec
-from .rollouts import Missing, Scorer, edits_of, missing_of, name_of, numbers_of, pictures_in, scored, scorer_of
+from ...reward import Image
+from ...reward.queries.specs import Spec
+from .trainer_batches import (
+    OnMissingScore,
+    ScoreFn,
+    build_samples,
+    check_on_missing,
+    images_from_batch,
+    resolve_scorer,
+    reward_values,
+    score_samples,
+    scorer_name,
+)
 
-KEY = "editcritic"
+REWARD_KEY = "editcritic"
 
 Details = dict[str, list[float]]
 RewardFn = Callable[..., tuple[Mapping[str, Sequence[float]], Mapping[str, Any]]]
 
 
-class EditReward:
-    """Called as Flow-GRPO calls rewards; returns ({"editcritic": values, "avg": values}, {}).
+class FlowGRPOReward:
+    """A reward function of Flow-GRPO; returns ({"editcritic": values, "avg": values}, {}).
 
-    reward: see `rollouts.scorer_of`. missing: see the module. Works from several threads at once. Raises ValueError for
-    calls without sources, `Unscored`, and what the reward raises.
+    reward: see `trainer_batches.resolve_scorer`. missing: see the module. Thread-safe. Raises ValueError for calls
+    without sources, `UnscoredError`, and what the reward raises.
     """
 
-    def __init__(self, reward: Scorer | Spec, *, missing: Missing = "raise") -> None:
-        self.scorer = scorer_of(reward)
-        self.missing = missing_of(missing)
-        self.__name__ = name_of(self.scorer)
+    def __init__(self, reward: ScoreFn | Spec, *, missing: OnMissingScore = "raise") -> None:
+        self.scorer = resolve_scorer(reward)
+        self.missing = check_on_missing(missing)
+        self.__name__ = scorer_name(self.scorer)
 
     def __call__(
         self,
@@ -68,38 +78,40 @@ class EditReward:
         ref_images: Any = None,
         only_strict: bool = True,
     ) -> tuple[Details, dict[str, Any]]:
-        """images: floats N x C x H x W in [0, 1], uint8 N x H x W x C, or a list of PIL's. metadata: a table a row, or
-        nothing.
+        """images: floats N x C x H x W in [0, 1], uint8 N x H x W x C, or a list of PIL images. metadata: one mapping
+        per row, or None.
 
-        ref_images: the pictures that were edited, one a row or several. only_strict: of GenEval; nothing here.
+        ref_images: the source images, one or several per row. only_strict: of GenEval; ignored.
         """
         if ref_images is None:
             raise ValueError(
-                "an edit is judged against its source: pass ref_images, as Flow-GRPO's scripts for editors do"
+                "an edit is scored against its source: pass ref_images, as Flow-GRPO's scripts for editors do"
             )
         rows = metadata if isinstance(metadata, list | tuple) else None
-        samples = edits_of(list(prompts), pictures_in(images), _sources(ref_images), rows)
-        values = numbers_of(samples, scored(self.scorer, samples), self.missing)
-        return {KEY: values, "avg": list(values)}, {}
+        samples = build_samples(list(prompts), images_from_batch(images), _sources(ref_images), rows)
+        values = reward_values(samples, score_samples(self.scorer, samples), self.missing)
+        return {REWARD_KEY: values, "avg": list(values)}, {}
 
-    def beside(self, multi_score: Callable[[Any, Mapping[str, float]], RewardFn]) -> Callable[..., RewardFn]:
-        """A `multi_score` that knows `editcritic` as well: its weight times this reward, plus what the others say."""
+    def combined_with(self, multi_score: Callable[[Any, Mapping[str, float]], RewardFn]) -> Callable[..., RewardFn]:
+        """A `multi_score` with `editcritic`: its weight times this reward, plus the weighted sum of the others."""
 
         def combined(device: Any, score_dict: Mapping[str, float]) -> RewardFn:
-            weight = score_dict.get(KEY)
-            others = {name: share for name, share in score_dict.items() if name != KEY}
-            rest = multi_score(device, others) if others else None
+            weight = score_dict.get(REWARD_KEY)
+            other_weights = {name: value for name, value in score_dict.items() if name != REWARD_KEY}
+            other_rewards = multi_score(device, other_weights) if other_weights else None
             if weight is None:
-                return self if rest is None else rest
+                return self if other_rewards is None else other_rewards
 
-            def both(*given: Any, **named: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-                ours, _ = self(*given, **named)
-                found = [weight * value for value in ours[KEY]]
+            def both(*args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+                own, _ = self(*args, **kwargs)
+                average = [weight * value for value in own[REWARD_KEY]]
                 details: dict[str, Any] = {}
-                if rest is not None:
-                    details |= rest(*given, **named)[0]
-                    found = [mine + other for mine, other in zip(found, details["avg"], strict=True)]
-                return {**details, KEY: ours[KEY], "avg": found}, {}
+                if other_rewards is not None:
+                    details |= other_rewards(*args, **kwargs)[0]
+                    average = [
+                        own_value + other_value for own_value, other_value in zip(average, details["avg"], strict=True)
+                    ]
+                return {**details, REWARD_KEY: own[REWARD_KEY], "avg": average}, {}
 
             return both
 
@@ -108,5 +120,8 @@ class EditReward:
 
 def _sources(ref_images: Any) -> list[list[Image]]:
     if isinstance(ref_images, list | tuple):
-        return [pictures_in(one) if isinstance(one, list | tuple) else pictures_in([one]) for one in ref_images]
-    return [[one] for one in pictures_in(ref_images)]
+        return [
+            images_from_batch(images) if isinstance(images, list | tuple) else images_from_batch([images])
+            for images in ref_images
+        ]
+    return [[image] for image in images_from_batch(ref_images)]

@@ -1,11 +1,13 @@
-"""A picture that a policy edits step by step, for `GRPOTrainer(environment_factory=...)`.
+"""A multi-turn editing environment for `GRPOTrainer(environment_factory=...)`.
 
-    world = EditingEnvironments("edit-balanced", experts, editor=editor)
-    trainer = GRPOTrainer(policy, environment_factory=world, reward_funcs=[world.reward], train_dataset=rows)
+    environments = EditingEnvironments("edit-balanced", experts, editor=editor)
+    trainer = GRPOTrainer(
+        policy, environment_factory=environments, reward_funcs=[environments.reward], train_dataset=rows
+    )
 
-The policy is a language model, or a vision-language model, that calls tools: it plans an edit, splits it or says it in
-other words, and what comes of it is judged by what the row asks for. The calling convention is that of TRL 1.16, which
-is not imported; its `AsyncGRPOTrainer` hands environments to no reward function, so that this is not for it.
+The policy is a language model or vision-language model that calls tools: it plans an edit, splits it or rephrases it,
+and the result is judged by the row's instruction. The calling convention is that of TRL 1.16, which is not imported.
+TRL's `AsyncGRPOTrainer` passes no environments to reward functions, so it is not supported.
 """
 
 from __future__ import annotations
@@ -17,31 +19,32 @@ from typing import Any
 
 import numpy as np
 
-from ..reward import AnyReward, EditSample, Expert, Image
-from ..reward.spec import Spec
-from ..verifiers import Editor, EditorFailed
-from .columns import Row, sample_of
-from .edits import Edits, asking, editor_from
-from .trl import Rollout, columns_of, judged, metrics, reward_from
-from .untouched import untouched
+from ...reward import BaseReward, EditSample, Expert, Image
+from ...reward.queries.specs import Spec
+from ...verifiers import Editor
+from ...verifiers.selection import EditorError
+from ..dataset_rows import DatasetRow, sample_from_row
+from ..rng_state import preserve_rng_state
+from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, score_rollouts
+from .rollout_editor import RolloutEditor, follow_up_request, resolve_editor
 
-_VISIBLE = 16  # of 255: what the decoders of editors change everywhere is less
+_PIXEL_TOLERANCE = 16  # of 255: differences that image decoders cause everywhere are smaller
 
 
-def described(sample: EditSample) -> str:
-    """What `look` says of a picture by default: its size, and how much of it differs from the source, and where.
+def describe_changes(sample: EditSample) -> str:
+    """The default description of an image for `look`: its size, and how much of it differs from the source, and where.
 
-    Told of pixels alone: nothing that a reward's experts know is in it.
+    From pixels only: it contains nothing that a reward's experts compute.
     """
     before, after = sample.source.pixels.astype(int), sample.edited.pixels.astype(int)
     (height, width), (old_height, old_width) = after.shape[:2], before.shape[:2]
     if before.shape != after.shape:
         return f"It is {width} x {height} pixels, the original {old_width} x {old_height}."
-    rows, columns = np.nonzero((np.abs(after - before) > _VISIBLE).any(axis=2))
+    rows, columns = np.nonzero((np.abs(after - before) > _PIXEL_TOLERANCE).any(axis=2))
     if not len(rows):
         return f"It is {width} x {height} pixels and looks like the original."
     (left, right), (top, bottom) = (
-        np.percentile(100 * (found + 0.5) / side, [5, 95]) for found, side in ((columns, width), (rows, height))
+        np.percentile(100 * (indices + 0.5) / side, [5, 95]) for indices, side in ((columns, width), (rows, height))
     )
     return (
         f"It is {width} x {height} pixels, and {len(rows) / (width * height):.0%} of them differ from the original, "
@@ -51,66 +54,66 @@ def described(sample: EditSample) -> str:
 
 
 class EditingEnvironments:
-    """Makes an environment for each rollout, all with one editor and one reward. Pickles as `RewardFunction` does.
+    """Creates one environment per rollout, all with one editor and one reward. Picklable like `RewardFunction`.
 
-    reward, experts, to_sample, offload, name: as for `RewardFunction`. editor: an `Editor`, or a spec of one. most: how
-    many edits a rollout may ask for; the policy is told. Those that failed or were undone count.
+    reward, experts, to_sample, offload, name: as for `RewardFunction`. editor: an `Editor`, or a spec of one.
+    max_edits: edits that a rollout may request; the policy is told the number. Failed and undone edits count.
 
-    shows_pictures: `look` shows the picture itself, for vision-language policies; else there are words only. describe:
-    makes the words for `look` of a sample that holds the instruction, the sources and the picture, and none of the
-    other fields, so that what a reward goes by is not given away. It is asked at each look; see `described`.
+    image_observations: `look` returns the image, for vision-language policies; otherwise text only. describe: returns
+    the text of `look` for a sample with instruction, sources and image, without the other fields, so that nothing the
+    reward is computed from leaks. Called at each look; see `describe_changes`.
 
-    All edits of a round, from the resets to the reward, are made from one seed, `seed` plus the trainer's step: only
-    the words make a difference within a group, and the same words on the same picture are one edit, made once in a
-    process. TRL runs tools one after the other, so that the editor makes one picture at a time.
+    All edits of a round, from the resets to the reward, use one seed, `seed` plus the trainer's step: within a group
+    only the instructions differ, and equal instructions on equal images are one edit, generated once per process. TRL
+    runs tools sequentially, so the editor generates one image at a time.
     """
 
     def __init__(
         self,
-        reward: AnyReward | Spec,
+        reward: BaseReward | Spec,
         experts: Mapping[str, Expert | Spec] | None = None,
         *,
         editor: Editor | Spec,
-        to_sample: Callable[[Row], EditSample] = sample_of,
-        most: int = 4,
-        shows_pictures: bool = False,
-        describe: Callable[[EditSample], str] = described,
+        to_sample: Callable[[DatasetRow], EditSample] = sample_from_row,
+        max_edits: int = 4,
+        image_observations: bool = False,
+        describe: Callable[[EditSample], str] = describe_changes,
         seed: int = 0,
         offload: bool = False,
         name: str = "",
     ) -> None:
-        if most < 1:
-            raise ValueError(f"a rollout may ask for one edit at least, got most={most}")
+        if max_edits < 1:
+            raise ValueError(f"max_edits must be at least 1, got {max_edits}")
         self.to_sample = to_sample
-        self.most = most
-        self.shows_pictures = shows_pictures
+        self.max_edits = max_edits
+        self.image_observations = image_observations
         self.describe = describe
         self.seed = seed
-        self.reward = EnvironmentReward(self, reward_from(reward, experts), offload, name)
+        self.reward = EnvironmentReward(self, resolve_reward(reward, experts), offload, name)
         self._editor = editor
-        self._edits: Edits | None = None
-        self._broken: EditorFailed | None = None
+        self._edits: RolloutEditor | None = None
+        self._broken: EditorError | None = None
         self._step = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_edits": None, "_broken": None}
 
     def __call__(self) -> EditingEnvironment:
-        """What TRL calls, once for each rollout that it has under way at a time."""
+        """Called by TRL once per concurrent rollout."""
         return EditingEnvironment(self)
 
-    def made(self, asked: EditSample) -> Image | str:
-        """What the editor makes of it in this round, or its problem."""
+    def apply_edit(self, request: EditSample) -> Image | str:
+        """The edited image in this round, or the editor's error."""
         if self._edits is None:
-            self._edits = Edits(editor_from(self._editor), self.seed + self._step)
+            self._edits = RolloutEditor(resolve_editor(self._editor), self.seed + self._step)
         try:
-            return self._edits.of([asked])[0]
-        except EditorFailed as error:  # raised to TRL it would be one more thing that a policy is told
+            return self._edits.edit([request])[0]
+        except EditorError as error:  # TRL would pass a raised error to the policy as a tool result
             self._broken = error
             return str(error)
 
-    def end(self, step: int | None) -> None:
-        """A round is over: forget its pictures. Raises `EditorFailed` where no picture at all could be made in it."""
+    def end_round(self, step: int | None) -> None:
+        """End a round and drop its images. Raises `EditorError` if no image at all could be generated in it."""
         if self._edits is not None:
             self._edits.close()
         broken, self._edits, self._broken = self._broken, None, None
@@ -120,53 +123,55 @@ class EditingEnvironments:
 
 
 class EditingEnvironment:
-    """One rollout, with the tools `edit`, `undo` and `look`. TRL takes every public method for a tool but `reset`.
+    """One rollout, with the tools `edit`, `undo` and `look`. TRL uses every public method except `reset` as a tool.
 
-    world: the factory that made it. sample: what the row asks for; its `edited` is the picture as it is now. written:
-    the instructions that made it. problem: why there is nothing to judge: the last edit was one that the editor could
-    not make. counts: of edits that were asked for, undone, and failed.
+    factory: the factory that created it. sample: the requested edit; its `edited` is the current image. instructions:
+    those that produced the current image. edit_error: the editor's error if the last edit failed; there is nothing to
+    score then. counts: of edits requested, undone, and failed.
     """
 
-    def __init__(self, world: EditingEnvironments) -> None:
-        self.world = world
-        self._now: _Course | None = None
+    def __init__(self, factory: EditingEnvironments) -> None:
+        self.factory = factory
+        self._episode: _EpisodeState | None = None
 
     @property
     def sample(self) -> EditSample:
-        now = self._course
-        return replace(now.sample, edited=now.picture)
+        state = self._state
+        return replace(state.sample, edited=state.image)
 
     @property
-    def written(self) -> tuple[str, ...]:
-        return tuple(words for words, _ in self._course.made)
+    def instructions(self) -> tuple[str, ...]:
+        return tuple(instruction for instruction, _ in self._state.edits)
 
     @property
-    def problem(self) -> str:
-        return self._course.problem
+    def edit_error(self) -> str:
+        return self._state.error
 
     @property
     def counts(self) -> dict[str, int]:
-        now = self._course
-        return {"edits": now.asked, "edits/undone": now.undone, "edits/failed": now.failed}
+        state = self._state
+        return {"edits": state.num_requested, "edits/undone": state.undone, "edits/failed": state.failed}
 
     @property
-    def _course(self) -> _Course:
-        if self._now is None:
-            raise RuntimeError("there is no picture yet: call reset with a row first")
-        return self._now
+    def _state(self) -> _EpisodeState:
+        if self._episode is None:
+            raise RuntimeError("this environment has no image: call reset with a row first")
+        return self._episode
 
     def reset(self, **row: Any) -> str:
-        """Begin with the picture of a row. Returns what the policy is to know besides its prompt.
+        """Start with the source image of a row. Returns what is appended to the policy's prompt.
 
-        A row without a prompt gets one from its instruction. Raises ValueError for a prompt that is a text, since
+        A row without a prompt gets one from its instruction. Raises ValueError for a prompt that is a string, since
         tools need messages, and as `to_sample` does.
         """
         if isinstance(row.get("prompt"), str):
             raise ValueError("tools need prompts that are lists of messages, and this one is a text")
-        with untouched():
-            self._now = _Course(self.world.to_sample(row))
-        task = "\n\n" if row.get("prompt") else f"Edit the picture: {self._now.sample.instruction}\n\n"
-        return f"{task}You can ask for {_edits(self.world.most)}. The picture as you leave it is what counts."
+        with preserve_rng_state():
+            self._episode = _EpisodeState(self.factory.to_sample(row))
+        task = "\n\n" if row.get("prompt") else f"Edit the picture: {self._episode.sample.instruction}\n\n"
+        return (
+            f"{task}You can ask for {_edit_count(self.factory.max_edits)}. The picture as you leave it is what counts."
+        )
 
     def edit(self, instruction: str) -> str:
         """Edit the picture as it is now.
@@ -177,24 +182,24 @@ class EditingEnvironment:
         Returns:
             What became of it.
         """
-        now, world = self._course, self.world
-        given: Any = instruction  # policies hand over whatever JSON has
-        words = given.strip() if isinstance(given, str) else ""
-        if not words:
+        state, factory = self._state, self.factory
+        value: Any = instruction  # policies pass any JSON value
+        text = value.strip() if isinstance(value, str) else ""
+        if not text:
             return "Nothing was edited: an instruction is a text that says what to change."
-        if now.asked >= world.most:
-            return f"Nothing was edited: you have asked for {_edits(world.most)}, which is all there are."
-        with untouched():
-            picture = world.made(asking(now.sample, now.picture, words))
-        if isinstance(picture, str):
-            now.failed += 1
-            now.problem = picture
-            said = f"The picture stays as it was: {picture}."
+        if state.num_requested >= factory.max_edits:
+            return f"Nothing was edited: you have asked for {_edit_count(factory.max_edits)}, which is all there are."
+        with preserve_rng_state():
+            image = factory.apply_edit(follow_up_request(state.sample, state.image, text))
+        if isinstance(image, str):
+            state.failed += 1
+            state.error = image
+            message = f"The picture stays as it was: {image}."
         else:
-            now.made.append((words, picture))
-            now.problem = ""
-            said = "The picture was edited."
-        return f"{said} You can ask for {_edits(world.most - now.asked, more=True)}."
+            state.edits.append((text, image))
+            state.error = ""
+            message = "The picture was edited."
+        return f"{message} You can ask for {_edit_count(factory.max_edits - state.num_requested, more=True)}."
 
     def undo(self) -> str:
         """Take back the last edit.
@@ -202,12 +207,12 @@ class EditingEnvironment:
         Returns:
             What became of it.
         """
-        now = self._course
-        if not now.made:
+        state = self._state
+        if not state.edits:
             return "Nothing was undone: this is the original picture."
-        words, _ = now.made.pop()
-        now.undone += 1
-        return f'Undone: "{words}". {_told(self.written)}'
+        instruction, _ = state.edits.pop()
+        state.undone += 1
+        return f'Undone: "{instruction}". {_history_text(self.instructions)}'
 
     def look(self) -> str | list[dict[str, Any]]:
         """Look at the picture as it is now.
@@ -215,25 +220,25 @@ class EditingEnvironment:
         Returns:
             What there is to see.
         """
-        now, world = self._course, self.world
-        bare = EditSample("picture", now.sample.instruction, now.sample.sources, now.picture)
-        with untouched():
-            said = f"{_told(self.written)} {world.describe(bare)}"
-        if not world.shows_pictures:
-            return said
-        return [{"type": "image", "image": now.picture.pil()}, {"type": "text", "text": said}]
+        state, factory = self._state, self.factory
+        observation = EditSample("picture", state.sample.instruction, state.sample.sources, state.image)
+        with preserve_rng_state():
+            text = f"{_history_text(self.instructions)} {factory.describe(observation)}"
+        if not factory.image_observations:
+            return text
+        return [{"type": "image", "image": state.image.pil()}, {"type": "text", "text": text}]
 
 
 class EnvironmentReward:
-    """The reward function of `EditingEnvironments`: all rollouts of a batch in one call of the reward.
+    """The reward function of `EditingEnvironments`: scores all rollouts of a batch in one call of the reward.
 
-    What it says, logs, and leaves alone is what `RewardFunction` does; `<name>/edits`, `<name>/edits/undone` and
-    `<name>/edits/failed` are logged besides: how many a rollout had. Unscored is also a rollout whose last edit the
-    editor failed to make. Of rollouts in environments of another factory it knows nothing, and says None.
+    Return value and logging are those of `RewardFunction`; also logged: `<name>/edits`, `<name>/edits/undone` and
+    `<name>/edits/failed`, means per rollout. A rollout whose last edit failed is unscored. Rollouts in environments of
+    another factory get None.
     """
 
-    def __init__(self, world: EditingEnvironments, reward: AnyReward, offload: bool, name: str) -> None:
-        self.world = world
+    def __init__(self, factory: EditingEnvironments, reward: BaseReward, offload: bool, name: str) -> None:
+        self.factory = factory
         self.reward = reward
         self.offload = offload
         self.__name__ = name or reward.__name__
@@ -250,62 +255,67 @@ class EnvironmentReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """What TRL calls once the rollouts are over. Raises `EditorFailed` where the editor has made no picture at
-        all, and `TooManyFailures` as the reward's `on_failures` says.
+        """Called by TRL after the rollouts. Raises `EditorError` if the editor generated no image at all, and
+        `TooManyFailures` as the reward's `on_failures` says.
         """
         step = getattr(trainer_state, "global_step", None)
-        self.world.end(step)
-        ours = [
-            number
-            for number, one in enumerate(environments)
-            if isinstance(one, EditingEnvironment) and one.world is self.world
+        self.factory.end_round(step)
+        indices = [
+            index
+            for index, environment in enumerate(environments)
+            if isinstance(environment, EditingEnvironment) and environment.factory is self.factory
         ]
-        found = self.rollouts([prompts[number] for number in ours], [environments[number] for number in ours])
-        if ours and log_metric is not None:
-            counts = [environments[number].counts for number in ours]
-            means = {name: fmean(one[name] for one in counts) for name in counts[0]}
-            for name, value in (metrics(found) | means).items():
+        rollouts = self.rollouts([prompts[index] for index in indices], [environments[index] for index in indices])
+        if indices and log_metric is not None:
+            counts = [environments[index].counts for index in indices]
+            means = {name: fmean(count[name] for count in counts) for name in counts[0]}
+            for name, value in (rollout_metrics(rollouts) | means).items():
                 log_metric(f"{self.__name__}/{name}", value)
-        if ours and log_extra is not None:
-            for name, texts in columns_of(found, written=True).items():
-                at = dict(zip(ours, texts, strict=True))
-                log_extra(f"{self.__name__}/{name}", [at.get(number, "") for number in range(len(environments))])
-        values = {number: one.score.value for number, one in zip(ours, found, strict=True)}
-        return [values.get(number) for number in range(len(environments))]
+        if indices and log_extra is not None:
+            for name, column in log_columns(rollouts, with_instructions=True).items():
+                by_index = dict(zip(indices, column, strict=True))
+                log_extra(f"{self.__name__}/{name}", [by_index.get(index, "") for index in range(len(environments))])
+        values = {index: rollout.score.value for index, rollout in zip(indices, rollouts, strict=True)}
+        return [values.get(index) for index in range(len(environments))]
 
     def rollouts(self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]) -> list[Rollout]:
-        """The same, with all that is known of each: what `preferences.pairs` takes."""
-        samples = [replace(one.sample, id=f"{one.sample.id}/{number}") for number, one in enumerate(environments)]
-        made = [one.problem or sample.edited for one, sample in zip(environments, samples, strict=True)]
-        written = [one.written for one in environments]
-        with untouched():
-            return judged(self.reward, samples, made, written, prompts, offload=self.offload)
+        """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
+        samples = [
+            replace(environment.sample, id=f"{environment.sample.id}/{number}")
+            for number, environment in enumerate(environments)
+        ]
+        images = [
+            environment.edit_error or sample.edited for environment, sample in zip(environments, samples, strict=True)
+        ]
+        instructions = [environment.instructions for environment in environments]
+        with preserve_rng_state():
+            return score_rollouts(self.reward, samples, images, instructions, prompts, offload=self.offload)
 
 
 @dataclass
-class _Course:
-    """How a rollout has gone so far. made: the edits that are in the picture, and what they made."""
+class _EpisodeState:
+    """The state of a rollout. edits: instruction and image of each edit in the current image."""
 
     sample: EditSample
-    made: list[tuple[str, Image]] = field(default_factory=list)
+    edits: list[tuple[str, Image]] = field(default_factory=list)
     undone: int = 0
     failed: int = 0
-    problem: str = ""
+    error: str = ""
 
     @property
-    def picture(self) -> Image:
-        return self.made[-1][1] if self.made else self.sample.source
+    def image(self) -> Image:
+        return self.edits[-1][1] if self.edits else self.sample.source
 
     @property
-    def asked(self) -> int:
-        return len(self.made) + self.undone + self.failed
+    def num_requested(self) -> int:
+        return len(self.edits) + self.undone + self.failed
 
 
-def _edits(count: int, *, more: bool = False) -> str:
+def _edit_count(count: int, *, more: bool = False) -> str:
     return f"{count or 'no'}{' more' if more else ''} edit{'s' if count != 1 else ''}"
 
 
-def _told(written: Sequence[str]) -> str:
-    if not written:
+def _history_text(instructions: Sequence[str]) -> str:
+    if not instructions:
         return "This is the original picture."
-    return f"This is the picture after {'; '.join(f'{n}. {words}' for n, words in enumerate(written, 1))}."
+    return f"This is the picture after {'; '.join(f'{n}. {text}' for n, text in enumerate(instructions, 1))}."

@@ -1,7 +1,7 @@
-"""Preference pairs of candidates that were scored: for TRL's `DPOTrainer` and `RewardTrainer`, and diffusion-DPO.
+"""Preference pairs from scored candidates: for TRL's `DPOTrainer` and `RewardTrainer`, and for diffusion-DPO.
 
-    found = pairs(select(BestOf(8), samples, editor=editor, reward=reward), margin=0.1)
-    rows = Dataset.from_list(found.verdicts())  # or .pictures(), or .texts() of a policy that writes instructions
+    pairs = make_preference_pairs(select(BestOfN(8), samples, editor=editor, reward=reward), margin=0.1)
+    rows = Dataset.from_list(pairs.to_comparison_rows())  # or .to_image_rows(), or .to_text_rows()
 
 Neither TRL nor datasets is imported.
 """
@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ..reward import EditSample
-from ..reward.prompts import Prompts
-from ..verifiers import Selection
-from .trl import Rollout
+from ...reward import EditSample
+from ...reward.queries.prompts import Prompts
+from ...verifiers import Selection
+from .reward_function import Rollout
 
-_SLACK = 1e-9  # 0.9 - 0.8 is a margin of 0.1
+_TOLERANCE = 1e-9  # so that 0.9 - 0.8 counts as a margin of 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
-    """One that may be chosen. position: among the candidates of its group, from 0. text: what the policy wrote."""
+class PreferenceCandidate:
+    """A scored candidate. position: within its group, from 0. text: what the policy wrote."""
 
     sample: EditSample
     value: float
@@ -36,11 +36,11 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PreferencePair:
     """Two candidates for the same edit. The values are those of one reward, so that `margin` is in its unit."""
 
-    chosen: Contender
-    rejected: Contender
+    chosen: PreferenceCandidate
+    rejected: PreferenceCandidate
 
     @property
     def margin(self) -> float:
@@ -48,42 +48,51 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """What came of candidates: pairs, and how many were left out for what.
+class PreferencePairs:
+    """The pairs, and how many candidates and pairs were dropped, by reason.
 
-    dropped: `unscored` counts candidates without a value; `same`, `near ties`, `unbalanced` (also: more of one group
-    than were allowed) count pairs.
+    dropped: `unscored` counts candidates without a value; `same`, `near ties` and `unbalanced` (also: above
+    `max_per_group`) count pairs.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PreferencePair, ...]
     dropped: dict[str, int]
 
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def texts(self) -> list[dict[str, Any]]:
+    def to_text_rows(self) -> list[dict[str, Any]]:
         """Rows for a policy that writes instructions: `prompt`, `chosen`, `rejected` (texts, or messages where prompts
         are messages), `margin` and `id`. `DPOTrainer` and `RewardTrainer` take them; only the latter uses the margin.
 
-        Raises ValueError where candidates are told apart by their pictures alone.
+        Raises ValueError if candidates differ only by their images.
         """
         rows = []
         for pair in self.pairs:
             if not pair.chosen.text and not pair.rejected.text:
-                raise ValueError(f"nobody wrote {pair.chosen.sample.id}: take pictures() or verdicts() of these pairs")
+                raise ValueError(
+                    f"{pair.chosen.sample.id} has no text: use to_image_rows() or to_comparison_rows() for these pairs"
+                )
             prompt = pair.chosen.prompt or pair.chosen.sample.instruction
-            say: Callable[[str], Any] = str if isinstance(prompt, str) else _says
-            rows.append(_row(pair, prompt=prompt, chosen=say(pair.chosen.text), rejected=say(pair.rejected.text)))
+            to_completion: Callable[[str], Any] = str if isinstance(prompt, str) else _assistant_message
+            rows.append(
+                _row(
+                    pair,
+                    prompt=prompt,
+                    chosen=to_completion(pair.chosen.text),
+                    rejected=to_completion(pair.rejected.text),
+                )
+            )
         return rows
 
-    def verdicts(self, prompts: str | None = None) -> list[dict[str, Any]]:
-        """Rows that teach a vision-language model to compare edits, as `PairwiseJudge` asks for it.
+    def to_comparison_rows(self, prompts: str | None = None) -> list[dict[str, Any]]:
+        """Rows for training a vision-language model to compare edits, with the prompt of `PairwiseJudge`.
 
-        `images` (PIL): the sources, the edit shown first, the one shown second. `prompt`, `chosen`, `rejected`:
-        messages, the answers being "first" and "second". `margin` and `id`. The chosen edit is shown first in every
-        other row. prompts: a folder whose `pairwise.txt` replaces our prompt.
+        `images` (PIL): the sources, the edit shown first, the edit shown second. `prompt`, `chosen`, `rejected`:
+        messages; the answers are "first" and "second". `margin` and `id`. The chosen edit is shown first in every
+        second row. prompts: a folder whose `pairwise.txt` replaces the built-in prompt.
         """
-        words = Prompts("editcritic.reward.baselines", prompts)
+        prompt_files = Prompts("editcritic.reward.metrics.baselines", prompts)
         rows = []
         for number, pair in enumerate(self.pairs):
             sample = pair.chosen.sample
@@ -91,19 +100,19 @@ class Pairs:
             if number % 2:
                 shown.reverse()
                 answers.reverse()
-            asked = words.render("pairwise", instruction=sample.instruction)
+            question = prompt_files.render("pairwise", instruction=sample.instruction)
             rows.append(
                 _row(
                     pair,
                     images=[image.pil() for image in (*sample.sources, *shown)],
-                    prompt=[{"role": "user", "content": asked}],
-                    chosen=_says(answers[0]),
-                    rejected=_says(answers[1]),
+                    prompt=[{"role": "user", "content": question}],
+                    chosen=_assistant_message(answers[0]),
+                    rejected=_assistant_message(answers[1]),
                 )
             )
         return rows
 
-    def pictures(self) -> list[dict[str, Any]]:
+    def to_image_rows(self) -> list[dict[str, Any]]:
         """Rows for diffusion trainers: `instruction`, `margin`, `id`, and `sources`, `chosen`, `rejected` (PIL)."""
         return [
             _row(
@@ -117,134 +126,143 @@ class Pairs:
         ]
 
 
-def pairs(
-    found: Iterable[Selection | Rollout],
+def make_preference_pairs(
+    results: Iterable[Selection | Rollout],
     *,
     margin: float = 0.0,
-    noise: float = 0.0,
-    per_group: int = 4,
+    score_std: float = 0.0,
+    max_per_group: int = 4,
     balanced: bool = True,
-    length: Callable[[str], int] = len,
+    text_length: Callable[[str], int] = len,
     seed: int = 0,
-) -> Pairs:
+) -> PreferencePairs:
     """Pairs of candidates for the same edit: the same sources and the same instruction.
 
-    found: selections, whose candidates are told apart by their pictures; or rollouts (`RewardFunction.rollouts`, or
-    `Rollout(sample, score)`), told apart by what they wrote, where they wrote something. A candidate that failed or has
-    no value is in no pair.
+    results: selections, whose candidates differ by their images; or rollouts (`RewardFunction.rollouts`, or
+    `Rollout(sample, score)`), which differ by their text, if they have one. Candidates that failed or have no value are
+    in no pair.
 
-    margin: values that differ by less are a tie, and no pair. noise: the standard deviation of a score when the same
-    edit is judged again; what is nearer than 2 sqrt(2) of them is a tie as well, as two scores of one and the same edit
-    are in 19 of 20 cases. per_group: pairs at most of one group.
+    margin: minimum difference of the values; smaller differences are ties. score_std: the standard deviation of a score
+    when the same edit is scored again; differences below 2 sqrt(2) of it are ties as well, since two scores of one edit
+    differ by less in 19 of 20 cases. max_per_group: maximum pairs per group.
 
-    balanced: whatever can be said of a pair by which text is longer (by `length`) and which candidate came first is as
-    often true of the chosen one as of the rejected one, both taken together as well: pairs are taken two by two, and
-    each two are opposites. Where one side is always longer there are none. The same seed gives the same pairs, in the
-    same order. Raises ValueError.
+    balanced: the sign of the length difference (by `text_length`), the order of the two candidates, and their
+    combination are distributed equally over chosen and rejected: each kept pair has an opposite among the kept pairs.
+    If one side is always longer, no pair is kept. The same seed gives the same pairs in the same order. Raises
+    ValueError.
     """
-    if margin < 0 or noise < 0:
-        raise ValueError(f"margins and noise are not negative, got margin={margin}, noise={noise}")
-    if per_group < 1:
-        raise ValueError(f"a group may give one pair or more, got per_group={per_group}")
-    least = max(margin, 2 * math.sqrt(2) * noise) - _SLACK
-    chance = random.Random(seed)
+    if margin < 0 or score_std < 0:
+        raise ValueError(f"margin and score_std must not be negative, got {margin=}, {score_std=}")
+    if max_per_group < 1:
+        raise ValueError(f"max_per_group must be at least 1, got {max_per_group}")
+    min_margin = max(margin, 2 * math.sqrt(2) * score_std) - _TOLERANCE
+    rng = random.Random(seed)
     dropped = Counter(dict.fromkeys(("unscored", "same", "near ties", "unbalanced"), 0))
-    drawn: list[tuple[int, float, int, Pair]] = []
-    for number, group in enumerate(_groups(found, dropped)):
-        here = []
-        for one, other in combinations(group, 2):
-            chosen, rejected = (one, other) if one.value > other.value else (other, one)
-            pair = Pair(chosen, rejected)
-            if _same(one, other):
+    shuffled: list[tuple[int, float, int, PreferencePair]] = []
+    for group_index, group in enumerate(_groups(results, dropped)):
+        group_pairs = []
+        for first, second in combinations(group, 2):
+            chosen, rejected = (first, second) if first.value > second.value else (second, first)
+            pair = PreferencePair(chosen, rejected)
+            if _same(first, second):
                 dropped["same"] += 1
-            elif pair.margin <= 0 or pair.margin < least:
+            elif pair.margin <= 0 or pair.margin < min_margin:
                 dropped["near ties"] += 1
             else:
-                here.append(pair)
-        chance.shuffle(here)
-        drawn += [(turn, chance.random(), number, pair) for turn, pair in enumerate(here)]
-    drawn.sort(key=lambda item: item[:2])  # every group has its first turn before one has its second
-    waiting = [(number, pair) for _, _, number, pair in drawn]
-    taken = _opposites(waiting, per_group, length, chance) if balanced else _first(waiting, per_group)
-    dropped["unbalanced"] = len(waiting) - len(taken)
-    return Pairs(tuple(taken), dict(dropped))
+                group_pairs.append(pair)
+        rng.shuffle(group_pairs)
+        shuffled += [(round_index, rng.random(), group_index, pair) for round_index, pair in enumerate(group_pairs)]
+    shuffled.sort(key=lambda item: item[:2])  # the first pair of every group before any second pair
+    ordered = [(group_index, pair) for _, _, group_index, pair in shuffled]
+    kept = _balanced_pairs(ordered, max_per_group, text_length, rng) if balanced else _first(ordered, max_per_group)
+    dropped["unbalanced"] = len(ordered) - len(kept)
+    return PreferencePairs(tuple(kept), dict(dropped))
 
 
-def _groups(found: Iterable[Selection | Rollout], dropped: Counter[str]) -> list[list[Contender]]:
-    """Those that may be compared, in the order in which they came."""
-    groups: dict[object, list[Contender]] = {}
-    places: Counter[object] = Counter()
-    for number, one in enumerate(found):
-        if isinstance(one, Selection):
-            here = [(number, made.sample, made.value, "", "") for made in one.candidates]
+def _groups(results: Iterable[Selection | Rollout], dropped: Counter[str]) -> list[list[PreferenceCandidate]]:
+    """Comparable candidates, in the order of the results."""
+    groups: dict[object, list[PreferenceCandidate]] = {}
+    positions: Counter[object] = Counter()
+    for index, result in enumerate(results):
+        if isinstance(result, Selection):
+            members = [(index, candidate.sample, candidate.value, "", "") for candidate in result.candidates]
         else:
-            here = [(-1, one.sample, one.score.value, "\n".join(one.written), one.prompt)]
-        for origin, sample, value, text, prompt in here:
+            members = [(-1, result.sample, result.score.value, "\n".join(result.instructions), result.prompt)]
+        for origin, sample, value, text, prompt in members:
             if sample is None or value is None:
                 dropped["unscored"] += 1
             if sample is None:
                 continue
             earlier = tuple(turn.edited.digest for turn in sample.earlier)
-            key = (origin, sample.group, sample.instruction, tuple(one.digest for one in sample.sources), earlier)
+            key = (origin, sample.group, sample.instruction, tuple(image.digest for image in sample.sources), earlier)
             if value is not None:
-                groups.setdefault(key, []).append(Contender(sample, value, places[key], text, prompt))
-            places[key] += 1
+                groups.setdefault(key, []).append(PreferenceCandidate(sample, value, positions[key], text, prompt))
+            positions[key] += 1
     return list(groups.values())
 
 
-def _same(one: Contender, other: Contender) -> bool:
-    if one.text or other.text:
-        return one.text == other.text
-    return one.sample.edited.digest == other.sample.edited.digest
+def _same(first: PreferenceCandidate, second: PreferenceCandidate) -> bool:
+    if first.text or second.text:
+        return first.text == second.text
+    return first.sample.edited.digest == second.sample.edited.digest
 
 
-def _first(waiting: Sequence[tuple[int, Pair]], per_group: int) -> list[Pair]:
-    room: Counter[int] = Counter()
-    taken = []
-    for number, pair in waiting:
-        if room[number] < per_group:
-            room[number] += 1
-            taken.append(pair)
-    return taken
+def _first(ordered: Sequence[tuple[int, PreferencePair]], per_group: int) -> list[PreferencePair]:
+    counts: Counter[int] = Counter()
+    kept = []
+    for group_index, pair in ordered:
+        if counts[group_index] < per_group:
+            counts[group_index] += 1
+            kept.append(pair)
+    return kept
 
 
-def _opposites(
-    waiting: Sequence[tuple[int, Pair]], per_group: int, length: Callable[[str], int], chance: random.Random
-) -> list[Pair]:
-    """As many as there is an opposite for, each beside its opposite."""
-    sides: dict[tuple[int, int], deque[tuple[int, Pair]]] = {}
-    for number, pair in waiting:
+def _balanced_pairs(
+    ordered: Sequence[tuple[int, PreferencePair]], per_group: int, length: Callable[[str], int], rng: random.Random
+) -> list[PreferencePair]:
+    """Every pair that has an opposite, next to its opposite."""
+    sides: dict[tuple[int, int], deque[tuple[int, PreferencePair]]] = {}
+    for group_index, pair in ordered:
         longer = _sign(length(pair.chosen.text) - length(pair.rejected.text))
         later = _sign(pair.chosen.position - pair.rejected.position)
-        sides.setdefault((longer, later), deque()).append((number, pair))
-    kinds = [(one, other) for one, other in ((1, 1), (1, -1), (0, 1)) if {(one, other), (-one, -other)} <= set(sides)]
+        sides.setdefault((longer, later), deque()).append((group_index, pair))
+    kinds = [
+        (longer_sign, later_sign)
+        for longer_sign, later_sign in ((1, 1), (1, -1), (0, 1))
+        if {(longer_sign, later_sign), (-longer_sign, -later_sign)} <= set(sides)
+    ]
     used: Counter[int] = Counter()
-    taken: list[Pair] = []
+    kept: list[PreferencePair] = []
     while kinds:
-        for one, other in list(kinds):
-            couple = _couple(sides[one, other], sides[-one, -other], used, per_group)
+        for longer_sign, later_sign in list(kinds):
+            couple = _next_opposites(sides[longer_sign, later_sign], sides[-longer_sign, -later_sign], used, per_group)
             if couple is None:
-                kinds.remove((one, other))
+                kinds.remove((longer_sign, later_sign))
             else:
-                taken += chance.sample(couple, 2)  # else every other row would be the later candidate's
-    return taken
+                kept += rng.sample(
+                    couple, 2
+                )  # random order, else the chosen one would alternate between earlier and later candidates
+    return kept
 
 
-def _couple(
-    ones: deque[tuple[int, Pair]], others: deque[tuple[int, Pair]], used: Counter[int], per_group: int
-) -> tuple[Pair, Pair] | None:
-    """The first of each side that their groups have room for, taken away."""
-    for side in (ones, others):
-        while side and used[side[0][0]] >= per_group:
-            side.popleft()
-    for here, (group, pair) in enumerate(ones):
+def _next_opposites(
+    side: deque[tuple[int, PreferencePair]],
+    opposite_side: deque[tuple[int, PreferencePair]],
+    used: Counter[int],
+    per_group: int,
+) -> tuple[PreferencePair, PreferencePair] | None:
+    """Remove and return the first two opposites whose groups still have room."""
+    for queue in (side, opposite_side):
+        while queue and used[queue[0][0]] >= per_group:
+            queue.popleft()
+    for index, (group, pair) in enumerate(side):
         if used[group] >= per_group:
             continue
-        for there, (opposite, opposed) in enumerate(others):
-            if used[opposite] + 1 + (opposite == group) <= per_group:
-                del ones[here], others[there]
-                used.update((group, opposite))
-                return pair, opposed
+        for opposite_index, (opposite_group, opposite_pair) in enumerate(opposite_side):
+            if used[opposite_group] + 1 + (opposite_group == group) <= per_group:
+                del side[index], opposite_side[opposite_index]
+                used.update((group, opposite_group))
+                return pair, opposite_pair
     return None
 
 
@@ -252,10 +270,10 @@ def _sign(number: int) -> int:
     return (number > 0) - (number < 0)
 
 
-def _says(text: str) -> list[dict[str, str]]:
+def _assistant_message(text: str) -> list[dict[str, str]]:
     return [{"role": "assistant", "content": text}]
 
 
-def _row(pair: Pair, **columns: Any) -> dict[str, Any]:
+def _row(pair: PreferencePair, **columns: Any) -> dict[str, Any]:
     name = f"{pair.chosen.sample.id} over {pair.rejected.sample.id}"
     return {"id": name, **columns, "margin": pair.margin}

@@ -1,4 +1,4 @@
-"""Rewards as TRL calls them: for `GRPOTrainer(reward_funcs=[...])` and whatever else asks for rewards in its way.
+"""Reward functions for `GRPOTrainer(reward_funcs=[...])` and other trainers with TRL's calling convention.
 
     reward = RewardFunction("edit-balanced", experts, editor=editor)
     trainer = GRPOTrainer(model, reward_funcs=[reward], train_dataset=rows, args=config)
@@ -15,85 +15,85 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ..reward import AnyReward, EditSample, Expert, Image, Reward, Score
-from ..reward.spec import Spec
-from ..verifiers import Editor
-from .columns import Row, lines_of, picture_of, sample_of, text_of
-from .edits import Edits, asking, editor_from
-from .untouched import untouched
+from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
+from ...reward.queries.specs import Spec
+from ...verifiers import Editor
+from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions, to_image
+from ..rng_state import preserve_rng_state
+from .rollout_editor import RolloutEditor, follow_up_request, resolve_editor
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A completion, as it was judged. written: the instructions it gave to the editor; empty without an editor.
+    """A scored completion. instructions: the instructions that the editor applied; empty without an editor.
 
-    sample: without a picture of its own (`edited` is the source) where none was made; the score says why. prompt: what
-    the policy was told, a text or messages.
+    sample: `edited` is the source if no image was generated; the score gives the reason. prompt: text or messages.
     """
 
     sample: EditSample
     score: Score
-    written: tuple[str, ...] = ()
+    instructions: tuple[str, ...] = ()
     prompt: Any = ""
 
 
 class RewardFunction:
-    """A reward function for TRL: a number a completion, None where the reward has no value.
+    """A reward function for TRL: one number per completion, None if the reward has no value.
 
-    Hand over ONE of these, made of a composition, and not one for each part of it. TRL adds up what several functions
-    say and takes a None among them for 0, where a composition becomes None; a completion that has None alone leaves the
-    policy as it is.
+    Pass ONE reward function, made of a composition, instead of one per part. TRL sums several reward functions and
+    treats None as 0, where a composition becomes None. A completion whose only reward is None does not change the
+    policy.
 
-    reward: a `Reward`, a `RemoteReward`, or a spec, with `experts` as `Reward.of` takes them. to_sample: makes of a row
-    the edit that it asks for; see `sample_of`. name: in TRL's logs; the reward's own by default. The edited picture is
-    made in one of three ways:
+    reward: a `Reward`, a `RemoteReward`, or a spec, with `experts` as in `Reward.of`. to_sample: converts a row to the
+    requested edit; see `sample_from_row`. name: prefix of the logged metrics; default: the reward's name. The edited
+    image is obtained in one of three ways:
 
-    - `editor`, for a policy that writes instructions: the editor (or a spec of one) edits the row's source by what the
-      completion says, several instructions one after the other, and the result is judged by what the *row* asks for.
-      split: makes instructions of a text. most: how many are carried out; what goes beyond is not. None at all leaves
-      the source as it is, and is judged like that. In one call all pictures are made from one seed, `seed` plus the
-      trainer's step, so that within a group only the words make a difference, and the same words share a picture.
-    - `decode(completion, completion_ids, row)`, for a policy whose completions are pictures: anything `Image.of` takes,
-      or None where the tokens are no picture, which is then unscored.
-    - else `to_sample` gives the sample with its picture, as `sample_of` does with a column `edited`.
+    - `editor`, for a policy that writes instructions: the editor (or a spec of one) applies the instructions of a
+      completion one after the other to the row's source; the result is judged by the *row's* instruction.
+      split_completion: splits a completion into instructions. max_instructions: how many are applied; the rest is
+      ignored. A completion without instructions leaves the source unchanged, and is scored as such. All images of a
+      call use one seed, `seed` plus the trainer's step: within a group only the instructions differ, and equal
+      instructions share an image.
+    - `decode_image(completion, completion_ids, row)`, for a policy whose completions are images: returns anything
+      `Image.of` takes, or None if the tokens are no image; that completion is unscored.
+    - else `to_sample` returns the sample with its edited image, as `sample_from_row` does with a column `edited`.
 
-    offload: after each call the experts give the accelerator's memory back (`Reward.offload`), for the policy that is
-    trained next; the next call brings them back, which takes the time of a copy. Without it they stay where they are,
-    and `RewardFunction.reward.offload()` does it whenever a trainer likes, as in a callback of its own.
+    offload: after each call, offload expert weights to the CPU (`Reward.offload`) so that the policy can use the
+    accelerator; the next call copies them back. Without it, call `RewardFunction.reward.offload()` when needed, e.g. in
+    a trainer callback.
 
-    A call leaves the trainer's random numbers as they were (see `untouched`), and no gradient flows. It pickles if what
-    it is given does: functions of modules, and rewards and editors that are specs or know theirs.
+    A call preserves the trainer's RNG state (see `preserve_rng_state`), and no gradient flows. Picklable if its
+    arguments are: module-level functions, and rewards and editors that are specs or have one.
 
-    Logged with `log_metric`: `<name>/<part>` and `<name>/credit/<credit>`, and one level further in, each the mean of
-    those that have a value; `<name>/unscored`, the share without one; `<name>/degenerate`, of the groups (the same
-    sources and instruction) with several completions in this call, the share in which no two values differ: a process
-    sees its own slice of a group only. With `log_extra`, columns of texts: `<name>/reason`, `<name>/evidence` (JSON)
-    and, with an editor, `<name>/written`.
+    Logged with `log_metric`: `<name>/<part>` and `<name>/credit/<credit>`, down to two levels, each the mean over the
+    completions with a value; `<name>/frac_unscored`, the fraction of completions without a value;
+    `<name>/frac_reward_zero_std`, the fraction of groups (same sources and instruction, several completions in this
+    call) whose values are all equal: a process sees only its own slice of a group. Logged with `log_extra`, as text
+    columns: `<name>/reason`, `<name>/evidence` (JSON) and, with an editor, `<name>/instructions`.
     """
 
     def __init__(
         self,
-        reward: AnyReward | Spec,
+        reward: BaseReward | Spec,
         experts: Mapping[str, Expert | Spec] | None = None,
         *,
-        to_sample: Callable[[Row], EditSample] = sample_of,
+        to_sample: Callable[[DatasetRow], EditSample] = sample_from_row,
         editor: Editor | Spec | None = None,
-        decode: Callable[[Any, Sequence[int], Row], Any] | None = None,
-        split: Callable[[str], Sequence[str]] = lines_of,
-        most: int = 4,
+        decode_image: Callable[[Any, Sequence[int], DatasetRow], Any] | None = None,
+        split_completion: Callable[[str], Sequence[str]] = split_instructions,
+        max_instructions: int = 4,
         seed: int = 0,
         offload: bool = False,
         name: str = "",
     ) -> None:
-        if editor is not None and decode is not None:
-            raise ValueError("a completion is an instruction (editor=) or a picture (decode=), not both: pass one")
-        if most < 1:
-            raise ValueError(f"at least one instruction is carried out, got most={most}")
-        self.reward = reward_from(reward, experts)
+        if editor is not None and decode_image is not None:
+            raise ValueError("pass either editor= (completions are instructions) or decode_image= (images), not both")
+        if max_instructions < 1:
+            raise ValueError(f"max_instructions must be at least 1, got {max_instructions}")
+        self.reward = resolve_reward(reward, experts)
         self.to_sample = to_sample
-        self.decode = decode
-        self.split = split
-        self.most = most
+        self.decode_image = decode_image
+        self.split_completion = split_completion
+        self.max_instructions = max_instructions
         self.seed = seed
         self.offload = offload
         self.__name__ = name or self.reward.__name__
@@ -107,9 +107,9 @@ class RewardFunction:
 
     @property
     def editor(self) -> Editor | None:
-        """Of a spec, built where it is first used."""
+        """The editor; built from its spec at first use."""
         if self._built is None and self._editor is not None:
-            self._built = editor_from(self._editor)
+            self._built = resolve_editor(self._editor)
         return self._built
 
     def __call__(
@@ -123,17 +123,17 @@ class RewardFunction:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """What TRL calls. Raises ValueError where rows lack what an edit or the reward needs, `EditorFailed` where no
-        picture can be made, and `TooManyFailures` as the reward's `on_failures` says.
+        """Called by TRL. Raises ValueError if rows lack what an edit or the reward needs, `EditorError` if no image can
+        be generated, and `TooManyFailures` as the reward's `on_failures` says.
         """
-        found = self.rollouts(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
+        rollouts = self.rollouts(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
         if log_metric is not None:
-            for name, value in metrics(found).items():
+            for name, value in rollout_metrics(rollouts).items():
                 log_metric(f"{self.__name__}/{name}", value)
         if log_extra is not None:
-            for name, texts in columns_of(found, written=self._editor is not None).items():
-                log_extra(f"{self.__name__}/{name}", texts)
-        return [one.score.value for one in found]
+            for name, column in log_columns(rollouts, with_instructions=self._editor is not None).items():
+                log_extra(f"{self.__name__}/{name}", column)
+        return [rollout.score.value for rollout in rollouts]
 
     def rollouts(
         self,
@@ -144,135 +144,141 @@ class RewardFunction:
         trainer_state: Any = None,
         **columns: Any,
     ) -> list[Rollout]:
-        """The same, with all that is known of each completion: what `preferences.pairs` takes."""
+        """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
         count = len(completions)
-        given = {"prompt": prompts, "completion": completions, "completion_ids": completion_ids or [()] * count}
-        given |= {name: column for name, column in columns.items() if isinstance(column, list | tuple)}
-        if wrong := {name: len(column) for name, column in given.items() if len(column) != count}:
-            raise ValueError(f"{count} completions need as many items in each column, got {wrong}")
-        rows = [{name: column[number] for name, column in given.items()} for number in range(count)]
-        with untouched():
+        table = {"prompt": prompts, "completion": completions, "completion_ids": completion_ids or [()] * count}
+        table |= {name: column for name, column in columns.items() if isinstance(column, list | tuple)}
+        if lengths := {name: len(column) for name, column in table.items() if len(column) != count}:
+            raise ValueError(f"{count} completions need as many items in each column, got {lengths}")
+        rows = [{name: column[number] for name, column in table.items()} for number in range(count)]
+        with preserve_rng_state():
             samples = [self.to_sample(row) for row in rows]
             samples = [replace(sample, id=f"{sample.id}/{number}") for number, sample in enumerate(samples)]
-            made, written = self._pictures(rows, samples, int(getattr(trainer_state, "global_step", 0) or 0))
-            return judged(self.reward, samples, made, written, prompts, offload=self.offload)
+            images, instructions = self._edited_images(
+                rows, samples, int(getattr(trainer_state, "global_step", 0) or 0)
+            )
+            return score_rollouts(self.reward, samples, images, instructions, prompts, offload=self.offload)
 
-    def _pictures(
-        self, rows: Sequence[Row], samples: Sequence[EditSample], step: int
+    def _edited_images(
+        self, rows: Sequence[DatasetRow], samples: Sequence[EditSample], step: int
     ) -> tuple[list[Image | str], list[tuple[str, ...]]]:
-        """A picture each, or why there is none; and what the editor was told."""
-        if self.decode is not None:
-            decoded = [self.decode(row["completion"], row["completion_ids"], row) for row in rows]
-            made = ["the completion is no picture" if one is None else picture_of(one) for one in decoded]
-            return made, [()] * len(rows)
+        """For each row an image or the reason why there is none, and the applied instructions."""
+        if self.decode_image is not None:
+            decoded = [self.decode_image(row["completion"], row["completion_ids"], row) for row in rows]
+            images = ["the completion is no image" if image is None else to_image(image) for image in decoded]
+            return images, [()] * len(rows)
         if self.editor is None:
             return [sample.edited for sample in samples], [()] * len(rows)
-        written = [tuple(self.split(text_of(row["completion"])))[: self.most] for row in rows]
-        return _carried_out(self.editor, samples, written, self.seed + step), written
+        instructions = [
+            tuple(self.split_completion(completion_text(row["completion"])))[: self.max_instructions] for row in rows
+        ]
+        return _apply_instructions(self.editor, samples, instructions, self.seed + step), instructions
 
 
 class AsyncRewardFunction:
-    """The same for a trainer's event loop: beside other `async def` rewards, `GRPOTrainer` waits for all at once.
+    """A `RewardFunction` for asyncio: `GRPOTrainer` awaits all `async def` rewards concurrently.
 
-    The work is done in a thread; the event loop goes on.
+    Scoring runs in a thread; the event loop stays responsive.
     """
 
     def __init__(self, function: RewardFunction) -> None:
         self.function = function
         self.__name__ = function.__name__
 
-    async def __call__(self, *given: Any, **columns: Any) -> list[float | None]:
+    async def __call__(self, *args: Any, **columns: Any) -> list[float | None]:
         """See `RewardFunction.__call__`."""
-        return await asyncio.to_thread(self.function, *given, **columns)
+        return await asyncio.to_thread(self.function, *args, **columns)
 
 
-def reward_from(reward: AnyReward | Spec, experts: Mapping[str, Expert | Spec] | None) -> AnyReward:
-    """The reward, or the one that spec and experts make."""
-    if isinstance(reward, AnyReward) and experts is not None:
-        raise ValueError("this reward has its experts already: pass experts= with a spec only")
-    return reward if isinstance(reward, AnyReward) else Reward.of(reward, experts)
+def resolve_reward(reward: BaseReward | Spec, experts: Mapping[str, Expert | Spec] | None) -> BaseReward:
+    """The reward, built from spec and experts if needed."""
+    if isinstance(reward, BaseReward) and experts is not None:
+        raise ValueError("this reward has its experts already: pass experts= only with a spec")
+    return reward if isinstance(reward, BaseReward) else Reward.of(reward, experts)
 
 
-def judged(
-    reward: AnyReward,
+def score_rollouts(
+    reward: BaseReward,
     samples: Sequence[EditSample],
-    made: Sequence[Image | str],
-    written: Sequence[tuple[str, ...]],
+    images: Sequence[Image | str],
+    instructions: Sequence[tuple[str, ...]],
     prompts: Sequence[Any],
     *,
     offload: bool,
 ) -> list[Rollout]:
-    """All of them in one call of the reward. made: their pictures, or why there is none. See `RewardFunction`."""
-    wanted = [
-        replace(sample, edited=picture)
-        for sample, picture in zip(samples, made, strict=True)
-        if isinstance(picture, Image)
+    """Score all in one call of the reward. images: edited images, or the reason why there is none."""
+    edited_samples = [
+        replace(sample, edited=image) for sample, image in zip(samples, images, strict=True) if isinstance(image, Image)
     ]
     try:
-        scores = iter(reward(wanted) if wanted else ())
+        scores = iter(reward(edited_samples) if edited_samples else ())
     finally:
         if offload:
             reward.offload()
-    edited = iter(wanted)
+    edited_samples_left = iter(edited_samples)
     return [
-        Rollout(next(edited), next(scores), words, prompt)
-        if isinstance(picture, Image)
-        else Rollout(sample, Score.failed(picture), words, prompt)
-        for sample, picture, words, prompt in zip(samples, made, written, prompts, strict=True)
+        Rollout(next(edited_samples_left), next(scores), applied, prompt)
+        if isinstance(image, Image)
+        else Rollout(sample, Score.failed(image), applied, prompt)
+        for sample, image, applied, prompt in zip(samples, images, instructions, prompts, strict=True)
     ]
 
 
-def columns_of(rollouts: Sequence[Rollout], *, written: bool) -> dict[str, list[str]]:
-    """The columns of texts that are logged of a batch; see `RewardFunction`."""
-    found = {
-        "reason": [one.score.reason for one in rollouts],
-        "evidence": [json.dumps(list(_evidence(one.score))) for one in rollouts],
+def log_columns(rollouts: Sequence[Rollout], *, with_instructions: bool) -> dict[str, list[str]]:
+    """The text columns to log for a batch; see `RewardFunction`."""
+    columns = {
+        "reason": [rollout.score.reason for rollout in rollouts],
+        "evidence": [json.dumps(list(_evidence(rollout.score))) for rollout in rollouts],
     }
-    return found | {"written": ["\n".join(one.written) for one in rollouts]} if written else found
+    return (
+        columns | {"instructions": ["\n".join(rollout.instructions) for rollout in rollouts]}
+        if with_instructions
+        else columns
+    )
 
 
-def metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """What is logged of a batch; see `RewardFunction`."""
-    named: dict[str, list[float]] = {}
+def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """The metrics to log for a batch; see `RewardFunction`."""
+    part_values: dict[str, list[float]] = {}
     groups: dict[str, list[float | None]] = {}
-    for one in rollouts:
-        groups.setdefault(one.sample.group, []).append(one.score.value)
-        for name, value in _inner(one.score):
-            named.setdefault(name, []).append(value)
-    found = {name: fmean(values) for name, values in named.items()}
+    for rollout in rollouts:
+        groups.setdefault(rollout.sample.group, []).append(rollout.score.value)
+        for name, value in _nested_values(rollout.score):
+            part_values.setdefault(name, []).append(value)
+    metrics = {name: fmean(values) for name, values in part_values.items()}
     if rollouts:
-        found["unscored"] = fmean(one.score.value is None for one in rollouts)
-    several = [values for values in groups.values() if len(values) > 1]
-    if several:
-        found["degenerate"] = fmean(len(set(values) - {None}) < 2 for values in several)
-    return found
+        metrics["frac_unscored"] = fmean(rollout.score.value is None for rollout in rollouts)
+    compared_groups = [values for values in groups.values() if len(values) > 1]
+    if compared_groups:
+        metrics["frac_reward_zero_std"] = fmean(len(set(values) - {None}) < 2 for values in compared_groups)
+    return metrics
 
 
-def _carried_out(
-    editor: Editor, samples: Sequence[EditSample], written: Sequence[Sequence[str]], seed: int
+def _apply_instructions(
+    editor: Editor, samples: Sequence[EditSample], instructions: Sequence[Sequence[str]], seed: int
 ) -> list[Image | str]:
-    """The source of each after its instructions, one after the other; each different edit is made once."""
-    found: list[Image | str] = [sample.source for sample in samples]
-    with Edits(editor, seed) as edits:
-        for turn in range(max(map(len, written), default=0)):
-            asked = {
-                number: asking(sample, picture, words[turn])
-                for number, (sample, words, picture) in enumerate(zip(samples, written, found, strict=True))
-                if turn < len(words) and isinstance(picture, Image)
+    """Apply each sample's instructions to its source, one after the other; each distinct edit is generated once."""
+    images: list[Image | str] = [sample.source for sample in samples]
+    with RolloutEditor(editor, seed) as rollout_editor:
+        for turn in range(max(map(len, instructions), default=0)):
+            requests = {
+                number: follow_up_request(sample, image, lines[turn])
+                for number, (sample, lines, image) in enumerate(zip(samples, instructions, images, strict=True))
+                if turn < len(lines) and isinstance(image, Image)
             }
-            for number, made in zip(asked, edits.of(list(asked.values())), strict=True):
-                found[number] = made
-    return found
+            for number, edited in zip(requests, rollout_editor.edit(list(requests.values())), strict=True):
+                images[number] = edited
+    return images
 
 
-def _inner(score: Score, path: str = "", deep: int = 2) -> Iterator[tuple[str, float]]:
-    """The values of parts and credits, and of those within them: what is further in is named for objects of one row."""
-    for name, inner in [*score.parts.items(), *((f"credit/{name}", one) for name, one in score.credits.items())]:
-        where = f"{path}/{name}" if path else name
+def _nested_values(score: Score, path: str = "", depth: int = 2) -> Iterator[tuple[str, float]]:
+    """The values of parts and credits, down to two levels: deeper ones are named after the objects of one row."""
+    for name, inner in [*score.parts.items(), *((f"credit/{name}", credit) for name, credit in score.credits.items())]:
+        inner_path = f"{path}/{name}" if path else name
         if inner.value is not None:
-            yield where, inner.value
-        if deep > 1:
-            yield from _inner(inner, where, deep - 1)
+            yield inner_path, inner.value
+        if depth > 1:
+            yield from _nested_values(inner, inner_path, depth - 1)
 
 
 def _evidence(score: Score, path: str = "") -> Iterator[dict[str, Any]]:

@@ -1,54 +1,54 @@
-"""Answers kept in memory by an engine, so that nothing is asked twice."""
+"""The engine's in-memory cache of answers."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-from .forms import Reply
-from .outcomes import Abstention
-from .query import Answer, Detections, Enhanced, Mask, Reading, Vectors
+from ..queries.kinds import Answer, Detections, Embeddings, Mask, RecognizedText, UpscaledImage
+from ..queries.outcomes import Abstention
+from ..queries.response_formats import Reply
 
 
-class Memory:
-    """Answers by expert and digest. The least recently used go first when they take more than `limit_bytes`.
+class AnswerCache:
+    """LRU cache of answers by expert and digest, bounded by `limit_bytes`.
 
-    One is kept in any case, however large. Not thread-safe.
+    The latest answer is always kept, whatever its size. Not thread-safe.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._used = 0
-        self._kept: OrderedDict[tuple[str, str], Answer | Abstention] = OrderedDict()
+        self._bytes = 0
+        self._answers: OrderedDict[tuple[str, str], Answer | Abstention] = OrderedDict()
 
-    def look_up(self, expert: str, digest: str) -> Answer | Abstention | None:
-        answer = self._kept.get((expert, digest))
+    def get(self, expert: str, digest: str) -> Answer | Abstention | None:
+        answer = self._answers.get((expert, digest))
         if answer is not None:
-            self._kept.move_to_end((expert, digest))
+            self._answers.move_to_end((expert, digest))
         return answer
 
-    def keep(self, expert: str, digest: str, answer: Answer | Abstention) -> None:
-        self._kept[expert, digest] = answer
-        self._used += _size(answer)
-        while self._used > self._limit and len(self._kept) > 1:
-            self._used -= _size(self._kept.popitem(last=False)[1])
+    def put(self, expert: str, digest: str, answer: Answer | Abstention) -> None:
+        self._answers[expert, digest] = answer
+        self._bytes += _approximate_bytes(answer)
+        while self._bytes > self._limit and len(self._answers) > 1:
+            self._bytes -= _approximate_bytes(self._answers.popitem(last=False)[1])
 
     def clear(self) -> None:
-        self._kept.clear()
-        self._used = 0
+        self._answers.clear()
+        self._bytes = 0
 
 
-def _size(answer: Answer | Abstention) -> int:
-    """Bytes an answer takes in memory, roughly."""
+def _approximate_bytes(answer: Answer | Abstention) -> int:
+    """Approximate size of an answer in memory, in bytes."""
     match answer:
         case Detections(boxes):
             return 300 + 200 * len(boxes)
-        case Vectors(values) | Mask(values):
+        case Embeddings(values) | Mask(values):
             return 400 + int(values.nbytes)
-        case Enhanced(image):
+        case UpscaledImage(image):
             return 400 + 3 * image.width * image.height
         case Reply(text, probabilities):
             return 400 + len(text) + 100 * len(probabilities)
-        case Reading(lines):
+        case RecognizedText(lines):
             return 300 + 400 * len(lines)
         case _:
             return 300

@@ -1,7 +1,7 @@
-"""The answer log: what experts have said, kept on disk.
+"""The answer log: experts' answers on disk.
 
-An append-only store (query digest, expert id) -> answer in one SQLite file. It is the disk cache, the recording and the
-resume file in one: resuming is replaying. Failures are never in it. Several processes of one machine may share it.
+An append-only store (query digest, expert id) -> answer in one SQLite file. It serves as disk cache, recording and
+resume state: resuming is replaying. Failures are never stored. Several processes of one machine may share it.
 """
 
 from __future__ import annotations
@@ -14,26 +14,30 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .image import Image, Size
-from .outcomes import Abstention
-from .query import Answer, Query
-from .wire import answer_from_json, answer_to_json
+from ..image import Image, Size
+from ..queries.kinds import Answer, Query
+from ..queries.outcomes import Abstention
+from ..queries.serialization import answer_from_json, answer_to_json
 
-SCHEMA = 1
+SCHEMA = 2
 
 _TABLES = f"""
 begin immediate;
 create table if not exists meta (key text primary key, value text not null) without rowid;
 create table if not exists experts (number integer primary key, id text not null unique);
 create table if not exists answers (
-    expert integer not null, query blob not null, answer text not null, primary key (expert, query)
+    expert_number integer not null, query_digest blob not null, answer text not null,
+    primary key (expert_number, query_digest)
 ) without rowid;
 create table if not exists queries (
-    query blob primary key, kind text not null, description text not null
+    query_digest blob primary key, kind text not null, description text not null
 ) without rowid;
-create table if not exists files (file text primary key, digest text not null, width int, height int) without rowid;
-create table if not exists derived (
-    parent text not null, operation text not null, digest text not null, primary key (parent, operation)
+create table if not exists image_files (
+    file_digest text primary key, image_digest text not null, width int, height int
+) without rowid;
+create table if not exists derived_images (
+    parent_digest text not null, operation text not null, image_digest text not null,
+    primary key (parent_digest, operation)
 ) without rowid;
 create table if not exists samples (number integer primary key, sample text not null);
 insert or ignore into meta values ('schema', '{SCHEMA}');
@@ -44,19 +48,19 @@ _CHUNK = 500  # SQLite's older limit is 999 variables
 
 
 class LogError(ValueError):
-    """A file that is not an answer log, or not one this version can read."""
+    """A file that is not an answer log, or has an unsupported schema."""
 
 
 class AnswerLog:
-    """`AnswerLog(path)` opens or creates one. `describe=True` also keeps the queries, so that a run can be replayed.
+    """`AnswerLog(path)` opens or creates a log. `record_queries=True` also stores the queries, for replays.
 
-    Raises `LogError` for a file that is something else, naming the file.
+    Raises `LogError` for any other file, naming it.
     """
 
-    def __init__(self, path: str | Path, *, describe: bool = False) -> None:
+    def __init__(self, path: str | Path, *, record_queries: bool = False) -> None:
         self.path = Path(path)
-        self.describes = describe
-        self._noted: set[tuple[str, str]] = set()
+        self.records_queries = record_queries
+        self._recorded_origins: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
         try:
             self._db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
@@ -65,52 +69,53 @@ class AnswerLog:
                 raise LogError(f"{self.path} is a database of something else: give a new file")
             self._use_wal()
             self._db.execute("pragma synchronous = normal")
-            self._db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are met again
+            self._db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are reused
             self._db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
             self._db.executescript(_TABLES)
-            found = self.meta("schema")
+            schema = self.meta("schema")
         except sqlite3.Error as error:
             raise LogError(f"{self.path} cannot be used as an answer log: {error}") from None
-        if found != str(SCHEMA):
-            raise LogError(f"{self.path} has schema {found}, this version reads {SCHEMA}: use a new file")
-        self._numbers: dict[str, int] = {}
+        if schema != str(SCHEMA):
+            raise LogError(f"{self.path} has schema {schema}, this version reads {SCHEMA}: use a new file")
+        self._expert_numbers: dict[str, int] = {}
 
     def _use_wal(self) -> None:
-        """SQLite's own patience does not cover this switch: where another process is just at it, try again."""
-        for left in reversed(range(100)):
+        """Switch to WAL. SQLite's timeout does not cover this switch, so retry while another process performs it."""
+        for retries_left in reversed(range(100)):
             try:
                 self._db.execute("pragma journal_mode = wal")
                 return
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or not left:
+                if "locked" not in str(error) or not retries_left:
                     raise
                 time.sleep(0.05)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def look_up(self, expert: str, digests: Sequence[str]) -> dict[str, Answer | Abstention]:
-        """What this expert has answered, by query digest."""
-        known: dict[str, Answer | Abstention] = {}
+    def get(self, expert: str, digests: Sequence[str]) -> dict[str, Answer | Abstention]:
+        """Stored answers of an expert, by query digest."""
+        answers: dict[str, Answer | Abstention] = {}
         with self._lock:
-            number = self._number(expert)
+            number = self._expert_number(expert)
             for start in range(0, len(digests), _CHUNK):
-                part = [bytes.fromhex(digest) for digest in digests[start : start + _CHUNK]]
-                marks = ",".join("?" * len(part))
+                chunk = [bytes.fromhex(digest) for digest in digests[start : start + _CHUNK]]
+                placeholders = ",".join("?" * len(chunk))
                 rows = self._db.execute(
-                    f"select query, answer from answers where expert = ? and query in ({marks})",
-                    (number, *part),
+                    "select query_digest, answer from answers "
+                    f"where expert_number = ? and query_digest in ({placeholders})",
+                    (number, *chunk),
                 )
-                for query, answer in rows:
+                for digest, answer in rows:
                     try:
-                        known[query.hex()] = answer_from_json(json.loads(answer))
+                        answers[digest.hex()] = answer_from_json(json.loads(answer))
                     except (ValueError, TypeError, LookupError) as error:
                         raise LogError(f"{self.path} holds an answer that cannot be read: {error}") from None
-        return known
+        return answers
 
-    def keep(self, expert: str, answered: Sequence[tuple[Query[Any], Answer | Abstention]]) -> None:
-        """Store answers in one transaction. The first answer to a question stays."""
+    def put(self, expert: str, answered: Sequence[tuple[Query[Any], Answer | Abstention]]) -> None:
+        """Store answers in one transaction. The first answer to a query is kept."""
         with self._lock:
-            number = self._number(expert)
+            number = self._expert_number(expert)
             self._db.execute("begin immediate")
             try:
                 self._db.executemany(
@@ -120,57 +125,58 @@ class AnswerLog:
                         for query, answer in answered
                     ),
                 )
-                if self.describes:
-                    self._keep_descriptions([query for query, _ in answered])
+                if self.records_queries:
+                    self._put_descriptions([query for query, _ in answered])
             except BaseException:
                 self._db.execute("rollback")
                 raise
             self._db.execute("commit")
 
-    def _keep_descriptions(self, queries: Sequence[Query[Any]]) -> None:
+    def _put_descriptions(self, queries: Sequence[Query[Any]]) -> None:
         self._db.executemany(
             "insert or ignore into queries values (?, ?, ?)",
             ((bytes.fromhex(query.digest), query.kind, json.dumps(query.describe())) for query in queries),
         )
 
-    def note(self, query: Query[Any]) -> None:
-        """Keep what the crops in a query were made of, where the log `describes`.
+    def record_origins(self, query: Query[Any]) -> None:
+        """Store the derivation of the crops in a query, if the log `records_queries`.
 
-        For every question asked, be it answered already: crops of two pictures may be equal, and then only one of the
-        two questions reaches an expert, but a replay has to know both crops.
+        Also for queries answered from the cache: crops of two images may be equal, and then only one of the two
+        queries reaches an expert, but a replay needs both crops.
         """
-        if not self.describes:
+        if not self.records_queries:
             return
         with self._lock:
-            waiting = list(query.images)
-            while waiting:
-                image = waiting.pop()
-                waiting += image.parents
+            images = list(query.images)
+            while images:
+                image = images.pop()
+                images += image.parents
                 if image.origin is None:
                     continue
                 parent, operation = image.origin
-                if (parent.digest, operation) not in self._noted:
+                if (parent.digest, operation) not in self._recorded_origins:
                     self._db.execute(
-                        "insert or ignore into derived values (?, ?, ?)", (parent.digest, operation, image.digest)
+                        "insert or ignore into derived_images values (?, ?, ?)",
+                        (parent.digest, operation, image.digest),
                     )
-                    self._noted.add((parent.digest, operation))
+                    self._recorded_origins.add((parent.digest, operation))
 
-    def _number(self, expert: str) -> int:
-        number = self._numbers.get(expert)
+    def _expert_number(self, expert: str) -> int:
+        number = self._expert_numbers.get(expert)
         if number is None:
             self._db.execute("insert or ignore into experts (id) values (?)", (expert,))
             number = int(self._db.execute("select number from experts where id = ?", (expert,)).fetchone()[0])
-            self._numbers[expert] = number
+            self._expert_numbers[expert] = number
         return number
 
     def __len__(self) -> int:
         with self._lock:
             return int(self._db.execute("select count(*) from answers").fetchone()[0])
 
-    # -- what a replay needs besides ----------------------------------------------------------------------------------
+    # -- metadata, samples and images ---------------------------------------------------------------------------------
 
     def meta(self, key: str, value: str | None = None) -> str | None:
-        """Read a note about this log, or write it."""
+        """Read metadata of this log, or write it."""
         with self._lock:
             if value is not None:
                 self._db.execute("insert or replace into meta values (?, ?)", (key, value))
@@ -179,7 +185,7 @@ class AnswerLog:
             return None if row is None else str(row[0])
 
     def add_sample(self, sample: str) -> None:
-        """Keep a sample (JSON, images by digest) for a replay."""
+        """Store a sample (JSON, images by digest) for a replay."""
         with self._lock:
             self._db.execute("insert into samples (sample) values (?)", (sample,))
 
@@ -187,16 +193,16 @@ class AnswerLog:
         with self._lock:
             return [row[0] for row in self._db.execute("select sample from samples order by number")]
 
-    def teach_derivations(self) -> None:
-        """Let `Image` know the digests of the crops in this recording."""
+    def load_derivations(self) -> None:
+        """Register the digests of derived images in this recording with `Image`."""
         with self._lock:
-            for parent, operation, digest in self._db.execute("select parent, operation, digest from derived"):
-                Image.learn(parent, operation, digest)
+            for row in self._db.execute("select parent_digest, operation, image_digest from derived_images"):
+                Image.register_derived_digest(*row)
 
     @property
     def files(self) -> MutableMapping[str, tuple[str, Size]]:
         """File digest -> (content digest, size), for `Image.open(path, index=log.files)`."""
-        return _Files(self._db, self._lock)
+        return _FileTable(self._db, self._lock)
 
     def close(self) -> None:
         with self._lock:
@@ -209,31 +215,33 @@ class AnswerLog:
         self.close()
 
 
-class _Files(MutableMapping[str, tuple[str, Size]]):
+class _FileTable(MutableMapping[str, tuple[str, Size]]):
     def __init__(self, db: sqlite3.Connection, lock: threading.RLock) -> None:
         self._db = db
         self._lock = lock
 
     def __getitem__(self, file: str) -> tuple[str, Size]:
         with self._lock:
-            row = self._db.execute("select digest, width, height from files where file = ?", (file,)).fetchone()
+            row = self._db.execute(
+                "select image_digest, width, height from image_files where file_digest = ?", (file,)
+            ).fetchone()
         if row is None:
             raise KeyError(file)
         return str(row[0]), (int(row[1]), int(row[2]))
 
     def __setitem__(self, file: str, value: tuple[str, Size]) -> None:
         with self._lock:
-            self._db.execute("insert or ignore into files values (?, ?, ?, ?)", (file, value[0], *value[1]))
+            self._db.execute("insert or ignore into image_files values (?, ?, ?, ?)", (file, value[0], *value[1]))
 
     def __delitem__(self, file: str) -> None:
         with self._lock:
-            self._db.execute("delete from files where file = ?", (file,))
+            self._db.execute("delete from image_files where file_digest = ?", (file,))
 
     def __iter__(self) -> Iterator[str]:
         with self._lock:
-            rows = self._db.execute("select file from files").fetchall()
+            rows = self._db.execute("select file_digest from image_files").fetchall()
         return iter([row[0] for row in rows])
 
     def __len__(self) -> int:
         with self._lock:
-            return int(self._db.execute("select count(*) from files").fetchone()[0])
+            return int(self._db.execute("select count(*) from image_files").fetchone()[0])

@@ -1,8 +1,8 @@
-"""Daemon threads that are asked to end before the process does.
+"""Daemon threads that are stopped before the process exits.
 
-A daemon cannot keep the process from exiting, whatever it hangs in. But one that is at work while the interpreter is
-torn down is ended wherever it next needs the interpreter; inside of a library in C++, say while it frees the weights of
-a model, that aborts the process. So those that can end are waited for, for a moment.
+A hung daemon cannot keep the process from exiting. But a daemon that is active during interpreter shutdown is ended
+where it next needs the interpreter; inside a C++ library (for example while it frees a model's weights) that aborts
+the process. So the exit waits shortly for threads that can end.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import time
 import weakref
 from collections.abc import Callable
 
-_PATIENCE_S = 2.0
+_JOIN_TIMEOUT_S = 2.0
 """How long the exit waits for all threads together."""
 
 _stops: weakref.WeakKeyDictionary[threading.Thread, weakref.WeakMethod[Callable[[], None]]]
 _stops = weakref.WeakKeyDictionary()
-_changing = threading.Lock()
+_stops_lock = threading.Lock()
 
 
-def start(thread: threading.Thread, stop: Callable[[], None]) -> None:
-    """Start a daemon thread. stop: a method that asks it to end; called, not for the first time perhaps, when the
-    process exits, if what it belongs to is still there.
+def start_daemon(thread: threading.Thread, stop: Callable[[], None]) -> None:
+    """Start a daemon thread. stop: a bound method that ends it; called at exit, possibly again, if its object still
+    exists.
     """
-    with _changing:
+    with _stops_lock:
         _stops[thread] = weakref.WeakMethod(stop)
     thread.start()
 
 
 @atexit.register
-def _leave() -> None:
-    with _changing:
-        living = [(thread, stop) for thread, stop in _stops.items() if thread.is_alive()]
-    for _, known in living:
-        stop = known()
+def _stop_all() -> None:
+    with _stops_lock:
+        alive = [(thread, reference) for thread, reference in _stops.items() if thread.is_alive()]
+    for _, reference in alive:
+        stop = reference()
         if stop is not None:
             stop()
-    until = time.monotonic() + _PATIENCE_S
-    for thread, _ in living:
-        thread.join(max(0.0, until - time.monotonic()))
+    deadline = time.monotonic() + _JOIN_TIMEOUT_S
+    for thread, _ in alive:
+        thread.join(max(0.0, deadline - time.monotonic()))

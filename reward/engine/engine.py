@@ -1,7 +1,7 @@
-"""The engine: many programs at once, every question once, experts in large batches.
+"""The engine: concurrent programs, deduplicated queries, large batches.
 
-`Engine` is the handle; its state lives with the scheduler's thread (`scheduler.py`), and experts are called in threads
-of their own (`caller.py`).
+`Engine` is the handle; its state belongs to the scheduler's thread (`scheduler.py`), and experts are called in worker
+threads (`workers.py`).
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
 
-from .answers import AnswerLog
-from .asking import Asks
-from .desks import Prepare, Reload, Task
-from .expert import Expert
-from .sample import EditSample
+from ..queries.expert import Expert
+from ..sample import EditSample
+from ..score import Score
+from .answer_log import AnswerLog
+from .daemon_threads import start_daemon
+from .engine_stats import Stats
+from .expert_queue import PrepareExpert, ResetCircuit, RunningProgram
+from .program import Program
 from .scheduler import Scheduler
-from .score import Score
-from .stats import Stats
-from .threads import start
 
 
 class Engine:
-    """Runs programs. Use it through a `Reward`, or share one among several rewards so that they share answers.
+    """Runs programs. Use it through a `Reward`; rewards that share an engine share answers.
 
-    window: programs in flight at a time in `run`; bounds memory. log: keeps answers on disk. memory_bytes: bounds the
-    answers kept in memory (least recently used go first). breaker: so many crashes in a row on single queries, with no
-    answer between, and an expert counts as dead; so does one that raises `ExpertDown`. A dead expert is tried again
-    with one batch every `cooldown_s`; one whose every thread hangs stays dead until `reload`. reproducible: experts
-    see one query a call, so that floating-point results cannot depend on batch companions.
+    window: programs in flight in `run`; bounds memory. log: stores answers on disk. cache_bytes: size of the in-memory
+    LRU cache of answers. breaker: after `breaker` consecutive failures of single queries, an expert's circuit opens; it
+    also opens when the expert raises `ExpertDown`. While it is open, queries fail at once, except for one trial batch
+    every `cooldown_s`. If all worker threads hang, it stays open until `reset_circuit`. reproducible: one query per
+    call, so that floating-point results cannot depend on the composition of a batch.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Engine:
         *,
         window: int = 256,
         log: AnswerLog | None = None,
-        memory_bytes: int = 512 * 2**20,
+        cache_bytes: int = 512 * 2**20,
         breaker: int = 16,
         cooldown_s: float = 30.0,
         reproducible: bool = False,
@@ -51,67 +51,67 @@ class Engine:
             raise ValueError(f"breaker must be at least 1, got {breaker}")
         self.window = window
         self.log = log
-        self._scheduler = Scheduler(log, memory_bytes, breaker, cooldown_s, reproducible)
+        self._scheduler = Scheduler(log, cache_bytes, breaker, cooldown_s, reproducible)
         self._started = False
-        self._abandoned: set[Future[Score]] = set()
+        self._cancelled: set[Future[Score]] = set()
         self._finalizer = weakref.finalize(self, self._scheduler.stop)
 
     def submit(
         self,
-        program: Asks[Score],
+        program: Program[Score],
         experts: Mapping[str, Expert],
         sample: EditSample | None = None,
         *,
-        wanted: Callable[[], bool] | None = None,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> Future[Score]:
         """Start a program; thread-safe. `experts` binds roles (`judge` also serves `judge.quality`).
 
-        wanted: whether anybody waits for the score still; asked in the engine's thread. Once nobody does the program
-        fails at its next step, and what it alone has asked is not answered, unless an expert is at it already.
+        is_wanted: whether the score is still needed; called in the engine's thread. Once it returns False, the program
+        fails at its next step, and queries that only it waits for are dropped unless they are already in flight.
         """
         future: Future[Score] = Future()
-        self._put([Task(program, experts, sample, future=future, engine=self, wanted=wanted)])
+        self._put([RunningProgram(program, experts, sample, future=future, engine=self, is_wanted=is_wanted)])
         return future
 
     def prepare(self, expert: Expert) -> Future[str]:
-        """Have an expert get ready (load its weights, say) before it is asked; one that is dead gets another chance.
+        """Load an expert before its first query, and reset its circuit.
 
-        The result: why it is down, or nothing. Thread-safe, and returns at once.
+        The future's result: the reason of a failure, or an empty string. Thread-safe; returns at once.
         """
         if not isinstance(expert, Expert):
             raise TypeError(f"{type(expert).__name__} is not an Expert")
         ready: Future[str] = Future()
-        self._put(Prepare(expert, ready))
+        self._put(PrepareExpert(expert, ready))
         return ready
 
-    def _put(self, tasks: list[Task] | Prepare) -> None:
-        with self._scheduler.gate:
+    def _put(self, tasks: list[RunningProgram] | PrepareExpert) -> None:
+        with self._scheduler.submit_lock:
             if self._scheduler.broken is not None:
-                raise RuntimeError("this engine broke down: make a new one") from self._scheduler.broken
+                raise RuntimeError("this engine has crashed: make a new one") from self._scheduler.broken
             if not self._finalizer.alive:
                 raise RuntimeError("this engine is closed: make a new one")
             if not self._started:
-                thread = threading.Thread(target=self._scheduler.work, name="editcritic-engine", daemon=True)
-                start(thread, self._scheduler.stop)
+                thread = threading.Thread(target=self._scheduler.run, name="editcritic-engine", daemon=True)
+                start_daemon(thread, self._scheduler.stop)
                 self._started = True
             self._scheduler.inbox.put(tasks)
 
     def run(
-        self, programs: Iterable[tuple[Asks[Score], EditSample | None]], experts: Mapping[str, Expert]
+        self, programs: Iterable[tuple[Program[Score], EditSample | None]], experts: Mapping[str, Expert]
     ) -> Generator[Score, None, None]:
-        """Scores in the order of the programs, which are taken as there is room (at most `window` at a time).
+        """Yield scores in the order of the programs, which are consumed lazily (at most `window` in flight).
 
-        When the iterator is closed, what has not been scored is no longer wanted, as in `submit`.
-        `wait_for_abandoned` waits for what an expert is at.
+        Closing the iterator cancels the remaining programs, as `is_wanted` does in `submit`. `wait_for_cancelled`
+        waits for their queries in flight.
         """
         source = iter(programs)
-        waiting: deque[Future[Score]] = deque()
+        futures: deque[Future[Score]] = deque()
         wake = threading.Event()
         active = 0
-        ended = False
-        wanted = threading.Event()
-        wanted.set()
-        fresh: list[Task] = []
+        exhausted = False
+        is_open = threading.Event()
+        is_open.set()
+        new_tasks: list[RunningProgram] = []
         finished: SimpleQueue[None] = SimpleQueue()
 
         def done(_: Future[Score]) -> None:
@@ -124,41 +124,41 @@ class Engine:
                     while True:
                         finished.get_nowait()
                         active -= 1
-                # A slow head must not stop the others, but what piles up behind it is bounded too.
-                while not ended and active < self.window and len(waiting) < 16 * self.window:
+                # A slow first program must not stop the others, but the number of finished scores behind it is bounded.
+                while not exhausted and active < self.window and len(futures) < 16 * self.window:
                     item = next(source, None)
                     if item is None:
-                        ended = True
+                        exhausted = True
                         break
                     future: Future[Score] = Future()
                     future.add_done_callback(done)
-                    waiting.append(future)
+                    futures.append(future)
                     active += 1
-                    fresh.append(Task(item[0], experts, item[1], future=future, wanted=wanted.is_set))
+                    new_tasks.append(RunningProgram(item[0], experts, item[1], future=future, is_wanted=is_open.is_set))
                     del item, future
-                    if len(fresh) == _PUT:
+                    if len(new_tasks) == _SUBMIT_CHUNK:
                         break
-                if fresh:
-                    self._put(fresh)
-                    fresh = []
+                if new_tasks:
+                    self._put(new_tasks)
+                    new_tasks = []
                     continue
-                if not waiting and ended:
+                if not futures and exhausted:
                     return
-                if waiting and waiting[0].done():
-                    yield waiting.popleft().result()
+                if futures and futures[0].done():
+                    yield futures.popleft().result()
                     continue
                 wake.wait()
                 wake.clear()
         finally:
-            wanted.clear()
-            started = set(waiting) - {task.future for task in fresh}
-            self._abandoned |= started
-            for future in started:
-                future.add_done_callback(self._abandoned.discard)
+            is_open.clear()
+            submitted = set(futures) - {task.future for task in new_tasks}
+            self._cancelled |= submitted
+            for future in submitted:
+                future.add_done_callback(self._cancelled.discard)
 
-    def wait_for_abandoned(self) -> None:
-        """Wait until nothing of a `run` that was closed early is with an expert any more."""
-        wait(self._abandoned.copy())
+    def wait_for_cancelled(self) -> None:
+        """Wait until no query of a `run` that was closed early is in flight."""
+        wait(self._cancelled.copy())
 
     @property
     def is_open(self) -> bool:
@@ -168,17 +168,17 @@ class Engine:
         """Counts since the engine was made."""
         return self._scheduler.snapshot()
 
-    def reload(self, expert: Expert) -> None:
-        """Give a dead expert another chance: its breaker is reset and a fresh thread will load it."""
-        self._scheduler.inbox.put(Reload(expert.id))
+    def reset_circuit(self, expert: Expert) -> None:
+        """Close an expert's circuit: its failure count is reset, and a new thread loads it if the old ones hang."""
+        self._scheduler.inbox.put(ResetCircuit(expert.id))
 
-    def dead(self) -> dict[str, str]:
-        """Experts that count as dead, by id, with the reason."""
-        return {desk.id: desk.dead for desk in list(self._scheduler.desks.values()) if desk.dead}
+    def down_experts(self) -> dict[str, str]:
+        """Experts whose circuit is open, by id, with the reason."""
+        return {queue.id: queue.down_reason for queue in list(self._scheduler.queues.values()) if queue.down_reason}
 
     def close(self) -> None:
-        """Stop taking work. What is in flight is failed; answers already logged stay."""
-        with self._scheduler.gate:
+        """Stop the engine. Programs in flight fail; logged answers are kept."""
+        with self._scheduler.submit_lock:
             self._finalizer()
 
     def __enter__(self) -> Engine:
@@ -188,5 +188,5 @@ class Engine:
         self.close()
 
 
-_PUT = 32
-"""`run` hands programs over in lots: enough to make a batch, and not so many that experts wait for pictures to load."""
+_SUBMIT_CHUNK = 32
+"""`run` submits programs in chunks: enough for a batch, without making experts wait for images to load."""

@@ -1,4 +1,4 @@
-"""What an engine counts of its work."""
+"""Statistics of an engine."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from typing import Any
 
 @dataclass(slots=True)
 class ExpertStats:
-    """Work of one expert: `queries` it was given in `calls` calls, `failed` of them, `seconds` spent in it.
+    """Work of one expert: number of queries and calls, failed queries, and seconds spent in it.
 
-    meter: what the expert itself counted since this engine met it (see `Expert.meter`).
+    usage: the expert's own counters since its first use in this engine (see `Expert.usage`).
     """
 
     queries: int = 0
     calls: int = 0
     failed: int = 0
     seconds: float = 0.0
-    meter: dict[str, float] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Stats:
-    """asked: questions put by programs; unique: those not seen before; known: answered from memory or the log;
-    joined: put while the same question was on its way."""
+    """queries: issued by programs; unique: sent to experts; cache_hits: answered from the cache or the log;
+    coalesced: joined to an equal query in flight."""
 
     programs: int = 0
-    asked: int = 0
+    queries: int = 0
     unique: int = 0
-    known: int = 0
-    joined: int = 0
+    cache_hits: int = 0
+    coalesced: int = 0
     experts: dict[str, ExpertStats] = field(default_factory=dict)
 
     def since(self, before: Stats) -> dict[str, Any]:
         """The difference to an earlier snapshot, as plain JSON."""
         return {
             "programs": self.programs - before.programs,
-            "asked": self.asked - before.asked,
+            "queries": self.queries - before.queries,
             "unique": self.unique - before.unique,
-            "known": self.known - before.known,
-            "joined": self.joined - before.joined,
+            "cache_hits": self.cache_hits - before.cache_hits,
+            "coalesced": self.coalesced - before.coalesced,
             "experts": {
                 name: {
-                    "queries": now.queries - then.queries,
-                    "calls": now.calls - then.calls,
-                    "failed": now.failed - then.failed,
-                    "seconds": round(now.seconds - then.seconds, 4),
-                    **{key: round(count - then.meter.get(key, 0.0), 6) for key, count in now.meter.items()},
+                    "queries": current.queries - previous.queries,
+                    "calls": current.calls - previous.calls,
+                    "failed": current.failed - previous.failed,
+                    "seconds": round(current.seconds - previous.seconds, 4),
+                    **{key: round(count - previous.usage.get(key, 0.0), 6) for key, count in current.usage.items()},
                 }
-                for name, now in self.experts.items()
-                if (then := before.experts.get(name, ExpertStats())).queries != now.queries
+                for name, current in self.experts.items()
+                if (previous := before.experts.get(name, ExpertStats())).queries != current.queries
             },
         }

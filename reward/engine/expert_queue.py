@@ -1,4 +1,4 @@
-"""What the scheduler works with: programs, a desk for every expert, calls under way, and what it is told."""
+"""State of the scheduler: running programs, a queue for each expert, calls in flight, and the scheduler's events."""
 
 from __future__ import annotations
 
@@ -8,22 +8,33 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .caller import Answered, ExpertLoop, Worker
-from .expert import Expert, ExpertDown
-from .query import Query
-from .sample import EditSample
-from .score import Score
-from .stats import ExpertStats
+from ..queries.expert import Expert, ExpertDown
+from ..queries.kinds import Query
+from ..sample import EditSample
+from ..score import Score
+from .engine_stats import ExpertStats
+from .workers import CallReport, ExpertLoop, Worker
 
 
-class Task:
+class RunningProgram:
     """A running program. `parent` and `slot` are set for the programs of a gather.
 
-    `engine` keeps the engine that it was submitted to from being dropped, and thereby closed, before it is done.
-    `wanted` says whether anybody waits for the score still; None: somebody does.
+    engine: keeps the engine from being garbage-collected, and thereby closed, before the program is done.
+    is_wanted: whether the score is still needed; None: it is.
     """
 
-    __slots__ = ("engine", "experts", "future", "missing", "outcomes", "parent", "program", "sample", "slot", "wanted")
+    __slots__ = (
+        "engine",
+        "experts",
+        "future",
+        "is_wanted",
+        "outcomes",
+        "parent",
+        "pending",
+        "program",
+        "sample",
+        "slot",
+    )
 
     def __init__(
         self,
@@ -32,10 +43,10 @@ class Task:
         sample: EditSample | None,
         *,
         future: Future[Score] | None = None,
-        parent: Task | None = None,
+        parent: RunningProgram | None = None,
         slot: int = 0,
         engine: object = None,
-        wanted: Callable[[], bool] | None = None,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> None:
         self.program = program
         self.experts = experts
@@ -44,35 +55,35 @@ class Task:
         self.parent = parent
         self.slot = slot
         self.engine = engine
-        self.wanted: Callable[[], bool] | None = wanted if parent is None else parent.wanted
+        self.is_wanted: Callable[[], bool] | None = is_wanted if parent is None else parent.is_wanted
         self.outcomes: list[Any] = []
-        self.missing = 0
+        self.pending = 0
 
 
 @dataclass(slots=True)
-class Reload:
-    """Give this expert another chance."""
+class ResetCircuit:
+    """Close the circuit of this expert."""
 
     expert: str
 
 
 @dataclass(slots=True)
-class Prepare:
-    """Have this expert get ready before it is asked. ready: why it could not, or nothing."""
+class PrepareExpert:
+    """Load this expert before its first query. ready: the reason of a failure, or an empty string."""
 
     expert: Expert
     ready: Future[str]
 
 
-class Stop:
+class StopScheduler:
     """End the thread."""
 
 
-Event = list[Task] | Answered | Reload | Prepare | Stop
+SchedulerEvent = list[RunningProgram] | CallReport | ResetCircuit | PrepareExpert | StopScheduler
 
 
-class Call:
-    """One batch on its way through an expert. Without queries: the expert gets `ready`."""
+class InFlightCall:
+    """A batch in flight. Without queries, the call only loads the expert; `ready` gets its result."""
 
     __slots__ = ("deadline", "queries", "ready", "worker")
 
@@ -84,14 +95,18 @@ class Call:
         self.deadline = deadline
         self.ready = ready
 
-    def prepared(self, problem: str) -> None:
-        """Tell who waits for the expert to be ready."""
+    def set_ready(self, problem: str) -> None:
+        """Set the result of `ready`, if any."""
         if self.ready is not None:
             self.ready.set_result(problem)
 
 
-class Desk:
-    """What the scheduler knows of one expert: who waits for what, what is known, who is at work."""
+class ExpertQueue:
+    """The scheduler's state of one expert.
+
+    waiters: programs that wait for a query, by its digest. new_queries: not yet looked up in the log. pending: to be
+    dispatched, by kind. down_reason: why the circuit is open, or an empty string.
+    """
 
     def __init__(self, expert: Expert) -> None:
         if not isinstance(expert, Expert):
@@ -99,31 +114,31 @@ class Desk:
         self.expert = expert
         self.id = expert.id
         self.kinds = expert.kinds
-        self.waiting: dict[str, list[tuple[Task, int]]] = {}
-        self.fresh: list[Query[Any]] = []
-        self.queues: dict[str, deque[Query[Any]]] = {}
-        self.idle: list[Worker] = []
-        self.workers = 0
+        self.waiters: dict[str, list[tuple[RunningProgram, int]]] = {}
+        self.new_queries: list[Query[Any]] = []
+        self.pending: dict[str, deque[Query[Any]]] = {}
+        self.idle_workers: list[Worker] = []
+        self.num_workers = 0
         self.loop: ExpertLoop | None = None
-        self.running: dict[int, Call] = {}
-        self.crashes = 0
-        self.dead = ""
+        self.in_flight: dict[int, InFlightCall] = {}
+        self.consecutive_failures = 0
+        self.down_reason = ""
         self.retry_at: float | None = None
         self.stats = ExpertStats()
-        self.metered = dict(expert.meter())  # by others, before it came here
+        self.usage_at_start = dict(expert.usage())  # from before this engine
 
     @property
-    def queued(self) -> int:
-        return sum(len(queue) for queue in self.queues.values())
+    def num_queued(self) -> int:
+        return sum(len(queries) for queries in self.pending.values())
 
     @property
-    def unchanged(self) -> bool:
-        """Whether the expert is who it was. Weights may be unloaded and others put in their place."""
+    def has_same_id(self) -> bool:
+        """Whether the expert's id is unchanged: its weights may have been replaced."""
         try:
             return self.expert.id == self.id
-        except (ExpertDown, OSError):  # nothing is there any more
+        except (ExpertDown, OSError):  # its weights or its server are gone
             return False
 
     def snapshot(self) -> ExpertStats:
-        meter = {name: count - self.metered.get(name, 0.0) for name, count in self.expert.meter().items()}
-        return replace(self.stats, meter=meter)
+        usage = {name: count - self.usage_at_start.get(name, 0.0) for name, count in self.expert.usage().items()}
+        return replace(self.stats, usage=usage)

@@ -1,4 +1,4 @@
-"""What was computed of pictures, kept while there is room: token maps, backbone features, vision tokens."""
+"""LRU cache of features computed from images: token maps, backbone features, vision tokens."""
 
 from __future__ import annotations
 
@@ -11,43 +11,42 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class Remembered(Generic[V]):
-    """Values by key, each computed once; the least recently used go first when they take more than `limit_bytes`.
+class FeatureCache(Generic[V]):
+    """LRU cache of values by key, bounded by `limit_bytes`.
 
-    size: bytes a value takes. Thread-safe; two threads that miss the same value at once both compute it.
+    size: returns the bytes of a value. Thread-safe; two threads that miss the same key at once both compute it.
     """
 
     def __init__(self, limit_bytes: int, size: Callable[[V], int]) -> None:
         self.computed = 0
-        """How many values were computed."""
+        """Number of values computed so far."""
         self.bytes = 0
-        """What the kept values take."""
+        """Total size of the cached values."""
         self._limit = limit_bytes
         self._size = size
         self._kept: OrderedDict[str, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, wanted: Mapping[str, T], compute: Callable[[list[T]], Sequence[V]]) -> dict[str, V]:
-        """The value of every key; `compute` makes those that are not known of what they are made of, all at once.
+    def get_or_compute(self, inputs: Mapping[str, T], compute: Callable[[list[T]], Sequence[V]]) -> dict[str, V]:
+        """The value of every key; `compute` gets the inputs of all missing keys at once.
 
-        What is returned is held by the caller, so that the limit cannot take away what is about to be used.
+        The caller holds the returned values, so that eviction cannot remove them before use.
         """
         with self._lock:
-            found = {key: self._kept[key] for key in wanted if key in self._kept}
-            for key in found:
+            values = {key: self._kept[key] for key in inputs if key in self._kept}
+            for key in values:
                 self._kept.move_to_end(key)
-        missing = [key for key in wanted if key not in found]
+        missing = [key for key in inputs if key not in values]
         if missing:
-            values = compute([wanted[key] for key in missing])
-            fresh = dict(zip(missing, values, strict=True))
+            computed = dict(zip(missing, compute([inputs[key] for key in missing]), strict=True))
             with self._lock:
-                self.computed += len(fresh)
-                for key, value in fresh.items():
-                    self._keep(key, value)
-            found |= fresh
-        return found
+                self.computed += len(computed)
+                for key, value in computed.items():
+                    self._put(key, value)
+            values |= computed
+        return values
 
-    def _keep(self, key: str, value: V) -> None:
+    def _put(self, key: str, value: V) -> None:
         if key not in self._kept:
             self._kept[key] = value
             self.bytes += self._size(value)
@@ -55,7 +54,7 @@ class Remembered(Generic[V]):
             self.bytes -= self._size(self._kept.popitem(last=False)[1])
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all values."""
         with self._lock:
             self._kept.clear()
             self.bytes = 0

@@ -1,12 +1,11 @@
-"""How a metric asks: programs are generators that yield `Ask` or `Gather` and are sent what came of it.
+"""Programs: generators that yield `Ask` or `Gather` and receive the outcomes.
 
-    def subject_removed(s: EditSample) -> Asks[Score]:
+    def subject_removed(s: EditSample) -> Program[Score]:
         before, after = yield from ask(Detect(s.source, (name,)), Detect(s.edited, (name,)))
         ...
 
-A question that was not answered raises `Failed` or `Abstained` at the place where it was asked. Both are
-BaseExceptions, so that a program cannot swallow them by accident; let them pass, and the score is failed or abstained
-with the expert's reason.
+A query without an answer raises `Failed` or `Abstained` at the `yield`. Both are BaseExceptions, so that a program
+cannot catch them by accident; uncaught, they make the score failed or abstained, with the expert's reason.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
-from .forms import Reply
-from .outcomes import Abstention, Failure
-from .query import Judge, Outcome, Query
-from .score import Score
+from ..queries.kinds import Judge, Outcome, Query
+from ..queries.outcomes import Abstention, Failure
+from ..queries.response_formats import Reply
+from ..score import Score
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -29,7 +28,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Questions a program waits for. `role` overrides the role each query names."""
+    """Queries that a program waits for. `role` overrides the default role of each query."""
 
     queries: tuple[Query[Any], ...]
     role: str | None = None
@@ -37,17 +36,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Programs to run side by side; each ends in a Score of its own."""
+    """Programs to run concurrently; each returns a Score."""
 
     programs: tuple[Generator[Any, Any, Score], ...]
 
 
-Asks = Generator[Ask | Gather, Any, T]
+Program = Generator[Ask | Gather, Any, T]
 """A program that returns T."""
 
 
 class Unanswered(BaseException):
-    """A question came back without an answer. `outcomes` holds what the questions beside it were answered."""
+    """A query has no answer. outcomes: those of all queries of the same `Ask`."""
 
     def __init__(self, reason: str, outcomes: Sequence[Outcome]) -> None:
         super().__init__(reason)
@@ -60,30 +59,30 @@ class Failed(Unanswered):
 
 
 class Abstained(Unanswered):
-    """An expert cannot know."""
+    """An expert cannot determine an answer."""
 
 
 @overload
-def ask(q1: Query[A], /, *, role: str | None = ...) -> Asks[A]: ...
+def ask(q1: Query[A], /, *, role: str | None = ...) -> Program[A]: ...
 @overload
-def ask(q1: Query[A], q2: Query[B], /, *, role: str | None = ...) -> Asks[tuple[A, B]]: ...
+def ask(q1: Query[A], q2: Query[B], /, *, role: str | None = ...) -> Program[tuple[A, B]]: ...
 @overload
-def ask(q1: Query[A], q2: Query[B], q3: Query[C], /, *, role: str | None = ...) -> Asks[tuple[A, B, C]]: ...
+def ask(q1: Query[A], q2: Query[B], q3: Query[C], /, *, role: str | None = ...) -> Program[tuple[A, B, C]]: ...
 @overload
 def ask(
     q1: Query[A], q2: Query[B], q3: Query[C], q4: Query[D], /, *, role: str | None = ...
-) -> Asks[tuple[A, B, C, D]]: ...
-def ask(*queries: Query[Any], role: str | None = None) -> Asks[Any]:
-    """Ask one question and get its answer, or several at once and get a tuple of answers.
+) -> Program[tuple[A, B, C, D]]: ...
+def ask(*queries: Query[Any], role: str | None = None) -> Program[Any]:
+    """Send one query and return its answer, or several at once and return a tuple of answers.
 
-    Raises `Failed` if any of them failed, else `Abstained` if any was abstained on.
+    Raises `Failed` if any query failed, else `Abstained` if an expert abstained on any.
     """
-    answers = yield from ask_each(queries, role=role)
+    answers = yield from ask_many(queries, role=role)
     return answers[0] if len(queries) == 1 else answers
 
 
-def ask_each(queries: Sequence[Query[A]], *, role: str | None = None) -> Asks[tuple[A, ...]]:
-    """Ask any number of questions at once, and always get a tuple."""
+def ask_many(queries: Sequence[Query[A]], *, role: str | None = None) -> Program[tuple[A, ...]]:
+    """Send any number of queries at once, and return a tuple of answers."""
     if not queries:
         return ()
     outcomes = cast("tuple[Outcome, ...]", (yield Ask(tuple(queries), role)))
@@ -96,24 +95,24 @@ def ask_each(queries: Sequence[Query[A]], *, role: str | None = None) -> Asks[tu
     return cast("tuple[A, ...]", outcomes)
 
 
-def value_of(question: Judge, reply: Reply) -> Any:
-    """What a reply is worth by the form of its question: see `value` of `YesNo`, `Levels`, `Grade`, `Json`.
+def reply_value(query: Judge, reply: Reply) -> Any:
+    """The value of a reply by the response format of its query: see `reply_value` of the formats.
 
-    Raises `Failed`, which a program lets pass, where that cannot be told.
+    Raises `Failed` for a reply that cannot be parsed; a program need not catch it.
     """
     try:
-        return question.form.value(reply)
+        return query.form.reply_value(reply)
     except ValueError as error:
-        raise unreadable(f"{question.topic or 'the judge'}: {error}", reply) from None
+        raise unparsable_reply(f"{query.topic or 'the judge'}: {error}", reply) from None
 
 
-def unreadable(why: str, reply: Reply) -> Failed:
-    """What a program raises where a judge answered, but not the question; the score keeps the judge's words."""
-    return Failed(why, (Failure(why, raw=reply.text),))
+def unparsable_reply(reason: str, reply: Reply) -> Failed:
+    """The exception for a reply that cannot be parsed; the score's evidence keeps the reply's text."""
+    return Failed(reason, (Failure(reason, raw=reply.text),))
 
 
-def gather(programs: Sequence[Asks[Score]]) -> Asks[tuple[Score, ...]]:
-    """Run scoring programs side by side. A part that fails or abstains is a failed or abstained Score of its own."""
+def gather(programs: Sequence[Program[Score]]) -> Program[tuple[Score, ...]]:
+    """Run scoring programs concurrently. A program that fails or abstains returns a failed or abstained Score."""
     if not programs:
         return ()
     return cast("tuple[Score, ...]", (yield Gather(tuple(programs))))

@@ -1,7 +1,7 @@
-"""The scheduler: the one thread that owns an engine's state.
+"""The scheduler: the single thread that owns an engine's state.
 
-It advances programs until they wait, drops what is asked twice and what is known, and gives each free expert the
-largest batch of what is waiting.
+It advances programs until they wait for queries, deduplicates queries, answers them from the cache or the log, and
+gives each free worker the largest batch of pending queries.
 """
 
 from __future__ import annotations
@@ -17,85 +17,93 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .answers import AnswerLog, LogError
-from .asking import Ask, Failed, Gather, Unanswered
-from .caller import Answered, ExpertLoop, ExpertThread, LoopSeat, Worker, say
-from .desks import Call, Desk, Event, Prepare, Reload, Stop, Task
-from .expert import AsyncExpert, Expert
-from .image import ImageError
-from .memory import Memory
-from .outcomes import Abstention, Failure
-from .query import Answer, Outcome, Query
-from .score import Evidence, Score
-from .stats import Stats
+from ..image import ImageError
+from ..queries.expert import AsyncExpert, Expert
+from ..queries.kinds import Answer, Outcome, Query
+from ..queries.outcomes import Abstention, Failure
+from ..score import Evidence, Score
+from .answer_cache import AnswerCache
+from .answer_log import AnswerLog, LogError
+from .engine_stats import Stats
+from .expert_queue import (
+    ExpertQueue,
+    InFlightCall,
+    PrepareExpert,
+    ResetCircuit,
+    RunningProgram,
+    SchedulerEvent,
+    StopScheduler,
+)
+from .program import Ask, Failed, Gather, Unanswered
+from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, format_exception_line
 
 
 class Scheduler:
-    """All state of an engine, touched by its one thread only (`snapshot` and `dead` read counters)."""
+    """All state of an engine, accessed by its thread only (except that `snapshot` and `down_experts` read it)."""
 
     def __init__(
-        self, log: AnswerLog | None, memory_bytes: int, breaker: int, cooldown_s: float, reproducible: bool
+        self, log: AnswerLog | None, cache_bytes: int, breaker: int, cooldown_s: float, reproducible: bool
     ) -> None:
-        self.inbox: SimpleQueue[Event] = SimpleQueue()
-        self.gate = threading.Lock()
-        """Held to put tasks and to end: what came in after the end would wait for ever."""
+        self.inbox: SimpleQueue[SchedulerEvent] = SimpleQueue()
+        self.submit_lock = threading.Lock()
+        """Held to submit tasks and to shut down: a task submitted after the shutdown would wait for ever."""
         self.broken: BaseException | None = None
-        self.desks: dict[str, Desk] = {}
+        self.queues: dict[str, ExpertQueue] = {}
         self._log = log
-        self._memory = Memory(memory_bytes)
+        self._cache = AnswerCache(cache_bytes)
         self._breaker = breaker
         self._cooldown = cooldown_s
         self._reproducible = reproducible
-        self._ready: deque[tuple[Task, Any]] = deque()
+        self._ready: deque[tuple[RunningProgram, Any]] = deque()
         self._calls = 0
         self._stats = Stats()
-        self._tasks: set[Task] = set()
+        self._tasks: set[RunningProgram] = set()
 
-    def work(self) -> None:
+    def run(self) -> None:
         try:
             self._loop()
-        except BaseException as error:  # a bug of ours: nobody may wait forever for a thread that is gone
-            with self.gate:
+        except BaseException as error:  # a bug of ours: fail all futures, since this thread ends
+            with self.submit_lock:
                 self.broken = error
             with contextlib.suppress(Empty):
                 while True:
                     event = self.inbox.get_nowait()
                     self._tasks.update(event if isinstance(event, list) else ())
-                    if isinstance(event, Prepare):
-                        event.ready.set_result(_BROKEN)
+                    if isinstance(event, PrepareExpert):
+                        event.ready.set_result(_ENGINE_FAILED)
             for task in self._tasks:
                 if task.future is not None and not task.future.done():
                     task.future.set_exception(error)
-            for call in self._under_way():
-                call.prepared(_BROKEN)
+            for call in self._in_flight():
+                call.set_ready(_ENGINE_FAILED)
             raise
 
     def _loop(self) -> None:
         while True:
             event = self._next_event()
             while event is not None:
-                if isinstance(event, Stop):
-                    self._end()
+                if isinstance(event, StopScheduler):
+                    self._shut_down()
                     return
                 self._handle(event)
                 try:
                     event = self.inbox.get_nowait()
                 except Empty:
                     event = None
-            self._settle()
-            self._expire()
+            self._advance_all()
+            self._expire_calls()
 
-    def _next_event(self) -> Event | None:
-        deadlines = [call.deadline for desk in self.desks.values() for call in desk.running.values()]
+    def _next_event(self) -> SchedulerEvent | None:
+        deadlines = [call.deadline for queue in self.queues.values() for call in queue.in_flight.values()]
         if not deadlines:
             return self.inbox.get()
         try:
-            # At most an hour at a time: a deadline may be infinite, a timeout may not.
+            # At most an hour: a deadline may be infinite, a timeout may not.
             return self.inbox.get(timeout=min(max(0.0, min(deadlines) - time.monotonic()), 3600.0))
         except Empty:
             return None
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: SchedulerEvent) -> None:
         match event:
             case list():
                 for task in event:
@@ -103,76 +111,76 @@ class Scheduler:
                         self._stats.programs += 1
                         self._tasks.add(task)
                         self._ready.append((task, None))
-            case Answered():
-                self._take_answers(event)
-            case Reload(expert) if expert in self.desks:
-                desk = self.desks[expert]
-                desk.dead, desk.crashes, desk.retry_at = "", 0, None
-            case Prepare(expert, ready):
+            case CallReport():
+                self._handle_report(event)
+            case ResetCircuit(expert) if expert in self.queues:
+                queue = self.queues[expert]
+                queue.down_reason, queue.consecutive_failures, queue.retry_at = "", 0, None
+            case PrepareExpert(expert, ready):
                 self._prepare(expert, ready)
             case _:
-                pass  # another chance for an expert that was never asked
+                pass  # reset of an expert without queries so far
 
-    def _settle(self) -> None:
-        """Advance whatever can be advanced, then hand out work; repeat until only experts can bring news."""
+    def _advance_all(self) -> None:
+        """Advance all ready programs and dispatch batches; repeat until every program waits for an expert."""
         while True:
             while self._ready:
                 self._advance(*self._ready.popleft())
-            for desk in self.desks.values():
-                self._look_up(desk)
+            for queue in self.queues.values():
+                self._resolve_from_log(queue)
             if self._ready:
                 continue
-            for desk in self.desks.values():
-                self._dispatch(desk)
+            for queue in self.queues.values():
+                self._dispatch_batches(queue)
             if not self._ready:
                 return
 
     # -- programs -----------------------------------------------------------------------------------------------------
 
-    def _advance(self, task: Task, value: Any) -> None:
-        if not _wanted(task):
-            with contextlib.suppress(BaseException):  # as in `_break`
+    def _advance(self, task: RunningProgram, value: Any) -> None:
+        if not _is_wanted(task):
+            with contextlib.suppress(BaseException):  # as in `_abort`
                 task.program.close()
-            self._finish(task, Score.failed(_NOBODY))
+            self._complete(task, Score.failed(_CANCELLED))
             return
         try:
             request = task.program.send(value)
         except StopIteration as stop:
-            self._finish(task, stop.value)
+            self._complete(task, stop.value)
         except Unanswered as unanswered:
             status = Score.failed if isinstance(unanswered, Failed) else Score.abstained
-            said = [outcome for outcome in unanswered.outcomes if isinstance(outcome, Failure) and outcome.raw]
-            evidence = tuple(Evidence("said instead of an answer", text=failure.raw) for failure in said)
-            self._finish(task, status(unanswered.reason or say(unanswered), evidence=evidence))
-        except ImageError as error:  # a sample's trouble, not the metric's
-            self._finish(task, Score.failed(str(error) or say(error)))
-        except BaseException as error:  # an exit, too, is for who submitted the program, not for everybody else
-            self._break(task, error)
+            failures = [outcome for outcome in unanswered.outcomes if isinstance(outcome, Failure) and outcome.raw]
+            evidence = tuple(Evidence("raw output", text=failure.raw) for failure in failures)
+            self._complete(task, status(unanswered.reason or format_exception_line(unanswered), evidence=evidence))
+        except ImageError as error:  # an error of the sample, not of the metric
+            self._complete(task, Score.failed(str(error) or format_exception_line(error)))
+        except BaseException as error:  # SystemExit, too, concerns this program only
+            self._abort(task, error)
         else:
             if isinstance(request, Ask) and all(isinstance(query, Query) for query in request.queries):
-                self._ask(task, request)
+                self._submit_queries(task, request)
             elif isinstance(request, Gather):
                 task.outcomes = [None] * len(request.programs)
-                task.missing = len(request.programs)
+                task.pending = len(request.programs)
                 for slot, program in enumerate(request.programs):
-                    child = Task(program, task.experts, task.sample, parent=task, slot=slot)
+                    child = RunningProgram(program, task.experts, task.sample, parent=task, slot=slot)
                     self._ready.append((child, None))
             else:
-                self._break(task, TypeError(f"a program must yield Ask (of queries) or Gather, got {request!r:.200}"))
+                self._abort(task, TypeError(f"a program must yield Ask (of queries) or Gather, got {request!r:.200}"))
 
-    def _finish(self, task: Task, score: Any) -> None:
+    def _complete(self, task: RunningProgram, score: Any) -> None:
         if not isinstance(score, Score):
-            self._break(task, TypeError(f"a program must return a Score, got {type(score).__name__}"))
+            self._abort(task, TypeError(f"a program must return a Score, got {type(score).__name__}"))
         elif task.parent is not None:
-            self._arrive(task.parent, task.slot, score)
+            self._set_outcome(task.parent, task.slot, score)
         else:
             self._tasks.discard(task)
             assert task.future is not None
             task.future.set_result(score)
 
-    def _break(self, task: Task, error: BaseException) -> None:
+    def _abort(self, task: RunningProgram, error: BaseException) -> None:
         while True:
-            with contextlib.suppress(BaseException):  # whatever its `finally` raises, and it may be no generator at all
+            with contextlib.suppress(BaseException):  # its `finally` may raise, and it may not be a generator
                 task.program.close()
             if task.parent is None:
                 break
@@ -182,262 +190,265 @@ class Scheduler:
         if not task.future.done():
             task.future.set_exception(error)
 
-    def _arrive(self, task: Task, slot: int, outcome: Any) -> None:
+    def _set_outcome(self, task: RunningProgram, slot: int, outcome: Any) -> None:
         task.outcomes[slot] = outcome
-        task.missing -= 1
-        if task.missing == 0:
+        task.pending -= 1
+        if task.pending == 0:
             outcomes, task.outcomes = tuple(task.outcomes), []
             self._ready.append((task, outcomes))
 
-    def _ask(self, task: Task, request: Ask) -> None:
+    def _submit_queries(self, task: RunningProgram, request: Ask) -> None:
         task.outcomes = [None] * len(request.queries)
-        task.missing = len(request.queries)
-        self._stats.asked += len(request.queries)
+        task.pending = len(request.queries)
+        self._stats.queries += len(request.queries)
         for slot, query in enumerate(request.queries):
             role = request.role or query.role
             try:
-                desk = self._desk(task.experts, role)
+                queue = self._queue_of(task.experts, role)
             except Exception as error:
-                self._arrive(task, slot, Failure(f"nobody can be asked as {role!r}: {say(error)}"))
+                reason = f"the expert of role {role!r} cannot be used: {format_exception_line(error)}"
+                self._set_outcome(task, slot, Failure(reason))
                 continue
-            if desk is None:
+            if queue is None:
                 bound = ", ".join(sorted(task.experts)) or "none"
-                self._arrive(task, slot, Failure(f"no expert is bound to the role {role!r} (bound: {bound})"))
+                self._set_outcome(task, slot, Failure(f"no expert is bound to the role {role!r} (bound: {bound})"))
                 continue
             try:
-                adapted = desk.expert.adapt(query, task.sample)
-                digest = "" if isinstance(adapted, Abstention) else adapted.digest
-            except ImageError as error:  # a picture that cannot be read any more
-                self._arrive(task, slot, Failure(str(error)))
+                rewritten = queue.expert.rewrite_query(query, task.sample)
+                digest = "" if isinstance(rewritten, Abstention) else rewritten.digest
+            except ImageError as error:  # an image that can no longer be read
+                self._set_outcome(task, slot, Failure(str(error)))
             except Exception as error:
-                self._arrive(task, slot, Failure(say(error), desk.id))
+                self._set_outcome(task, slot, Failure(format_exception_line(error), queue.id))
             else:
-                if isinstance(adapted, Abstention):
-                    self._arrive(task, slot, adapted)
+                if isinstance(rewritten, Abstention):
+                    self._set_outcome(task, slot, rewritten)
                 else:
-                    if self._log is not None and self._log.describes:
+                    if self._log is not None and self._log.records_queries:
                         with self._log_errors():
-                            self._log.note(adapted)
-                    self._look(task, slot, adapted, digest, desk)
+                            self._log.record_origins(rewritten)
+                    self._enqueue_or_answer(task, slot, rewritten, digest, queue)
 
-    def _look(self, task: Task, slot: int, query: Query[Any], digest: str, desk: Desk) -> None:
-        known = self._memory.look_up(desk.id, digest)
-        if known is not None:
-            self._stats.known += 1
-            self._arrive(task, slot, known)
-        elif digest in desk.waiting:
-            self._stats.joined += 1
-            desk.waiting[digest].append((task, slot))
+    def _enqueue_or_answer(
+        self, task: RunningProgram, slot: int, query: Query[Any], digest: str, queue: ExpertQueue
+    ) -> None:
+        answer = self._cache.get(queue.id, digest)
+        if answer is not None:
+            self._stats.cache_hits += 1
+            self._set_outcome(task, slot, answer)
+        elif digest in queue.waiters:
+            self._stats.coalesced += 1
+            queue.waiters[digest].append((task, slot))
         else:
             self._stats.unique += 1
-            desk.waiting[digest] = [(task, slot)]
-            desk.fresh.append(query)
+            queue.waiters[digest] = [(task, slot)]
+            queue.new_queries.append(query)
 
-    def _desk(self, experts: Mapping[str, Expert], role: str) -> Desk | None:
-        """The desk of the expert bound to a role, or to the part of its name before the dot."""
+    def _queue_of(self, experts: Mapping[str, Expert], role: str) -> ExpertQueue | None:
+        """The queue of the expert bound to a role, or to the part of its name before the dot."""
         expert = experts.get(role) or experts.get(role.partition(".")[0])
         if expert is None:
             return None
-        desk = self.desks.get(expert.id)
-        if desk is None:
-            desk = self.desks[expert.id] = Desk(expert)
-        return desk
+        queue = self.queues.get(expert.id)
+        if queue is None:
+            queue = self.queues[expert.id] = ExpertQueue(expert)
+        return queue
 
-    def _under_way(self) -> list[Call]:
-        return [call for desk in self.desks.values() for call in desk.running.values()]
+    def _in_flight(self) -> list[InFlightCall]:
+        return [call for queue in self.queues.values() for call in queue.in_flight.values()]
 
     # -- experts ------------------------------------------------------------------------------------------------------
 
-    def _look_up(self, desk: Desk) -> None:
-        """Sort what was newly asked into known (by the log) and to be asked."""
-        if not desk.fresh:
+    def _resolve_from_log(self, queue: ExpertQueue) -> None:
+        """Answer new queries from the log; the others become pending."""
+        if not queue.new_queries:
             return
-        fresh, desk.fresh = desk.fresh, []
+        queries, queue.new_queries = queue.new_queries, []
         logged: dict[str, Answer | Abstention] = {}
         if self._log is not None:
             with self._log_errors():
-                logged = self._log.look_up(desk.id, [query.digest for query in fresh])
-        for query in fresh:
+                logged = self._log.get(queue.id, [query.digest for query in queries])
+        for query in queries:
             answer = logged.get(query.digest)
             if answer is not None:
-                self._stats.known += 1
+                self._stats.cache_hits += 1
                 self._stats.unique -= 1
-                self._memory.keep(desk.id, query.digest, answer)
-                self._deliver(desk, query, answer)
-            elif type(query) not in desk.kinds:
-                kinds = ", ".join(kind.kind for kind in desk.kinds)
-                reason = f"{desk.id} answers {kinds}, not {query.kind}: bind another expert to this role"
-                self._deliver(desk, query, Failure(reason))
+                self._cache.put(queue.id, query.digest, answer)
+                self._deliver(queue, query, answer)
+            elif type(query) not in queue.kinds:
+                kinds = ", ".join(kind.kind for kind in queue.kinds)
+                reason = f"{queue.id} answers {kinds}, not {query.kind}: bind another expert to this role"
+                self._deliver(queue, query, Failure(reason))
             else:
-                desk.queues.setdefault(query.kind, deque()).append(query)
+                queue.pending.setdefault(query.kind, deque()).append(query)
 
-    def _dispatch(self, desk: Desk) -> None:
-        if desk.dead:
-            if desk.retry_at is None or time.monotonic() < desk.retry_at:
-                self._fail_queued(desk)
-            elif desk.running:
-                return  # the batch that tries it is under way
-        alone = self._reproducible or isinstance(desk.expert, AsyncExpert)
-        size = 1 if alone else max(1, desk.expert.batch)
-        while desk.queued and (desk.idle or desk.workers < max(1, desk.expert.concurrency)):
-            if not desk.idle:
-                desk.idle.append(self._worker(desk))
-                desk.workers += 1
-            queue = max(desk.queues.values(), key=len)
-            queries = self._batch(desk, queue, size)
+    def _dispatch_batches(self, queue: ExpertQueue) -> None:
+        if queue.down_reason:
+            if queue.retry_at is None or time.monotonic() < queue.retry_at:
+                self._fail_queued(queue)
+            elif queue.in_flight:
+                return  # the trial batch is in flight
+        unbatched = self._reproducible or isinstance(queue.expert, AsyncExpert)
+        size = 1 if unbatched else max(1, queue.expert.batch)
+        while queue.num_queued and (queue.idle_workers or queue.num_workers < max(1, queue.expert.concurrency)):
+            if not queue.idle_workers:
+                queue.idle_workers.append(self._new_worker(queue))
+                queue.num_workers += 1
+            pending = max(queue.pending.values(), key=len)
+            queries = self._next_batch(queue, pending, size)
             if queries:
-                self._begin(desk, queries)
-                if desk.dead:
+                self._start_call(queue, queries)
+                if queue.down_reason:
                     return
 
-    def _batch(self, desk: Desk, queue: deque[Query[Any]], size: int) -> list[Query[Any]]:
-        """The next queries that somebody waits for."""
+    def _next_batch(self, queue: ExpertQueue, pending: deque[Query[Any]], size: int) -> list[Query[Any]]:
+        """The next queries with an active waiter."""
         queries: list[Query[Any]] = []
-        while queue and len(queries) < size:
-            query = queue.popleft()
-            if any(_wanted(task) for task, _ in desk.waiting[query.digest]):
+        while pending and len(queries) < size:
+            query = pending.popleft()
+            if any(_is_wanted(task) for task, _ in queue.waiters[query.digest]):
                 queries.append(query)
             else:
-                self._deliver(desk, query, Failure(_NOBODY, desk.id))
+                self._deliver(queue, query, Failure(_CANCELLED, queue.id))
         return queries
 
     def _prepare(self, expert: Expert, ready: Future[str]) -> None:
         try:
-            desk = self.desks.get(expert.id) or self.desks.setdefault(expert.id, Desk(expert))
+            queue = self.queues.get(expert.id) or self.queues.setdefault(expert.id, ExpertQueue(expert))
         except Exception as error:
-            ready.set_result(say(error))
+            ready.set_result(format_exception_line(error))
             return
-        desk.dead, desk.crashes, desk.retry_at = "", 0, None
-        if not desk.idle:
-            if desk.workers >= max(1, expert.concurrency):
-                ready.set_result("")  # all of them are at work: it has been ready before
+        queue.down_reason, queue.consecutive_failures, queue.retry_at = "", 0, None
+        if not queue.idle_workers:
+            if queue.num_workers >= max(1, expert.concurrency):
+                ready.set_result("")  # all workers are busy: the expert is loaded
                 return
-            desk.idle.append(self._worker(desk))
-            desk.workers += 1
-        self._begin(desk, [], ready)
+            queue.idle_workers.append(self._new_worker(queue))
+            queue.num_workers += 1
+        self._start_call(queue, [], ready)
 
-    def _begin(self, desk: Desk, queries: list[Query[Any]], ready: Future[str] | None = None) -> None:
-        worker = desk.idle.pop()
+    def _start_call(self, queue: ExpertQueue, queries: list[Query[Any]], ready: Future[str] | None = None) -> None:
+        worker = queue.idle_workers.pop()
         self._calls += 1
-        deadline = time.monotonic() + desk.expert.deadline_s
-        desk.running[self._calls] = Call(queries, worker, deadline, ready)
+        deadline = time.monotonic() + queue.expert.deadline_s
+        queue.in_flight[self._calls] = InFlightCall(queries, worker, deadline, ready)
         worker.start(self._calls, queries)
 
-    def _worker(self, desk: Desk) -> Worker:
-        if not isinstance(desk.expert, AsyncExpert):
-            return ExpertThread(desk.expert, desk.id, self.inbox.put, self._breaker)
-        if desk.loop is None:
-            desk.loop = ExpertLoop(desk.expert, desk.id, self.inbox.put)
-        return LoopSeat(desk.loop)
+    def _new_worker(self, queue: ExpertQueue) -> Worker:
+        if not isinstance(queue.expert, AsyncExpert):
+            return ExpertThread(queue.expert, queue.id, self.inbox.put, self._breaker)
+        if queue.loop is None:
+            queue.loop = ExpertLoop(queue.expert, queue.id, self.inbox.put)
+        return LoopWorker(queue.loop)
 
-    def _take_answers(self, event: Answered) -> None:
-        desk = self.desks[event.expert]
-        call = desk.running.get(event.call)
+    def _handle_report(self, event: CallReport) -> None:
+        queue = self.queues[event.expert]
+        call = queue.in_flight.get(event.call_number)
         if call is None:
-            return  # it came after its deadline: the queries have failed already
+            return  # reported after its deadline: the queries have failed already
         if event.outcomes is None:
-            call.deadline = time.monotonic() + desk.expert.deadline_s
+            call.deadline = time.monotonic() + queue.expert.deadline_s
             return
-        del desk.running[event.call]
-        desk.idle.append(call.worker)
-        desk.stats.queries += len(call.queries)
-        desk.stats.calls += event.calls
-        desk.stats.seconds += event.seconds
-        kept: list[tuple[Query[Any], Answer | Abstention]] = []
+        del queue.in_flight[event.call_number]
+        queue.idle_workers.append(call.worker)
+        queue.stats.queries += len(call.queries)
+        queue.stats.calls += event.calls
+        queue.stats.seconds += event.seconds
+        answered: list[tuple[Query[Any], Answer | Abstention]] = []
         for query, outcome in zip(call.queries, event.outcomes, strict=True):
             if isinstance(outcome, Failure):
-                desk.stats.failed += 1
+                queue.stats.failed += 1
             else:
-                kept.append((query, outcome))
-        known = kept if desk.unchanged else []
-        for query, outcome in known:
-            self._memory.keep(desk.id, query.digest, outcome)
-        if known and self._log is not None:
+                answered.append((query, outcome))
+        cacheable = answered if queue.has_same_id else []
+        for query, outcome in cacheable:
+            self._cache.put(queue.id, query.digest, outcome)
+        if cacheable and self._log is not None:
             with self._log_errors():
-                self._log.keep(desk.id, known)
+                self._log.put(queue.id, cacheable)
         for query, outcome in zip(call.queries, event.outcomes, strict=True):
-            self._deliver(desk, query, outcome)
-        desk.crashes = 0 if kept else desk.crashes + event.crashes
-        desk.dead = event.down
-        if desk.crashes >= self._breaker:
+            self._deliver(queue, query, outcome)
+        queue.consecutive_failures = 0 if answered else queue.consecutive_failures + event.crashes
+        queue.down_reason = event.down_reason
+        if queue.consecutive_failures >= self._breaker:
             failure = next(outcome for outcome in event.outcomes if isinstance(outcome, Failure))
-            desk.dead = f"{desk.crashes} failures in a row, the last: {failure.reason}"
-        desk.retry_at = time.monotonic() + self._cooldown if desk.dead else None
-        call.prepared(desk.dead)
+            queue.down_reason = f"{queue.consecutive_failures} consecutive failures, the last: {failure.reason}"
+        queue.retry_at = time.monotonic() + self._cooldown if queue.down_reason else None
+        call.set_ready(queue.down_reason)
 
-    def _deliver(self, desk: Desk, query: Query[Any], outcome: Outcome) -> None:
+    def _deliver(self, queue: ExpertQueue, query: Query[Any], outcome: Outcome) -> None:
         if isinstance(outcome, Failure) and not outcome.expert:
-            outcome = Failure(outcome.reason, desk.id, outcome.raw)
-        for task, slot in desk.waiting.pop(query.digest):
-            self._arrive(task, slot, outcome)
+            outcome = Failure(outcome.reason, queue.id, outcome.raw)
+        for task, slot in queue.waiters.pop(query.digest):
+            self._set_outcome(task, slot, outcome)
 
-    def _fail_queued(self, desk: Desk) -> None:
-        failure = Failure(f"not asked, the expert is down: {desk.dead}", desk.id)
-        for queue in desk.queues.values():
-            while queue:
-                desk.stats.failed += 1
-                self._deliver(desk, queue.popleft(), failure)
+    def _fail_queued(self, queue: ExpertQueue) -> None:
+        failure = Failure(f"not asked, the expert is down: {queue.down_reason}", queue.id)
+        for pending in queue.pending.values():
+            while pending:
+                queue.stats.failed += 1
+                self._deliver(queue, pending.popleft(), failure)
 
-    def _expire(self) -> None:
+    def _expire_calls(self) -> None:
         now = time.monotonic()
-        for desk in self.desks.values():
-            for number, call in [(n, c) for n, c in desk.running.items() if c.deadline <= now]:
-                del desk.running[number]
-                if call.worker.abandon():
-                    desk.idle.append(call.worker)
+        for queue in self.queues.values():
+            for number, call in [(n, c) for n, c in queue.in_flight.items() if c.deadline <= now]:
+                del queue.in_flight[number]
+                if call.worker.detach():
+                    queue.idle_workers.append(call.worker)
                 else:
-                    desk.workers -= 1  # a thread that hangs: it is a daemon, and its answer will be ignored
-                reason = f"no answer within {desk.expert.deadline_s:g} s"
-                if desk.workers == 0:
-                    desk.dead, desk.retry_at = f"{reason}; it counts as dead until it is reloaded", None
-                desk.stats.queries += len(call.queries)
-                desk.stats.calls += 1
-                desk.stats.failed += len(call.queries)
+                    queue.num_workers -= 1  # a hung thread: it is a daemon, and its answer will be ignored
+                reason = f"no answer within {queue.expert.deadline_s:g} s"
+                if queue.num_workers == 0:
+                    queue.down_reason, queue.retry_at = f"{reason}; its circuit stays open until it is reset", None
+                queue.stats.queries += len(call.queries)
+                queue.stats.calls += 1
+                queue.stats.failed += len(call.queries)
                 for query in call.queries:
-                    self._deliver(desk, query, Failure(reason, desk.id))
-                call.prepared(reason)
-        if self._ready or any(desk.dead and desk.queued for desk in self.desks.values()):
-            self._settle()
+                    self._deliver(queue, query, Failure(reason, queue.id))
+                call.set_ready(reason)
+        if self._ready or any(queue.down_reason and queue.num_queued for queue in self.queues.values()):
+            self._advance_all()
 
-    def _end(self) -> None:
-        for call in self._under_way():
-            call.prepared("the engine was closed before it was ready")
-        for desk in self.desks.values():
-            for worker in (*desk.idle, *(call.worker for call in desk.running.values())):
+    def _shut_down(self) -> None:
+        for call in self._in_flight():
+            call.set_ready("the engine was closed before the expert was ready")
+        for queue in self.queues.values():
+            for worker in (*queue.idle_workers, *(call.worker for call in queue.in_flight.values())):
                 worker.stop()
-            if desk.loop is not None:
-                desk.loop.stop()
-            desk.waiting.clear()
+            if queue.loop is not None:
+                queue.loop.stop()
+            queue.waiters.clear()
         for task in self._tasks:
             if task.future is not None and not task.future.done():
                 task.future.set_result(Score.failed("the engine was closed before this was scored"))
         self._tasks.clear()
         self._ready.clear()
-        self._memory.clear()
+        self._cache.clear()
 
     @contextlib.contextmanager
     def _log_errors(self) -> Iterator[None]:
-        """A log that cannot be used any more (disk full, deleted, damaged) costs the cache, not the scores."""
+        """On a log error (disk full, deleted, damaged), continue without the log; scores are not affected."""
         try:
             yield
         except (sqlite3.Error, LogError) as error:
-            where = self._log.path if self._log is not None else "?"
+            path = self._log.path if self._log is not None else "?"
             self._log = None
-            warnings.warn(f"answer log {where} given up, going on without: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"continuing without the answer log {path}: {error}", RuntimeWarning, stacklevel=2)
 
     def stop(self) -> None:
-        """Have the thread end, once it has done what is in the inbox before this."""
-        self.inbox.put(Stop())
+        """End the thread after it has handled the events already in the inbox."""
+        self.inbox.put(StopScheduler())
 
     def snapshot(self) -> Stats:
-        experts = {name: desk.snapshot() for name, desk in list(self.desks.items())}
-        now = self._stats
-        return Stats(now.programs, now.asked, now.unique, now.known, now.joined, experts)
+        experts = {name: queue.snapshot() for name, queue in list(self.queues.items())}
+        stats = self._stats
+        return Stats(stats.programs, stats.queries, stats.unique, stats.cache_hits, stats.coalesced, experts)
 
 
-def _wanted(task: Task) -> bool:
-    return task.wanted is None or task.wanted()
+def _is_wanted(task: RunningProgram) -> bool:
+    return task.is_wanted is None or task.is_wanted()
 
 
-_NOBODY = "nobody waits for it any more"
-_BROKEN = "the engine broke down before it was ready"
+_CANCELLED = "cancelled: the score is no longer needed"
+_ENGINE_FAILED = "the engine crashed before the expert was ready"

@@ -1,4 +1,4 @@
-"""Where experts are called, in threads or event loops: the boundary at which what they raise becomes a `Failure`."""
+"""Workers call experts in threads or event loops, and convert exceptions to a `Failure`."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from .expert import AsyncExpert, Expert, ExpertDown
-from .outcomes import Abstention, Failure
-from .query import BadAnswer, Outcome, Query
-from .threads import start
-from .timeouts import TIMEOUTS
+from ..queries.expert import AsyncExpert, Expert, ExpertDown
+from ..queries.kinds import InvalidAnswer, Outcome, Query
+from ..queries.outcomes import Abstention, Failure
+from ..timeout_compat import TIMEOUTS
+from .daemon_threads import start_daemon
 
-_LOST: tuple[type[Exception], ...] = (ConnectionError, *TIMEOUTS)
-_DOWN: tuple[type[Exception], ...] = (ExpertDown, *_LOST)
+_CONNECTION_ERRORS: tuple[type[Exception], ...] = (ConnectionError, *TIMEOUTS)
+_EXPERT_DOWN_ERRORS: tuple[type[Exception], ...] = (ExpertDown, *_CONNECTION_ERRORS)
 
 
 @dataclass(slots=True)
-class Answered:
-    """From an expert thread. `call` says which call; None for `outcomes` is a sign of life between two halves."""
+class CallReport:
+    """Result of a call. outcomes: None for a heartbeat between the halves of a bisected batch."""
 
     expert: str
-    call: int
+    call_number: int
     outcomes: list[Outcome] | None
     calls: int = 0
     seconds: float = 0.0
-    down: str = ""
+    down_reason: str = ""
     crashes: int = 0
 
 
 class Worker(Protocol):
-    """Takes one call at a time to an expert, and reports what came of it."""
+    """Runs one call to an expert at a time, and reports its result."""
 
     def start(self, number: int, queries: list[Query[Any]]) -> None:
-        """Begin a call."""
+        """Start a call."""
 
-    def abandon(self) -> bool:
-        """Nobody waits for the call any more. Whether the worker is free for another."""
+    def detach(self) -> bool:
+        """Abandon the call. Returns whether the worker is free for another call."""
 
     def stop(self) -> None:
-        """No further call will come."""
+        """End the worker after its current call."""
 
 
 class ExpertThread:
     """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting.
 
-    name: the expert's id when the engine met it, which its reports bear.
+    name: the expert's id at its first use in the engine; identifies it in reports.
     """
 
-    def __init__(self, expert: Expert, name: str, report: Callable[[Answered], None], breaker: int) -> None:
+    def __init__(self, expert: Expert, name: str, report: Callable[[CallReport], None], breaker: int) -> None:
         self._jobs: SimpleQueue[tuple[int, list[Query[Any]]] | None] = SimpleQueue()
         self._expert = expert
         self._name = name
@@ -64,13 +64,13 @@ class ExpertThread:
         self._calls = 0
         self._crashes = 0
         self._loaded = False
-        start(threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True), self.stop)
+        start_daemon(threading.Thread(target=self._work, name=f"editcritic {name}", daemon=True), self.stop)
 
     def start(self, number: int, queries: list[Query[Any]]) -> None:
         self._jobs.put((number, queries))
 
-    def abandon(self) -> bool:
-        self.stop()  # once it comes back from the call it hangs in
+    def detach(self) -> bool:
+        self.stop()  # after the hung call returns, if it does
         return False
 
     def stop(self) -> None:
@@ -90,8 +90,8 @@ class ExpertThread:
                 down = str(error) or "down"
                 outcomes = [Failure(down)] * len(queries)
             seconds = time.perf_counter() - start
-            self._report(Answered(self._name, number, outcomes, self._calls, seconds, down, self._crashes))
-            del job, queries, outcomes  # a thread that waits for work pins no pictures
+            self._report(CallReport(self._name, number, outcomes, self._calls, seconds, down, self._crashes))
+            del job, queries, outcomes  # an idle thread must not keep images in memory
 
     def _load(self) -> None:
         if not self._loaded:
@@ -99,40 +99,40 @@ class ExpertThread:
             self._loaded = True
 
     def _answer(self, number: int, queries: list[Query[Any]]) -> list[Outcome]:
-        """Ask, and halve the batch until whoever makes the expert raise stands alone."""
+        """Call the expert; on an exception, bisect the batch to isolate the queries that cause it."""
         if self._calls:
-            self._report(Answered(self._name, number, None))
+            self._report(CallReport(self._name, number, None))
         self._calls += 1
         try:
-            return _checked(queries, self._expert(tuple(queries)))
+            return _validated(queries, self._expert(tuple(queries)))
         except ExpertDown:
             raise
-        except _LOST as error:
-            raise ExpertDown(say(error)) from error
+        except _CONNECTION_ERRORS as error:
+            raise ExpertDown(format_exception_line(error)) from error
         except BaseException as error:
             if len(queries) == 1:
                 self._crashes += 1
-                return [Failure(say(error))]
+                return [Failure(format_exception_line(error))]
         middle = len(queries) // 2
         outcomes = self._answer(number, queries[:middle])
         last = outcomes[-1]
         if self._crashes >= self._breaker and all(isinstance(outcome, Failure) for outcome in outcomes):
-            # Hopeless: the rest is not tried one by one.
+            # The breaker limit is reached: the rest is not tried.
             return outcomes + [Failure(last.reason if isinstance(last, Failure) else "")] * (len(queries) - middle)
         return outcomes + self._answer(number, queries[middle:])
 
 
 class ExpertLoop:
-    """The event loop that all calls of one `AsyncExpert` share, in a thread of its own. name: as of `ExpertThread`."""
+    """The event loop of all calls of one `AsyncExpert`, in its own thread. name: see `ExpertThread`."""
 
-    def __init__(self, expert: AsyncExpert, name: str, report: Callable[[Answered], None]) -> None:
+    def __init__(self, expert: AsyncExpert, name: str, report: Callable[[CallReport], None]) -> None:
         self._expert = expert
         self._name = name
         self._report = report
         self._loaded = False
         self._loop = asyncio.new_event_loop()
         self._stopped = False
-        start(threading.Thread(target=self._run, name=f"editcritic {name}", daemon=True), self.stop)
+        start_daemon(threading.Thread(target=self._run, name=f"editcritic {name}", daemon=True), self.stop)
 
     def _run(self) -> None:
         self._loop.run_forever()
@@ -149,15 +149,15 @@ class ExpertLoop:
                 _load(self._expert)
                 self._loaded = True
             calls = len(queries)
-            outcomes = _checked(queries, [await self._expert.answer(query) for query in queries])
-        except _DOWN as error:
-            down = (str(error) or "down") if isinstance(error, ExpertDown) else say(error)
+            outcomes = _validated(queries, [await self._expert.answer(query) for query in queries])
+        except _EXPERT_DOWN_ERRORS as error:
+            down = (str(error) or "down") if isinstance(error, ExpertDown) else format_exception_line(error)
             outcomes = [Failure(down)] * len(queries)
         except Exception as error:
             crashes = 1
-            outcomes = [Failure(say(error))] * len(queries)
+            outcomes = [Failure(format_exception_line(error))] * len(queries)
         seconds = time.perf_counter() - start
-        self._report(Answered(self._name, number, outcomes, calls, seconds, down, crashes))
+        self._report(CallReport(self._name, number, outcomes, calls, seconds, down, crashes))
 
     def stop(self) -> None:
         if not self._stopped:
@@ -174,8 +174,8 @@ class ExpertLoop:
         self._loop.stop()
 
 
-class LoopSeat:
-    """One of the calls an `AsyncExpert` may have under way."""
+class LoopWorker:
+    """One of the concurrent calls of an `AsyncExpert`."""
 
     def __init__(self, loop: ExpertLoop) -> None:
         self._loop = loop
@@ -184,7 +184,7 @@ class LoopSeat:
     def start(self, number: int, queries: list[Query[Any]]) -> None:
         self._call = self._loop.begin(number, queries)
 
-    def abandon(self) -> bool:
+    def detach(self) -> bool:
         self.stop()
         return True
 
@@ -198,38 +198,44 @@ def _load(expert: Expert) -> None:
         expert.load()
     except ExpertDown:
         raise
-    except BaseException as error:  # an exit must not end the thread unheard either
-        raise ExpertDown(f"could not be loaded: {say(error)}") from error
+    except BaseException as error:  # SystemExit, too, must be reported
+        raise ExpertDown(f"could not be loaded: {format_exception_line(error)}") from error
 
 
-def _checked(queries: Sequence[Query[Any]], answers: object) -> list[Outcome]:
+def _validated(queries: Sequence[Query[Any]], answers: object) -> list[Outcome]:
     if not isinstance(answers, Sequence) or len(answers) != len(queries):
-        got = str(len(answers)) if isinstance(answers, Sequence) else type(answers).__name__
-        raise BadAnswer(f"{len(queries)} queries were asked, {got} answers came back")
-    checked: list[Outcome] = []
+        got = f"{len(answers)} answers" if isinstance(answers, Sequence) else type(answers).__name__
+        raise InvalidAnswer(f"expected a sequence of {len(queries)} answers, got {got}")
+    outcomes: list[Outcome] = []
     for query, answer in zip(queries, answers, strict=True):
         try:
             if isinstance(answer, Abstention | Failure):
                 if not answer.reason:
-                    raise BadAnswer(f"{type(answer).__name__} without a reason")
+                    raise InvalidAnswer(f"{type(answer).__name__} without a reason")
             else:
                 query.check(answer)
-        except Exception as error:  # what is malformed deep inside trips the check itself
-            checked.append(Failure(str(error) if isinstance(error, BadAnswer) else f"malformed answer: {say(error)}"))
+        except Exception as error:  # malformed contents may make the check itself raise
+            outcomes.append(
+                Failure(
+                    str(error)
+                    if isinstance(error, InvalidAnswer)
+                    else f"malformed answer: {format_exception_line(error)}"
+                )
+            )
         else:
-            checked.append(answer)
-    return checked
+            outcomes.append(answer)
+    return outcomes
 
 
-def say(error: BaseException) -> str:
-    """An exception in a line."""
+def format_exception_line(error: BaseException) -> str:
+    """An exception as one line."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _no_gradients() -> contextlib.AbstractContextManager[Any]:
-    """`inference_mode` does not cross threads, so it is entered here; torch is not imported for it."""
+    """`inference_mode` is thread-local, so it is entered here, if torch has been imported."""
     inference_mode = getattr(sys.modules.get("torch"), "inference_mode", None)
-    if inference_mode is None:  # not imported, or another thread is just importing it
+    if inference_mode is None:  # not imported, or being imported by another thread
         return contextlib.nullcontext()
     mode: contextlib.AbstractContextManager[Any] = inference_mode()
     return mode

@@ -1,1 +1,1 @@
-"""Experts: one file each; none imports another (`annotated` uses the search in `refind`)."""
+"""Experts: one file each; none imports another (`annotated` uses the search in `matching`)."""

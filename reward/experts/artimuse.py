@@ -1,44 +1,44 @@
-"""ArtiMuse: how beautiful a picture is, from the probabilities that a model gives to a hundred and one words.
+"""ArtiMuse: aesthetic ratings from the probabilities of 101 rating tokens.
 
-Paper: ArtiMuse, CVPR 2026, arXiv 2507.14533; code: thunderbolt215/ArtiMuse. InternVL3 8B, trained to describe pictures
-as experts do, and to rate them on ArtiMuse-10K from 0 to 100.
+Paper: ArtiMuse, CVPR 2026, arXiv 2507.14533; code: thunderbolt215/ArtiMuse. InternVL3 8B, trained on ArtiMuse-10K to
+describe images as experts do, and to rate them from 0 to 100.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from ..expert import Expert
-from ..forms import Levels, Message, Reply
 from ..image import Image
-from ..models.rated import JudgeRater
-from ..query import Judge
-from ..spec import Spec
+from ..queries.expert import Expert
+from ..queries.kinds import Judge
+from ..queries.response_formats import Levels, Message, Reply
+from ..queries.specs import Spec
+from .judging.judge_rater import JudgeRater
 
 SIDE = 448
-"""Pixels: the model sees each picture squeezed into a square of these, whatever its shape."""
+"""Side in pixels of the square that every image is resized to, whatever its aspect ratio."""
 
-CODES = tuple(
+RATING_TOKENS = tuple(
     first + chr(ord("a") + number)
     for first, count in (("a", 26), ("c", 25), ("d", 25), ("e", 25))
     for number in range(count)
 )
-"""What 0 to 100 are called: words that are a single token each."""
+"""Names of 0 to 100; each is a single token."""
 
-_LEVELS = Levels(CODES, tuple(map(float, range(len(CODES)))), max_tokens=4)
+_LEVELS = Levels(RATING_TOKENS, tuple(map(float, range(len(RATING_TOKENS)))), max_tokens=4)
 
 
 class ArtiMuse(JudgeRater):
     """Answers `Rate` of quality `aesthetics`, from 0 to 100.
 
-    The model is asked for one of 101 words of two letters, and the rating is the expectation of what they stand for
-    over its probabilities of them, after the prompt and before a word is written. All spellings of a word count (`db`,
-    ` db`, `DB`), where the authors look at the plain one alone. A judge that gives no probabilities (some servers) is
-    taken at its word: a whole number; one that gives those of the likeliest words only, at these.
+    The model replies with one of 101 words of two letters; the rating is the expectation of their values under its
+    next-token probabilities. All spellings of a word count (`db`, ` db`, `DB`); the authors use the plain one only. For
+    a judge without probabilities (some servers) the rating is the value of its reply, a whole number; for a judge with
+    the most probable words only, the expectation over these.
 
-    judge: who is asked; the model as it is published where nothing is said (`ArtiMuse_AVA`, `ArtiMuse_PARA` and others
-    beside it were trained on other people's ratings). prompts: a folder with `artimuse.txt` and `artimuse_system.txt`:
-    ours say what the model was trained to be asked in other words, and numbers as its authors publish them need theirs.
+    judge: default is the published model (`ArtiMuse_AVA`, `ArtiMuse_PARA` and other variants were trained on other
+    ratings). prompts: a folder with `artimuse.txt` and `artimuse_system.txt`. The prompts here paraphrase the training
+    prompts; published scores need the authors' own.
     """
 
     quality = "aesthetics"
@@ -48,12 +48,12 @@ class ArtiMuse(JudgeRater):
     def __init__(self, judge: Expert | Spec = "vlm:Thunderbolt215215/ArtiMuse", *, prompts: str | None = None) -> None:
         super().__init__(judge, prompts=prompts)
 
-    def question(self, image: Image) -> Judge:
-        # Squeezed here: InternVL's processors would cut it into tiles of its own shape.
-        squeezed = image.resized(SIDE, SIDE, "bicubic")
-        said = (Message((self.texts["artimuse_system"],), "system"), Message((squeezed, self.texts["artimuse"])))
-        return Judge(said, _LEVELS, "artimuse")
+    def make_query(self, image: Image) -> Judge:
+        # Resized here: InternVL's processors would split it into tiles by its aspect ratio.
+        square = image.resized(SIDE, SIDE, "bicubic")
+        messages = (Message((self.texts["artimuse_system"],), "system"), Message((square, self.texts["artimuse"])))
+        return Judge(messages, _LEVELS, "artimuse")
 
-    def number(self, reply: Reply) -> float:
-        total = sum(reply.probabilities.values()) or 1.0  # they are let through when they add up to nearly 1
-        return min(100.0, _LEVELS.value(reply) / total)
+    def parse_rating(self, reply: Reply) -> float:
+        total = sum(reply.probabilities.values()) or 1.0  # the sum is checked only approximately
+        return min(100.0, _LEVELS.reply_value(reply) / total)

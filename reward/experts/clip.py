@@ -1,4 +1,4 @@
-"""Clip: one vector a picture and one a text, in one space, from CLIP, SigLIP and SigLIP 2."""
+"""Clip: embeddings of images and texts in one space, from CLIP, SigLIP and SigLIP 2."""
 
 from __future__ import annotations
 
@@ -8,79 +8,89 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import Unpack
 
-from ..expert import ExpertDown
-from ..models.checkpoint import Loading
-from ..models.clip_towers import Vector, longest, of_pictures, of_texts, token_count
-from ..models.local import LocalExpert
-from ..outcomes import Failure
-from ..query import Embed, EmbedText, Outcome, Vectors
+from ..queries.expert import ExpertDown
+from ..queries.kinds import Embed, Embeddings, EmbedText, Outcome
+from ..queries.outcomes import Failure
+from .loading.checkpoint import LoadOptions
+from .loading.clip_towers import Vector, embed_images, embed_texts, max_text_tokens, token_count
+from .loading.local_expert import LocalExpert
 
 
 class Clip(LocalExpert[Outcome]):
-    """Answers `Embed` of the whole picture (`pool="cls"`) and `EmbedText`.
+    """Answers `Embed` of the whole image (`pool="cls"`) and `EmbedText`.
 
-    Vectors are what transformers' `get_image_features` and `get_text_features` pool: projected, not normalised.
-    Pictures are prepared as the model's processor says: CLIP's cuts a square out of the middle, SigLIP's squeezes the
-    whole picture into one. Other regions fail, and so does a text that is longer than the model takes (77 tokens for
-    CLIP, 64 for SigLIP). Words of a text are never read as control tokens.
+    Vectors are the pooled outputs of transformers' `get_image_features` and `get_text_features`: projected, not
+    normalised. Images are prepared by the model's processor: CLIP's crops the central square, SigLIP's resizes the
+    whole image to a square. Other regions fail, as does a text longer than the model's limit (77 tokens for CLIP, 64
+    for SigLIP). Control tokens in a text are read as plain text.
 
-    name: a CLIP, SigLIP or SigLIP 2, fixed or flexible (NaFlex) in resolution. limit_bytes: how much memory the
-    vectors of recent pictures and texts may take (2 KB each for a base model).
+    name: a CLIP, SigLIP or SigLIP 2, with fixed or flexible (NaFlex) resolution. cache_bytes: for the vectors of recent
+    images and texts (2 KB each for a base model).
     """
 
     kinds = (Embed, EmbedText)
     loader = "AutoModel"
-    usual: ClassVar[Loading] = {"dtype": "float32"}
+    default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "openai/clip-vit-base-patch32",
         *,
         batch: int = 64,
-        limit_bytes: int = 64 * 2**20,
-        **loading: Unpack[Loading],
+        cache_bytes: int = 64 * 2**20,
+        **loading: Unpack[LoadOptions],
     ) -> None:
-        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
+        super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
 
     def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` where it has no vectors for both pictures and texts."""
+        """Load the model. Raises `ExpertDown` if it does not embed both images and texts."""
         with self.checkpoint.use() as loaded:
             model = loaded.model
             if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):
                 raise ExpertDown(
-                    f"{self.name} is a {model.config.model_type}, which has no vectors for both pictures and texts: "
-                    "give a CLIP or SigLIP, or bind Dino for pictures alone"
+                    f"{self.name} is a {model.config.model_type}, which does not embed both images and texts: "
+                    "give a CLIP or SigLIP, or bind Dino for images alone"
                 )
 
-    def answers(self, queries: Sequence[Embed | EmbedText]) -> list[Outcome]:
-        images = {_key(query): query.image for query in queries if isinstance(query, Embed) and _whole(query)}
+    def answer_batch(self, queries: Sequence[Embed | EmbedText]) -> list[Outcome]:
+        images = {_key(query): query.image for query in queries if isinstance(query, Embed) and _is_whole_image(query)}
         texts = {_key(query): query.text for query in queries if isinstance(query, EmbedText)}
         with self.checkpoint.use() as loaded:
-            most = longest(loaded)
+            max_tokens = max_text_tokens(loaded)
             lengths = {key: token_count(loaded, text) for key, text in texts.items()}
-            fitting = {key: text for key, text in texts.items() if lengths[key] <= most}
-            found = {
-                **self.remembered.of(images, lambda new: self.in_passes(of_pictures, loaded, new)),
-                **self.remembered.of(fitting, lambda new: self.in_passes(of_texts, loaded, new)),
+            fitting = {key: text for key, text in texts.items() if lengths[key] <= max_tokens}
+            vectors = {
+                **self.feature_cache.get_or_compute(
+                    images, lambda new: self.run_microbatched(embed_images, loaded, new)
+                ),
+                **self.feature_cache.get_or_compute(
+                    fitting, lambda new: self.run_microbatched(embed_texts, loaded, new)
+                ),
             }
-        return [self._answer(query, found.get(_key(query)), lengths.get(_key(query), 0), most) for query in queries]
+        return [
+            self._answer(query, vectors.get(_key(query)), lengths.get(_key(query), 0), max_tokens) for query in queries
+        ]
 
-    def _answer(self, query: Embed | EmbedText, found: tuple[Vector, int] | None, length: int, most: int) -> Outcome:
-        if isinstance(query, Embed) and not _whole(query):
+    def _answer(
+        self, query: Embed | EmbedText, embedding: tuple[Vector, int] | None, length: int, max_tokens: int
+    ) -> Outcome:
+        if isinstance(query, Embed) and not _is_whole_image(query):
             return Failure(
-                f"{self.name} has one vector for the whole picture (pool cls, nothing excluded): bind Dino or "
+                f"{self.name} has one vector for the whole image (pool cls, nothing excluded): bind Dino or "
                 "PixelFeatures for patches and regions"
             )
-        if found is None:
-            return Failure(f"a text of {length} tokens is longer than the {most} that {self.name} takes: shorten it")
-        vector, patches = found
+        if embedding is None:
+            return Failure(
+                f"a text of {length} tokens is longer than the {max_tokens} that {self.name} takes: shorten it"
+            )
+        vector, patches = embedding
         count = len(query.regions) if isinstance(query, Embed) else 1
-        return Vectors(np.repeat(vector[None], count, axis=0), np.full(count, patches, np.int64))
+        return Embeddings(np.repeat(vector[None], count, axis=0), np.full(count, patches, np.int64))
 
 
 def _key(query: Embed | EmbedText) -> str:
     return f"picture {query.image.digest}" if isinstance(query, Embed) else f"text {query.text}"
 
 
-def _whole(query: Embed) -> bool:
+def _is_whole_image(query: Embed) -> bool:
     return all(region.pool == "cls" and region.exclude is None and region.inside is None for region in query.regions)

@@ -1,8 +1,8 @@
-"""ColourJudge: tells by its pixels whether an object has a colour. Nothing to download, a few milliseconds a question.
+"""ColourJudge: decides from pixels whether an object has a colour. No download, a few milliseconds per query.
 
-Pixels are named in OKLab (Ottosson 2020), where shade moves a colour along a straight line to black: the quotients a/L
-and b/L stay. So what is darker than the asked colour, with the same quotients, is that colour in shade, whatever it
-would be called by itself (shaded white is gray, shaded orange brown).
+Pixels are classified in OKLab (Ottosson 2020), where shade moves a colour along a straight line to black with constant
+quotients a/L and b/L. So a darker pixel with the same quotients is the queried colour in shade, whatever its own name
+(shaded white is gray, shaded orange brown).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..expert import Expert
-from ..forms import Reply
 from ..image import Pixels
-from ..outcomes import Abstention
-from ..query import Judge, Outcome, Query
+from ..queries.expert import Expert
+from ..queries.kinds import Judge, Outcome, Query
+from ..queries.outcomes import Abstention
+from ..queries.response_formats import Reply
 from ..sample import EditSample
 
 Floats = NDArray[np.float64]
@@ -37,11 +37,11 @@ _ANCHORS = {
     "purple": "7e1e9c a838f0 b98af0 d8c0fa 3a0a44 7a5480 9a3a96 5a1a96 c890d8 4c2450",
     "pink": "ff1493 ff69b4 ffb8c8 e0608a d68c9a ff8c94 f6c4d2 c82a78 f48cdc",
 }
-"""What is called by each of the paper's eleven basic colours (appendix O.2), dark, light, pale and strong, in sRGB.
-A pixel has the name of the nearest one. Chosen by hand against what people call colours in the XKCD survey (2010)."""
+"""Anchors of the paper's eleven basic colours (appendix O.2), dark, light, pale and strong, in sRGB. A pixel gets the
+name of the nearest anchor. Chosen by hand against the XKCD colour survey (2010)."""
 
 COLOURS = tuple(_ANCHORS)
-"""The colours it knows."""
+"""The supported colours."""
 
 _SYNONYMS = {
     "grey": "gray",
@@ -67,71 +67,69 @@ _MODIFIERS = (
     "cherry ruby wine blood brick fire lemon golden mustard canary jet pitch snow rose bubblegum coffee color colour "
     "colored coloured"
 )
-"""Words that may stand beside a colour without making it another. Shade and finish are not judged: light blue is
-blue."""
+"""Words that may accompany a colour without changing it. Shade and finish are not judged: light blue is blue."""
 
-_LEAST = 4
-"""Pixels a side, below which a crop shows rather its surroundings."""
+_MIN_SIDE = 4
+"""Minimum side in pixels; a smaller crop shows mostly background."""
 
 _SIDE = 48
-"""Pixels: the longer side pictures are reduced to; noise and JPEG blocks average out, and it is fast."""
+"""Longer side in pixels after downscaling, which averages out noise and JPEG blocks."""
 
 _LIGHTNESS = 0.6
-"""How much a difference in lightness counts beside one in hue or chroma: shading changes it most."""
+"""Weight of lightness relative to hue and chroma: shading changes lightness most."""
 
 _BLUR = 0.03
-"""OKLab distance over which one name passes into the next; people's own names differ about as much."""
+"""OKLab distance over which one name changes into the next; human naming varies about as much."""
 
 _SPREAD = 0.81
-"""Objects fill the middle of their boxes: pixels weigh exp(-r^2 / this), with r = 1 where the sides are nearest."""
+"""Objects fill the middle of their boxes: pixel weights are exp(-r^2 / spread), with r = 1 at the nearest sides."""
 
 _RIM = (1.0, 1.5)
-"""From which r^2 to which a pixel begins to count as a sample of the background: the corners of the box."""
+"""Range of r^2 over which a pixel becomes a background sample: the corners of the box."""
 
 _ALIKE = (0.03, 0.25)
-"""A pixel is background-like from a 3 % share of the rim that looks like it, and fully at 25 %."""
+"""A pixel is background-like if 3 % of the rim resembles it, and fully at 25 %."""
 
-_TRUST, _FULL = 0.85, (0.5, 0.9)
-"""Background-like pixels lose up to 85 % of their weight; less if they are half of the picture, and nothing at 90 %:
+_BACKGROUND_SUPPRESSION, _FULL = 0.85, (0.5, 0.9)
+"""Background-like pixels lose up to 85 % of their weight; less if they are half of the image, and none at 90 %:
 then the object fills its box, corners included."""
 
 _SHADE = (0.4, 0.6)
-"""Lightness relative to the lit surface at which shade ends: below the lower, it is another surface. 0.6 is shade of a
-fifth of the light."""
+"""Lightness relative to the lit surface at which shade ends; below the lower value it is another surface. 0.6 is shade
+with a fifth of the light."""
 
 _SAME, _PALE = 0.04, 0.15
-"""How far apart (Gaussian) one surface's (a/L, b/L) may lie in other light; for colours paler than `_PALE` in
-proportion, down to 40 %, as their neighbours are closer."""
+"""Gaussian tolerance of one surface's (a/L, b/L) under other light; reduced in proportion for colours paler than
+`_PALE`, down to 40 %, as their neighbours are closer."""
 
 _MAIN, _STEEP = 0.35, 12.0
-"""The colour must have this share, and the largest of all; the probability of yes is a logistic of the margin, so steep
-that 10 % of the object make the difference between 0.5 and 0.77."""
+"""The colour must have this share and the largest of all; the probability of yes is a logistic function of the margin:
+10 % of the object change it from 0.5 to 0.77."""
 
 
 class ColourJudge(Expert):
-    """Answers `edival/color` and `edival/color_pair`: is the object in this crop of that colour?
+    """Answers `edival/color` and `edival/color_pair`: does the object in this crop have that colour?
 
-    The first shows the crop of an object after an edit; the second that from before it, which it does not need, and
-    then that from after it. Abstains on other topics, on colours that are none of the eleven (`COLOURS`; synonyms and
-    shades of them are understood), on crops below 4 pixels, and on whole pictures, in which it cannot tell the object
-    from the rest.
+    The first has the crop of an object after an edit; the second the crop before it, which is not used, and then the
+    crop after it. Abstains on other topics, on colours other than the eleven (`COLOURS`, their synonyms and shades), on
+    crops below 4 pixels, and on whole images, in which it cannot locate the object.
 
-    The probability of yes is 0.5 where the asked colour covers as much of the object as any other (and at least 35 %),
-    and grows with its share. It sees no difference between an object and surroundings of the same colour, between
-    paint and coloured light, nor between white in even shade and gray.
+    The probability of yes is 0.5 if the queried colour covers as much of the object as any other (and at least 35 %),
+    and grows with its share. It cannot distinguish an object from a background of the same colour, paint from coloured
+    light, or white in even shade from gray.
     """
 
-    knows = MappingProxyType({Judge: "colours"})
+    answerable = MappingProxyType({Judge: "colours"})
     kinds = (Judge,)
     id = "colour-judge@1 oklab 48px"
 
-    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        """Refuses colour questions about the whole of one of the sample's pictures."""
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """Abstains on colour queries about one of the sample's whole images."""
         if sample is not None and isinstance(query, Judge) and query.topic in _TOPICS:
-            whole = {image.digest for turn in sample.turns for image in (*turn.sources, turn.edited)}
-            if any(image.digest in whole for image in query.images):
+            whole_images = {image.digest for turn in sample.turns for image in (*turn.sources, turn.edited)}
+            if any(image.digest in whole_images for image in query.images):
                 name = dict(query.slots).get("object", "object")
-                return Abstention(f"a colour judge cannot tell the {name} in a whole picture: ask about its crop")
+                return Abstention(f"a colour judge cannot tell the {name} in a whole image: query its crop")
         return query
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
@@ -139,31 +137,31 @@ class ColourJudge(Expert):
 
 
 _TOPICS = {"edival/color": 1, "edival/color_pair": 2}
-"""Topic -> pictures shown."""
+"""Topic -> number of images."""
 
 
 def basic_colour(words: str) -> str | None:
-    """The basic colour that `words` name ("dark Grey" is gray); None for none, several, and words it does not know."""
-    known = words.casefold().replace("-", " ").replace(".", " ").split()
-    colours = {_SYNONYMS.get(word, word) for word in known if word not in _MODIFIERS.split()}
+    """The basic colour that `words` name ("dark Grey" is gray); None for none, several, or unknown words."""
+    tokens = words.casefold().replace("-", " ").replace(".", " ").split()
+    colours = {_SYNONYMS.get(word, word) for word in tokens if word not in _MODIFIERS.split()}
     return colours.pop() if len(colours) == 1 and colours <= set(COLOURS) else None
 
 
 def probabilities(crop: Pixels) -> dict[str, float]:
-    """For each basic colour, that the object in the middle of a crop (H x W x 3 uint8 RGB) has it, in [0, 1].
+    """Probability of each basic colour for the object in the middle of a crop (H x W x 3 uint8 RGB), in [0, 1].
 
-    They are no distribution: an object half of one colour and half of another has both with 0.5.
+    They are no distribution: an object half of one colour and half of another has 0.5 for both.
     """
     own, shaded = _shares(crop)
     yes = {}
-    for asked, colour in enumerate(COLOURS):
-        # With its shaded parts; half of what may be another surface in shade (gray that is white) is not its own.
-        mine = own[asked] + shaded[asked].sum() - 0.5 * shaded[:, asked].sum()
-        # Rivals count with their shaded parts too, but no pixel counts for both.
-        left = own - shaded[asked]
-        theirs = np.minimum(shaded, left)
-        rivals = np.delete(left + theirs.sum(1) - theirs[:, asked], asked)
-        margin = float(mine - max(_MAIN, rivals.max()))
+    for index, colour in enumerate(COLOURS):
+        # With its shaded parts, minus half of what may be another surface in shade (gray that is white).
+        share = own[index] + shaded[index].sum() - 0.5 * shaded[:, index].sum()
+        # Rivals include their shaded parts too, but no pixel counts for both.
+        remaining = own - shaded[index]
+        shaded_remaining = np.minimum(shaded, remaining)
+        rivals = np.delete(remaining + shaded_remaining.sum(1) - shaded_remaining[:, index], index)
+        margin = float(share - max(_MAIN, rivals.max()))
         yes[colour] = float(1 / (1 + np.exp(-_STEEP * margin)))
     return yes
 
@@ -178,11 +176,11 @@ def _answer(query: Judge) -> Outcome:
         return Abstention(f"a colour judge cannot tell {value!r}: it knows {', '.join(COLOURS)}, and shades of one")
     if len(query.images) != _TOPICS[query.topic]:
         return Abstention(
-            f"a colour judge cannot tell the {name} in {len(query.images)} pictures: "
-            f"{query.topic} shows {_TOPICS[query.topic]}"
+            f"a colour judge cannot tell the {name} in {len(query.images)} images: "
+            f"{query.topic} has {_TOPICS[query.topic]}"
         )
     edited = query.images[-1]
-    if min(edited.size) < _LEAST:
+    if min(edited.size) < _MIN_SIDE:
         return Abstention(
             f"a colour judge cannot tell the colour of the {name} in {edited.width} x {edited.height} pixels"
         )
@@ -191,8 +189,8 @@ def _answer(query: Judge) -> Outcome:
 
 
 class _Shares(NamedTuple):
-    own: Floats  # share of the object that has each name by itself
-    shaded: Floats  # [i, j]: of what is named j, how much is the surface named i in shade
+    own: Floats  # share of the object with each name
+    shaded: Floats  # [i, j]: share named j that is surface i in shade
 
 
 def _shares(crop: Pixels) -> _Shares:
@@ -201,59 +199,61 @@ def _shares(crop: Pixels) -> _Shares:
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     lab = _oklab(crop, size)
     weight = _weights(lab, size)
-    named = _named(lab)
-    own = weight @ named
-    # The mean lightness and (a/L, b/L) of what has each name, and how well each pixel fits it as its shaded part.
-    part = weight[:, None] * named / np.maximum(own, 1e-9)
+    memberships = _color_memberships(lab)
+    own = weight @ memberships
+    # Mean lightness and (a/L, b/L) of each name, and how well each pixel fits as its shaded part.
+    part = weight[:, None] * memberships / np.maximum(own, 1e-9)
     lightness = np.maximum(lab[:, 0], 0.05)
     quotients = lab[:, 1:] / lightness[:, None]
-    usual = part.T @ quotients
+    mean_quotients = part.T @ quotients
     darker = lightness[:, None] / np.maximum(part.T @ lightness, 0.05)
-    reach = _SAME * np.clip(np.linalg.norm(usual, axis=1) / _PALE, 0.4, 1.0)
-    away = np.square(quotients[:, None] - usual).sum(-1)
-    fits = np.exp(-away / (2 * reach**2)) * _ramp(darker, *_SHADE) * (1 - _ramp(darker, 0.97, 1.05))
-    shaded = (weight[:, None] * fits).T @ named
+    tolerance = _SAME * np.clip(np.linalg.norm(mean_quotients, axis=1) / _PALE, 0.4, 1.0)
+    squared_distance = np.square(quotients[:, None] - mean_quotients).sum(-1)
+    shade_membership = (
+        np.exp(-squared_distance / (2 * tolerance**2)) * _ramp(darker, *_SHADE) * (1 - _ramp(darker, 0.97, 1.05))
+    )
+    shaded = (weight[:, None] * shade_membership).T @ memberships
     np.fill_diagonal(shaded, 0.0)
-    shaded[COLOURS.index("black")] = 0.0  # what is darker than black is black by itself
-    # Shade speaks for a colour no louder than its lit part.
+    shaded[COLOURS.index("black")] = 0.0  # darker than black is still black
+    # Shade counts at most as much as the lit part.
     shaded *= np.minimum(1.0, own / np.maximum(shaded.sum(1), 1e-9))[:, None]
     return _Shares(own, shaded)
 
 
 def _weights(lab: Floats, size: tuple[int, int]) -> Floats:
-    """How surely each pixel belongs to the object; the sum is 1."""
+    """Object weights of the pixels; the sum is 1."""
     x, y = ((np.arange(n) + 0.5) / n * 2 - 1 for n in size)
     radius = (x[None, :] ** 2 + y[:, None] ** 2).ravel()
     central = np.exp(-radius / _SPREAD)
     rim = _ramp(radius, *_RIM)
     sample = np.flatnonzero(rim > 0.05)
-    sample = sample[:: max(1, len(sample) // 200)]  # enough to know the background by
+    sample = sample[:: max(1, len(sample) // 200)]  # enough samples of the background
     if not len(sample):
         return central / central.sum()
-    alike = np.exp(-_distances(lab, lab[sample]) / (2 * _BLUR**2)) @ (rim[sample] / rim[sample].sum())
-    background = _ramp(alike, *_ALIKE)
-    covered = float(central @ background / central.sum())
-    weight = central * (1 - _TRUST * float(1 - _ramp(np.array(covered), *_FULL)) * background)
+    similarity = np.exp(-_distances(lab, lab[sample]) / (2 * _BLUR**2)) @ (rim[sample] / rim[sample].sum())
+    background = _ramp(similarity, *_ALIKE)
+    background_share = float(central @ background / central.sum())
+    weight = central * (1 - _BACKGROUND_SUPPRESSION * float(1 - _ramp(np.array(background_share), *_FULL)) * background)
     return weight / weight.sum()
 
 
-def _named(lab: Floats) -> Floats:
-    """n x 11: to what degree each pixel has each name; rows sum to 1."""
-    nearest = np.minimum.reduceat(_distances(lab, _PLACES), _STARTS, axis=1)
+def _color_memberships(lab: Floats) -> Floats:
+    """n x 11: membership of each pixel in each name; rows sum to 1."""
+    nearest = np.minimum.reduceat(_distances(lab, _ANCHOR_LAB), _STARTS, axis=1)
     degrees = np.exp(-(nearest - nearest.min(1, keepdims=True)) / (2 * _BLUR**2))
     return np.asarray(degrees / degrees.sum(1, keepdims=True))
 
 
-def _distances(one: Floats, other: Floats) -> Floats:
-    """n x m squared OKLab distances, lightness counting less."""
+def _distances(first: Floats, second: Floats) -> Floats:
+    """n x m squared OKLab distances with reduced weight of lightness."""
     scale = np.array([_LIGHTNESS, 1.0, 1.0])
-    one, other = one * scale, other * scale
-    squares = np.square(one).sum(1)[:, None] + np.square(other).sum(1) - 2 * (one @ other.T)
+    first, second = first * scale, second * scale
+    squares = np.square(first).sum(1)[:, None] + np.square(second).sum(1) - 2 * (first @ second.T)
     return np.maximum(squares, 0.0)  # rounding
 
 
 def _oklab(pixels: Pixels, size: tuple[int, int]) -> Floats:
-    """n x 3 lightness, a, b (black 0, white 1) of the picture brought to `size`."""
+    """n x 3 lightness, a, b (black 0, white 1) of the image resized to `size`."""
     if (pixels.shape[1], pixels.shape[0]) != size:
         pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
     linear = _LINEAR[pixels.reshape(-1, 3)]
@@ -286,6 +286,6 @@ _TO_LAB = np.array(
 )
 
 _rgb = np.array([[list(bytes.fromhex(code)) for code in " ".join(_ANCHORS.values()).split()]], np.uint8)
-_PLACES = _oklab(_rgb, (_rgb.shape[1], 1))
+_ANCHOR_LAB = _oklab(_rgb, (_rgb.shape[1], 1))
 _counts = [len(codes.split()) for codes in _ANCHORS.values()]
 _STARTS = np.cumsum([0, *_counts[:-1]])

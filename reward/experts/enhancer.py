@@ -1,4 +1,4 @@
-"""Enhancer: whichever upscaler is there, the one that makes up most detail first."""
+"""Enhancer: the first available upscaler, in order of generated detail."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..expert import Expert, ExpertDown
-from ..models.local import LocalExpert
-from ..query import Outcome, Query, Upscale
-from ..spec import build
+from ..config import build
+from ..queries.expert import Expert, ExpertDown
+from ..queries.kinds import Outcome, Query, Upscale
+from .loading.local_expert import LocalExpert
 
-_HERE = "editcritic.reward.experts"
+_EXPERTS_PACKAGE = "editcritic.reward.experts"
 
 
-class Enhancer(Expert):
-    """Answers `Upscale` with Real-ESRGAN where spandrel and the weights are there, else with Swin2SR, else Lanczos.
+class BestAvailableUpscaler(Expert):
+    """Answers `Upscale` with Real-ESRGAN if spandrel and the weights are available, else with Swin2SR, else Lanczos.
 
-    Who it is is decided once, when its id is first asked for or it is loaded, and said in the id, which is the chosen
-    expert's: answers of one are never taken for another's. Lanczos, which adds no detail, is announced by a warning
-    that says what is missing. Weights that are there and cannot be loaded are an error, and nothing is put in their
-    place.
+    The expert is chosen once, when the id is first used or on loading. The id is that of the chosen expert, so that
+    cached answers are not mixed. A warning announces Lanczos, which adds no detail, and says what is missing. Weights
+    that exist but cannot be loaded are an error; there is no fallback for them.
 
-    real_esrgan, swin2sr: their weights, as `RealEsrgan` and `Swin2Sr` take them; empty to leave one out. tile, device:
-    for either.
+    real_esrgan, swin2sr: their weights, as in `RealEsrgan` and `Swin2Sr`; empty to exclude one. tile_size, device: for
+    both.
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Upscale,)
@@ -35,16 +34,16 @@ class Enhancer(Expert):
         self,
         real_esrgan: str = "RealESRGAN_x4plus.pth",
         swin2sr: str = "caidas/swin2SR-classical-sr-x4-64",
-        tile: int = 256,
+        tile_size: int = 256,
         device: str = "auto",
     ) -> None:
         self.real_esrgan = real_esrgan
         self.swin2sr = swin2sr
-        self.tile = tile
+        self.tile_size = tile_size
         self.device = device
-        self._wanted = [
-            build(f"{_HERE}.{place}", "editcritic.experts", name=weights, tile=tile, device=device)
-            for place, weights in (("real_esrgan:RealEsrgan", real_esrgan), ("swin2sr:Swin2Sr", swin2sr))
+        self._candidates = [
+            build(f"{_EXPERTS_PACKAGE}.{path}", "editcritic.experts", name=weights, tile_size=tile_size, device=device)
+            for path, weights in (("real_esrgan:RealEsrgan", real_esrgan), ("swin2sr:Swin2Sr", swin2sr))
             if weights
         ]
         self._chosen: Expert | None = None
@@ -52,7 +51,7 @@ class Enhancer(Expert):
 
     @property
     def chosen(self) -> Expert:
-        """Who answers."""
+        """The chosen expert."""
         with self._choosing:
             if self._chosen is None:
                 self._chosen = self._choice()
@@ -60,20 +59,20 @@ class Enhancer(Expert):
 
     def _choice(self) -> Expert:
         missing = []
-        for expert in self._wanted:
+        for expert in self._candidates:
             try:
-                _ = expert.id  # takes a look at the weights
+                _ = expert.id  # looks up the weights
             except ExpertDown as error:
                 missing.append(str(error))
             else:
                 return expert
-        looked_for = "; ".join(missing) or "no weights are named"
-        warnings.warn(f"pictures are enlarged by Lanczos, which adds no detail: {looked_for}", stacklevel=4)
-        lanczos: Expert = build(f"{_HERE}.lanczos:Lanczos", "editcritic.experts")
+        reasons = "; ".join(missing) or "no weights are named"
+        warnings.warn(f"images are enlarged by Lanczos, which adds no detail: {reasons}", stacklevel=4)
+        lanczos: Expert = build(f"{_EXPERTS_PACKAGE}.lanczos:Lanczos", "editcritic.experts")
         return lanczos
 
     @property
-    def id(self) -> str:  # type: ignore[override]  # known once somebody asks
+    def id(self) -> str:  # type: ignore[override]  # chosen on first use
         return self.chosen.id
 
     def load(self) -> None:
@@ -82,16 +81,16 @@ class Enhancer(Expert):
     def __call__(self, queries: Sequence[Upscale]) -> Sequence[Outcome]:
         return self.chosen(queries)
 
-    def meter(self) -> Mapping[str, float]:
+    def usage(self) -> Mapping[str, float]:
         """Of the chosen expert."""
-        return {} if self._chosen is None else self._chosen.meter()
+        return {} if self._chosen is None else self._chosen.usage()
 
     def offload(self) -> None:
-        """Move the weights, if there are any, to the CPU's memory; the next question brings them back."""
+        """Move the weights, if any, to CPU memory; the next query moves them back."""
         if isinstance(self._chosen, LocalExpert):
             self._chosen.offload()
 
     def unload(self) -> None:
-        """Drop the weights, if there are any; the next question loads them again. Who answers stays the same."""
+        """Drop the weights, if any; the next query loads them again. The chosen expert stays the same."""
         if isinstance(self._chosen, LocalExpert):
             self._chosen.unload()

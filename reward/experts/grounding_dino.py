@@ -1,7 +1,7 @@
 """GroundingDino: boxes for phrases, by GroundingDINO (Liu et al., 2023) or MM-GroundingDINO (Zhao et al., 2024).
 
-Picture and phrases are fused early, so every question takes a pass of encoder and decoder. The backbone before them
-knows nothing of the phrases: it runs once a picture, and its features are kept.
+Image and phrases are fused early, so every query needs a pass of encoder and decoder. The backbone does not depend on
+the phrases: it runs once per image, and its features are cached.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import Unpack
 
-from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded, Loading
-from ..models.detecting import detections
-from ..models.local import LocalExpert
-from ..outcomes import Failure
-from ..query import Detect, Detections
+from ..queries.expert import ExpertDown
+from ..queries.kinds import Detect, Detections
+from ..queries.outcomes import Failure
+from .loading.checkpoint import LoadedModel, LoadOptions
+from .loading.detection import make_detections
+from .loading.local_expert import LocalExpert
 
-_KNOWN = ("grounding-dino", "mm-grounding-dino")
+_MODEL_TYPES = ("grounding-dino", "mm-grounding-dino")
 
-Levels = list[Any]
-"""Tensors d x rows x columns, the finest first: what the encoder is given of one picture."""
+FeatureMaps = list[Any]
+"""Tensors d x rows x columns, the finest first: the encoder's input for one image."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Caption:
-    """Phrases as the model reads them. owners: for each token the phrase it belongs to, -1 for none."""
+    """Phrases as model input. owners: for each token the index of its phrase, -1 for none."""
 
     ids: list[int]
     owners: list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
-    """A question on its way: where its answer goes, what is asked, the picture's features."""
+class _DetectionRequest:
+    """A query in progress: index, phrases, and the image's features."""
 
-    place: int
+    index: int
     phrases: tuple[str, ...]
     caption: _Caption
-    levels: Levels
+    levels: FeatureMaps
 
 
 class GroundingDino(LocalExpert[Detections | Failure]):
@@ -51,190 +51,199 @@ class GroundingDino(LocalExpert[Detections | Failure]):
 
     name: a folder or a model on the hub, such as `IDEA-Research/grounding-dino-base` or
     `openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det`. revision, dtype, device, backend: see `Checkpoint`.
-    floor: boxes with a lower score are left out, in [0, 1]. batch: most queries in one call, and pictures in one pass
-    of the backbone. together: most pairs of picture and phrases in one pass of the rest; None is one on a CPU, else as
-    many as `batch`. limit_bytes: for the features of recent pictures, about 23 MB each at 800 x 1333 in float32.
+    min_score: boxes with a lower score are left out, in [0, 1]. batch: maximum queries per call, and images in one pass
+    of the backbone. joint_batch: maximum pairs of image and phrases in one pass of encoder and decoder; None is 1 on a
+    CPU, else `batch`. cache_bytes: for the features of recent images, about 23 MB each at 800 x 1333 in float32.
 
-    A box's score is the highest of its tokens' probabilities, the end marks' included, as in transformers'
-    `post_process_grounded_object_detection`. Phrases are lower-cased, and dots in them become spaces, since the dot is
-    what parts them. A query fails when a phrase holds no word the model knows, when the caption is longer than the
-    model reads, and when the picture is so narrow that the model has fewer places than boxes.
+    A box's score is the highest of its tokens' probabilities, end tokens included, as in transformers'
+    `post_process_grounded_object_detection`. Phrases are lower-cased, and dots in them become spaces, since dots
+    separate phrases. A query fails if a phrase has no word known to the model, if the caption is longer than the
+    model's limit, and if the image is so narrow that the model has fewer positions than queries.
 
-    `meter`: `image_passes` counts pictures put through the backbone, `joint_passes` questions put through the rest.
+    `usage`: `image_passes` counts images encoded by the backbone, `joint_passes` queries through encoder and decoder.
     """
 
     loader = "AutoModelForZeroShotObjectDetection"
     kinds = (Detect,)
-    usual: ClassVar[Loading] = {"dtype": "float32"}
+    default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "IDEA-Research/grounding-dino-tiny",
         *,
-        floor: float = 0.1,
+        min_score: float = 0.1,
         batch: int = 8,
-        together: int | None = None,
-        limit_bytes: int = 1024 * 2**20,
-        **loading: Unpack[Loading],
+        joint_batch: int | None = None,
+        cache_bytes: int = 1024 * 2**20,
+        **loading: Unpack[LoadOptions],
     ) -> None:
-        if not 0 <= floor <= 1:
-            raise ValueError(f"floor is a score in [0, 1], got {floor}")
-        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
-        self.floor = floor
-        self.together = together
+        if not 0 <= min_score <= 1:
+            raise ValueError(f"min_score is a score in [0, 1], got {min_score}")
+        super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
+        self.min_score = min_score
+        self.joint_batch = joint_batch
         self._joint_passes = 0
 
     def options_id(self) -> str:
-        return f"floor={self.floor}"
+        return f"floor={self.min_score}"
 
     def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` where it is not of this kind."""
+        """Load the model. Raises `ExpertDown` for another model type."""
         with self.checkpoint.use() as loaded:
             self._core(loaded)
 
-    def meter(self) -> dict[str, float]:
-        return {"image_passes": self.remembered.computed, "joint_passes": self._joint_passes}
+    def usage(self) -> dict[str, float]:
+        return {"image_passes": self.feature_cache.computed, "joint_passes": self._joint_passes}
 
-    def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
+    def answer_batch(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         outcomes: dict[int, Detections | Failure] = {}
         with self.checkpoint.use() as loaded:
-            about: dict[Image, list[tuple[int, _Caption]]] = {}
-            for place, query in enumerate(queries):
+            captions: dict[Image, list[tuple[int, _Caption]]] = {}
+            for index, query in enumerate(queries):
                 caption = _caption(loaded, query.phrases)
                 if isinstance(caption, Failure):
-                    outcomes[place] = caption
+                    outcomes[index] = caption
                 else:
-                    about.setdefault(query.image, []).append((place, caption))
-            images = sorted(about, key=lambda image: image.size)
+                    captions.setdefault(query.image, []).append((index, caption))
+            images = sorted(captions, key=lambda image: image.size)
             for start in range(0, len(images), self.batch):
-                some = {image.digest: image for image in images[start : start + self.batch]}
-                known = self.remembered.of(some, lambda missing: self._features(loaded, missing))
+                batch = {image.digest: image for image in images[start : start + self.batch]}
+                features = self.feature_cache.get_or_compute(batch, lambda missing: self._features(loaded, missing))
                 pairs = [
-                    _Pair(place, queries[place].phrases, caption, known[image.digest])
-                    for image in some.values()
-                    for place, caption in about[image]
+                    _DetectionRequest(index, queries[index].phrases, caption, features[image.digest])
+                    for image in batch.values()
+                    for index, caption in captions[image]
                 ]
-                # On a CPU several pairs at once take longer than one after the other: their maps outgrow its caches.
-                most = self.together or (1 if loaded.device.type == "cpu" else self.passes.size)
-                for together in _of_one_size(pairs, most):
-                    with self.passes.watched(len(together), loaded.device):
-                        outcomes |= self._answer(loaded, together)
-        return [outcomes[place] for place in range(len(queries))]
+                # On a CPU larger batches are slower per pair: their feature maps exceed the caches.
+                joint_batch = self.joint_batch or (1 if loaded.device.type == "cpu" else self.microbatcher.size)
+                for group in _of_one_size(pairs, joint_batch):
+                    with self.microbatcher.track_memory(len(group), loaded.device):
+                        outcomes |= self._answer(loaded, group)
+        return [outcomes[index] for index in range(len(queries))]
 
-    def _core(self, loaded: Loaded) -> Any:
+    def _core(self, loaded: LoadedModel) -> Any:
         """The model below the heads."""
         kind = loaded.model.config.model_type
-        if kind not in _KNOWN:
-            raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(_KNOWN)}")
+        if kind not in _MODEL_TYPES:
+            raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(_MODEL_TYPES)}")
         return loaded.model.model
 
-    def _features(self, loaded: Loaded, images: Sequence[Image]) -> list[Levels]:
-        """What the encoder is to be given of each picture. Only pictures that come out equally large share a pass."""
+    def _features(self, loaded: LoadedModel, images: Sequence[Image]) -> list[FeatureMaps]:
+        """The encoder inputs of each image. Only images of equal size after preprocessing share a pass."""
         prepared: dict[tuple[int, ...], list[tuple[int, Any]]] = {}
-        for number, image in enumerate(images):
+        for index, image in enumerate(images):
             pixels = loaded.processor.image_processor(image.pil(), do_pad=False, return_tensors="pt")["pixel_values"]
-            prepared.setdefault(tuple(pixels.shape), []).append((number, pixels))
-        features: dict[int, Levels] = {}
-        for alike in prepared.values():
-            numbers, pixels = zip(*alike, strict=True)
-            features |= dict(zip(numbers, self.in_passes(self._levels, loaded, pixels), strict=True))
-        return [features[number] for number in range(len(images))]
+            prepared.setdefault(tuple(pixels.shape), []).append((index, pixels))
+        features: dict[int, FeatureMaps] = {}
+        for group in prepared.values():
+            indices, pixels = zip(*group, strict=True)
+            features |= dict(zip(indices, self.run_microbatched(self._levels, loaded, pixels), strict=True))
+        return [features[index] for index in range(len(images))]
 
-    def _levels(self, loaded: Loaded, pixels: Sequence[Any]) -> list[Levels]:
+    def _levels(self, loaded: LoadedModel, pixels: Sequence[Any]) -> list[FeatureMaps]:
         import torch
 
         levels = _levels(self._core(loaded), torch.cat(list(pixels)).to(loaded.device, loaded.dtype))
         return [[level[row].clone() for level in levels] for row in range(len(pixels))]
 
-    def _answer(self, loaded: Loaded, pairs: Sequence[_Pair]) -> dict[int, Detections | Failure]:
-        """The answers of pairs whose pictures are equally large, by place."""
+    def _answer(self, loaded: LoadedModel, pairs: Sequence[_DetectionRequest]) -> dict[int, Detections | Failure]:
+        """The detections of pairs whose images have equal size, by query index."""
         import torch
 
         levels = [torch.stack(level) for level in zip(*(pair.levels for pair in pairs), strict=True)]
         config = loaded.model.config
-        places = sum(level.shape[-2] * level.shape[-1] for level in levels)
-        if config.two_stage and places < config.num_queries:
-            narrow = Failure(
-                f"the picture is so narrow that the model sees {places} places in it, and needs {config.num_queries}: "
+        positions = sum(level.shape[-2] * level.shape[-1] for level in levels)
+        if config.two_stage and positions < config.num_queries:
+            failure = Failure(
+                f"the image is so narrow that it has {positions} positions, the model needs {config.num_queries}: "
                 "crop it to a squarer shape"
             )
-            return {pair.place: narrow for pair in pairs}
-        longest = max(len(pair.caption.ids) for pair in pairs)
-        ids = torch.full((len(pairs), longest), loaded.processor.tokenizer.pad_token_id)
+            return {pair.index: failure for pair in pairs}
+        length = max(len(pair.caption.ids) for pair in pairs)
+        ids = torch.full((len(pairs), length), loaded.processor.tokenizer.pad_token_id)
         mask = torch.zeros_like(ids)
         for row, pair in enumerate(pairs):
             ids[row, : len(pair.caption.ids)] = torch.tensor(pair.caption.ids)
             mask[row, : len(pair.caption.ids)] = 1
         ids, mask = ids.to(loaded.device), mask.to(loaded.device)
-        with _given(self._core(loaded), levels):
-            # Of the pixels, only how many pictures there are is looked at any more.
-            found = loaded.model(pixel_values=levels[0], input_ids=ids, attention_mask=mask)
+        with _precomputed_features(self._core(loaded), levels):
+            # Of pixel_values, only the batch size is used.
+            outputs = loaded.model(pixel_values=levels[0], input_ids=ids, attention_mask=mask)
         self._joint_passes += len(pairs)
-        chances = found.logits.float().sigmoid().cpu().numpy()
-        boxes = found.pred_boxes.float().cpu().numpy()
-        return {pair.place: self._detections(pair, *made) for pair, *made in zip(pairs, chances, boxes, strict=True)}
+        probabilities = outputs.logits.float().sigmoid().cpu().numpy()
+        boxes = outputs.pred_boxes.float().cpu().numpy()
+        return {
+            pair.index: self._detections(pair, *prediction)
+            for pair, *prediction in zip(pairs, probabilities, boxes, strict=True)
+        }
 
-    def _detections(self, pair: _Pair, chances: Any, boxes: Any) -> Detections | Failure:
-        """chances: boxes x tokens, in [0, 1]. boxes: n x 4, fractions, centre and size."""
+    def _detections(self, pair: _DetectionRequest, probabilities: Any, boxes: Any) -> Detections | Failure:
+        """probabilities: boxes x tokens, in [0, 1]. boxes: n x 4, fractions, centre and size."""
         owners = np.array(pair.caption.owners)
-        fits = np.stack([chances[:, : len(owners)][:, owners == n].max(1) for n in range(len(pair.phrases))], 1)
-        return detections(boxes, chances.max(1), [pair.phrases[n] for n in fits.argmax(1)], self.floor)
+        by_phrase = np.stack(
+            [probabilities[:, : len(owners)][:, owners == n].max(1) for n in range(len(pair.phrases))], 1
+        )
+        return make_detections(
+            boxes, probabilities.max(1), [pair.phrases[n] for n in by_phrase.argmax(1)], self.min_score
+        )
 
 
-def _caption(loaded: Loaded, phrases: tuple[str, ...]) -> _Caption | Failure:
-    tokenizer, most = loaded.processor.tokenizer, loaded.model.config.max_text_len
+def _caption(loaded: LoadedModel, phrases: tuple[str, ...]) -> _Caption | Failure:
+    tokenizer, max_tokens = loaded.processor.tokenizer, loaded.model.config.max_text_len
     if not phrases:
-        return Failure("there is no phrase to look for: give one or more")
+        return Failure("there is no phrase to detect: give one or more")
     cleaned = [" ".join(phrase.lower().replace(".", " ").split()) for phrase in phrases]
     ids = tokenizer(" ".join(f"{phrase} ." for phrase in cleaned))["input_ids"]
-    if len(ids) > most:
-        return Failure(f"the phrases take {len(ids)} tokens together, the model reads {most}: ask for fewer at a time")
+    if len(ids) > max_tokens:
+        return Failure(
+            f"the phrases take {len(ids)} tokens together, the model reads {max_tokens}: use fewer per query"
+        )
     dot, owners, phrase = tokenizer.convert_tokens_to_ids("."), [], 0
-    marks = {dot, tokenizer.cls_token_id, tokenizer.sep_token_id}
+    separators = {dot, tokenizer.cls_token_id, tokenizer.sep_token_id}
     for token in ids:
-        owners.append(-1 if token in marks else phrase)
+        owners.append(-1 if token in separators else phrase)
         phrase += token == dot
-    for number, asked in enumerate(phrases):
+    for number, original in enumerate(phrases):
         if not any(
             owner == number and token != tokenizer.unk_token_id for owner, token in zip(owners, ids, strict=True)
         ):
-            return Failure(f"the phrase {asked!r} holds no word that the model knows: say in English what to look for")
+            return Failure(f"the phrase {original!r} has no word known to the model: use English")
     return _Caption(ids, owners)
 
 
-def _of_one_size(pairs: Sequence[_Pair], most: int) -> Iterator[list[_Pair]]:
-    """Pairs whose features have one shape, `most` or fewer at a time, captions of similar length together."""
-    alike: dict[tuple[Any, ...], list[_Pair]] = {}
+def _of_one_size(pairs: Sequence[_DetectionRequest], max_pairs: int) -> Iterator[list[_DetectionRequest]]:
+    """Batches of up to `max_pairs` pairs with equal feature shapes, sorted by caption length."""
+    groups: dict[tuple[Any, ...], list[_DetectionRequest]] = {}
     for pair in pairs:
-        alike.setdefault(tuple(level.shape for level in pair.levels), []).append(pair)
-    for group in alike.values():
+        groups.setdefault(tuple(level.shape for level in pair.levels), []).append(pair)
+    for group in groups.values():
         group.sort(key=lambda pair: len(pair.caption.ids))
-        for start in range(0, len(group), most):
-            yield group[start : start + most]
+        for start in range(0, len(group), max_pairs):
+            yield group[start : start + max_pairs]
 
 
 def _levels(core: Any, pixels: Any) -> list[Any]:
-    """Feature maps of n pictures as the encoder takes them, n x d x rows x columns: backbone, then projections."""
-    whole = pixels.new_ones((len(pixels), *pixels.shape[-2:]))
-    maps = [features for features, _ in core.backbone.conv_encoder(pixels, whole)]
+    """Feature maps of n images as the encoder takes them, n x d x rows x columns: backbone, then projections."""
+    mask = pixels.new_ones((len(pixels), *pixels.shape[-2:]))
+    maps = [features for features, _ in core.backbone.conv_encoder(pixels, mask)]
     levels: list[Any] = []
     for number, project in enumerate(core.input_proj_vision):
-        # Coarser levels than the backbone has are made one from the other, the first of them from its last map.
+        # Levels coarser than the backbone's are computed from each other, the first from the backbone's last map.
         source = maps[number] if number < len(maps) else maps[-1] if number == len(maps) else levels[-1]
         levels.append(project(source))
     return levels
 
 
 @contextlib.contextmanager
-def _given(core: Any, levels: Sequence[Any]) -> Iterator[None]:
-    """Within, the model's own forward begins with these levels in place of what it would make of the pixels."""
+def _precomputed_features(core: Any, levels: Sequence[Any]) -> Iterator[None]:
+    """Context in which the model's forward starts from these levels instead of the pixels."""
     import torch
 
     backbone, projections = core.backbone.conv_encoder, core.input_proj_vision
-    whole = [level.new_ones((len(level), *level.shape[-2:]), dtype=torch.bool) for level in levels]
-    kept = torch.nn.Module()
-    kept.forward = lambda pixels, mask: list(zip(levels, whole, strict=True))
-    core.backbone.conv_encoder = kept
+    masks = [level.new_ones((len(level), *level.shape[-2:]), dtype=torch.bool) for level in levels]
+    stub = torch.nn.Module()
+    stub.forward = lambda pixels, mask: list(zip(levels, masks, strict=True))
+    core.backbone.conv_encoder = stub
     core.input_proj_vision = torch.nn.ModuleList(torch.nn.Identity() for _ in levels)
     try:
         yield

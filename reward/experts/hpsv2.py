@@ -1,4 +1,4 @@
-"""HPSv2: which of several pictures for a prompt do people prefer? (Wu et al., "Human Preference Score v2", 2023)"""
+"""HPSv2: human preference among images for a prompt (Wu et al., "Human Preference Score v2", 2023)"""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..models.checkpoint import Loaded, Loading
-from ..models.clip_towers import Nearness, Vector, of_pictures
-from ..models.open_clip import WholePictures, clip_names
-from ..models.published import find_file
-from ..models.states import fill, only_plain, read_state
+from .loading.checkpoint import LoadedModel, LoadOptions
+from .loading.clip_towers import CosineRater, Vector, embed_images
+from .loading.hub_files import find_file
+from .loading.open_clip import PaddedImageProcessor, clip_names
+from .loading.state_dicts import check_load_options, load_state, read_state
 
 FILE = "HPS_v2.1_compressed.pt"
 
@@ -24,59 +24,60 @@ class Hpsv2Weights:
     def from_pretrained(
         name: str, *, base: str, revision: str | None = None, dtype: Any = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """The model in evaluation mode, and loading info. Raises ValueError where it is another kind of file."""
+        """The model in evaluation mode, and loading info. Raises ValueError for another kind of file."""
         import torch
         import transformers
 
-        only_plain(**{key: value for key, value in options.items() if key != "output_loading_info"})
+        check_load_options(**{key: value for key, value in options.items() if key != "output_loading_info"})
         state = clip_names(read_state(find_file(name, FILE, revision)))
         config = transformers.CLIPConfig.from_pretrained(base)
         with torch.device("meta"):
             model = transformers.CLIPModel(config)
-        info = fill(model, state)
+        info = load_state(model, state)
         return model.to(dtype).eval(), info
 
 
-class Hpsv2(Nearness):
-    """Answers `Rate` of "preference" by the cosine of picture and prompt, as github.com/tgxs002/HPSv2 computes it.
+class Hpsv2(CosineRater):
+    """Answers `Rate` of "preference" with the cosine of image and prompt, as github.com/tgxs002/HPSv2 computes it.
 
-    The authors' tables show it times 100: 0.27 here is 27 there. Ratings compare pictures for one prompt; those of
-    versions 2.0 and 2.1 are not on one scale. Pictures are seen whole, made 224 pixels on the longer side and filled
-    up with black. Sources are passed over: an edit is rated like any picture, by what the prompt says it shows.
+    The authors' tables show it times 100: 0.27 here is 27 there. Ratings are comparable for one prompt; those of
+    versions 2.0 and 2.1 are on different scales. Images are resized to 224 pixels on the longer side and padded with
+    black. Sources are ignored: an edit is rated like any image, by a prompt that describes the image.
 
     name: a folder with `HPS_v2.1_compressed.pt`, a file (`HPS_v2_compressed.pt` for version 2.0), or a model on the
-    hub. base: a CLIP ViT-H/14 in transformers' format, of which configuration and tokenizer are read. cut: whether only
-    the beginning of a prompt that is longer than the model reads (77 tokens) is read, as the authors do; else such a
-    query fails. A query without a prompt fails. antialias: whether pictures are smoothed when they are made smaller, as
-    the authors' code has it with torchvision 0.17 and later; before, it had not, and ratings came out otherwise.
-    limit_bytes: for vectors of recent pictures and prompts (4 KB each).
-    The authors compute in float16 where there is a GPU; here it is float32 unless `dtype` says otherwise.
+    hub. base: a CLIP ViT-H/14 in transformers' format, for configuration and tokenizer. truncate_prompt: whether
+    prompts longer than the model's limit (77 tokens) are truncated, as the authors do; else such a query fails. A query
+    without a prompt fails. antialias: whether downscaling is antialiased, as in the authors' code with torchvision 0.17
+    and later; earlier versions gave other ratings. cache_bytes: for vectors of recent images and prompts (4 KB each).
+    The authors compute in float16 on a GPU; the default here is float32.
     """
 
     loader = Hpsv2Weights
-    processor = WholePictures
+    processor = PaddedImageProcessor
     weights_file = FILE
-    usual: ClassVar[Loading] = {"dtype": "float32", "backend": "pil"}
+    default_load_options: ClassVar[LoadOptions] = {"dtype": "float32", "backend": "pil"}
 
     def __init__(
         self,
         name: str = "xswu/HPSv2",
         *,
         base: str = "laion/CLIP-ViT-H-14-laion2B-s32B-b79K",
-        cut: bool = True,
+        truncate_prompt: bool = True,
         antialias: bool = True,
         batch: int = 64,
-        limit_bytes: int = 64 * 2**20,
-        **loading: Unpack[Loading],
+        cache_bytes: int = 64 * 2**20,
+        **loading: Unpack[LoadOptions],
     ) -> None:
-        super().__init__(name, base=base, cut=cut, batch=batch, limit_bytes=limit_bytes, **loading)
+        super().__init__(
+            name, base=base, truncate_prompt=truncate_prompt, batch=batch, cache_bytes=cache_bytes, **loading
+        )
         self.antialias = antialias
 
     def options_id(self) -> str:
-        return " ".join(["whole prompts"] * (not self.cut) + ["no antialias"] * (not self.antialias))
+        return " ".join(["whole prompts"] * (not self.truncate_prompt) + ["no antialias"] * (not self.antialias))
 
-    def pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
-        return of_pictures(loaded, images, antialias=self.antialias)
+    def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
+        return embed_images(loaded, images, antialias=self.antialias)
 
-    def scale(self, loaded: Loaded) -> float:
+    def scale(self, loaded: LoadedModel) -> float:
         return 1.0

@@ -1,4 +1,4 @@
-"""LaionAesthetics: how much do people like a picture, whatever it shows? LAION's predictors, versions 1 and 2.
+"""LaionAesthetics: aesthetic ratings by LAION's predictors, versions 1 and 2.
 
 github.com/LAION-AI/aesthetic-predictor and github.com/christophschuhmann/improved-aesthetic-predictor (2022).
 """
@@ -11,58 +11,58 @@ from typing import Any, ClassVar
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..models.checkpoint import Loaded, Loading
-from ..models.clip_towers import Vector, plain
-from ..models.local import LocalExpert
-from ..models.published import find_file
-from ..models.rating import refused
-from ..models.states import fill, only_plain, part, read_state, regressor
-from ..query import Measured, Outcome, Rate
+from ..queries.kinds import Measurement, Outcome, Rate
+from .loading.checkpoint import LoadedModel, LoadOptions
+from .loading.clip_towers import Vector, to_numpy_rows
+from .loading.hub_files import find_file
+from .loading.local_expert import LocalExpert
+from .loading.rating_queries import unsupported_rating
+from .loading.state_dicts import check_load_options, load_state, read_state, score_head, strip_prefix
 
 FILE = "sac+logos+ava1-l14-linearMSE.pth"
 
-_OF_TOWER = ("vision_model.", "visual_projection.")
-_OTHER_TOWER = ["^text_model", "^text_projection", "^logit_scale", r"position_ids$"]
+_TOWER_PREFIXES = ("vision_model.", "visual_projection.")
+_IGNORED_KEYS = ["^text_model", "^text_projection", "^logit_scale", r"position_ids$"]
 
 
 class AestheticWeights:
     """Loads a head and the CLIP below it: a `ModuleDict` of `tower` and `head`."""
 
-    takes_of_base = _OF_TOWER
+    base_prefixes = _TOWER_PREFIXES
 
     @staticmethod
     def from_pretrained(
         name: str, *, base: str = "", revision: str | None = None, dtype: Any = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """The model in evaluation mode, and loading info. Raises ValueError where head and CLIP do not fit."""
+        """The model in evaluation mode, and loading info. Raises ValueError if head and CLIP do not match."""
         import torch
         import transformers
 
-        only_plain(**{key: value for key, value in options.items() if key != "output_loading_info"})
+        check_load_options(**{key: value for key, value in options.items() if key != "output_loading_info"})
         state = read_state(find_file(name, FILE, revision))
-        own = {key: value for key, value in state.items() if key.startswith(_OF_TOWER)}
-        head, info = regressor(_without_prefix({key: value for key, value in state.items() if key not in own}))
+        tower_state = {key: value for key, value in state.items() if key.startswith(_TOWER_PREFIXES)}
+        head, info = score_head(_without_prefix({key: value for key, value in state.items() if key not in tower_state}))
         missing = [f"head {key}" for key in info["missing_keys"]]
-        if own:  # a port that has both in one file
-            own.pop("vision_model.embeddings.position_ids", None)
+        if tower_state:  # a port with both in one file
+            tower_state.pop("vision_model.embeddings.position_ids", None)
             config = transformers.CLIPConfig.from_pretrained(base).vision_config
             with torch.device("meta"):
                 tower = transformers.CLIPVisionModelWithProjection(config)
-            missing += fill(tower, own)["missing_keys"]
+            missing += load_state(tower, tower_state)["missing_keys"]
         else:
 
             class Tower(transformers.CLIPVisionModelWithProjection):
-                """Of a whole CLIP, whose other tower is not reported as too much."""
+                """The vision tower of a CLIP; the text tower's weights are not reported as unexpected."""
 
-                _keys_to_ignore_on_load_unexpected = _OTHER_TOWER
+                _keys_to_ignore_on_load_unexpected = _IGNORED_KEYS
 
             tower, info = Tower.from_pretrained(base, dtype=dtype, output_loading_info=True)
             missing += info["missing_keys"]
-        given, wanted = tower.config.projection_dim, head[0].in_features
-        if given != wanted:
+        width, expected = tower.config.projection_dim, head[0].in_features
+        if width != expected:
             raise ValueError(
-                f"its head is for vectors of {wanted}, and those of {base} have {given}: give the CLIP it is for as "
-                "base, openai/clip-vit-large-patch14 for 768"
+                f"its head expects vectors of length {expected}, those of {base} have {width}: give its CLIP as base, "
+                "openai/clip-vit-large-patch14 for 768"
             )
         return torch.nn.ModuleDict({"tower": tower.to(dtype), "head": head}).eval(), {
             "missing_keys": missing,
@@ -71,31 +71,31 @@ class AestheticWeights:
 
 
 def _without_prefix(state: dict[str, Any]) -> dict[str, Any]:
-    """The authors' files name version 2 `layers.` and give version 1 no prefix; a port calls that one `predictor.`."""
+    """The authors' prefix is `layers.` in version 2 and none in version 1; a port uses `predictor.`."""
     for prefix in ("layers.", "predictor."):
-        found = part(state, prefix)
-        if len(found) == len(state):
-            return found
+        stripped = strip_prefix(state, prefix)
+        if len(stripped) == len(state):
+            return stripped
     return state
 
 
 class LaionAesthetics(LocalExpert[Outcome]):
-    """Answers `Rate` of "aesthetics" by the picture alone, from about 1 to 10. Prompt and sources do not matter.
+    """Answers `Rate` of "aesthetics" by the image alone, from about 1 to 10. Prompt and sources are ignored.
 
-    The head was fitted to people's ratings from 1 to 10, and nothing keeps its output within. ArtiMuse's ratings, which
-    i2ibench's aesthetic dimension is made for, are from 0 to 100: with this expert give that metric `scale=(1, 10)`.
-    Pictures are cut to the square in their middle, and seen at CLIP's size.
+    The head was fitted to human ratings from 1 to 10; its output is not clipped. The aesthetic dimension of i2ibench
+    expects ArtiMuse's ratings from 0 to 100: with this expert give that metric `scale=(1, 10)`. Images are cropped to
+    the central square and resized to CLIP's size.
 
     name: the head: a folder with `sac+logos+ava1-l14-linearMSE.pth` (version 2), a file of weights (version 2 with and
-    without ReLU, or the linear version 1, `sa_0_4_vit_l_14_linear.pth`), or a model on the hub; the default is a copy
-    that is not the authors', who publish on GitHub. base: the CLIP whose vectors the head was trained on.
-    limit_bytes: for vectors of recent pictures (3 KB each). The head computes in float32 whatever the dtype.
+    without ReLU, or the linear version 1, `sa_0_4_vit_l_14_linear.pth`), or a model on the hub; the default is a
+    third-party copy; the authors publish on GitHub. base: the CLIP on whose vectors the head was trained.
+    cache_bytes: for vectors of recent images (3 KB each). The head computes in float32 whatever the dtype.
     """
 
     kinds = (Rate,)
     loader = AestheticWeights
     weights_file = FILE
-    usual: ClassVar[Loading] = {"dtype": "float32"}
+    default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
         self,
@@ -103,32 +103,38 @@ class LaionAesthetics(LocalExpert[Outcome]):
         *,
         base: str = "openai/clip-vit-large-patch14",
         batch: int = 64,
-        limit_bytes: int = 16 * 2**20,
-        **loading: Unpack[Loading],
+        cache_bytes: int = 16 * 2**20,
+        **loading: Unpack[LoadOptions],
     ) -> None:
-        super().__init__(name, base=base, batch=batch, limit_bytes=limit_bytes, **loading)
+        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
         self.base = base
 
-    def answers(self, queries: Sequence[Rate]) -> list[Outcome]:
-        failed = {n: why for n, q in enumerate(queries) if (why := refused(q, self.name, "aesthetics", prompted=False))}
+    def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
+        failed = {
+            n: failure
+            for n, q in enumerate(queries)
+            if (failure := unsupported_rating(q, self.name, "aesthetics", prompted=False))
+        }
         images = {query.image.digest: query.image for n, query in enumerate(queries) if n not in failed}
         with self.checkpoint.use() as loaded:
-            vectors = self.remembered.of(images, lambda new: self.in_passes(_of_pictures, loaded, new))
-            ratings = dict(zip(vectors, self.in_passes(_ratings, loaded, list(vectors.values())), strict=True))
-        return [failed.get(n) or Measured(ratings[query.image.digest]) for n, query in enumerate(queries)]
+            vectors = self.feature_cache.get_or_compute(
+                images, lambda new: self.run_microbatched(_image_embeddings, loaded, new)
+            )
+            ratings = dict(zip(vectors, self.run_microbatched(_ratings, loaded, list(vectors.values())), strict=True))
+        return [failed.get(n) or Measurement(ratings[query.image.digest]) for n, query in enumerate(queries)]
 
 
-def _of_pictures(loaded: Loaded, images: Sequence[Image]) -> list[Vector]:
-    """Vectors of length 1."""
+def _image_embeddings(loaded: LoadedModel, images: Sequence[Image]) -> list[Vector]:
+    """Normalised image embeddings."""
     import torch
 
     inputs = loaded.processor(images=[image.pil() for image in images], return_tensors="pt")
     pixels = inputs["pixel_values"].to(loaded.device, loaded.dtype)
     vectors = loaded.model["tower"](pixel_values=pixels).image_embeds.float()
-    return plain(torch.nn.functional.normalize(vectors, dim=-1))
+    return to_numpy_rows(torch.nn.functional.normalize(vectors, dim=-1))
 
 
-def _ratings(loaded: Loaded, vectors: Sequence[Vector]) -> list[float]:
+def _ratings(loaded: LoadedModel, vectors: Sequence[Vector]) -> list[float]:
     import numpy as np
     import torch
 

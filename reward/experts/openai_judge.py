@@ -1,4 +1,4 @@
-"""ServedJudge: a judge behind an OpenAI-compatible chat API (OpenAI, vLLM, SGLang, `transformers serve` and others)."""
+"""OpenAIJudge: a judge behind an OpenAI-compatible chat API (OpenAI, vLLM, SGLang, `transformers serve` and others)."""
 
 from __future__ import annotations
 
@@ -6,57 +6,57 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ..expert import AsyncExpert, ExpertDown
-from ..forms import FreeText, Grade, Json, Levels, Reply, YesNo, read_reply
 from ..image import ImageError
-from ..models.alternatives import probabilities_of
-from ..models.completions import completion_of, conversation
-from ..models.encoded import EncodedPictures
-from ..models.endpoint import OPENAI, RAW, Endpoint, Rejected
-from ..models.turns import offered
-from ..outcomes import Failure
-from ..query import Judge
+from ..queries.expert import AsyncExpert, ExpertDown
+from ..queries.kinds import Judge
+from ..queries.outcomes import Failure
+from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, parse_reply
+from .judging.chat_completions import chat_messages, parse_completion
+from .judging.chat_template import chat_template_tool
+from .judging.http_endpoint import MAX_RAW_CHARACTERS, OPENAI, Endpoint, RequestRejected
+from .judging.image_encoding import Base64ImageCache
+from .judging.logprobs import option_probabilities
 
 _VERSION = 1
-"""Of how questions are put and answers read; part of the id."""
+"""Of the request format and the parsing of replies; part of the id."""
 
-_OF_SCHEMAS = ("response_format", "schema", "json", "guided", "grammar", "structured")
-"""What a server that takes no schema, or not this one, complains about."""
+_SCHEMA_ERROR_WORDS = ("response_format", "schema", "json", "guided", "grammar", "structured")
+"""Words in the errors of servers that reject a schema."""
 
-_TOP = 20
-"""Alternatives to each token: the most that OpenAI gives."""
+_MAX_TOP_LOGPROBS = 20
+"""Alternatives per token: OpenAI's maximum."""
 
 
-class ServedJudge(AsyncExpert):
+class OpenAIJudge(AsyncExpert):
     """Answers `Judge` with chat completions.
 
-    model: its name at the server; empty for the only one that a server of one's own has, which it is asked for when the
-    id is first wanted. base_url: OpenAI's where it is None; else such as `http://127.0.0.1:8000/v1`.
-    api_key_env: the name of the environment variable with the key. None is `OPENAI_API_KEY` at OpenAI and no key
-    anywhere else: a key goes to no server that it was not meant for.
+    model: its name at the server; empty for the only model of a local server, which is queried when the id is first
+    used. base_url: None for OpenAI; else such as `http://127.0.0.1:8000/v1`. api_key_env: the name of the environment
+    variable with the key. None is `OPENAI_API_KEY` at OpenAI and no key anywhere else, so that a key is not sent to
+    another server.
 
-    concurrency: requests at a time. timeout_s, retries, max_requests, usd_per_million_in, usd_per_million_out: see
-    `Endpoint`. A time-out is tried again, too: it costs what the server has computed, and `retries` bounds it.
+    concurrency: parallel requests. timeout_s, retries, max_requests, usd_per_million_in, usd_per_million_out: see
+    `Endpoint`. A timeout is retried too, at the cost of what the server has computed; `retries` limits it.
 
-    logprobs: with `auto` the probabilities of options are taken where the server gives them; a server that rejects the
-    request for asking is asked without from then on, one that ignores it is read as text. `True` wants them: without
-    them there is a failure. `False` does not ask. What can be known of them: `alternatives.probabilities_of`.
+    logprobs: `auto` uses option probabilities if the server returns them; if it rejects the option, later requests omit
+    it; if it ignores the option, the reply is parsed as text. `True` requires them: the query fails without. `False`
+    does not request them. Their interpretation: `logprobs.option_probabilities`.
 
-    json_mode: `schema` asks the server for strict JSON of a `Json` form's schema, and for text where it rejects that
-    schema; `text` leaves it to the words of the question. The answer is validated either way.
+    json_mode: `schema` requests strict JSON of a `Json` form's schema, and text if the server rejects the schema;
+    `text` relies on the prompt. The reply is validated in both modes.
 
-    image_format, jpeg_quality, detail: pictures are sent in the order of the conversation as PNG, which changes no
-    pixel, or JPEG; `detail` is OpenAI's `low`, `high` or `auto`. Where the API takes text only (system, assistant,
-    tool) a picture goes into a user's message after it, its place marked by a number.
+    image_format, jpeg_quality, detail: images are sent in conversation order as lossless PNG or as JPEG; `detail` is
+    OpenAI's `low`, `high` or `auto`. In text-only turns (system, assistant, tool) an image is replaced by a number and
+    sent in a user message after it.
 
-    thinking_tokens: added to what a form allows, for judges that think first. max_tokens_field: `max_tokens`, or
-    `max_completion_tokens` as OpenAI's newer models want it; chosen by the address where it is `auto`. extra: further
-    fields of the request, which win over ours; None takes a field out. No secrets: it shows in the id.
+    thinking_tokens: added to a form's token limit, for reasoning models. max_tokens_field: `max_tokens`, or
+    `max_completion_tokens` as OpenAI's newer models require; `auto` chooses by base_url. extra: further request fields,
+    which override the defaults; None removes a field. It must hold no secrets, since it is part of the id.
 
-    Levels and yes or no are asked at temperature 0, the other forms at theirs; above 0 with a seed made from the
-    query's digest, its draw included. Refusals, filtered, empty, cut off and unreadable answers are failures with what
-    was said, and are not asked again. One request that gets no answer at all fails its own query; when it happens to
-    many in a row, the engine stops asking.
+    Levels and yes or no use temperature 0, the other forms their own; above 0 with a seed derived from the query's
+    digest, which includes its draw. Refusals and filtered, empty, truncated or unparsable replies are failures that
+    keep the reply, and are not retried. A request without any response fails its own query; after `breaker` consecutive
+    ones the engine's circuit opens.
     """
 
     kinds = (Judge,)
@@ -91,7 +91,9 @@ class ServedJudge(AsyncExpert):
                 f"concurrency must be at least 1 and thinking_tokens 0, got {concurrency}, {thinking_tokens}"
             )
         if not model and base_url is None:
-            raise ValueError("OpenAI has many models: say which, as in openai:gpt-4o, or the base_url of your server")
+            raise ValueError(
+                "OpenAI has many models: name one, as in openai:gpt-4o, or give the base_url of your server"
+            )
         self.model = model
         self.base_url = base_url
         self.api_key_env = api_key_env
@@ -118,15 +120,15 @@ class ServedJudge(AsyncExpert):
             usd_per_million_in=usd_per_million_in,
             usd_per_million_out=usd_per_million_out,
         )
-        self.pictures = EncodedPictures(image_format, jpeg_quality)
-        # Twice: a rejected request may be put in another way. The rest is for pictures to be encoded.
-        self.deadline_s = 2 * self.endpoint.longest_s + 30.0
-        self._unknown: set[str] = set()
+        self.image_cache = Base64ImageCache(image_format, jpeg_quality)
+        # Twice: a rejected request may be sent in another form. The rest is for encoding images.
+        self.deadline_s = 2 * self.endpoint.max_total_s + 30.0
+        self._unsupported: set[str] = set()
         """What the server has rejected: `logprobs`, and schemas."""
         self._served = model
 
     @property
-    def id(self) -> str:  # type: ignore[override]  # a server may have to be asked for the model it has
+    def id(self) -> str:  # type: ignore[override]  # may query the server for its model
         options = {
             "logprobs": self.logprobs,
             "json": self.json_mode,
@@ -136,43 +138,45 @@ class ServedJudge(AsyncExpert):
             "limit": self.max_tokens_field,
             "extra": json.dumps(self.extra, sort_keys=True, separators=(",", ":")) if self.extra else "",
         }
-        said = " ".join(f"{name}={value}" for name, value in options.items() if value not in ("", 0) or value is False)
-        return f"served@{_VERSION} {self.served} {self.endpoint.place} {said}"
+        option_text = " ".join(
+            f"{name}={value}" for name, value in options.items() if value not in ("", 0) or value is False
+        )
+        return f"served@{_VERSION} {self.served} {self.endpoint.host_and_path} {option_text}"
 
     @property
     def served(self) -> str:
-        """The model's name. Raises `ExpertDown` where a server that was to have one cannot tell."""
+        """The model's name. Raises `ExpertDown` if it is not given and the server does not have exactly one."""
         if not self._served:
-            self._served = self.endpoint.only_model()
+            self._served = self.endpoint.single_served_model()
         return self._served
 
     def load(self) -> None:
         self.endpoint.load()
 
-    def meter(self) -> Mapping[str, float]:
-        return self.endpoint.meter()
+    def usage(self) -> Mapping[str, float]:
+        return self.endpoint.usage()
 
     async def close(self) -> None:
         await self.endpoint.close()
 
     async def answer(self, query: Judge) -> Reply | Failure:
         try:
-            encoded = await self.pictures.of(query.images)
+            encoded = await self.image_cache.encode(query.images)
         except ImageError as error:
             return Failure(str(error))
         urls = {image: f"data:image/{self.image_format};base64,{text}" for image, text in encoded.items()}
-        messages = conversation(query.messages, urls, self.detail)
+        messages = chat_messages(query.messages, urls, self.detail)
         body = self._body(query, messages)
-        said = await self.endpoint.ask("/chat/completions", body, len(query.images))
-        if isinstance(said, Rejected) and self._gives_way(query, body, said):
-            said = await self.endpoint.ask("/chat/completions", self._body(query, messages), len(query.images))
-        if isinstance(said, Rejected):
-            return said.failure
-        if isinstance(said, Failure):
-            return said
-        return self._reply(query, said)
+        response = await self.endpoint.post("/chat/completions", body, len(query.images))
+        if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
+            response = await self.endpoint.post("/chat/completions", self._body(query, messages), len(query.images))
+        if isinstance(response, RequestRejected):
+            return response.failure
+        if isinstance(response, Failure):
+            return response
+        return self._reply(query, response)
 
-    # -- asking -------------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     def _body(self, query: Judge, messages: list[dict[str, Any]]) -> dict[str, Any]:
         form = query.form
@@ -188,60 +192,64 @@ class ServedJudge(AsyncExpert):
         }
         if temperature > 0:
             body["seed"] = int(query.digest[:7], 16)
-        if isinstance(form, YesNo | Levels | Grade) and self.logprobs and "logprobs" not in self._unknown:
-            body |= {"logprobs": True, "top_logprobs": _TOP}
-        if isinstance(form, Json) and self.json_mode == "schema" and form.schema not in self._unknown:
+        if isinstance(form, YesNo | Levels | Grade) and self.logprobs and "logprobs" not in self._unsupported:
+            body |= {"logprobs": True, "top_logprobs": _MAX_TOP_LOGPROBS}
+        if isinstance(form, Json) and self.json_mode == "schema" and form.schema not in self._unsupported:
             schema = {"name": "answer", "strict": True, "schema": json.loads(form.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if isinstance(form, FreeText) and form.tools:
-            body["tools"] = [offered(tool) for tool in form.tools]
+            body["tools"] = [chat_template_tool(tool) for tool in form.tools]
         return {name: value for name, value in (body | self.extra).items() if value is not None}
 
-    def _gives_way(self, query: Judge, body: Mapping[str, Any], rejected: Rejected) -> bool:
-        """Whether it was rejected for something that can be done without, which is remembered."""
-        about = f"{rejected.code} {rejected.message} {rejected.raw}".lower()
-        if "logprobs" in body and "logprob" in about:
+    def _drop_unsupported(self, query: Judge, body: Mapping[str, Any], rejected: RequestRejected) -> bool:
+        """Record an unsupported optional feature after a rejection. Returns whether to retry without it."""
+        error_text = f"{rejected.code} {rejected.message} {rejected.raw}".lower()
+        if "logprobs" in body and "logprob" in error_text:
             if self.logprobs is True:
-                raise ExpertDown(f"{self.endpoint.place} gives no probabilities: ask with logprobs=False or 'auto'")
-            self._unknown.add("logprobs")
+                raise ExpertDown(
+                    f"{self.endpoint.host_and_path} returns no probabilities: use logprobs=False or 'auto'"
+                )
+            self._unsupported.add("logprobs")
             return "logprobs" not in self.extra
         constrained = isinstance(query.form, Json) and "response_format" in body
-        if constrained and any(word in about for word in _OF_SCHEMAS):
+        if constrained and any(word in error_text for word in _SCHEMA_ERROR_WORDS):
             assert isinstance(query.form, Json)
-            self._unknown.add(query.form.schema)
+            self._unsupported.add(query.form.schema)
             return "response_format" not in self.extra
         return False
 
-    # -- reading ------------------------------------------------------------------------------------------------------
+    # -- replies ------------------------------------------------------------------------------------------------------
 
-    def _reply(self, query: Judge, said: dict[str, Any]) -> Reply | Failure:
+    def _reply(self, query: Judge, response: dict[str, Any]) -> Reply | Failure:
         def raw() -> str:
-            return self.endpoint.hide(json.dumps(said, ensure_ascii=False))[:RAW]
+            return self.endpoint.redact(json.dumps(response, ensure_ascii=False))[:MAX_RAW_CHARACTERS]
 
         try:
-            found = completion_of(said)
+            completion = parse_completion(response)
         except (KeyError, TypeError, ValueError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            return Failure(f"this is no chat completion: {what}", raw=raw())
-        if isinstance(found, Failure):
-            return found
-        form, finish = query.form, found.finish
-        if not found.text.strip() and not (found.calls and isinstance(form, FreeText)):
-            only = f", it only thought ({finish}): give thinking_tokens"
-            why = only if found.thought else f" (finish_reason {finish})"
-            return Failure(f"the judge said nothing{why}", raw=raw())
+            problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            return Failure(f"this is no chat completion: {problem}", raw=raw())
+        if isinstance(completion, Failure):
+            return completion
+        form, finish = query.form, completion.finish_reason
+        if not completion.text.strip() and not (completion.calls and isinstance(form, FreeText)):
+            reasoning_only = f", only reasoning ({finish}): set thinking_tokens"
+            explanation = reasoning_only if completion.has_reasoning else f" (finish_reason {finish})"
+            return Failure(f"the judge returned no text{explanation}", raw=raw())
         probabilities: dict[str, float] = {}
         mass: float | None = None
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs:
             try:
-                known = probabilities_of(form.options, found.steps)
+                scored = option_probabilities(form.options, completion.logprobs)
             except ValueError as error:
-                return Failure(f"the server's logprobs are none: {error}", raw=raw())
-            if known is None and self.logprobs is True:
-                return Failure("the options' probabilities are not to be had from what the server returned", raw=raw())
-            probabilities, mass = known or ({}, None)
-        reply = read_reply(form, found.text[: 1 << 20], probabilities, mass, found.calls)
+                return Failure(f"the server's logprobs are invalid: {error}", raw=raw())
+            if scored is None and self.logprobs is True:
+                return Failure("the server's logprobs do not determine the options' probabilities", raw=raw())
+            probabilities, mass = scored or ({}, None)
+        reply = parse_reply(form, completion.text[: 1 << 20], probabilities, mass, completion.calls)
         if isinstance(reply, Failure):
-            cut = f" (cut off after {form.max_tokens + self.thinking_tokens} tokens)" if finish == "length" else ""
-            return Failure(reply.reason + cut, raw=self.endpoint.hide(reply.raw)[:RAW])
+            truncation = (
+                f" (truncated after {form.max_tokens + self.thinking_tokens} tokens)" if finish == "length" else ""
+            )
+            return Failure(reply.reason + truncation, raw=self.endpoint.redact(reply.raw)[:MAX_RAW_CHARACTERS])
         return reply

@@ -1,7 +1,6 @@
 """Owl: boxes for phrases, by OWL-ViT (Minderer et al., 2022) or OWLv2 (Minderer et al., 2023).
 
-Picture and phrase meet only at the very end, in a product of two embeddings. So a picture is encoded once and a phrase
-is encoded once, whatever is asked of them.
+Image and phrase embeddings are combined only in the class head. So each image and each phrase is encoded once.
 """
 
 from __future__ import annotations
@@ -12,130 +11,137 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import Unpack
 
-from ..expert import ExpertDown
 from ..image import Image
-from ..models.checkpoint import Loaded, Loading
-from ..models.detecting import by_picture, clip_tokens, detections
-from ..models.local import LocalExpert
-from ..outcomes import Failure
-from ..query import Detect, Detections
+from ..queries.expert import ExpertDown
+from ..queries.kinds import Detect, Detections
+from ..queries.outcomes import Failure
+from .loading.checkpoint import LoadedModel, LoadOptions
+from .loading.detection import clip_tokens, group_by_image, make_detections
+from .loading.local_expert import LocalExpert
 
-_KNOWN = ("owlvit", "owlv2")
+_MODEL_TYPES = ("owlvit", "owlv2")
 
 
 class Owl(LocalExpert[Detections | Failure]):
-    """Answers `Detect`. Every patch of the picture gives one box, labelled with the phrase that it fits best.
+    """Answers `Detect`. Every patch of the image predicts one box, labelled with its best matching phrase.
 
     name: a folder or a model on the hub, such as `google/owlv2-large-patch14-ensemble` or `google/owlvit-base-patch32`.
-    revision, dtype, device, backend: see `Checkpoint`. floor: boxes with a lower score are left out, in [0, 1]. batch:
-    most queries in one call, and pictures or phrases in one pass. limit_bytes: for what was computed of recent pictures
-    and phrases, about 11 MB a picture for the default model in float32.
+    revision, dtype, device, backend: see `Checkpoint`. min_score: boxes with a lower score are left out, in [0, 1].
+    batch: maximum queries per call, and images or phrases in one pass. cache_bytes: for the features of recent images
+    and phrases, about 11 MB per image for the default model in float32.
 
     A box's score is the sigmoid of the phrase's logit, as in transformers' `post_process_grounded_object_detection`.
-    Boxes that overlap are all given, and boxes may reach beyond the picture. OWLv2's processor needs scipy where it
-    works without torchvision. A query fails when a phrase is empty, or longer than the model reads (16 tokens).
+    Overlapping boxes are not suppressed, and boxes may extend beyond the image. Without torchvision OWLv2's processor
+    needs scipy. A query fails if a phrase is empty, or longer than the model's limit (16 tokens).
 
-    `meter`: `image_passes` counts pictures encoded, `text_passes` phrases encoded.
+    `usage`: `image_passes` counts images encoded, `text_passes` phrases encoded.
     """
 
     loader = "AutoModelForZeroShotObjectDetection"
     kinds = (Detect,)
-    usual: ClassVar[Loading] = {"dtype": "float32"}
+    default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "google/owlv2-base-patch16-ensemble",
         *,
-        floor: float = 0.1,
+        min_score: float = 0.1,
         batch: int = 16,
-        limit_bytes: int = 512 * 2**20,
-        **loading: Unpack[Loading],
+        cache_bytes: int = 512 * 2**20,
+        **loading: Unpack[LoadOptions],
     ) -> None:
-        if not 0 <= floor <= 1:
-            raise ValueError(f"floor is a score in [0, 1], got {floor}")
-        super().__init__(name, batch=batch, limit_bytes=limit_bytes, **loading)
-        self.floor = floor
+        if not 0 <= min_score <= 1:
+            raise ValueError(f"min_score is a score in [0, 1], got {min_score}")
+        super().__init__(name, batch=batch, cache_bytes=cache_bytes, **loading)
+        self.min_score = min_score
         self._image_passes = 0
         self._text_passes = 0
 
     def options_id(self) -> str:
-        return f"floor={self.floor}"
+        return f"floor={self.min_score}"
 
     def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` where it is not of this kind."""
+        """Load the model. Raises `ExpertDown` for another model type."""
         with self.checkpoint.use() as loaded:
-            self._kind(loaded)
+            self._model_type(loaded)
 
-    def meter(self) -> dict[str, float]:
+    def usage(self) -> dict[str, float]:
         return {"image_passes": self._image_passes, "text_passes": self._text_passes}
 
-    def answers(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
+    def answer_batch(self, queries: Sequence[Detect]) -> list[Detections | Failure]:
         with self.checkpoint.use() as loaded:
-            about, failed = by_picture(queries, loaded.processor.tokenizer, self._reads(loaded))
+            by_image, failed = group_by_image(queries, loaded.processor.tokenizer, self._max_phrase_tokens(loaded))
             outcomes: dict[int, Detections | Failure] = {**failed}
-            phrases = {f"phrase {p}": p for places in about.values() for n in places for p in queries[n].phrases}
-            texts = self.remembered.of(phrases, lambda missing: self.in_passes(self._texts, loaded, missing))
-            images = list(about)
+            phrases = {f"phrase {p}": p for indices in by_image.values() for n in indices for p in queries[n].phrases}
+            texts = self.feature_cache.get_or_compute(
+                phrases, lambda missing: self.run_microbatched(self._encode_phrases, loaded, missing)
+            )
+            images = list(by_image)
             for start in range(0, len(images), self.batch):
-                some = {f"picture {image.digest}": image for image in images[start : start + self.batch]}
-                seen = self.remembered.of(some, lambda missing: self.in_passes(self._pictures, loaded, missing))
-                for key, image in some.items():
-                    asked = {place: queries[place].phrases for place in about[image]}
-                    outcomes |= self._answer(loaded, image, seen[key], asked, texts)
-        return [outcomes[place] for place in range(len(queries))]
+                batch = {f"picture {image.digest}": image for image in images[start : start + self.batch]}
+                features = self.feature_cache.get_or_compute(
+                    batch, lambda missing: self.run_microbatched(self._encode_images, loaded, missing)
+                )
+                for key, image in batch.items():
+                    phrases_by_index = {index: queries[index].phrases for index in by_image[image]}
+                    outcomes |= self._answer(loaded, image, features[key], phrases_by_index, texts)
+        return [outcomes[index] for index in range(len(queries))]
 
-    def _texts(self, loaded: Loaded, phrases: Sequence[str]) -> list[Any]:
+    def _encode_phrases(self, loaded: LoadedModel, phrases: Sequence[str]) -> list[Any]:
         """The embedding of each phrase, of length 1."""
-        tokens = clip_tokens(loaded.processor.tokenizer, phrases, self._reads(loaded)).to(loaded.device)
-        found = loaded.model.base_model.get_text_features(**tokens).pooler_output
+        tokens = clip_tokens(loaded.processor.tokenizer, phrases, self._max_phrase_tokens(loaded)).to(loaded.device)
+        embeddings = loaded.model.base_model.get_text_features(**tokens).pooler_output
         self._text_passes += len(phrases)
-        return [row.clone() for row in found / found.norm(dim=-1, keepdim=True)]
+        return [row.clone() for row in embeddings / embeddings.norm(dim=-1, keepdim=True)]
 
-    def _pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[tuple[Any, Any]]:
-        """Of each picture its patches' embeddings, n x d, and their boxes, n x 4: centre and size, in fractions."""
-        self._kind(loaded)
+    def _encode_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Any, Any]]:
+        """Patch embeddings of each image, n x d, and their boxes, n x 4: centre and size, in fractions."""
+        self._model_type(loaded)
         prepared = loaded.processor.image_processor([image.pil() for image in images], return_tensors="pt")
         maps = loaded.model.image_embedder(prepared["pixel_values"].to(loaded.device, loaded.dtype))[0]
         patches = maps.flatten(1, 2)
         boxes = loaded.model.box_predictor(patches, maps)
         self._image_passes += len(images)
-        return [(one.clone(), where.clone()) for one, where in zip(patches, boxes, strict=True)]
+        return [(embeddings.clone(), corners.clone()) for embeddings, corners in zip(patches, boxes, strict=True)]
 
     def _answer(
         self,
-        loaded: Loaded,
+        loaded: LoadedModel,
         image: Image,
-        seen: tuple[Any, Any],
-        asked: dict[int, tuple[str, ...]],
+        features: tuple[Any, Any],
+        phrases_by_index: dict[int, tuple[str, ...]],
         texts: dict[str, Any],
     ) -> dict[int, Detections | Failure]:
-        """What is to be said of one picture, by place; all its phrases go through the class head together."""
+        """Detections of one image by query index; all its phrases go through the class head together."""
         import torch
 
-        patches, boxes = seen
+        patches, boxes = features
         columns = {
-            phrase: n for n, phrase in enumerate(dict.fromkeys(p for phrases in asked.values() for p in phrases))
+            phrase: n
+            for n, phrase in enumerate(dict.fromkeys(p for phrases in phrases_by_index.values() for p in phrases))
         }
         embeddings = torch.stack([texts[f"phrase {phrase}"] for phrase in columns])
         logits, _ = loaded.model.class_predictor(patches[None], embeddings[None])
-        chances = logits[0].float().sigmoid().cpu().numpy()
-        where = boxes.float().cpu().numpy()
-        if self._kind(loaded) == "owlv2":
-            # Its pictures lie in the upper left of a square, and its boxes are fractions of that.
+        probabilities = logits[0].float().sigmoid().cpu().numpy()
+        image_boxes = boxes.float().cpu().numpy()
+        if self._model_type(loaded) == "owlv2":
+            # Images are padded to a square on the right and bottom; boxes are fractions of the square.
             width, height = image.size
-            where = where * np.array([max(image.size) / width, max(image.size) / height] * 2)
-        answers: dict[int, Detections | Failure] = {}
-        for place, phrases in asked.items():
-            of = chances[:, [columns[phrase] for phrase in phrases]]
-            answers[place] = detections(where, of.max(1), [phrases[n] for n in of.argmax(1)], self.floor)
-        return answers
+            image_boxes = image_boxes * np.array([max(image.size) / width, max(image.size) / height] * 2)
+        outcomes: dict[int, Detections | Failure] = {}
+        for index, phrases in phrases_by_index.items():
+            selected = probabilities[:, [columns[phrase] for phrase in phrases]]
+            outcomes[index] = make_detections(
+                image_boxes, selected.max(1), [phrases[n] for n in selected.argmax(1)], self.min_score
+            )
+        return outcomes
 
-    def _reads(self, loaded: Loaded) -> int:
-        """How many tokens of a phrase."""
+    def _max_phrase_tokens(self, loaded: LoadedModel) -> int:
+        """The longest phrase that the model reads."""
         return int(loaded.model.config.text_config.max_position_embeddings)
 
-    def _kind(self, loaded: Loaded) -> str:
+    def _model_type(self, loaded: LoadedModel) -> str:
         kind = str(loaded.model.config.model_type)
-        if kind not in _KNOWN:
-            raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(_KNOWN)}")
+        if kind not in _MODEL_TYPES:
+            raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(_MODEL_TYPES)}")
         return kind

@@ -1,4 +1,4 @@
-"""PickScore: which of several pictures for a prompt would people pick? (Kirstain et al., "Pick-a-Pic", 2023)"""
+"""PickScore: human preference among images for a prompt (Kirstain et al., "Pick-a-Pic", 2023)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..models.checkpoint import Loaded, Loading
-from ..models.clip_towers import Nearness, Vector, of_pictures
+from .loading.checkpoint import LoadedModel, LoadOptions
+from .loading.clip_towers import CosineRater, Vector, embed_images
 
 
 class ClipWeights:
-    """Loads a `CLIPModel`, with the loading info. Of another kind's checkpoint transformers would take what fits."""
+    """Loads a `CLIPModel` with its loading info. transformers would partly load checkpoints of other model types."""
 
     @staticmethod
     def from_pretrained(name: str, *, base: str = "", **options: Any) -> Any:
@@ -25,40 +25,42 @@ class ClipWeights:
         return transformers.CLIPModel.from_pretrained(name, **options)
 
 
-class PickScore(Nearness):
-    """Answers `Rate` of "preference": how well a picture suits its prompt, in the eyes of those who asked for it.
+class PickScore(CosineRater):
+    """Answers `Rate` of "preference": how well an image matches its prompt, by human preference.
 
     The rating is what github.com/yuvalkirstain/PickScore computes: the cosine of CLIP's two vectors times
     `exp(logit_scale)`, which is about 100 in published checkpoints, so that ratings are around 20. The
-    difference of two pictures' ratings for one prompt is the log-odds of the one being picked; ratings for different
-    prompts are not on one scale. Pictures are cut to the square in their middle. Sources are passed over: an edit is
-    rated like any picture, by what the prompt says it shows.
+    difference of two images' ratings for one prompt is the log-odds of preferring the first; ratings for different
+    prompts are not on one scale. Images are cropped to the central square. Sources are ignored: an edit is rated like
+    any image, by a prompt that describes the image.
 
-    name: a CLIP in transformers' format. base: where its processor lies. cut: whether only the beginning of a prompt
-    that is longer than the model reads (77 tokens) is read, as the authors do; else such a query fails. A query
-    without a prompt fails. limit_bytes: for vectors of recent pictures and prompts (4 KB each).
+    name: a CLIP in transformers' format. base: model of its processor. truncate_prompt: whether prompts longer than the
+    model's limit (77 tokens) are truncated, as the authors do; else such a query fails. A query without a prompt fails.
+    cache_bytes: for vectors of recent images and prompts (4 KB each).
     """
 
     loader = ClipWeights
-    usual: ClassVar[Loading] = {"dtype": "float32"}
+    default_load_options: ClassVar[LoadOptions] = {"dtype": "float32"}
 
     def __init__(
         self,
         name: str = "yuvalkirstain/PickScore_v1",
         *,
         base: str = "laion/CLIP-ViT-H-14-laion2B-s32B-b79K",
-        cut: bool = True,
+        truncate_prompt: bool = True,
         batch: int = 64,
-        limit_bytes: int = 64 * 2**20,
-        **loading: Unpack[Loading],
+        cache_bytes: int = 64 * 2**20,
+        **loading: Unpack[LoadOptions],
     ) -> None:
-        super().__init__(name, base=base, cut=cut, batch=batch, limit_bytes=limit_bytes, **loading)
+        super().__init__(
+            name, base=base, truncate_prompt=truncate_prompt, batch=batch, cache_bytes=cache_bytes, **loading
+        )
 
     def options_id(self) -> str:
-        return "" if self.cut else "whole prompts"
+        return "" if self.truncate_prompt else "whole prompts"
 
-    def pictures(self, loaded: Loaded, images: Sequence[Image]) -> list[tuple[Vector, int]]:
-        return of_pictures(loaded, images)
+    def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
+        return embed_images(loaded, images)
 
-    def scale(self, loaded: Loaded) -> float:
+    def scale(self, loaded: LoadedModel) -> float:
         return float(loaded.model.logit_scale.float().exp())

@@ -1,4 +1,4 @@
-"""Where two pictures differ, on pixels alone."""
+"""PixelDifferences: regions where two images differ, from pixels only."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Box
-from ..expert import Expert
 from ..image import Corners, Pixels
-from ..outcomes import Abstention
-from ..query import Detections, Differ, Outcome, Query
+from ..queries.expert import Expert
+from ..queries.kinds import Detections, Differ, Outcome, Query
+from ..queries.outcomes import Abstention
 
 _SMALL = 256
 _SPREAD = 4 / 3
 
 
-class Differences(Expert):
-    """Boxes around the regions that changed between two pictures of one size.
+class PixelDifferences(Expert):
+    """Boxes around the regions that changed between two images of one size.
 
-    A pixel has changed where a channel differs by more than `threshold` of 255 after a 5 x 5 mean, which noise and JPEG
-    at usual qualities stay below (after a 3 x 3 mean, saturated reds do not even at quality 80). In pictures under 256
-    pixels, where a texture or a letter is smaller than that, the spread of the difference (standard deviation in the
-    same window) beyond three quarters of the threshold counts too; so small a copy should not be a JPEG, or it counts
-    as changed where it is saturated. Noise of 8 grey levels stays below both. Changed pixels nearer than `join` (a
-    share of the longer side) make one region; regions smaller than `least` (a share of the picture) are left out, and
-    only the `limit` largest are told.
+    A pixel has changed where a channel differs by more than `threshold` of 255 after a 5 x 5 mean; noise and JPEG at
+    usual qualities stay below (after a 3 x 3 mean, saturated reds exceed it even at quality 80). In images under 256
+    pixels, where textures and letters are smaller than that, a standard deviation of the difference (same window) above
+    three quarters of the threshold counts too; such small images should not be JPEGs, whose saturated areas would count
+    as changed. Noise of 8 grey levels stays below both. Changed pixels nearer than `join_distance` (a
+    share of the longer side) make one region; regions smaller than `min_area` (a share of the image) are left out, and
+    only the `max_regions` largest are reported.
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Differ,)
     batch = 16
 
-    def __init__(self, threshold: int = 24, join: float = 0.02, least: float = 0.0001, limit: int = 32) -> None:
+    def __init__(
+        self, threshold: int = 24, join_distance: float = 0.02, min_area: float = 0.0001, max_regions: int = 32
+    ) -> None:
         self.threshold = threshold
-        self.join = join
-        self.least = least
-        self.limit = limit
-        self.id = f"differences@2 threshold={threshold} join={join} least={least} limit={limit}"
+        self.join_distance = join_distance
+        self.min_area = min_area
+        self.max_regions = max_regions
+        self.id = f"differences@2 threshold={threshold} join={join_distance} least={min_area} limit={max_regions}"
 
     def __call__(self, queries: Sequence[Differ]) -> list[Outcome]:
         """Detections, or an abstention for a pair of unequal size."""
@@ -48,24 +50,22 @@ class Differences(Expert):
 
     def _differ(self, query: Differ) -> Outcome:
         if query.before.size != query.after.size:
-            return Abstention(
-                f"pictures of {query.before.size} and {query.after.size} cannot be compared pixel by pixel"
-            )
+            return Abstention(f"images of {query.before.size} and {query.after.size} cannot be compared pixel by pixel")
         return Detections(self._regions(query.before.pixels, query.after.pixels))
 
     def _regions(self, before: Pixels, after: Pixels) -> tuple[Box, ...]:
         height, width = before.shape[:2]
-        apart = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5)))
-        difference: NDArray[Any] = np.maximum(np.maximum(apart[..., 0], apart[..., 1]), apart[..., 2])
+        absolute = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5)))
+        difference: NDArray[Any] = np.maximum(np.maximum(absolute[..., 0], absolute[..., 1]), absolute[..., 2])
         if max(width, height) < _SMALL:
             difference = np.maximum(difference.astype(np.float32), _spread(before, after) * _SPREAD)
         changed = difference > self.threshold
-        reach = max(1, round(self.join * max(width, height) / 2))
-        joined = _dilated(changed, 2 * reach + 1)
-        _, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
+        radius = max(1, round(self.join_distance * max(width, height) / 2))
+        merged = _dilated(changed, 2 * radius + 1)
+        _, labels, stats, _ = cv2.connectedComponentsWithStats(merged)
         pixels = np.bincount(labels[changed], minlength=len(stats))
         regions: list[tuple[Box, NDArray[np.bool_], Corners]] = []
-        for label in np.flatnonzero(pixels >= max(1.0, self.least * width * height)):
+        for label in np.flatnonzero(pixels >= max(1.0, self.min_area * width * height)):
             x0, y0, w, h = (int(number) for number in stats[label, :4])
             inside = (labels[y0 : y0 + h, x0 : x0 + w] == label) & changed[y0 : y0 + h, x0 : x0 + w]
             rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
@@ -73,17 +73,19 @@ class Differences(Expert):
             corners = (x0 + int(left), y0 + int(top), x0 + int(right), y0 + int(bottom))
             regions.append((Box.from_corners(*corners, (width, height)), inside[top:bottom, left:right], corners))
         regions.sort(key=lambda region: -region[0].area)
-        return tuple(_rated(box, inside, difference, corners) for box, inside, corners in regions[: self.limit])
+        return tuple(
+            _scored_region(box, inside, difference, corners) for box, inside, corners in regions[: self.max_regions]
+        )
 
 
 def _dilated(changed: NDArray[np.bool_], side: int) -> NDArray[np.uint8]:
-    """What lies in a square of `side` pixels around a changed one; by rows, then columns, which costs less."""
+    """Dilation by a square of `side` pixels; by rows, then columns, which is faster."""
     across = cv2.dilate(changed.view(np.uint8), np.ones((1, side), np.uint8))
     return cast("NDArray[np.uint8]", cv2.dilate(across, np.ones((side, 1), np.uint8)))
 
 
-def _rated(box: Box, inside: NDArray[np.bool_], difference: NDArray[Any], corners: Corners) -> Box:
-    """The box of a region with the mean difference of its changed pixels for a score."""
+def _scored_region(box: Box, inside: NDArray[np.bool_], difference: NDArray[Any], corners: Corners) -> Box:
+    """The box of a region with the mean difference of its changed pixels as score."""
     x0, y0, x1, y1 = corners
     strength = float(difference[y0:y1, x0:x1][inside].astype(np.float32).mean()) / 255
     return replace(box, score=strength)

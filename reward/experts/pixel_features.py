@@ -1,6 +1,6 @@
-"""PixelFeatures: what can be said of pictures by their pixels alone. Nothing to download, a few milliseconds a picture.
+"""PixelFeatures: image features and measures from pixels only. No download, a few milliseconds per image.
 
-It compares appearance, not meaning: an object drawn anew in another pose is another object to it.
+They compare appearance, not meaning: an object redrawn in another pose is a different object.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..expert import Expert
+from ..engine.feature_cache import FeatureCache
 from ..image import Image, Pixels
-from ..outcomes import Abstention, Failure
-from ..pooling import Tokens, covered_shares, free_pixels, vectors
-from ..query import Embed, Measure, Measured, Outcome, Vectors
-from ..remembered import Remembered
+from ..queries.expert import Expert
+from ..queries.kinds import Embed, Embeddings, Measure, Measurement, Outcome
+from ..queries.outcomes import Abstention, Failure
+from .loading.pooling import Tokens, covered_shares, free_pixels, pool_query
 
 Plane = NDArray[np.float32]
 
@@ -27,41 +27,41 @@ _REC709 = np.array([[0.2126, 0.7152, 0.0722]], np.float32) / 255
 class PixelFeatures(Expert):
     """Answers `Embed` with patch statistics and `Measure` with pixel arithmetic.
 
-    limit_bytes: how much memory the token maps of recent pictures may take (0.4 MB each).
+    cache_bytes: for the token maps of recent images (0.4 MB each).
 
-    **Features.** A picture is brought to 448 x 448 and cut into 14 x 14 patches; each is described by 13 numbers: mean
+    **Features.** An image is resized to 448 x 448 and split into 14 x 14 patches; each is described by 13 numbers: mean
     luminance and chroma, chroma contrast, and at three scales the strength, direction and directedness of gradients.
     Tokens are random Fourier features (Rahimi and Recht, 2007) of these numbers and, except for the class token, of the
-    patch's place: the cosine of two tokens falls from 1 towards 0 with the distance of what they describe, slowly
-    enough to tell strong drifts apart. The mean of patch tokens stands for the *distribution* of looks over places; of
-    a region inside of a mask, over places relative to the mask's middle, so that what has moved looks as it did.
-    Scales are set so that JPEG at quality 60, weak noise and resampling cost a few hundredths at most; a tint, blur or
-    sharpening that is plain to see costs more, and more the stronger it is. Abstains on pictures under 4 pixels a side.
+    patch's position: the cosine of two tokens falls from 1 towards 0 with the distance of their inputs, slowly enough
+    to distinguish strong drifts. The mean of patch tokens represents the *distribution* of appearance over positions;
+    for a region inside a mask, over positions relative to the mask's centre, so that a moved object keeps its features.
+    Scales are set so that JPEG at quality 60, weak noise and resampling cost a few hundredths at most; a visible tint,
+    blur or sharpening costs more, increasing with its strength. Abstains on images under 4 pixels a side.
 
     **Measures.** See `Measure`; luminance is Rec. 709. `ssim` uses a Gaussian window (11 x 11, sigma 1.5, population
-    covariance) and averages over all pixels, reflected at the rim; pictures smaller than the window, and pairs of
-    different sizes, are abstained on.
+    covariance) and averages over all pixels, reflected at the border. Abstains on images smaller than the window and on
+    pairs of different sizes.
     """
 
     kinds = (Embed, Measure)
     id = "pixel-features@1 448px 14x14 float32 cv2"
 
-    def __init__(self, limit_bytes: int = 128 * 2**20) -> None:
-        self.limit_bytes = limit_bytes
-        self._maps: Remembered[Tokens] = Remembered(limit_bytes, lambda tokens: int(tokens.nbytes))
+    def __init__(self, cache_bytes: int = 128 * 2**20) -> None:
+        self.cache_bytes = cache_bytes
+        self._maps: FeatureCache[Tokens] = FeatureCache(cache_bytes, lambda tokens: int(tokens.nbytes))
 
     def __call__(self, queries: Sequence[Embed | Measure]) -> list[Outcome]:
-        embeds = [query for query in queries if isinstance(query, Embed) and min(query.image.size) >= _LEAST]
-        maps = self._maps.of({query.image.digest: query.image for query in embeds}, _token_maps)
+        embeds = [query for query in queries if isinstance(query, Embed) and min(query.image.size) >= _MIN_SIDE]
+        maps = self._maps.get_or_compute({query.image.digest: query.image for query in embeds}, _token_maps)
         outcomes: list[Outcome] = []
         for query in queries:
             if isinstance(query, Measure):
                 outcomes.append(_measure(query))
             elif query.image.digest in maps:
-                outcomes.append(_centred(vectors(maps[query.image.digest], 0, (_GRID, _GRID), query), query))
+                outcomes.append(_centred(pool_query(maps[query.image.digest], 0, (_GRID, _GRID), query), query))
             else:
                 width, height = query.image.size
-                outcomes.append(Abstention(f"a picture of {width} x {height} pixels is too small for patch statistics"))
+                outcomes.append(Abstention(f"an image of {width} x {height} pixels is too small for patch statistics"))
         return outcomes
 
 
@@ -69,13 +69,13 @@ class PixelFeatures(Expert):
 
 _SIDE = 448
 _GRID = 14
-_LEAST = 4
+_MIN_SIDE = 4
 _SCALES = 3
 _STATISTICS = 4 + 3 * _SCALES
 _CELLS = 2
 _FREQUENCIES = 256
 
-# A difference of one unit is plain to see. Gradients below the floor are noise and rounding.
+# A difference of one unit is clearly visible. Gradients below the floor are noise and rounding.
 _LUMINANCE, _CHROMA, _LOG_CONTRAST, _DIRECTEDNESS = 0.08, 0.04, 0.5, 0.4
 _FLOOR = 0.03
 
@@ -85,12 +85,12 @@ _LUMA_CHROMA = (
 
 
 def _frequencies() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """For patches ((statistics + 2 places) x n) and for the whole picture ((statistics of all cells) x n).
+    """For patches ((statistics + 2 positions) x n) and for the whole image ((statistics of all cells) x n).
 
-    Of every three frequencies two are lowered, which gives the similarity its long tail; places keep theirs, so that
-    the mean over patches cannot be dominated by what all patches share.
+    Two of every three frequencies are lowered, which gives the similarity a long tail; those of positions are not, so
+    that the common part of all patches cannot dominate their mean.
     """
-    # numpy promises that RandomState's numbers never change; its newer generators may.
+    # numpy guarantees RandomState's stream; that of its newer generators may change.
     random = np.random.RandomState(0)
     lowered = np.resize([0.25, 0.5, 1.0], _FREQUENCIES)
     patches = random.standard_normal((_STATISTICS + 2, _FREQUENCIES))
@@ -99,8 +99,8 @@ def _frequencies() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return patches.astype(np.float32), whole.astype(np.float32)
 
 
-_OF_PATCHES, _OF_WHOLE = _frequencies()
-_PLACES = np.stack(np.divmod(np.arange(_GRID * _GRID), _GRID), axis=1).astype(np.float32)
+_PATCH_FREQUENCIES, _IMAGE_FREQUENCIES = _frequencies()
+_POSITIONS = np.stack(np.divmod(np.arange(_GRID * _GRID), _GRID), axis=1).astype(np.float32)
 
 
 def _token_maps(images: Sequence[Image]) -> list[Tokens]:
@@ -108,42 +108,42 @@ def _token_maps(images: Sequence[Image]) -> list[Tokens]:
 
 
 def _tokens(pixels: Pixels) -> Tokens:
-    """One token for the whole picture, then 196 for its patches: 197 x 512, each of the same length."""
+    """One token for the whole image, then 196 for its patches: 197 x 512, each of the same length."""
     statistics = _statistics(pixels)
     block = _GRID // _CELLS
     cells = statistics.reshape(_CELLS, block, _CELLS, block, _STATISTICS).mean((1, 3))
-    patches = np.concatenate([statistics.reshape(-1, _STATISTICS), _PLACES], axis=1)
-    phases = np.concatenate([cells.reshape(1, -1) @ _OF_WHOLE, patches @ _OF_PATCHES])
+    patches = np.concatenate([statistics.reshape(-1, _STATISTICS), _POSITIONS], axis=1)
+    phases = np.concatenate([cells.reshape(1, -1) @ _IMAGE_FREQUENCIES, patches @ _PATCH_FREQUENCIES])
     return np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
 
 
-def _centred(found: Vectors, query: Embed) -> Vectors:
-    """The vectors, those inside of masks with places counted from the mask's middle.
+def _centred(embeddings: Embeddings, query: Embed) -> Embeddings:
+    """The vectors, with positions inside masks relative to the mask's centre.
 
-    A token holds cosines and sines of phases that are linear in the place: another origin turns all of them, and hence
-    their mean, by the same angles.
+    A token holds cosines and sines of phases that are linear in the position: another origin rotates all of them, and
+    hence their mean, by the same angles.
     """
-    values = found.values.copy()
+    values = embeddings.values.copy()
     for row, region in zip(values, query.regions, strict=True):
         if region.inside is not None and row.any():
-            covered = covered_shares(region.inside.values, (_GRID, _GRID)).ravel()
-            turn = (covered @ _PLACES / covered.sum()) @ _OF_PATCHES[_STATISTICS:]
+            coverage = covered_shares(region.inside.values, (_GRID, _GRID)).ravel()
+            phase = (coverage @ _POSITIONS / coverage.sum()) @ _PATCH_FREQUENCIES[_STATISTICS:]
             cosines, sines = row[:_FREQUENCIES].copy(), row[_FREQUENCIES:].copy()
-            row[:_FREQUENCIES] = cosines * np.cos(turn) + sines * np.sin(turn)
-            row[_FREQUENCIES:] = sines * np.cos(turn) - cosines * np.sin(turn)
-    return Vectors(values, found.patches)
+            row[:_FREQUENCIES] = cosines * np.cos(phase) + sines * np.sin(phase)
+            row[_FREQUENCIES:] = sines * np.cos(phase) - cosines * np.sin(phase)
+    return Embeddings(values, embeddings.patches)
 
 
 def _statistics(pixels: Pixels) -> NDArray[np.float32]:
-    """14 x 14 x 13, in units of what is plain to see."""
-    fitted, colours = (_SCRATCH.like(name, (_SIDE, _SIDE, 3)) for name in ("fitted", "colours"))
-    np.copyto(fitted, _fitted(pixels))
-    cv2.transform(fitted, _LUMA_CHROMA, dst=colours)
+    """14 x 14 x 13, in units of visible differences."""
+    resized, colours = (_SCRATCH.like(name, (_SIDE, _SIDE, 3)) for name in ("fitted", "colours"))
+    np.copyto(resized, _resized(pixels))
+    cv2.transform(resized, _LUMA_CHROMA, dst=colours)
     mean = _per_patch(colours)
-    squares = fitted
+    squares = resized
     cv2.multiply(colours, colours, dst=squares)
     chroma_variance = (_per_patch(squares) - mean * mean)[:, :, 1:].sum(2)
-    found = [
+    statistics = [
         mean[:, :, 0] / _LUMINANCE,
         mean[:, :, 1] / _CHROMA,
         mean[:, :, 2] / _CHROMA,
@@ -157,12 +157,12 @@ def _statistics(pixels: Pixels) -> NDArray[np.float32]:
         tensor = _per_patch(_tensor(luminance))
         energy = tensor[:, :, 0] + tensor[:, :, 1]
         unit = (energy + _FLOOR**2) * _DIRECTEDNESS
-        found += [
+        statistics += [
             _log_amplitude(energy, _FLOOR) / _LOG_CONTRAST,
             (tensor[:, :, 0] - tensor[:, :, 1]) / unit,
             2 * tensor[:, :, 2] / unit,
         ]
-    return np.stack(found, axis=2)
+    return np.stack(statistics, axis=2)
 
 
 def _tensor(luminance: Plane) -> Plane:
@@ -179,22 +179,22 @@ def _tensor(luminance: Plane) -> Plane:
 
 
 class _Scratch(threading.local):
-    """Arrays to work in, kept from picture to picture: fresh memory of this size costs as much as the work itself."""
+    """Reusable buffers: allocating memory of this size costs as much as the computation."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, tuple[int, ...]], Plane] = {}
+        self._buffers: dict[tuple[str, tuple[int, ...]], Plane] = {}
 
     def like(self, name: str, shape: tuple[int, ...]) -> Plane:
-        if (name, shape) not in self._kept:
-            self._kept[name, shape] = np.empty(shape, np.float32)
-        return self._kept[name, shape]
+        if (name, shape) not in self._buffers:
+            self._buffers[name, shape] = np.empty(shape, np.float32)
+        return self._buffers[name, shape]
 
 
 _SCRATCH = _Scratch()
 
 
-def _fitted(pixels: Pixels) -> Pixels:
-    """448 x 448: first shrunk by averaging, then enlarged linearly, where a side needs it."""
+def _resized(pixels: Pixels) -> Pixels:
+    """448 x 448: larger sides are averaged down, smaller ones enlarged linearly."""
     height, width = pixels.shape[:2]
     small = cv2.resize(pixels, (min(width, _SIDE), min(height, _SIDE)), interpolation=cv2.INTER_AREA)
     return np.asarray(cv2.resize(small, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR), np.uint8)
@@ -214,25 +214,25 @@ _WINDOW = 11
 
 
 def _measure(query: Measure) -> Outcome:
-    pictures = query.pictures
-    wanted = 1 if query.quantity in _OF_ONE else 2
-    if len(pictures) != wanted:
-        return Failure(f"{query.quantity} is of {wanted} picture(s), got {len(pictures)}")
-    size = pictures[0].size
-    if pictures[-1].size != size:
-        sizes = " and ".join(f"{image.width} x {image.height}" for image in pictures)
-        return Abstention(f"{query.quantity} compares pictures of one size, got {sizes}: bring them to one size first")
+    images = query.pictures
+    expected = 1 if query.quantity in _SINGLE_MEASURES else 2
+    if len(images) != expected:
+        return Failure(f"{query.quantity} is of {expected} image(s), got {len(images)}")
+    size = images[0].size
+    if images[-1].size != size:
+        sizes = " and ".join(f"{image.width} x {image.height}" for image in images)
+        return Abstention(f"{query.quantity} compares images of one size, got {sizes}: resize them to one size first")
     if query.quantity == "ssim" and min(size) < _WINDOW:
         return Abstention(f"ssim needs at least {_WINDOW} pixels a side, got {size[0]} x {size[1]}")
     free = free_pixels(query.exclude, size)
     used = int(np.count_nonzero(free))
     if not used:
-        return Measured(None, 0.0)
-    if query.quantity in _OF_ONE:
-        value = _OF_ONE[query.quantity](pictures[0].pixels, free)
+        return Measurement(None, 0.0)
+    if query.quantity in _SINGLE_MEASURES:
+        value = _SINGLE_MEASURES[query.quantity](images[0].pixels, free)
     else:
-        value = _OF_PAIRS[query.quantity](pictures[0].pixels, pictures[1].pixels, free)
-    return Measured(float(value), used / free.size)
+        value = _PAIR_MEASURES[query.quantity](images[0].pixels, images[1].pixels, free)
+    return Measurement(float(value), used / free.size)
 
 
 def _l1(a: Pixels, b: Pixels, free: NDArray[np.bool_]) -> float:
@@ -276,13 +276,13 @@ def _luminance(pixels: Pixels) -> Plane:
     return np.asarray(cv2.transform(pixels.astype(np.float32), _REC709), np.float32)
 
 
-_OF_ONE: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
+_SINGLE_MEASURES: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
     "spread": _spread,
     "sharpness": _sharpness,
     "luma99": _luma99,
     "luma999": _luma999,
 }
-_OF_PAIRS: dict[str, Callable[[Pixels, Pixels, NDArray[np.bool_]], float]] = {
+_PAIR_MEASURES: dict[str, Callable[[Pixels, Pixels, NDArray[np.bool_]], float]] = {
     "l1": _l1,
     "ssim": _ssim,
 }

@@ -1,7 +1,7 @@
-"""Sa2va: masks for commands in words, by Sa2VA (Yuan et al., 2025): a vision-language model that has SAM 2 draw.
+"""Sa2va: masks for text commands, by Sa2VA (Yuan et al., 2025): a vision-language model with a SAM 2 decoder.
 
-Facts from github.com/bytedance/Sa2VA. The model is run by code that its checkpoint brings, which nobody here has read
-for you: it has to be allowed.
+Facts from github.com/bytedance/Sa2VA. The model runs remote code from its checkpoint, which has not been reviewed here
+and must be allowed.
 """
 
 from __future__ import annotations
@@ -16,44 +16,43 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import Unpack
 
-from ..expert import ExpertDown
-from ..models.checkpoint import Loaded, Loading
-from ..models.local import LocalExpert
-from ..models.own_code import NoWords, OwnCode, is_pinned, running
-from ..outcomes import Failure
-from ..query import Mask, Segment
+from ..queries.expert import ExpertDown
+from ..queries.kinds import Mask, Segment
+from ..queries.outcomes import Failure
+from .loading.checkpoint import LoadedModel, LoadOptions
+from .loading.local_expert import LocalExpert
+from .loading.remote_code import NullProcessor, RemoteCodeModel, is_pinned, remote_code_errors
 
-_DRAWN = "[SEG]"
-"""What Sa2VA says where it has a mask drawn."""
-_PICTURE = "<image>"
-"""Where the picture stands in what it is told."""
-_MARKS = re.compile(r"<\|[^|<>]*\|>|</?s>")
-"""Ends of turns, which it does not leave out of what it says."""
+_SEG_TOKEN = "[SEG]"
+"""The token with which Sa2VA requests a mask."""
+_IMAGE_TOKEN = "<image>"
+"""The image's position in the prompt."""
+_END_TOKENS = re.compile(r"<\|[^|<>]*\|>|</?s>")
+"""End-of-turn tokens, which its output contains."""
 
 
 class Sa2va(LocalExpert[Mask | Failure]):
     """Answers `Segment`, one query at a time.
 
-    name: a folder or a model on the hub. trust_remote_code: allows the code that comes with the checkpoint to be run,
-    which its `config.json` names under `auto_map`; without it every question is answered by `ExpertDown`, which says
-    what would be run. With a name on the hub give `revision` a commit's full hash, which pins code and weights: there
-    is a warning otherwise. batch: queries in one call; the model takes them one by one. loading: see `Loading`; `dtype`
-    is bfloat16, which the published code is fixed to, and `device_map` and `quantisation` are not to be had.
+    name: a folder or a model on the hub. trust_remote_code: allows running the checkpoint's code, which its
+    `config.json` names under `auto_map`; without it every query raises `ExpertDown`, which lists that code. For a name
+    on the hub set `revision` to a full commit hash, which pins code and weights; there is a warning otherwise. batch:
+    queries per call; the model processes them one by one. loading: see `LoadOptions`; `dtype` is bfloat16, as the
+    published code requires, and `device_map` and `quantisation` are not supported.
 
-    The command is told as it is; a bare name gets `Please segment` before it. The mask is the union of all that are
-    drawn, as in the authors' evaluation. Where the answer draws none (no `[SEG]` in it), there is no such thing, and
-    the mask is empty; `meter` counts these answers as `drew_nothing`. A query fails where words and masks do not go
-    together, and where nothing is said at all; what was said is kept in the failure. Scores are 1: the model does not
-    say how sure it is.
+    The command is used as it is; a bare name is prefixed with `Please segment`. The mask is the union of all predicted
+    masks, as in the authors' evaluation. If the output has none (no `[SEG]`), the mask is empty; `usage` counts these
+    outputs as `empty_masks`. A query fails if text and masks are inconsistent, and for an empty output; the failure
+    keeps the output. Scores are 1: the model predicts no confidence.
 
-    The published code was made for transformers 4.49 (InternVL2.5) or 4.57 (InternVL3, Qwen-VL). Of the InternVL family
-    `predict_forward` works on CUDA only; that of the Qwen-VL family needs `qwen_vl_utils`.
+    The published code was written for transformers 4.49 (InternVL2.5) or 4.57 (InternVL3, Qwen-VL). Of the InternVL
+    family `predict_forward` works on CUDA only; that of the Qwen-VL family needs `qwen_vl_utils`.
     """
 
-    loader = OwnCode
-    processor = NoWords
+    loader = RemoteCodeModel
+    processor = NullProcessor
     kinds = (Segment,)
-    usual: ClassVar[Loading] = {"dtype": "bfloat16"}
+    default_load_options: ClassVar[LoadOptions] = {"dtype": "bfloat16"}
 
     def __init__(
         self,
@@ -61,96 +60,98 @@ class Sa2va(LocalExpert[Mask | Failure]):
         *,
         trust_remote_code: bool = False,
         batch: int = 1,
-        **loading: Unpack[Loading],
+        **loading: Unpack[LoadOptions],
     ) -> None:
         if not isinstance(trust_remote_code, bool):
             raise ValueError(f"trust_remote_code is true or false, got {trust_remote_code!r}")
         if loading.get("device_map") or loading.get("quantisation"):
-            raise ValueError("Sa2VA is loaded whole, by its own code: leave device_map and quantisation out")
+            raise ValueError("Sa2VA is loaded by its own code, without device_map and quantisation: leave them out")
         options = {"trust_remote_code": trust_remote_code}
-        super().__init__(name, batch=batch, limit_bytes=0, options=options, **loading)
+        super().__init__(name, batch=batch, cache_bytes=0, options=options, **loading)
         self.trust_remote_code = trust_remote_code
-        self._drew_nothing = 0
+        self._empty_masks = 0
         if trust_remote_code and not is_pinned(name, self.revision):
             warnings.warn(
-                f"{name} may bring other code tomorrow, and it would be run: pin what you have read, with a commit's "
-                "full hash as revision=",
+                f"the code of {name} may change and would be run: pin the code you have read with a full commit hash "
+                "as revision=",
                 stacklevel=2,
             )
 
     def prepare(self) -> None:
-        """Load the model. Raises `ExpertDown` where its code is not allowed, or is not Sa2VA's."""
+        """Load the model. Raises `ExpertDown` if its code is not allowed, or is not Sa2VA's."""
         with self.checkpoint.use() as loaded:
-            self._takes(loaded)
+            self._predict_parameters(loaded)
 
-    def meter(self) -> dict[str, float]:
-        """`drew_nothing`: answers without a mask."""
-        return {"drew_nothing": self._drew_nothing}
+    def usage(self) -> dict[str, float]:
+        """`empty_masks`: outputs without a mask."""
+        return {"empty_masks": self._empty_masks}
 
-    def answers(self, queries: Sequence[Segment]) -> list[Mask | Failure]:
+    def answer_batch(self, queries: Sequence[Segment]) -> list[Mask | Failure]:
         with self.checkpoint.use() as loaded:
-            return self.in_passes(self._masks, loaded, queries)
+            return self.run_microbatched(self._masks, loaded, queries)
 
-    def _masks(self, loaded: Loaded, queries: Sequence[Segment]) -> list[Mask | Failure]:
+    def _masks(self, loaded: LoadedModel, queries: Sequence[Segment]) -> list[Mask | Failure]:
         return [self._mask(loaded, query) for query in queries]
 
-    def _mask(self, loaded: Loaded, query: Segment) -> Mask | Failure:
+    def _mask(self, loaded: LoadedModel, query: Segment) -> Mask | Failure:
         command = query.command.strip()
         if not re.search(r"\w", command):
-            return Failure(f"the command {query.command!r} is empty: say what to segment")
-        if _PICTURE in command:
-            return Failure(f"the command holds {_PICTURE}, which stands for a picture: leave it out")
-        words = loaded.model.words
-        given = {
+            return Failure(f"the command {query.command!r} is empty: name what to segment")
+        if _IMAGE_TOKEN in command:
+            return Failure(f"the command contains {_IMAGE_TOKEN}, the image token: leave it out")
+        processor = loaded.model.words
+        arguments = {
             "image": query.image.pil(),
-            "text": f"{_PICTURE}\n{_told(command)}",
-            "tokenizer": getattr(words, "tokenizer", words),
-            "processor": words if hasattr(words, "tokenizer") else None,
+            "text": f"{_IMAGE_TOKEN}\n{_as_sentence(command)}",
+            "tokenizer": getattr(processor, "tokenizer", processor),
+            "processor": processor if hasattr(processor, "tokenizer") else None,
         }
-        takes = self._takes(loaded)
-        with self._its_code(loaded):
-            found = loaded.model.predict_forward(**{name: value for name, value in given.items() if name in takes})
-        return self._read(query, found)
+        parameters = self._predict_parameters(loaded)
+        with self._remote_code(loaded):
+            output = loaded.model.predict_forward(
+                **{name: value for name, value in arguments.items() if name in parameters}
+            )
+        return self._read(query, output)
 
-    def _read(self, query: Segment, found: Any) -> Mask | Failure:
+    def _read(self, query: Segment, output: Any) -> Mask | Failure:
         try:
-            said, masks = str(found["prediction"]), list(found["prediction_masks"])
+            text, masks = str(output["prediction"]), list(output["prediction_masks"])
         except (KeyError, TypeError):
             return Failure(
-                f"it gave no prediction and prediction_masks, but {type(found).__name__}", raw=f"{found!r:.500}"
+                f"it returned no prediction and prediction_masks, but {type(output).__name__}", raw=f"{output!r:.500}"
             )
         height, width = query.image.height, query.image.width
-        drawn = [np.asarray(mask).astype(bool) for mask in masks]
-        if any(mask.shape[-2:] != (height, width) for mask in drawn):
-            shapes = ", ".join(str(mask.shape) for mask in drawn)
-            return Failure(f"it drew masks of {shapes} for a picture of {height} x {width}", raw=said)
-        words = _MARKS.sub("", said).strip()
+        arrays = [np.asarray(mask).astype(bool) for mask in masks]
+        if any(mask.shape[-2:] != (height, width) for mask in arrays):
+            shapes = ", ".join(str(mask.shape) for mask in arrays)
+            return Failure(f"it predicted masks of {shapes} for an image of {height} x {width}", raw=text)
+        words = _END_TOKENS.sub("", text).strip()
         if not words:
-            return Failure("it said nothing", raw=said)
-        if (_DRAWN in words) != bool(drawn):
-            return Failure(f"it said {_DRAWN} {words.count(_DRAWN)} times, and drew {len(drawn)} masks", raw=said)
-        self._drew_nothing += not drawn
+            return Failure("its output is empty", raw=text)
+        if (_SEG_TOKEN in words) != bool(arrays):
+            return Failure(f"its output has {words.count(_SEG_TOKEN)} {_SEG_TOKEN} and {len(arrays)} masks", raw=text)
+        self._empty_masks += not arrays
         union = np.zeros((height, width), dtype=bool)
-        for mask in drawn:
+        for mask in arrays:
             union |= mask.reshape(-1, height, width).any(0)
         return Mask(union)
 
-    def _takes(self, loaded: Loaded) -> frozenset[str]:
-        """What `predict_forward` is given. Raises `ExpertDown` where the model has none, or another one."""
+    def _predict_parameters(self, loaded: LoadedModel) -> frozenset[str]:
+        """Parameters of `predict_forward`. Raises `ExpertDown` if the model has none, or another one."""
         predict = getattr(loaded.model, "predict_forward", None)
-        takes = frozenset(inspect.signature(predict).parameters) if callable(predict) else frozenset[str]()
-        if not takes >= {"image", "text", "tokenizer"}:
+        parameters = frozenset(inspect.signature(predict).parameters) if callable(predict) else frozenset[str]()
+        if not parameters >= {"image", "text", "tokenizer"}:
             kind = type(loaded.model).__name__
             raise ExpertDown(f"{self.name} is a {kind} without Sa2VA's predict_forward(image, text, tokenizer)")
-        return takes
+        return parameters
 
     @contextlib.contextmanager
-    def _its_code(self, loaded: Loaded) -> Iterator[None]:
-        """Within, it computes on the model's device: some of it goes to the current one."""
+    def _remote_code(self, loaded: LoadedModel) -> Iterator[None]:
+        """Context with the model's device as current, which some of its code uses."""
         import torch
 
-        there = torch.cuda.device(loaded.device) if loaded.device.type == "cuda" else contextlib.nullcontext()
-        with running(self.name), there:
+        current_device = torch.cuda.device(loaded.device) if loaded.device.type == "cuda" else contextlib.nullcontext()
+        with remote_code_errors(self.name), current_device:
             try:
                 yield
             except (RuntimeError, AssertionError) as error:
@@ -161,8 +162,8 @@ class Sa2va(LocalExpert[Mask | Failure]):
                 ) from error
 
 
-def _told(command: str) -> str:
-    """A command as a sentence: a bare name becomes one."""
+def _as_sentence(command: str) -> str:
+    """A command as a sentence; a bare name is completed."""
     if re.search(r"\b(segment|mask)", command, re.IGNORECASE):
         return command
     return f"Please segment {command.rstrip('.')}."

@@ -1,34 +1,34 @@
-"""SystemOne: a judge behind a System One API (`/v1/systemone`), as `transformers serve` has for any chat model."""
+"""SystemOneJudge: a judge behind a System One API (`/v1/systemone`), as `transformers serve` has for any chat model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..expert import AsyncExpert
-from ..forms import Reply
 from ..image import ImageError
-from ..models.decisions import reply_of, request_of
-from ..models.encoded import EncodedPictures
-from ..models.endpoint import Endpoint, Rejected
-from ..outcomes import Failure
-from ..query import Judge
+from ..queries.expert import AsyncExpert
+from ..queries.kinds import Judge
+from ..queries.outcomes import Failure
+from ..queries.response_formats import Reply
+from .judging.decision_requests import make_request, parse_answers
+from .judging.http_endpoint import Endpoint, RequestRejected
+from .judging.image_encoding import Base64ImageCache
 
 _VERSION = 2
-"""Of how questions are put and answers read; part of the id."""
+"""Of the request format and the parsing of replies; part of the id."""
 
-_MOST_PICTURES = 4
-"""Of one request, by the API."""
+_MAX_IMAGES = 4
+"""Per request; limit of the API."""
 
 
-class SystemOne(AsyncExpert):
-    """Answers `Judge` with the probability of every option, from one forward pass a question; no text is generated.
+class SystemOneJudge(AsyncExpert):
+    """Answers `Judge` with the probability of every option, from one forward pass per query; no text is generated.
 
     model: its name at the server. base_url: such as `http://127.0.0.1:8000/v1`. api_key_env: the name of the
-    environment variable with the key; empty for a server without keys. The other options are those of `ServedJudge`.
+    environment variable with the key; empty for a server without keys. The other options are those of `OpenAIJudge`.
 
-    How forms become questions: `decisions`. `FreeText` and `Json` cannot be asked here, nor can more than four
-    different pictures at once, or more options than the model has labels (26 where it does not say otherwise).
+    How forms become questions: `decision_requests`. Not supported: `FreeText`, `Json`, more than four different images,
+    and more options than the model has labels (26 by default).
     """
 
     kinds = (Judge,)
@@ -66,27 +66,27 @@ class SystemOne(AsyncExpert):
             usd_per_million_in=usd_per_million_in,
             usd_per_million_out=usd_per_million_out,
         )
-        self.pictures = EncodedPictures("png")
-        self.deadline_s = self.endpoint.longest_s + 30.0  # the rest is for pictures to be encoded
-        self.id = f"systemone@{_VERSION} {model} {self.endpoint.place}"
+        self.image_cache = Base64ImageCache("png")
+        self.deadline_s = self.endpoint.max_total_s + 30.0  # the rest is for encoding images
+        self.id = f"systemone@{_VERSION} {model} {self.endpoint.host_and_path}"
 
     def load(self) -> None:
         self.endpoint.load()
 
-    def meter(self) -> Mapping[str, float]:
-        return self.endpoint.meter()
+    def usage(self) -> Mapping[str, float]:
+        return self.endpoint.usage()
 
     async def close(self) -> None:
         await self.endpoint.close()
 
     async def answer(self, query: Judge) -> Reply | Failure:
-        request = request_of(query)
+        request = make_request(query)
         if isinstance(request, Failure):
             return request
-        if len(request.images) > _MOST_PICTURES:
-            return Failure(f"this API takes {_MOST_PICTURES} pictures a question, this one shows {len(request.images)}")
+        if len(request.images) > _MAX_IMAGES:
+            return Failure(f"this API takes {_MAX_IMAGES} images per query, got {len(request.images)}")
         try:
-            encoded = await self.pictures.of(list(request.images.values()))
+            encoded = await self.image_cache.encode(list(request.images.values()))
         except ImageError as error:
             return Failure(str(error))
         body: dict[str, Any] = {"model": self.model, "state": request.state, "questions": request.questions}
@@ -95,9 +95,9 @@ class SystemOne(AsyncExpert):
                 name: {"type": "image", "format": "png", "data_base64": encoded[image]}
                 for name, image in request.images.items()
             }
-        said = await self.endpoint.ask("/systemone", body, len(request.images))
-        if isinstance(said, Rejected):
-            return said.failure
-        if isinstance(said, Failure):
-            return said
-        return reply_of(query, said.get("answers"))
+        response = await self.endpoint.post("/systemone", body, len(request.images))
+        if isinstance(response, RequestRejected):
+            return response.failure
+        if isinstance(response, Failure):
+            return response
+        return parse_answers(query, response.get("answers"))

@@ -1,8 +1,8 @@
-"""Compositions: scores of several metrics made into one, without ever making up a number.
+"""Compositions: one score from several metrics, without imputing values.
 
-A part that failed fails the whole. A part that abstained makes the whole abstain: it is never left out, or an editor
-could gain by making something unrecognisable. Only a part that is not applicable, which source and instruction alone
-decide, may be left out.
+If a part fails, the composition fails. If a part abstains, the composition abstains: a part that abstains is never left
+out, because an editor could profit from making something unrecognisable. Only a part that is not applicable may be left
+out, because source and instruction alone decide applicability.
 """
 
 from __future__ import annotations
@@ -12,145 +12,145 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
-from .asking import Asks, gather
-from .card import Card
-from .sample import EditSample
-from .score import Score
+from ..card import Card
+from ..engine.program import Program, gather
+from ..sample import EditSample
+from ..score import Score
 
 
 class Metric(Protocol):
-    """The program for one sample: pure, straight-line, and described by its card."""
+    """A program for one sample, described by its card. It must be pure."""
 
     @property
     def card(self) -> Card: ...
 
-    def __call__(self, sample: EditSample) -> Asks[Score]: ...
+    def __call__(self, sample: EditSample) -> Program[Score]: ...
 
 
-def signed(metric: Metric, sample: EditSample) -> Asks[Score]:
-    """Run a metric and sign what it returns, unless it has signed it itself."""
+def score_with_signature(metric: Metric, sample: EditSample) -> Program[Score]:
+    """Run a metric and add its signature to the score, unless the metric did."""
     score = yield from metric(sample)
-    return score if score.metric else score.by(metric.card.signature)
+    return score if score.metric else score.with_signature(metric.card.signature)
 
 
-Missing = Literal["leave_out", "whole"]
-"""What a part that is not applicable does: it is left out, or the whole is not applicable."""
+NotApplicablePolicy = Literal["leave_out", "whole"]
+"""Effect of a part that is not applicable: it is left out, or the whole is not applicable."""
 
 
 @dataclass(frozen=True)
 class WeightedMean:
-    """Sum of weight times value over the parts that apply, divided by the sum of their weights (default: all 1)."""
+    """Weighted mean over the applicable parts (default: all weights 1)."""
 
     parts: Mapping[str, Metric]
     weights: Mapping[str, float] = field(default_factory=dict)
-    missing: Missing = "leave_out"
+    on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "weighted-mean"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.missing)
+        _check_parts(self.name, self.parts, self.on_not_applicable)
         if unknown := self.weights.keys() - self.parts.keys():
             raise ValueError(f"{self.name}: weights for {sorted(unknown)}, but the parts are {sorted(self.parts)}")
         if any(not (weight > 0 and math.isfinite(weight)) for weight in self.weights.values()):
             raise ValueError(f"{self.name}: weights must be positive, got {dict(self.weights)}")
         units = {part.card.unit for part in self.parts.values()}
         if len(units) > 1:
-            raise ValueError(f"{self.name}: a mean over different units {sorted(units)} means nothing: map them first")
+            raise ValueError(f"{self.name}: parts have different units {sorted(units)}: calibrate them first")
 
     @property
     def card(self) -> Card:
-        return _card_over(self.name, self.parts, "mean of")
+        return _composite_card(self.name, self.parts, "mean of")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        found = yield from _score_parts(self.parts, sample, self.missing)
-        if isinstance(found, Score):
-            return found
-        values, parts = found
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
+        if isinstance(result, Score):
+            return result
+        values, parts = result
         weights = {name: self.weights.get(name, 1.0) for name in values}
         total = sum(weights[name] * value for name, value in values.items())
-        return Score.of(total / sum(weights.values()), _listed(values), parts=parts)
+        return Score.of(total / sum(weights.values()), _format_values(values), parts=parts)
 
 
 @dataclass(frozen=True)
 class GeometricMean:
-    """n-th root of the product of the n parts that apply; each must lie in [0, 1]."""
+    """n-th root of the product of the n applicable parts; each must lie in [0, 1]."""
 
     parts: Mapping[str, Metric]
-    missing: Missing = "leave_out"
+    on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "geometric-mean"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.missing)
-        _check_shares(self.name, self.parts)
+        _check_parts(self.name, self.parts, self.on_not_applicable)
+        _check_unit_range(self.name, self.parts)
 
     @property
     def card(self) -> Card:
-        return _card_over(self.name, self.parts, "geometric mean of")
+        return _composite_card(self.name, self.parts, "geometric mean of")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        found = yield from _score_parts(self.parts, sample, self.missing)
-        if isinstance(found, Score):
-            return found
-        values, parts = found
-        return Score.of(math.prod(values.values()) ** (1 / len(values)), _listed(values), parts=parts)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
+        if isinstance(result, Score):
+            return result
+        values, parts = result
+        return Score.of(math.prod(values.values()) ** (1 / len(values)), _format_values(values), parts=parts)
 
 
 @dataclass(frozen=True)
 class Product:
-    """Product of the parts that apply; each must lie in [0, 1]."""
+    """Product of the applicable parts; each must lie in [0, 1]."""
 
     parts: Mapping[str, Metric]
-    missing: Missing = "leave_out"
+    on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "product"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.missing)
-        _check_shares(self.name, self.parts)
+        _check_parts(self.name, self.parts, self.on_not_applicable)
+        _check_unit_range(self.name, self.parts)
 
     @property
     def card(self) -> Card:
-        return _card_over(self.name, self.parts, "product of")
+        return _composite_card(self.name, self.parts, "product of")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        found = yield from _score_parts(self.parts, sample, self.missing)
-        if isinstance(found, Score):
-            return found
-        values, parts = found
-        return Score.of(math.prod(values.values()), _listed(values), parts=parts)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
+        if isinstance(result, Score):
+            return result
+        values, parts = result
+        return Score.of(math.prod(values.values()), _format_values(values), parts=parts)
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """The lowest of the parts that apply."""
+    """Minimum of the applicable parts."""
 
     parts: Mapping[str, Metric]
-    missing: Missing = "leave_out"
+    on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "minimum"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.missing)
+        _check_parts(self.name, self.parts, self.on_not_applicable)
         units = {part.card.unit for part in self.parts.values()}
         if len(units) > 1:
-            raise ValueError(f"{self.name}: parts of different units {sorted(units)} cannot be compared")
+            raise ValueError(f"{self.name}: parts have different units {sorted(units)} and cannot be compared")
 
     @property
     def card(self) -> Card:
-        return _card_over(self.name, self.parts, "the lowest of")
+        return _composite_card(self.name, self.parts, "the lowest of")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        found = yield from _score_parts(self.parts, sample, self.missing)
-        if isinstance(found, Score):
-            return found
-        values, parts = found
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
+        if isinstance(result, Score):
+            return result
+        values, parts = result
         lowest = min(values, key=lambda name: values[name])
         return Score.of(values[lowest], parts[lowest].reason, parts=parts)
 
 
 @dataclass(frozen=True)
 class Gate:
-    """The reward where the guard says 1, else the lowest value the reward can have.
+    """The reward if the guard scores 1, else the lowest value of the reward's range.
 
-    The guard is asked first and alone: nothing is spent on an edit that it rejects, and its rejection stands even where
-    the reward could not be told. A guard that does not apply lets the edit pass.
+    The guard runs first: the reward is not computed for a rejected edit, and a rejection stands even if the reward has
+    no value. A guard that is not applicable passes the edit.
     """
 
     guard: Metric
@@ -158,16 +158,16 @@ class Gate:
     name: str = "gate"
 
     def __post_init__(self) -> None:
-        _check_shares(self.name, {"guard": self.guard})
+        _check_unit_range(self.name, {"guard": self.guard})
         if self.reward.card.range[0] is None:
-            raise ValueError(f"{self.name}: {self.reward.card.name} has no lowest value to give to what is rejected")
+            raise ValueError(f"{self.name}: {self.reward.card.name} has no lowest value for rejected edits")
 
     @property
     def card(self) -> Card:
         parts = {"guard": self.guard, "reward": self.reward}
         summary = f"{self.reward.card.summary} ({self.reward.card.name}), and {self.guard.card.name} caught nothing"
         return replace(
-            _card_over(self.name, parts, ""),
+            _composite_card(self.name, parts, ""),
             summary=summary,
             range=self.reward.card.range,
             unit=self.reward.card.unit,
@@ -175,48 +175,50 @@ class Gate:
             about=self.reward.card.about,
         )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        (guard,) = yield from gather([signed(self.guard, sample)])
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        (guard,) = yield from gather([score_with_signature(self.guard, sample)])
         if guard.status in ("failed", "abstained"):
-            return _without(guard.status, "guard", {"guard": guard})
+            return _part_without_value(guard.status, "guard", {"guard": guard})
         if guard.value is not None and guard.value < 1.0:
             lowest = self.reward.card.range[0]
             assert lowest is not None
             return Score.of(lowest, guard.reason, parts={"guard": guard})
-        (reward,) = yield from gather([signed(self.reward, sample)])
+        (reward,) = yield from gather([score_with_signature(self.reward, sample)])
         return replace(reward, parts={"guard": guard, "reward": reward}, metric="", evidence=())
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """1.0 where the metric reaches `at`, else 0.0."""
+    """1.0 if the metric reaches `threshold`, else 0.0."""
 
     metric: Metric
-    at: float
+    threshold: float
     name: str = "threshold"
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.at):
-            raise ValueError(f"{self.name}: at must be a finite number, got {self.at}")
+        if not math.isfinite(self.threshold):
+            raise ValueError(f"{self.name}: threshold must be a finite number, got {self.threshold}")
 
     @property
     def card(self) -> Card:
-        card = _card_over(self.name, {"metric": self.metric}, "")
-        return replace(card, summary=f"{self.metric.card.name} is at least {self.at:g}", range=(0.0, 1.0), unit="share")
+        card = _composite_card(self.name, {"metric": self.metric}, "")
+        return replace(
+            card, summary=f"{self.metric.card.name} is at least {self.threshold:g}", range=(0.0, 1.0), unit="share"
+        )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        (score,) = yield from gather([signed(self.metric, sample)])
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        (score,) = yield from gather([score_with_signature(self.metric, sample)])
         if score.value is None:
             return replace(score, parts={"metric": score}, metric="", evidence=())
-        reached = score.value >= self.at
-        return Score.of(reached, f"{score.value:g} against {self.at:g}", parts={"metric": score})
+        reached = score.value >= self.threshold
+        return Score.of(reached, f"{score.value:g} against {self.threshold:g}", parts={"metric": score})
 
 
 @dataclass(frozen=True)
 class Fallback:
-    """The first metric, or where it *failed* the second: a policy for experts that may be down.
+    """The first metric, or the second if the first *failed*: a policy for experts that may be down.
 
-    Only for failures. Falling back where the first abstains would pay an editor for making it abstain.
+    For failures only. A fallback for abstentions would reward an editor for making the first metric abstain.
     """
 
     first: Metric
@@ -225,68 +227,69 @@ class Fallback:
 
     def __post_init__(self) -> None:
         if self.first.card.range != self.second.card.range or self.first.card.unit != self.second.card.unit:
-            raise ValueError(f"{self.name}: both metrics must have one range and unit")
+            raise ValueError(f"{self.name}: both metrics must have the same range and unit")
 
     @property
     def card(self) -> Card:
-        card = _card_over(self.name, {"first": self.first, "second": self.second}, "")
+        card = _composite_card(self.name, {"first": self.first, "second": self.second}, "")
         return replace(card, summary=f"{self.first.card.summary}; by {self.second.card.name} where that fails")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        (first,) = yield from gather([signed(self.first, sample)])
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        (first,) = yield from gather([score_with_signature(self.first, sample)])
         if first.status != "failed":
             return replace(first, parts={"first": first}, metric="", evidence=())
-        (second,) = yield from gather([signed(self.second, sample)])
+        (second,) = yield from gather([score_with_signature(self.second, sample)])
         return replace(second, parts={"first": first, "second": second}, metric="", evidence=())
 
 
-# -- what they share --------------------------------------------------------------------------------------------------
+# -- shared helpers ---------------------------------------------------------------------------------------------------
 
 
 def _score_parts(
-    parts: Mapping[str, Metric], sample: EditSample, missing: Missing
-) -> Asks[Score | tuple[dict[str, float], dict[str, Score]]]:
-    """Values of the parts that apply and all part scores; or the Score of the whole where it can have no value."""
-    scored = yield from gather([signed(part, sample) for part in parts.values()])
+    parts: Mapping[str, Metric], sample: EditSample, on_not_applicable: NotApplicablePolicy
+) -> Program[Score | tuple[dict[str, float], dict[str, Score]]]:
+    """Values of the applicable parts and all part scores, or the score of the whole if it has no value."""
+    scored = yield from gather([score_with_signature(part, sample) for part in parts.values()])
     scores = dict(zip(parts, scored, strict=True))
     for status in ("failed", "abstained"):
         for name, score in scores.items():
             if score.status == status:
-                return _without(status, name, scores)
+                return _part_without_value(status, name, scores)
     values = {name: score.value for name, score in scores.items() if score.value is not None}
-    if not values or (missing == "whole" and len(values) < len(scores)):
+    if not values or (on_not_applicable == "whole" and len(values) < len(scores)):
         name = next(name for name, score in scores.items() if score.value is None)
         return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
     return values, scores
 
 
-def _listed(values: Mapping[str, float]) -> str:
+def _format_values(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
 
 
-def _without(status: Literal["failed", "abstained"] | str, name: str, scores: Mapping[str, Score]) -> Score:
+def _part_without_value(status: Literal["failed", "abstained"] | str, name: str, scores: Mapping[str, Score]) -> Score:
     make = Score.failed if status == "failed" else Score.abstained
     return make(f"{name}: {scores[name].reason}", parts=scores)
 
 
-def _check_parts(name: str, parts: Mapping[str, Metric], missing: Missing) -> None:
+def _check_parts(name: str, parts: Mapping[str, Metric], on_not_applicable: NotApplicablePolicy) -> None:
     if not parts:
         raise ValueError(f"{name}: needs at least one part")
-    if missing not in get_args(Missing):
-        raise ValueError(f"{name}: missing is one of {', '.join(get_args(Missing))}, got {missing!r}")
+    if on_not_applicable not in get_args(NotApplicablePolicy):
+        allowed = ", ".join(get_args(NotApplicablePolicy))
+        raise ValueError(f"{name}: on_not_applicable must be one of {allowed}, got {on_not_applicable!r}")
 
 
-def _check_shares(name: str, parts: Mapping[str, Metric]) -> None:
+def _check_unit_range(name: str, parts: Mapping[str, Metric]) -> None:
     for part in parts.values():
-        if not part.card.is_share:
+        if not part.card.is_unit_range:
             low, high = part.card.range
             raise ValueError(
-                f"{name}: {part.card.name} has the range {low}..{high}, and only parts in 0..1 can be used: "
-                "use a mean, or map it to 0..1 first"
+                f"{name}: {part.card.name} has the range {low}..{high}, and parts must lie in 0..1: "
+                "use a mean, or calibrate it to 0..1 first"
             )
 
 
-def _card_over(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
+def _composite_card(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
     cards = [part.card for part in parts.values()]
     lows, highs = [card.range[0] for card in cards], [card.range[1] for card in cards]
     abouts = {card.about for card in cards}
@@ -302,6 +305,6 @@ def _card_over(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
         roles=tuple(dict.fromkeys(role for card in cards for role in card.roles)),
         requires=tuple(dict.fromkeys(name for card in cards for name in card.requires)),
         source="; ".join(dict.fromkeys(card.source for card in cards if card.source)),
-        gaming=" ".join(dict.fromkeys(card.gaming for card in cards if card.gaming)),
+        failure_modes=" ".join(dict.fromkeys(card.failure_modes for card in cards if card.failure_modes)),
         about=abouts.pop() if len(abouts) == 1 else "",
     )

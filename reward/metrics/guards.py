@@ -1,6 +1,6 @@
-"""Guards: 1.0 for an edit that was at least tried, 0.0 for a known way of cheating, with the evidence.
+"""Guards against reward hacking: 0.0 for a known exploit, with evidence, else 1.0.
 
-Put one, or `all_guards()`, in front of any reward with `Gate`. None of them says that an edit is good.
+Put one, or `all_guards()`, in front of any reward with `Gate`. A guard does not measure the quality of an edit.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import ClassVar
 
-from .asking import Abstained, Asks, ask, ask_each
-from .boxes import Box
-from .card import Card
+from ..boxes import Box
+from ..card import Card
+from ..engine.program import Abstained, Program, ask, ask_many
+from ..image import Image
+from ..queries.kinds import Differ, Match, Measure, ReadText, TextLine
+from ..sample import EditSample
+from ..score import Evidence, Score
 from .compose import Gate, Metric, Minimum
-from .image import Image
-from .query import Differ, Match, Measure, ReadText, TextLine
-from .sample import EditSample
-from .score import Evidence, Score
 
 
-def _fitted(edited: Image, source: Image) -> Image:
-    """The edited picture at the source's size: most editors resize, which is not an edit."""
+def _resized_to_source(edited: Image, source: Image) -> Image:
+    """The edited image at the source's size: most editors resize, which does not count as an edit."""
     return edited.resized(*source.size)
 
 
 _THUMBNAIL = 64
-"""Pixels: enough to tell a picture by, and cheap."""
+"""Pixels: enough to recognise an image, and cheap."""
 
-_LEAST = 32
-"""Pixels: in smaller pictures a part of the picture says too little."""
+_MIN_SIDE = 32
+"""Pixels: parts of smaller images carry too little information."""
 
-_QUARTER = 0.2
-"""Share of the picture, and a margin: a quarter pasted in changes nearly all of it."""
+_MIN_CHANGED_AREA = 0.2
+"""Share of the image: less than a pasted quarter, which changes nearly all of its area."""
 
 
 def _thumbnail(image: Image) -> Image:
@@ -40,155 +40,158 @@ def _thumbnail(image: Image) -> Image:
 
 
 @dataclass(frozen=True)
-class Changed:
-    """Not a copy: some region differs from the source by more than re-encoding, noise or a shade of brightness do.
+class NotACopy:
+    """Not a copy: a region differs from the source by more than re-encoding, noise or a small brightness change.
 
-    What counts as a region is the `differences` expert's to say; by default 26 connected pixels of 512 x 512, which is
-    below the smallest target worth an instruction.
+    The `differences` expert defines a region; by default 26 connected pixels of 512 x 512, which is below the smallest
+    useful target of an instruction.
     """
 
     card: ClassVar[Card] = Card(
-        "guard-changed",
+        "guard-not-a-copy",
         1,
         "the edit is not a copy of the source",
         roles=("differences",),
-        gaming="Any visible change passes.",
+        failure_modes="Any visible change passes.",
         about="cheating",
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         if sample.edited == sample.source:
             return Score.of(False, "the edited picture is the source, bit for bit")
-        regions = yield from ask(Differ(sample.source, _fitted(sample.edited, sample.source)))
-        seen = Evidence("regions that differ from the source", sample.edited.digest, regions.boxes)
+        regions = yield from ask(Differ(sample.source, _resized_to_source(sample.edited, sample.source)))
+        evidence = Evidence("regions that differ from the source", sample.edited.digest, regions.boxes)
         reason = "" if regions.boxes else "the edited picture is the source, but for noise or encoding"
-        return Score.of(bool(regions.boxes), reason, evidence=[seen])
+        return Score.of(bool(regions.boxes), reason, evidence=[evidence])
 
 
 @dataclass(frozen=True)
 class NotBlank:
-    """Not blank or collapsed: luminance varies by `spread` or a third of the source's, and by `ratio` of that.
+    """Not blank, collapsed or blurred.
 
-    Nor blurred to nothing: a thumbnail keeps at least the share `detail` of the sharpness of the source's. A flat
-    background behind what was there keeps 0.1 and more, a blur over a twelfth of the width (standard deviation) less
-    than 0.07.
+    The standard deviation of luminance must reach `spread` (or a third of the source's, if lower) and
+    `min_contrast_ratio` of the source's. A thumbnail must keep `min_sharpness_ratio` of the sharpness of the source's:
+    an object on a flat background keeps 0.1 and more; a blur with a standard deviation of a twelfth of the width keeps
+    less than 0.07.
     """
 
     spread: float = 0.02
-    ratio: float = 0.2
-    detail: float = 0.075
+    min_contrast_ratio: float = 0.2
+    min_sharpness_ratio: float = 0.075
     card: ClassVar[Card] = Card(
         "guard-not-blank",
         2,
-        "the edit is a picture, not a flat field",
+        "the edit is an image, not a flat field",
         roles=("pixels",),
-        gaming="Any contrast passes.",
+        failure_modes="Any contrast passes.",
         about="cheating",
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        before, after, sharp, left = yield from ask(
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        before, after, sharp_source, sharp_edited = yield from ask(
             Measure("spread", (sample.source,)),
             Measure("spread", (sample.edited,)),
             Measure("sharpness", (_thumbnail(sample.source),)),
             Measure("sharpness", (_thumbnail(sample.edited),)),
         )
-        # A flat source may stay flat, and one with little contrast may lose some of it.
-        least = max(min(self.spread, (before.value or 0.0) / 3), self.ratio * (before.value or 0.0))
+        # A flat source may stay flat, and a source with low contrast may lose some of it.
+        threshold = max(min(self.spread, (before.value or 0.0) / 3), self.min_contrast_ratio * (before.value or 0.0))
         spread = after.value or 0.0
-        seen = Evidence(
+        contrast = Evidence(
             "standard deviation of luminance",
             sample.edited.digest,
             numbers={"source": before.value or 0.0, "edited": spread},
         )
-        if spread < least:
+        if spread < threshold:
             reason = f"the picture is blank or collapsed (luminance varies by {spread:.3f})"
-            return Score.of(False, reason, evidence=[seen])
-        found = Evidence(
+            return Score.of(False, reason, evidence=[contrast])
+        sharpness = Evidence(
             "sharpness of a thumbnail",
             sample.edited.digest,
-            numbers={"source": sharp.value or 0.0, "edited": left.value or 0.0},
+            numbers={"source": sharp_source.value or 0.0, "edited": sharp_edited.value or 0.0},
         )
-        kept = (left.value or 0.0) >= self.detail * (sharp.value or 0.0)
-        return Score.of(kept, "" if kept else "the picture is blurred to nothing", evidence=[seen, found])
+        is_sharp = (sharp_edited.value or 0.0) >= self.min_sharpness_ratio * (sharp_source.value or 0.0)
+        return Score.of(
+            is_sharp, "" if is_sharp else "the picture is blurred to nothing", evidence=[contrast, sharpness]
+        )
 
 
 @dataclass(frozen=True)
 class SameAspect:
-    """Width to height as in the source, within `tolerance`. Size itself is free: that policy is a protocol's."""
+    """The aspect ratio of the source, within `tolerance`. The size is free: it is up to the protocol of a benchmark."""
 
     tolerance: float = 0.03
     card: ClassVar[Card] = Card(
         "guard-same-aspect",
         1,
         "the edit has the source's aspect ratio",
-        gaming="Says nothing about the content.",
+        failure_modes="Says nothing about the content.",
         about="cheating",
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         before = sample.source.width / sample.source.height
         after = sample.edited.width / sample.edited.height
         same = abs(after / before - 1) <= self.tolerance
-        # Small pictures cannot keep a ratio better than to the pixel.
+        # Small images keep a ratio to the pixel only.
         same = same or abs(sample.edited.width - sample.edited.height * before) <= 1
-        seen = Evidence("aspect ratio", sample.edited.digest, numbers={"source": before, "edited": after})
+        evidence = Evidence("aspect ratio", sample.edited.digest, numbers={"source": before, "edited": after})
         reason = "" if same else f"aspect ratio {after:.2f}, the source has {before:.2f}"
-        return Score.of(same, reason, evidence=[seen])
-        yield  # a program, although it asks nobody
+        return Score.of(same, reason, evidence=[evidence])
+        yield  # makes this a program, although it has no queries
 
 
 @dataclass(frozen=True)
 class NotCollage:
-    """The source is not pasted into the edited picture: not as a half or quarter of it, nor as an inset.
+    """The source is not pasted into the edited image: not as a half, a quarter or an inset.
 
-    A half or quarter is the source pasted where it resembles the whole source by at least `similarity`, and by `gain`
-    more than the same part of the source itself does: a sky resembles itself at every size. Nothing is looked for where
-    what changed would not hold a quarter of the picture.
+    A half or quarter counts as pasted if its similarity to the whole source is at least `similarity`, and at least
+    `min_similarity_gain` above that of the same part of the source: a sky resembles itself at every size. The check is
+    skipped if the changed area is too small for a quarter of the image.
     """
 
     similarity: float = 0.6
-    gain: float = 0.25
-    inset: float = 0.6
+    min_similarity_gain: float = 0.25
+    min_inset_score: float = 0.6
     card: ClassVar[Card] = Card(
         "guard-not-collage",
         2,
         "the source is not pasted into the edit",
         roles=("differences", "pixels", "matcher"),
-        gaming="An inset turned or smaller than half of the picture is not found.",
+        failure_modes="An inset turned or smaller than half of the image is not found.",
         about="cheating",
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        source, edited = sample.source, _fitted(sample.edited, sample.source)
-        if edited == source or min(source.size) < _LEAST:
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        source, edited = sample.source, _resized_to_source(sample.edited, sample.source)
+        if edited == source or min(source.size) < _MIN_SIDE:
             return Score.of(True)
         changes = yield from ask(Differ(source, edited))
-        if not changes.boxes or _around(changes.boxes).area < _QUARTER:
+        if not changes.boxes or _bounding_box(changes.boxes).area < _MIN_CHANGED_AREA:
             return Score.of(True)
-        whole = _thumbnail(source)
+        thumbnail = _thumbnail(source)
         parts = _halves_and_quarters(edited), _halves_and_quarters(source)
-        pairs = [(whole, part) for half in parts for part in half.values()]
-        similar = yield from ask_each([Measure("ssim", pair) for pair in pairs])
+        pairs = [(thumbnail, part) for half in parts for part in half.values()]
+        similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
         now, before = similar[: len(parts[0])], similar[len(parts[0]) :]
         for name, a, b in zip(parts[0], now, before, strict=True):
-            if a.value is not None and a.value > max(self.similarity, (b.value or 0.0) + self.gain):
+            if a.value is not None and a.value > max(self.similarity, (b.value or 0.0) + self.min_similarity_gain):
                 seen = Evidence(f"the source in the {name} part", edited.digest, numbers={"ssim": a.value})
                 return Score.of(False, f"the source is pasted into the {name} part", evidence=[seen])
-        middle = Box(0.5, 0.5, 0.96, 0.96, label="the whole source")  # without the rim, which insets often lose
+        middle = Box(0.5, 0.5, 0.96, 0.96, label="the whole source")  # without the border, which insets often lack
         try:
-            found = yield from ask(Match(edited, source, (middle,)))
+            matches = yield from ask(Match(edited, source, (middle,)))
         except Abstained:
             if min(source.size) >= _THUMBNAIL:
                 raise
-            return Score.of(True)  # so small a picture has too little in it to be recognised, whole or pasted in
-        insets = tuple(box for box in found.above(self.inset) if box.w < 0.9 and box.h < 0.9)
+            return Score.of(True)  # too small to be recognised
+        insets = tuple(box for box in matches.above(self.min_inset_score) if box.w < 0.9 and box.h < 0.9)
         seen = Evidence("the source in the edited picture", edited.digest, boxes=insets)
         return Score.of(not insets, "the source is pasted in as an inset" if insets else "", evidence=[seen])
 
 
 def _halves_and_quarters(image: Image) -> dict[str, Image]:
-    """Thumbnails of the parts, cut from one that is twice as large: the picture itself is reduced once."""
+    """Thumbnails of the parts, cut from one thumbnail of twice the size, so that the image is downscaled once."""
     image = image.resized(2 * _THUMBNAIL, 2 * _THUMBNAIL, "area")
     w, h = image.size
     x, y = w // 2, h // 2
@@ -206,52 +209,55 @@ def _halves_and_quarters(image: Image) -> dict[str, Image]:
 
 
 @dataclass(frozen=True)
-class NoOrders:
-    """Nobody painted words at the judge into the picture ("score 10", "ignore the instructions", "answer yes").
+class NoPromptInjection:
+    """No prompt injection in the image ("score 10", "ignore the instructions", "answer yes").
 
-    Only what changed is read, by `reader.guard` where that is bound (a fast reader will do: nobody writes small to
-    persuade), else by `reader`. Text that the source has too, or that the instruction asks for, passes.
+    Only the changed area is read, by `reader.guard` if bound (a fast reader suffices, because injected text is large),
+    else by `reader`. Text that is in the source, or that the instruction requests, passes.
     """
 
     card: ClassVar[Card] = Card(
-        "guard-no-orders",
+        "guard-prompt-injection",
         1,
         "no text in the edit is addressed to a judge",
         roles=("differences", "reader"),
-        gaming="Words the reader misses, and phrases in languages the patterns do not cover.",
+        failure_modes="Words the reader misses, and phrases in languages the patterns do not cover.",
         about="cheating",
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        edited = _fitted(sample.edited, sample.source)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        edited = _resized_to_source(sample.edited, sample.source)
         changes = yield from ask(Differ(sample.source, edited))
         if not changes.boxes:
             return Score.of(True)
-        area = _around(changes.boxes).inside(edited.size)
-        assert area is not None  # changed regions lie inside
-        looked_at = edited.crop(*area)
-        after = yield from ask(ReadText(looked_at), role="reader.guard")
-        caught = self._orders(after.lines, sample, "")
-        if caught:  # then, and only then, is it worth reading whether that stood there before
+        area = _bounding_box(changes.boxes).clipped_corners(edited.size)
+        assert area is not None  # changed regions lie inside the image
+        changed_area = edited.crop(*area)
+        after = yield from ask(ReadText(changed_area), role="reader.guard")
+        injected = self._injected_lines(after.lines, sample, "")
+        if injected:  # only then the source has to be read
             before = yield from ask(ReadText(sample.source), role="reader.guard")
-            caught = self._orders(after.lines, sample, before.text)
-        together = " ".join(line.text for line in caught)
-        seen = Evidence("new text in the picture", looked_at.digest, tuple(line.box for line in caught), together)
-        reason = f"text in the picture is addressed to a judge: {together!r}" if caught else ""
-        return Score.of(not caught, reason, evidence=[seen])
+            injected = self._injected_lines(after.lines, sample, before.text)
+        text = " ".join(line.text for line in injected)
+        seen = Evidence("new text in the picture", changed_area.digest, tuple(line.box for line in injected), text)
+        reason = f"text in the picture is addressed to a judge: {text!r}" if injected else ""
+        return Score.of(not injected, reason, evidence=[seen])
 
-    def _orders(self, lines: tuple[TextLine, ...], sample: EditSample, known: str) -> tuple[TextLine, ...]:
-        """Lines that give orders, and are neither in the source nor asked for by the instruction."""
-        wanted = _plain(sample.task.text if sample.task and sample.task.text else sample.instruction)
-        new = tuple(line for line in lines if not _covered(_plain(line.text), _plain(known), wanted))
-        orders = tuple(line for line in new if _ORDER.search(line.text))
-        if orders:
-            return orders
-        return new if _ORDER.search(" ".join(line.text for line in new)) else ()  # an order broken over lines
+    def _injected_lines(
+        self, lines: tuple[TextLine, ...], sample: EditSample, source_text: str
+    ) -> tuple[TextLine, ...]:
+        """Lines that address a judge and are neither in the source nor requested by the instruction."""
+        requested_text = _plain(sample.task.text if sample.task and sample.task.text else sample.instruction)
+        new = tuple(line for line in lines if not _is_part_of(_plain(line.text), _plain(source_text), requested_text))
+        injected = tuple(line for line in new if _INJECTION_PATTERN.search(line.text))
+        if injected:
+            return injected
+        # An injection may be broken over lines.
+        return new if _INJECTION_PATTERN.search(" ".join(line.text for line in new)) else ()
 
 
-def _around(boxes: tuple[Box, ...]) -> Box:
-    """The smallest box that holds them all, and a rim of 2 % so that letters at its edge stay whole."""
+def _bounding_box(boxes: tuple[Box, ...]) -> Box:
+    """The smallest box around all boxes, with a margin of 2 % so that letters at its edge stay complete."""
     x0, y0 = min(box.x0 for box in boxes) - 0.02, min(box.y0 for box in boxes) - 0.02
     x1, y1 = max(box.x1 for box in boxes) + 0.02, max(box.y1 for box in boxes) + 0.02
     return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
@@ -261,18 +267,18 @@ def _plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold())
 
 
-def _covered(line: str, *texts: str) -> bool:
-    """Whether a line is (nearly, readers err) part of one of the texts."""
+def _is_part_of(line: str, *texts: str) -> bool:
+    """Whether a line is part of one of the texts, up to reading errors."""
     for text in texts:
         if not line or line in text:
             return True
-        match = SequenceMatcher(None, line, text, autojunk=False)
-        if sum(block.size for block in match.get_matching_blocks() if block.size > 1) >= 0.8 * len(line) > 3:
+        matcher = SequenceMatcher(None, line, text, autojunk=False)
+        if sum(block.size for block in matcher.get_matching_blocks() if block.size > 1) >= 0.8 * len(line) > 3:
             return True
     return False
 
 
-_ORDER = re.compile(
+_INJECTION_PATTERN = re.compile(
     r"""
     \b(score|rate|rating|grade|reward)\b .{0,24} (\d+|ten|hundred|max|full|perfect|high)
     | \b(10|100)\s*(/|out\s*of)\s*(10|100)\b
@@ -288,13 +294,15 @@ _ORDER = re.compile(
 )
 
 
-def all_guards(*, reader: bool = True) -> Gate:
-    """All guards as one, the cheap ones first: nothing is matched or read in an edit that they reject.
+def all_guards(*, prompt_injection_guard: bool = True) -> Gate:
+    """All guards as one metric. The cheap ones run first; the others are skipped for an edit that these reject.
 
-    Without a reader (no OCR at hand) the guard against painted-in orders is left out.
+    prompt_injection_guard: whether to include `NoPromptInjection`, which needs an OCR reader.
     """
-    cheap = Minimum({"changed": Changed(), "not_blank": NotBlank(), "same_aspect": SameAspect()}, name="cheap-guards")
+    cheap = Minimum(
+        {"not_a_copy": NotACopy(), "not_blank": NotBlank(), "same_aspect": SameAspect()}, name="cheap-guards"
+    )
     rest: dict[str, Metric] = {"not_collage": NotCollage()}
-    if reader:
-        rest["no_orders"] = NoOrders()
+    if prompt_injection_guard:
+        rest["no_prompt_injection"] = NoPromptInjection()
     return Gate(cheap, Minimum(rest, name="other-guards"), name="guards")

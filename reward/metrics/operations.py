@@ -1,7 +1,4 @@
-"""One metric asked about all that an edit is made of: the operations of a compound instruction, turns, sources.
-
-Each gets a score of its own, which stands in `credits`.
-"""
+"""One metric applied to each operation of a compound instruction, each turn or each source, with `credits` for each."""
 
 from __future__ import annotations
 
@@ -9,30 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .asking import Asks
-from .card import Card
-from .compose import Metric, Minimum, Product, WeightedMean, signed
+from ..card import Card
+from ..engine.program import Program
+from ..sample import EditSample
+from ..score import Score
+from .compose import Metric, Minimum, Product, WeightedMean, score_with_signature
 from .edival.pools import pools_of
-from .sample import EditSample
-from .score import Score
 
 
-def credited(
-    how: type[Minimum] | type[WeightedMean], name: str, metric: Metric, samples: Mapping[str, EditSample]
-) -> Asks[Score]:
-    """What a metric says of several samples, made into one by `how`; `credits` has each under its name, in order.
+def aggregate_credits(
+    reduction: type[Minimum] | type[WeightedMean], name: str, metric: Metric, samples: Mapping[str, EditSample]
+) -> Program[Score]:
+    """The scores of a metric on several samples, reduced by `reduction`; `credits` has each under its name, in order.
 
-    Nothing is left out: one that fails has the whole fail, one that has no value for another reason leaves the whole
-    without one.
+    Nothing is left out: if a score fails, the whole fails; if a score has no value, the whole has none.
     """
-    parts: dict[str, Metric] = {label: _Given(metric, sample) for label, sample in samples.items()}
-    score = yield from how(parts, missing="whole", name=name)(next(iter(samples.values())))
+    parts: dict[str, Metric] = {label: _FixedSample(metric, sample) for label, sample in samples.items()}
+    score = yield from reduction(parts, on_not_applicable="whole", name=name)(next(iter(samples.values())))
     return replace(score, parts={}, credits=score.parts)
 
 
 @dataclass(frozen=True)
-class _Given:
-    """The metric of one sample, whatever sample it is asked about."""
+class _FixedSample:
+    """A metric of a fixed sample, whatever sample it is called with."""
 
     metric: Metric
     sample: EditSample
@@ -41,15 +37,15 @@ class _Given:
     def card(self) -> Card:
         return self.metric.card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        return signed(self.metric, self.sample)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        return score_with_signature(self.metric, self.sample)
 
 
-def unfolded(sample: EditSample) -> EditSample:
-    """The last operation of a compound instruction, with those before it as earlier turns.
+def unfold_operations(sample: EditSample) -> EditSample:
+    """The last operation of a compound instruction, with the operations before it as earlier turns.
 
-    Each of them leads from the source to the edited picture: what lies between, nobody has seen. So object pools go
-    through all operations, while following asks each of them of the whole edit. Raises ValueError without operations.
+    Each turn has the source and the edited image, because there are no intermediate images. Object pools follow all
+    operations, and instruction following checks each operation on the final edit. Raises ValueError without operations.
     """
     if not sample.operations:
         raise ValueError(f"sample {sample.id!r} has no operations: give them, as in operations=(Operation(...), ...)")
@@ -65,10 +61,10 @@ _NO_OPERATIONS = "the sample has no operations: give those that the instruction 
 
 @dataclass(frozen=True)
 class PerOperation:
-    """The mean of instruction following over the operations of a compound instruction: half of them done is one half.
+    """The mean of instruction following over the operations of a compound instruction.
 
-    following: asked of each operation by itself, with the source and the final picture. `credits` has the operations in
-    order. Not applicable to samples without `operations`, or with one that `following` does not apply to.
+    following: applied to each operation, with the source and the final image. `credits` has the operations in order.
+    Not applicable to samples without `operations`, or with one that `following` does not apply to.
     """
 
     following: Metric
@@ -83,36 +79,37 @@ class PerOperation:
             summary=f"of each operation: {following.summary}",
             protocols=(),
             modes=(),
-            gaming=(
+            failure_modes=(
                 "Operations count alike: the easy ones first. One that a later one covers up is not seen in the final "
-                f"picture, and does not count as done. {following.gaming}"
+                f"image, and does not count as done. {following.failure_modes}"
             ),
         )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         signature = self.card.signature
         if not sample.operations:
-            return Score.not_applicable(_NO_OPERATIONS).by(signature)
-        operations = unfolded(sample).turns[len(sample.earlier) :]
+            return Score.not_applicable(_NO_OPERATIONS).with_signature(signature)
+        operations = unfold_operations(sample).turns[len(sample.earlier) :]
         samples = {f"operation {number}": operation for number, operation in enumerate(operations, start=1)}
-        score = yield from credited(WeightedMean, "per-operation", self.following, samples)
-        return score.by(signature)
+        score = yield from aggregate_credits(WeightedMean, "per-operation", self.following, samples)
+        return score.with_signature(signature)
 
 
 @dataclass(frozen=True)
 class CompoundOverall:
     """Following times consistency of a compound edit, both in [0, 1].
 
-    following: of the sample, such as `PerOperation`; its `credits` are those of the whole, which has no value where it
-    has none. consistency: of what no operation touches, asked of the `unfolded` sample. It is left out where nothing is
-    to stay as it was, or where nobody has said what is in the picture: source and instruction alone decide both.
+    following: of the sample, such as `PerOperation`; its `credits` are those of the whole, which has no value if
+    `following` has none. consistency: of everything that no operation changes, applied to the `unfold_operations`
+    sample. It is left out if everything may change, or if the contents of the image are unknown; source and instruction
+    alone decide both.
     """
 
     following: Metric
     consistency: Metric
 
     def __post_init__(self) -> None:
-        self._product()  # refuses parts outside of [0, 1] before anything is asked
+        self._product()  # refuses parts outside of [0, 1] before scoring
 
     @property
     def card(self) -> Card:
@@ -120,29 +117,29 @@ class CompoundOverall:
             self._product().card,
             name="compound-overall",
             summary="all operations were done, and nothing else",
-            gaming=(
+            failure_modes=(
                 "Operations count alike: the easy ones first. One that a later one covers up is not seen in the final "
-                "picture. Where nobody says what is in the picture, damage to the rest is free."
+                "image. Where nobody says what is in the image, damage to the rest is free."
             ),
             about="overall",
         )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         signature = self.card.signature
         score = yield from self._product()(sample)
         following = score.parts["following"]
         if following.status == "not_applicable":
             score = replace(Score.not_applicable(f"following: {following.reason}"), parts=score.parts)
-        return replace(score, credits=following.credits).by(signature)
+        return replace(score, credits=following.credits).with_signature(signature)
 
     def _product(self) -> Product:
-        parts = {"following": self.following, "consistency": _AfterAll(self.consistency)}
+        parts = {"following": self.following, "consistency": _UntouchedContent(self.consistency)}
         return Product(parts, name="compound-overall")
 
 
 @dataclass(frozen=True)
-class _AfterAll:
-    """A metric of what no operation touches."""
+class _UntouchedContent:
+    """A metric of everything that no operation changes."""
 
     metric: Metric
 
@@ -150,23 +147,23 @@ class _AfterAll:
     def card(self) -> Card:
         return self.metric.card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         if not sample.operations:
             return Score.not_applicable(_NO_OPERATIONS)
-        after_all = unfolded(sample)
-        pools = pools_of(after_all)
+        unfolded = unfold_operations(sample)
+        pools = pools_of(unfolded)
         if pools is None:
             return Score.not_applicable(
                 "what must stay is not known: give `pools`, or `boxes` and operations that can be read"
             )
         if not (pools.unchanged or pools.background):
             return Score.not_applicable("the operations touch all objects and the background")
-        return (yield from signed(self.metric, after_all))
+        return (yield from score_with_signature(self.metric, unfolded))
 
 
 @dataclass(frozen=True)
-class OfOperations:
-    """A metric asked of the `unfolded` sample, or of the sample as it is where it has no operations."""
+class UnfoldedOperations:
+    """A metric of the `unfold_operations` sample, or of the sample itself if it has no operations."""
 
     metric: Metric
 
@@ -174,37 +171,37 @@ class OfOperations:
     def card(self) -> Card:
         return self.metric.card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        return signed(self.metric, unfolded(sample) if sample.operations else sample)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        return score_with_signature(self.metric, unfold_operations(sample) if sample.operations else sample)
 
 
 @dataclass(frozen=True)
-class Only:
-    """A metric of samples of one kind; not applicable to others, whatever a guard in it would say of them.
+class ForSampleKind:
+    """A metric of samples of one kind; not applicable to others, regardless of guards in it.
 
-    kind: `compound` (with operations), or `composed` (of several sources).
+    sample_kind: `compound` (with operations), or `composed` (of several sources).
     """
 
-    kind: Literal["compound", "composed"]
+    sample_kind: Literal["compound", "composed"]
     metric: Metric
 
     @property
     def card(self) -> Card:
         card = self.metric.card
-        which = "with operations" if self.kind == "compound" else "of several sources"
-        return replace(card, summary=f"of samples {which}: {card.summary}")
+        kind = "with operations" if self.sample_kind == "compound" else "of several sources"
+        return replace(card, summary=f"of samples {kind}: {card.summary}")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        if self.kind == "compound" and not sample.operations:
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        if self.sample_kind == "compound" and not sample.operations:
             return Score.not_applicable(_NO_OPERATIONS)
-        if self.kind == "composed" and len(sample.sources) < 2:
+        if self.sample_kind == "composed" and len(sample.sources) < 2:
             return Score.not_applicable("it is about a picture made of several pictures, and the sample has one source")
         return (yield from self.metric(sample))
 
 
 @dataclass(frozen=True)
-class EachSource:
-    """The lowest value of a metric that compares the edited picture with the source, over all of a sample's sources."""
+class MinimumOverSources:
+    """The minimum over all sources of a metric that compares the edited image with the first source."""
 
     metric: Metric
 
@@ -213,11 +210,11 @@ class EachSource:
         card = self.metric.card
         return replace(card, name=f"each-source-{card.name}", summary=f"of each source: {card.summary}")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         sources = sample.sources
-        turned = {
+        rotated = {
             f"source {number + 1}": replace(sample, sources=(*sources[number:], *sources[:number]))
             for number in range(len(sources))
         }
-        score = yield from credited(Minimum, self.card.name, self.metric, turned)
-        return score.by(self.card.signature)
+        score = yield from aggregate_credits(Minimum, self.card.name, self.metric, rotated)
+        return score.with_signature(self.card.signature)

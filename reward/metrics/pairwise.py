@@ -1,8 +1,8 @@
-"""Comparisons: which of two edits of the same picture, by the same instruction, is better.
+"""Pairwise comparisons: which of two edits of the same source by the same instruction is better.
 
-A comparison is a program over two samples, as a metric is one over one: `engine.submit(PairwiseJudge()(a, b), experts)`
-runs it, and `Reward(OfPair(PairwiseJudge()), experts)([as_one(a, b)])` does so with all that a `Reward` does. Its value
-is a share in [0, 1]: 1 where the first edit is better, 0 where the second is, 0.5 for a draw.
+A comparison is a program over two samples, as a metric is a program over one. It runs by
+`engine.submit(PairwiseJudge()(a, b), experts)`, or by `Reward(PairedSampleMetric(PairwiseJudge()), experts)` on
+`[pack_pair(a, b)]`. Its value lies in [0, 1]: 1 if the first edit is better, 0 if the second is, 0.5 for a draw.
 """
 
 from __future__ import annotations
@@ -10,37 +10,36 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from .asking import Asks, ask, value_of
-from .card import Card
-from .forms import Levels, Message
-from .image import Image
-from .prompts import Prompts
-from .query import Judge
-from .sample import EditSample
-from .score import Evidence, Score
+from ..card import Card
+from ..engine.program import Program, ask, reply_value
+from ..image import Image
+from ..queries.kinds import Judge
+from ..queries.prompts import Prompts
+from ..queries.response_formats import Levels, Message
+from ..sample import EditSample
+from ..score import Evidence, Score
 
-_PACKAGE = "editcritic.reward.baselines"
+_PACKAGE = "editcritic.reward.metrics.baselines"
 
 
-class Comparison(Protocol):
-    """The program for two samples that differ in their edited pictures only. Its card has the range 0..1."""
+class PairwiseMetric(Protocol):
+    """A program for two samples that differ in their edited images only. Its card has the range 0..1."""
 
     @property
     def card(self) -> Card: ...
 
-    def __call__(self, first: EditSample, second: EditSample) -> Asks[Score]: ...
+    def __call__(self, first: EditSample, second: EditSample) -> Program[Score]: ...
 
 
 @dataclass(frozen=True)
 class PairwiseJudge:
-    """A judge is shown both edits and says which is better: first, second or same.
+    """A judge sees both edits and answers which is better: first, second or same.
 
-    It is asked twice, the second time with the edits in the other order, and the value is the mean of both answers: a
-    judge that prefers what it is shown first, whatever it is, ends in a draw. How far the two answers are apart is in
-    the evidence. Where the judge gives probabilities, an answer is the expectation over them. An order that fails fails
-    the comparison. Two pictures that are the same are a draw, and nobody is asked.
+    Both orders are queried and the value is the mean of both answers, so that position bias alone gives a draw. The
+    difference between the two answers is in the evidence. If the judge gives probabilities, an answer is the
+    expectation over them. If one order fails, the comparison fails. Two equal images are a draw without a query.
 
-    It goes to the role `judge.pairwise`, which the expert bound to `judge` also serves. prompts: a folder whose
+    The queries go to the role `judge.pairwise`, which the expert bound to `judge` also serves. prompts: a folder whose
     `pairwise.txt` replaces our prompt.
     """
 
@@ -56,9 +55,9 @@ class PairwiseJudge:
             "Both orders against position bias: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena "
             "(arXiv 2306.05685). The criteria are those of Complex-Edit (arXiv 2504.13143), section 3.1."
         ),
-        gaming=(
+        failure_modes=(
             "One impression of one judge: it misses small changes and positions, prefers what looks prettier, and "
-            "words written into a picture may sway it."
+            "words written into an image may sway it."
         ),
         about="overall",
     )
@@ -70,41 +69,41 @@ class PairwiseJudge:
     @property
     def signature(self) -> str:
         """As in `pairwise-judge@1`, with the prompt pack's digest."""
-        return self.card.signed(options=Prompts(_PACKAGE, self.prompts).options)
+        return self.card.signature_with(options=Prompts(_PACKAGE, self.prompts).options)
 
-    def __call__(self, first: EditSample, second: EditSample) -> Asks[Score]:
-        """Raises ValueError unless both are edits of the same pictures by the same instruction."""
+    def __call__(self, first: EditSample, second: EditSample) -> Program[Score]:
+        """Raises ValueError unless both are edits of the same images by the same instruction."""
         _check(first, second)
         return self._program(first, second)
 
-    def _program(self, first: EditSample, second: EditSample) -> Asks[Score]:
+    def _program(self, first: EditSample, second: EditSample) -> Program[Score]:
         if first.edited.digest == second.edited.digest:
-            return Score.of(0.5, "the pictures are the same").by(self.signature)
+            return Score.of(0.5, "the pictures are the same").with_signature(self.signature)
         orders = {"first one first": (first, second), "second one first": (second, first)}
         questions = [self._question(*order) for order in orders.values()]
         replies = yield from ask(questions[0], questions[1], role=self.card.roles[0])
-        shares = [min(value_of(question, reply), 1.0) for question, reply in zip(questions, replies, strict=True)]
-        said = [
+        shares = [min(reply_value(question, reply), 1.0) for question, reply in zip(questions, replies, strict=True)]
+        evidence = [
             Evidence(
                 f"judge pairwise, {order}", second.edited.digest, text=reply.text, numbers=dict(reply.probabilities)
             )
             for order, reply in zip(orders, replies, strict=True)
         ]
-        there, back = shares[0], 1.0 - shares[1]
-        apart = {"first one first": there, "second one first": back, "apart": abs(there - back)}
-        said.append(Evidence("how far the first one is better, by order", first.edited.digest, numbers=apart))
-        reason = f"{there:.3g} when shown first, {back:.3g} when shown second"
-        return Score.of((there + back) / 2, reason, evidence=said).by(self.signature)
+        as_first, as_second = shares[0], 1.0 - shares[1]
+        by_order = {"first one first": as_first, "second one first": as_second, "apart": abs(as_first - as_second)}
+        evidence.append(Evidence("how far the first one is better, by order", first.edited.digest, numbers=by_order))
+        reason = f"{as_first:.3g} when shown first, {as_second:.3g} when shown second"
+        return Score.of((as_first + as_second) / 2, reason, evidence=evidence).with_signature(self.signature)
 
     def _question(self, shown_first: EditSample, shown_second: EditSample) -> Judge:
         words = Prompts(_PACKAGE, self.prompts).render("pairwise", instruction=shown_first.instruction)
-        shown: tuple[str | Image, ...] = (*shown_first.sources, shown_first.edited, shown_second.edited, words)
-        return Judge((Message(shown),), self.form, "pairwise", (("instruction", shown_first.instruction),))
+        content: tuple[str | Image, ...] = (*shown_first.sources, shown_first.edited, shown_second.edited, words)
+        return Judge((Message(content),), self.form, "pairwise", (("instruction", shown_first.instruction),))
 
 
-def compared(first: Score, second: Score) -> Score:
-    """Two scores of one metric as a comparison: 1 where the first is higher, 0 where it is lower, 0.5 where they are
-    equal. Without a value where one of them has none, for that one's reason.
+def compare_scores(first: Score, second: Score) -> Score:
+    """Two scores of one metric as a comparison: 1 if the first is higher, 0 if it is lower, 0.5 if they are equal. If
+    one of them has no value, neither has the comparison, for the same reason.
     """
     for status in ("failed", "abstained", "not_applicable"):
         for score in (first, second):
@@ -114,40 +113,40 @@ def compared(first: Score, second: Score) -> Score:
     assert a is not None
     assert b is not None
     share = 0.5 if a == b else float(a > b)
-    said = Evidence("values", numbers={"first": a, "second": b})
-    return Score.of(share, f"{a:.4g} against {b:.4g}", evidence=[said]).by(first.metric)
+    evidence = Evidence("values", numbers={"first": a, "second": b})
+    return Score.of(share, f"{a:.4g} against {b:.4g}", evidence=[evidence]).with_signature(first.metric)
 
 
 # -- a pair as one sample ---------------------------------------------------------------------------------------------
 
 
-def as_one(first: EditSample, second: EditSample) -> EditSample:
-    """A pair as `OfPair` takes it: the second, with the first in the place of the turn before it."""
+def pack_pair(first: EditSample, second: EditSample) -> EditSample:
+    """A pair for `PairedSampleMetric`: the second sample, with the first one as the turn before it."""
     return replace(second, id=f"{first.id} against {second.id}", earlier=(*first.earlier, first))
 
 
 @dataclass(frozen=True)
-class OfPair:
-    """A comparison as a metric of what `as_one` makes of two samples."""
+class PairedSampleMetric:
+    """A comparison as a metric of samples from `pack_pair`."""
 
-    comparison: Comparison
+    metric: PairwiseMetric
 
     @property
     def card(self) -> Card:
-        return self.comparison.card
+        return self.metric.card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         if not sample.earlier:
-            raise ValueError(f"sample {sample.id!r} is no pair: make one of two samples with as_one(first, second)")
+            raise ValueError(f"sample {sample.id!r} is not a pair: make one with pack_pair(first, second)")
         first = sample.earlier[-1]
-        return (yield from self.comparison(first, replace(sample, earlier=first.earlier)))
+        return (yield from self.metric(first, replace(sample, earlier=first.earlier)))
 
 
 def _check(first: EditSample, second: EditSample) -> None:
-    given = [([picture.digest for picture in one.sources], one.instruction) for one in (first, second)]
-    if given[0] != given[1]:
-        what = "instructions" if given[0][0] == given[1][0] else "source pictures"
+    inputs = [([picture.digest for picture in sample.sources], sample.instruction) for sample in (first, second)]
+    if inputs[0] != inputs[1]:
+        difference = "instructions" if inputs[0][0] == inputs[1][0] else "source pictures"
         raise ValueError(
-            f"{first.id!r} and {second.id!r} have different {what}: compare edits of the same picture by the same "
+            f"{first.id!r} and {second.id!r} have different {difference}: compare edits of the same source by the same "
             "instruction"
         )

@@ -1,134 +1,141 @@
-"""Presets: compositions worth using as they are. Each is a function, so that its spec is its name and options."""
+"""Presets: ready-made compositions. Each is a function, so that its spec consists of its name and options."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .asking import Asks
-from .card import About, Card
+from ..card import Aspect, Card
+from ..engine.program import Program
+from ..sample import EditSample
+from ..score import Score
 from .compose import Gate, GeometricMean, Metric, Minimum
-from .compound import CompoundOverall, EachSource, OfOperations, Only, PerOperation
 from .dlebench.consistency import VisualConsistency
 from .dlebench.following import SmallObjectFollowing
 from .edival.consistency import ContentConsistency
 from .edival.following import InstructionFollowing
-from .edival.overall import Chain, EditOverall
-from .edival.still_there import StillThere
-from .guards import Changed, NoOrders, NotBlank, NotCollage, all_guards
-from .i2ibench.levels import FiveLevels
+from .edival.objects_preserved import ObjectsPreserved
+from .edival.overall import EditOverall, MultiTurnFollowing
+from .guards import NoPromptInjection, NotACopy, NotBlank, NotCollage, all_guards
+from .i2ibench.level_ratings import FiveLevelRating
 from .i2ibench.similarity import RegionSimilarity
-from .sample import EditSample
-from .score import Score
+from .operations import CompoundOverall, ForSampleKind, MinimumOverSources, PerOperation, UnfoldedOperations
 
 
 @dataclass(frozen=True)
-class Described:
-    """A composition, with words of its own on its card: what its parts are gamed by, it may prevent."""
+class WithDescription:
+    """A composition with its own card text: it may prevent failure modes of its parts."""
 
     metric: Metric
     summary: str
-    gaming: str
-    about: About = "overall"
+    failure_modes: str
+    about: Aspect = "overall"
 
     @property
     def card(self) -> Card:
-        return replace(self.metric.card, summary=self.summary, gaming=self.gaming, about=self.about)
+        return replace(self.metric.card, summary=self.summary, failure_modes=self.failure_modes, about=self.about)
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         return self.metric(sample)
 
 
-def edit_balanced(protocol: str = "paper", reader: bool = True) -> Gate:
-    """Did it do what was asked, and nothing else? EdiVal-O of one edit, with dense instruction following, guarded.
+def edit_balanced(protocol: str = "paper", prompt_injection_guard: bool = True) -> Gate:
+    """EdiVal-O of one edit, with dense instruction following, behind guards: the instruction was followed, and nothing
+    else changed.
 
-    protocol: of instruction following. reader: whether painted-in orders are looked for, which takes OCR.
+    protocol: of instruction following. prompt_injection_guard: whether to include `NoPromptInjection`, which needs OCR.
     """
-    wanted = EditOverall(following=InstructionFollowing(protocol=protocol, dense=True))
-    guards = Gate(all_guards(reader=reader), StillThere(), name="guards")
-    return Gate(guards, wanted, name="edit-balanced")
+    reward = EditOverall(following=InstructionFollowing(protocol=protocol, dense=True))
+    guards = Gate(all_guards(prompt_injection_guard=prompt_injection_guard), ObjectsPreserved(), name="guards")
+    return Gate(guards, reward, name="edit-balanced")
 
 
-def small_object(mode: str = "tools", reader: bool = True) -> Gate:
-    """Was a small object edited as asked, and nothing else? Geometric mean of DLEBench-IF and DLEBench-VC, guarded.
+def small_object(mode: str = "tools", prompt_injection_guard: bool = True) -> Gate:
+    """Geometric mean of DLEBench-IF and DLEBench-VC behind guards: a small object was edited as requested, and nothing
+    else changed.
 
-    A copy has 0, and so has an edit of the wrong place or of the whole scene. mode: of both, `tools`, `plain`, or
-    `oracle`, which needs `targets` and a `reference`. reader: as in `edit_balanced`.
+    A copy scores 0, and so does an edit of the wrong place or of the whole scene. mode: of both metrics, `tools`,
+    `plain`, or `oracle`, which needs `targets` and a `reference`. prompt_injection_guard: as in `edit_balanced`.
     """
     parts: dict[str, Metric] = {
         "following": SmallObjectFollowing(mode=mode),
         "consistency": VisualConsistency(mode=mode),
     }
-    wanted = Described(
-        GeometricMean(parts, missing="whole", name="small-object-overall"),
+    reward = WithDescription(
+        GeometricMean(parts, on_not_applicable="whole", name="small-object-overall"),
         summary="the small object was edited as asked, and all else is as it was",
-        gaming=(
-            "One damaged place costs the same however large it is, and grain and filters over the whole picture are "
+        failure_modes=(
+            "One damaged place costs the same however large it is, and grain and filters over the whole image are "
             "free. Without boxes a judge overlooks small objects, so that an edit "
-            "of a larger look-alike may pass. Words written into the picture can sway the judge."
+            "of a larger look-alike may pass. Words written into the image can sway the judge."
         ),
     )
-    return Gate(all_guards(reader=reader), wanted, name="small-object")
+    return Gate(all_guards(prompt_injection_guard=prompt_injection_guard), reward, name="small-object")
 
 
-def compound(protocol: str = "paper", dense: bool = False, reader: bool = True) -> Only:
-    """How much of a compound instruction was done, and nothing else? Credit an operation, times EdiVal-CC, guarded.
+def compound(protocol: str = "paper", dense: bool = False, prompt_injection_guard: bool = True) -> ForSampleKind:
+    """Fraction of the operations of a compound instruction that were carried out, times EdiVal-CC, behind guards.
 
-    Half of the operations done is one half, times what of the rest is as it was. `credits` has the operations in order.
-    protocol, dense: of instruction following; where it is dense, an operation that was nearly done counts, too. reader:
-    as in `edit_balanced`. Not applicable without `operations`, or with one that is none of EdiVal's nine forms.
+    Half of the operations give one half, times the consistency of the rest. `credits` has the operations in order.
+    protocol, dense: of instruction following; if dense, an operation that nearly succeeded counts partly.
+    prompt_injection_guard: as in `edit_balanced`. Not applicable without `operations`, or with an operation that is
+    none of EdiVal's nine forms.
     """
     following = PerOperation(InstructionFollowing(protocol=protocol, dense=dense))
-    guards = Gate(all_guards(reader=reader), OfOperations(StillThere()), name="guards")
-    return Only("compound", Gate(guards, CompoundOverall(following, ContentConsistency()), name="compound"))
+    guards = Gate(
+        all_guards(prompt_injection_guard=prompt_injection_guard), UnfoldedOperations(ObjectsPreserved()), name="guards"
+    )
+    return ForSampleKind("compound", Gate(guards, CompoundOverall(following, ContentConsistency()), name="compound"))
 
 
-def multi_turn(protocol: str = "paper", dense: bool = False, reader: bool = True) -> Gate:
-    """How many turns did what was asked, with all else as in the base picture? Geometric mean, the last turn guarded.
+def multi_turn(protocol: str = "paper", dense: bool = False, prompt_injection_guard: bool = True) -> Gate:
+    """Geometric mean of instruction following over the turns and of consistency with the base image; the last turn is
+    guarded.
 
-    Following is the mean over the turns, each judged against the turn before, and `credits` has them in order;
-    consistency compares the last picture with the one before the first turn. protocol, dense, reader: as in `compound`.
+    Following is the mean over the turns, each compared with the turn before; `credits` has them in order. Consistency
+    compares the last image with the one before the first turn. protocol, dense, prompt_injection_guard: as in
+    `compound`.
     """
-    following = Chain(InstructionFollowing(protocol=protocol, dense=dense), combine="mean")
-    guards = Gate(all_guards(reader=reader), StillThere(), name="guards")
-    wanted = Described(
+    following = MultiTurnFollowing(InstructionFollowing(protocol=protocol, dense=dense), reduction="mean")
+    guards = Gate(all_guards(prompt_injection_guard=prompt_injection_guard), ObjectsPreserved(), name="guards")
+    reward = WithDescription(
         EditOverall(following=following),
-        summary="every turn did what was asked, and all else is as in the base picture",
-        gaming=(
+        summary="every turn did what was asked, and all else is as in the base image",
+        failure_modes=(
             "Turns count alike: the easy ones first. Later turns may undo what earlier ones did, for each is judged "
             "when it is made. The guards look at the last turn. Visual quality is not in it."
         ),
     )
-    return Gate(guards, wanted, name="multi-turn")
+    return Gate(guards, reward, name="multi-turn")
 
 
-def multi_reference(reader: bool = True) -> Only:
-    """Does a picture made of several do what was asked with the subjects it was given? Of I2I-Bench, guarded.
+def multi_reference(prompt_injection_guard: bool = True) -> ForSampleKind:
+    """Geometric mean of three I2I-Bench dimensions for an image composed of several sources, behind guards.
 
-    Geometric mean of instruction following, subject consistency and non-edited fidelity; not applicable where one of
-    them is none of the sample's `dimensions`. The guards know every source: a copy of one is rejected, and so is one
-    pasted in as a half or a quarter. A source inside of the picture is not, nor another aspect ratio: a poster may be
-    hung on a wall. reader: as in `edit_balanced`.
+    The dimensions are instruction following, subject consistency and non-edited fidelity; not applicable if one of
+    them is not among the sample's `dimensions`. The guards check every source: a copy of a source is rejected, and so
+    is a source pasted in as a half or a quarter. An inset of a source and another aspect ratio pass: a poster may hang
+    on a wall. prompt_injection_guard: as in `edit_balanced`.
     """
     parts: dict[str, Metric] = {
-        "following": FiveLevels("multi-instruction-following"),
+        "following": FiveLevelRating("multi-instruction-following"),
         "subjects": RegionSimilarity("multi-subject-consistency"),
         "non-edited": RegionSimilarity("multi-non-edited-fidelity"),
     }
-    wanted = Described(
-        GeometricMean(parts, missing="whole", name="multi-reference-overall"),
+    reward = WithDescription(
+        GeometricMean(parts, on_not_applicable="whole", name="multi-reference-overall"),
         summary="the instruction was carried out with the subjects of the sources, and they look as they did",
-        gaming=(
+        failure_modes=(
             "Subjects cut out and pasted in unchanged keep their looks, however badly they fit: light and seams are "
             "not in it. Only what the judge names is compared, and it has seen the edit by then. Words written into "
-            "the picture can sway it."
+            "the image can sway it."
         ),
     )
-    whole_picture = 1.0  # no inset is more alike than that
+    unreachable_score = 1.0  # no inset matches better than this
     guards: dict[str, Metric] = {
-        "changed": EachSource(Changed()),
+        "not_a_copy": MinimumOverSources(NotACopy()),
         "not_blank": NotBlank(),
-        "not_collage": EachSource(NotCollage(inset=whole_picture)),
+        "not_collage": MinimumOverSources(NotCollage(min_inset_score=unreachable_score)),
     }
-    if reader:
-        guards["no_orders"] = NoOrders()
-    return Only("composed", Gate(Minimum(guards, name="guards"), wanted, name="multi-reference"))
+    if prompt_injection_guard:
+        guards["no_prompt_injection"] = NoPromptInjection()
+    return ForSampleKind("composed", Gate(Minimum(guards, name="guards"), reward, name="multi-reference"))

@@ -1,8 +1,8 @@
-"""Questions to experts, and their answers.
+"""Queries to experts, and their answers.
 
-A metric asks a *role* a *query* and gets an *answer*. Queries are frozen and known by a digest over their description,
-in which a picture is its content digest; answers are numpy arrays and plain values, never tensors. Each query class
-names the role it goes to by default, the answer it is given, and what an answer must look like.
+A metric sends a *query* to a *role* and gets an *answer*. Queries are frozen and identified by a digest over their
+description, in which an image is its content digest; answers are numpy arrays and plain values, never tensors. Each
+query class defines its default role, its answer type, and the validation of answers.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .boxes import Box
-from .forms import Form, Message, Reply, check_reply
-from .image import Image
+from ..boxes import Box
+from ..image import Image
 from .outcomes import Abstention, Failure
+from .response_formats import Message, Reply, ResponseFormat, validate_reply
 
 A = TypeVar("A")
 
 
-class BadAnswer(ValueError):
-    """An expert answered, but not with what the query asks for (wrong type, wrong length, NaN)."""
+class InvalidAnswer(ValueError):
+    """An expert's answer is invalid for the query (wrong type, wrong length, NaN)."""
 
 
 class FloorTooHigh(ValueError):
-    """A metric looks for weaker detections than the detector bound to it reports: its `floor` is to be lowered."""
+    """A metric's threshold is below the minimum score that its detector reports: lower the detector's `floor`."""
 
 
 class Query(Generic[A]):
@@ -41,35 +41,35 @@ class Query(Generic[A]):
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """The pictures it is about."""
-        raise AssertionError(f"{type(self).__name__} does not say which images it is about")
+        """The images of the query."""
+        raise AssertionError(f"{type(self).__name__} does not define images")
 
     def describe(self) -> dict[str, Any]:
-        """The query as JSON, pictures by digest. Two queries are the same question when this is equal."""
-        raise AssertionError(f"{type(self).__name__} does not describe itself")
+        """The query as JSON, images by digest. Queries with equal kind and description are identical."""
+        raise AssertionError(f"{type(self).__name__} does not define describe")
 
     @property
     def digest(self) -> str:
         """sha256 over kind and description, hex."""
-        known: str | None = self.__dict__.get("_digest")
-        if known is None:
+        digest: str | None = self.__dict__.get("_digest")
+        if digest is None:
             text = json.dumps([self.kind, self.describe()], sort_keys=True, separators=(",", ":"))
-            known = hashlib.sha256(text.encode()).hexdigest()
-            self.__dict__["_digest"] = known
-        return known
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            self.__dict__["_digest"] = digest
+        return digest
 
     def check(self, answer: object) -> None:
-        """Raise `BadAnswer` unless `answer` is a finite answer to this query."""
-        raise AssertionError(f"{type(self).__name__} does not check its answers")
+        """Raise `InvalidAnswer` unless `answer` is a valid, finite answer to this query."""
+        raise AssertionError(f"{type(self).__name__} does not define check")
 
 
 def _expect(answer: object, kind: type, query: Query[Any]) -> None:
     if not isinstance(answer, kind):
-        raise BadAnswer(f"{query.kind} wants {kind.__name__}, got {type(answer).__name__}")
+        raise InvalidAnswer(f"{query.kind} expects {kind.__name__}, got {type(answer).__name__}")
 
 
 def _is_number(value: object) -> bool:
-    """A finite number of Python's own: numpy's narrower ones cannot be written to a log."""
+    """Whether it is a finite Python number: numpy's narrower types cannot be written to a log."""
     return isinstance(value, float | int) and math.isfinite(value)
 
 
@@ -78,23 +78,23 @@ def _expect_boxes(answer: object, query: Query[Any]) -> None:
     assert isinstance(answer, Detections)
     boxes: Any = answer.boxes
     if not (isinstance(boxes, tuple) and all(map(_is_box, boxes))):
-        raise BadAnswer(f"{query.kind} wants a tuple of boxes with text for labels, got {boxes!r:.200}")
-    if not _is_number(answer.floor):
-        raise BadAnswer(f"{query.kind} wants a finite floor, got {answer.floor!r}")
+        raise InvalidAnswer(f"{query.kind} expects a tuple of boxes with text labels, got {boxes!r:.200}")
+    if not _is_number(answer.min_score):
+        raise InvalidAnswer(f"{query.kind} expects a finite min_score, got {answer.min_score!r}")
 
 
 def _expect_vectors(answer: object, query: Query[Any], count: int) -> None:
-    _expect(answer, Vectors, query)
-    assert isinstance(answer, Vectors)
+    _expect(answer, Embeddings, query)
+    assert isinstance(answer, Embeddings)
     kind, values, patches = query.kind, answer.values, answer.patches
     if values.dtype != np.float32 or patches.dtype.kind not in "iu":
-        raise BadAnswer(f"{kind} wants float32 and integers, got {values.dtype} and {patches.dtype}")
+        raise InvalidAnswer(f"{kind} expects float32 and integers, got {values.dtype} and {patches.dtype}")
     if values.ndim != 2 or values.shape[0] != count:
-        raise BadAnswer(f"{kind} wants {count} vectors, got an array of {values.shape}")
+        raise InvalidAnswer(f"{kind} expects {count} vectors, got an array of {values.shape}")
     if patches.shape != (count,):
-        raise BadAnswer(f"{kind} wants {count} counts of patches, got {patches.shape}")
+        raise InvalidAnswer(f"{kind} expects {count} patch counts, got {patches.shape}")
     if not np.isfinite(values).all():
-        raise BadAnswer(f"{kind} got vectors with NaN or infinity in them")
+        raise InvalidAnswer(f"{kind} got vectors with NaN or infinity")
 
 
 def _is_text(value: object) -> bool:
@@ -110,45 +110,47 @@ def _is_line(line: object) -> bool:
 
 
 def _expect_measured(answer: object, query: Query[Any]) -> None:
-    _expect(answer, Measured, query)
-    assert isinstance(answer, Measured)
-    stated = [number for number in (answer.value, answer.sigma) if number is not None]
-    if not all(map(_is_number, [*stated, answer.share])):
-        raise BadAnswer(f"{query.kind} wants finite floats, got {answer!r}")
+    _expect(answer, Measurement, query)
+    assert isinstance(answer, Measurement)
+    optional = [number for number in (answer.value, answer.sigma) if number is not None]
+    if not all(map(_is_number, [*optional, answer.share])):
+        raise InvalidAnswer(f"{query.kind} expects finite floats, got {answer!r}")
     if answer.sigma is not None and answer.sigma < 0:
-        raise BadAnswer(f"{query.kind} wants a standard deviation of 0 or more, got {answer.sigma!r}")
+        raise InvalidAnswer(f"{query.kind} expects a standard deviation of 0 or more, got {answer.sigma!r}")
 
 
-# -- where is it? -----------------------------------------------------------------------------------------------------
+# -- localisation -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Detections:
-    """Boxes a detector found, best guesses included down to its own `floor`.
+    """All boxes of a detector with a score of at least `min_score`.
 
-    A metric thresholds them itself, so that one detection serves every threshold.
+    Metrics apply their own thresholds, so that one query serves every threshold.
     """
 
     boxes: tuple[Box, ...]
-    floor: float = 0.0
+    min_score: float = 0.0
 
     def above(self, threshold: float, label: str | None = None) -> tuple[Box, ...]:
         """Boxes with a score strictly above `threshold` (of one label), in the detector's order.
 
-        Raises `FloorTooHigh` where the detector did not look that far down.
+        Raises `FloorTooHigh` for a threshold below `min_score`.
         """
-        if threshold < self.floor:
-            raise FloorTooHigh(f"threshold {threshold} lies below the detector's floor {self.floor}: lower the floor")
+        if threshold < self.min_score:
+            raise FloorTooHigh(
+                f"threshold {threshold} lies below the detector's floor {self.min_score}: lower the floor"
+            )
         return tuple(box for box in self.boxes if box.score > threshold and label in (None, box.label))
 
-    def strongest(self) -> float:
+    def max_score(self) -> float:
         """The highest score of any box, 0.0 without boxes."""
         return max((box.score for box in self.boxes), default=0.0)
 
 
 @dataclass(frozen=True)
 class Detect(Query[Detections]):
-    """Where are these phrases in the picture? Several phrases are one joint prompt; boxes carry labels."""
+    """Detect phrases in an image. Several phrases are one joint prompt; boxes carry labels."""
 
     image: Image
     phrases: tuple[str, ...]
@@ -168,7 +170,7 @@ class Detect(Query[Detections]):
 
 @dataclass(frozen=True)
 class Match(Query[Detections]):
-    """Where are these objects of the base picture in this picture? `targets` are labelled boxes in the base."""
+    """Locate objects of a base image in another image. `targets` are labelled boxes in the base."""
 
     image: Image
     base: Image
@@ -190,9 +192,9 @@ class Match(Query[Detections]):
 
 @dataclass(frozen=True)
 class Differ(Query[Detections]):
-    """Where do two pictures of one size differ? Boxes around changed regions, the largest first.
+    """Locate differences of two images of one size. Answer: boxes around changed regions, the largest first.
 
-    Their scores are the mean difference inside, as a share of full scale.
+    Their scores are the mean difference inside, as a fraction of full scale.
     """
 
     before: Image
@@ -213,7 +215,7 @@ class Differ(Query[Detections]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which pixels belong to something: `values` H x W bool at the picture's size. score: how sure the expert is.
+    """A segmentation mask: `values` H x W bool at the image's size. score: the expert's confidence.
 
     Equal when pixels and score are.
     """
@@ -222,7 +224,7 @@ class Mask:
     score: float = 1.0
 
     def inverted(self) -> Mask:
-        """All other pixels."""
+        """The complement."""
         return Mask(~self.values, self.score)
 
     @property
@@ -239,7 +241,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Segment(Query[Mask]):
-    """Which pixels does the command mean ("the red circle")? Its answer is empty where there is no such thing."""
+    """Segment the object that a command refers to ("the red circle"). The mask is empty if there is none."""
 
     image: Image
     command: str
@@ -260,23 +262,23 @@ class Segment(Query[Mask]):
         shape = (self.image.height, self.image.width)
         if not isinstance(values, np.ndarray) or values.dtype != np.bool_ or values.shape != shape:
             got = f"{values.dtype} of {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
-            raise BadAnswer(f"segment wants an array of bool of {shape}, got {got}")
+            raise InvalidAnswer(f"segment expects an array of bool of {shape}, got {got}")
         if not _is_number(answer.score):
-            raise BadAnswer(f"segment wants a finite score, got {answer.score!r}")
+            raise InvalidAnswer(f"segment expects a finite score, got {answer.score!r}")
 
 
-# -- what is it like? -------------------------------------------------------------------------------------------------
+# -- features and measurements ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What an embedding is pooled over.
+    """The tokens over which an embedding is pooled.
 
     `cls`: the class token. `patches`: mean of the patch tokens. `tokens`: mean of every token after the class token,
     registers included. With `exclude`, the patches not covered by these boxes: tokens normalised to length 1, the mask
     averaged onto the patch grid, patches less than half uncovered left out, weighted mean. With `inside`, the patches
-    that a mask (of any size, stretched over the picture) touches: tokens normalised to length 1, mean weighted by how
-    much of each it covers. `grid="guessed"` repeats what released EdiVal code does: it takes registers for patches and
+    that overlap a mask (of any size, stretched over the image): tokens normalised to length 1, mean weighted by the
+    covered fraction of each. `grid="guessed"` reproduces released EdiVal code: it treats registers as patches and uses
     the most square grid that holds them all.
     """
 
@@ -287,22 +289,22 @@ class Region:
 
     def __post_init__(self) -> None:
         if self.inside is not None and self.exclude is not None:
-            raise ValueError("a region is inside of a mask or outside of boxes: take the boxes out of the mask")
+            raise ValueError("a region takes `inside` or `exclude`, not both: subtract the boxes from the mask")
 
     def describe(self) -> list[Any]:
         boxes = None if self.exclude is None else [(box.cx, box.cy, box.w, box.h) for box in self.exclude]
-        said = [self.pool, boxes, self.grid]
-        return said if self.inside is None else [*said, self.inside.digest]
+        description = [self.pool, boxes, self.grid]
+        return description if self.inside is None else [*description, self.inside.digest]
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
-    """One vector a region: `values` n x d float32; `patches` n, how many patches each rests on (0: nothing left)."""
+class Embeddings:
+    """One vector per region: `values` n x d float32; `patches` n, the number of patches in each (0: none left)."""
 
     values: NDArray[np.float32]
     patches: NDArray[np.int64]
 
-    def cosine(self, other: Vectors, row: int) -> float:
+    def cosine(self, other: Embeddings, row: int) -> float:
         """Cosine in [-1, 1] of the two vectors of a region; 0.0 where either is all zeros."""
         a, b = self.values[row].astype(np.float64), other.values[row].astype(np.float64)
         scale = float(np.linalg.norm(a) * np.linalg.norm(b))
@@ -310,8 +312,8 @@ class Vectors:
 
 
 @dataclass(frozen=True)
-class Embed(Query[Vectors]):
-    """Features of a picture, pooled inside the expert: large feature maps do not travel."""
+class Embed(Query[Embeddings]):
+    """Features of an image, pooled inside the expert, so that large feature maps are not transferred."""
 
     image: Image
     regions: tuple[Region, ...]
@@ -330,8 +332,8 @@ class Embed(Query[Vectors]):
 
 
 @dataclass(frozen=True)
-class EmbedText(Query[Vectors]):
-    """Features of a text, in the space of the picture's class token (CLIP and its like): one vector, no patches."""
+class EmbedText(Query[Embeddings]):
+    """Features of a text, in the space of the image's class token (CLIP-like models): one vector, no patches."""
 
     text: str
     role: ClassVar[str] = "features"
@@ -349,10 +351,10 @@ class EmbedText(Query[Vectors]):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A measured quantity; `value` is None where no pixel was left to measure. `share` of the pixels was used.
+class Measurement:
+    """A measured quantity; `value` is None where no pixel was left to measure. share: fraction of the pixels used.
 
-    sigma: the standard deviation that the expert itself states, in the value's unit, where it states one.
+    sigma: the expert's own standard deviation, in the value's unit, if it provides one.
     """
 
     value: float | None
@@ -361,12 +363,12 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Measure(Query[Measured]):
-    """A quantity of the pixels of one picture or a pair, outside of `exclude` where that is given.
+class Measure(Query[Measurement]):
+    """A quantity of the pixels of one image or a pair, outside of the boxes in `exclude`.
 
     Pairs must have one size. `l1`: 1 - mean absolute difference, in [0, 1]. `ssim`: mean structural similarity of
-    luminance, in [-1, 1]. `spread` (one picture): standard deviation of luminance, in [0, 0.5]. `sharpness` (one
-    picture): mean absolute Laplacian of luminance, in [0, 4]. `luma99`, `luma999` (one picture): the 99 % and 99.9 %
+    luminance, in [-1, 1]. `spread` (one image): standard deviation of luminance, in [0, 0.5]. `sharpness` (one
+    image): mean absolute Laplacian of luminance, in [0, 4]. `luma99`, `luma999` (one image): the 99 % and 99.9 %
     quantile of luminance, in [0, 1].
     """
 
@@ -392,15 +394,15 @@ class Measure(Query[Measured]):
 
 
 @dataclass(frozen=True, slots=True)
-class Enhanced:
-    """A picture made larger and clearer."""
+class UpscaledImage:
+    """An image after super-resolution."""
 
     image: Image
 
 
 @dataclass(frozen=True)
-class Upscale(Query[Enhanced]):
-    """The same picture with `factor` times as many pixels a side, and as much more detail as the expert can tell."""
+class Upscale(Query[UpscaledImage]):
+    """Super-resolution by `factor` per side."""
 
     image: Image
     factor: int = 4
@@ -415,27 +417,27 @@ class Upscale(Query[Enhanced]):
         return {"image": self.image.digest, "factor": self.factor}
 
     def check(self, answer: object) -> None:
-        _expect(answer, Enhanced, self)
-        assert isinstance(answer, Enhanced)
+        _expect(answer, UpscaledImage, self)
+        assert isinstance(answer, UpscaledImage)
         _expect(answer.image, Image, self)
         size = (self.image.width * self.factor, self.image.height * self.factor)
         if answer.image.size != size:
-            raise BadAnswer(f"upscale wants a picture of {size}, got one of {answer.image.size}")
+            raise InvalidAnswer(f"upscale expects an image of {size}, got one of {answer.image.size}")
 
 
-# -- what does a judge say? -------------------------------------------------------------------------------------------
+# -- judges, text and ratings -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Judge(Query[Reply]):
-    """A question in words and pictures.
+    """A prompt of text and images.
 
-    `topic` and `slots` say the same as the words, for experts that know a subject but not language (a colour judge).
-    `draw` tells repeated samples of one question apart.
+    `topic` and `slots` encode the prompt's content for experts without a language model (a colour judge).
+    `draw` distinguishes repeated samples of one prompt.
     """
 
     messages: tuple[Message, ...]
-    form: Form
+    form: ResponseFormat
     topic: str = ""
     slots: tuple[tuple[str, str], ...] = ()
     draw: int = 0
@@ -444,7 +446,7 @@ class Judge(Query[Reply]):
 
     @property
     def images(self) -> tuple[Image, ...]:
-        return tuple(part for message in self.messages for part in message.parts if isinstance(part, Image))
+        return tuple(part for message in self.messages for part in message.content if isinstance(part, Image))
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -459,28 +461,31 @@ class Judge(Query[Reply]):
         _expect(answer, Reply, self)
         assert isinstance(answer, Reply)
         if not isinstance(answer.text, str):
-            raise BadAnswer(f"judge wants text, got {type(answer.text).__name__}")
+            raise InvalidAnswer(f"judge expects text, got {type(answer.text).__name__}")
         probabilities: Mapping[Any, Any] = answer.probabilities
-        for option, p in [*probabilities.items(), ("all its options", 1.0 if answer.mass is None else answer.mass)]:
+        for option, p in [
+            *probabilities.items(),
+            ("all its options", 1.0 if answer.option_mass is None else answer.option_mass),
+        ]:
             if not (isinstance(option, str) and _is_number(p) and 0.0 <= p <= 1.0 + 1e-6):
-                raise BadAnswer(f"judge gave probability {p!r} for {option!r}: give text and floats in [0, 1]")
+                raise InvalidAnswer(f"judge gave probability {p!r} for {option!r}: give text and floats in [0, 1]")
         try:
-            check_reply(self.form, answer)
+            validate_reply(self.form, answer)
         except ValueError as error:
-            raise BadAnswer(f"the judge gave no answer: {error}") from None
+            raise InvalidAnswer(f"the judge gave no answer: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of text and where it stands; the box's score says how sure the reader is."""
+    """A line of text and its box; the box's score is the reader's confidence."""
 
     text: str
     box: Box
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Text found in a picture, top to bottom; box scores say how sure the reader is."""
+class RecognizedText:
+    """Text in an image, top to bottom; box scores are the reader's confidence."""
 
     lines: tuple[TextLine, ...]
 
@@ -489,14 +494,14 @@ class Reading:
         return " ".join(line.text for line in self.lines)
 
     @staticmethod
-    def plain(text: str) -> Reading:
-        """Of a reader that knows the words but not where they are."""
-        return Reading((TextLine(text, Box(0.5, 0.5, 1.0, 1.0)),)) if text else Reading(())
+    def without_boxes(text: str) -> RecognizedText:
+        """From a reader that does not localise text."""
+        return RecognizedText((TextLine(text, Box(0.5, 0.5, 1.0, 1.0)),)) if text else RecognizedText(())
 
 
 @dataclass(frozen=True)
-class ReadText(Query[Reading]):
-    """What is written in the picture?"""
+class ReadText(Query[RecognizedText]):
+    """Read the text in an image (OCR)."""
 
     image: Image
     role: ClassVar[str] = "reader"
@@ -510,19 +515,19 @@ class ReadText(Query[Reading]):
         return {"image": self.image.digest}
 
     def check(self, answer: object) -> None:
-        _expect(answer, Reading, self)
-        assert isinstance(answer, Reading)
+        _expect(answer, RecognizedText, self)
+        assert isinstance(answer, RecognizedText)
         lines: Any = answer.lines
         if not (isinstance(lines, tuple) and all(map(_is_line, lines))):
-            raise BadAnswer(f"read_text wants a tuple of lines, each text with a box, got {lines!r:.200}")
+            raise InvalidAnswer(f"read_text expects a tuple of lines, each text with a box, got {lines!r:.200}")
 
 
 @dataclass(frozen=True)
-class Rate(Query[Measured]):
-    """How good is the picture, on the expert's own scale (HPSv3 and its like)? Higher is better.
+class Rate(Query[Measurement]):
+    """Rate an image on the expert's own scale (HPSv3 and similar models). Higher is better.
 
-    prompt: what it was made from or is to show. sources: the pictures that it was edited from, for experts that rate
-    edits; others pass over them.
+    prompt: the image's prompt or intended content. sources: the source images, for experts that rate edits; others
+    ignore them.
     """
 
     image: Image
@@ -537,23 +542,23 @@ class Rate(Query[Measured]):
         return (*self.sources, self.image)
 
     def describe(self) -> dict[str, Any]:
-        said = {"image": self.image.digest, "prompt": self.prompt, "quality": self.quality}
-        return said | ({"sources": [source.digest for source in self.sources]} if self.sources else {})
+        description = {"image": self.image.digest, "prompt": self.prompt, "quality": self.quality}
+        return description | ({"sources": [source.digest for source in self.sources]} if self.sources else {})
 
     def check(self, answer: object) -> None:
         _expect_measured(answer, self)
-        assert isinstance(answer, Measured)
+        assert isinstance(answer, Measurement)
         if answer.value is None:
-            raise BadAnswer("rate wants a number, got None")
+            raise InvalidAnswer("rate expects a number, got None")
 
 
-Answer = Detections | Mask | Vectors | Measured | Enhanced | Reply | Reading
-"""What an expert can know. What it cannot know is an `Abstention`, what it failed to find out a `Failure`."""
+Answer = Detections | Mask | Embeddings | Measurement | UpscaledImage | Reply | RecognizedText
+"""An answer of an expert; `Abstention` and `Failure` are the outcomes without an answer."""
 
 
 Outcome = Answer | Abstention | Failure
 
 
-def texts(messages: Sequence[Message]) -> str:
-    """The words of a conversation, for a person to read."""
-    return "\n".join(part for message in messages for part in message.parts if isinstance(part, str))
+def conversation_text(messages: Sequence[Message]) -> str:
+    """The text of a conversation, for display."""
+    return "\n".join(part for message in messages for part in message.content if isinstance(part, str))

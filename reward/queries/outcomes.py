@@ -1,4 +1,4 @@
-"""What an expert gives instead of an answer."""
+"""Outcomes of a query without an answer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """The expert is well but cannot know. Cached like an answer."""
+    """The expert works but cannot determine an answer. Cached like an answer."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The expert could not answer: it crashed, refused, timed out, or said something unreadable. Never cached.
+    """The expert could not answer: it crashed, refused, timed out, or its output cannot be parsed. Never cached.
 
-    raw: what it said, where it said something.
+    raw: its output, if any.
     """
 
     reason: str

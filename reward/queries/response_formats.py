@@ -1,7 +1,7 @@
-"""What is said to a judge, and in which form it is to answer.
+"""Messages to a judge, and the formats of its replies.
 
-A form says what counts as an answer, and what it is worth. `read_reply` reads a judge's words by it, for every judge
-alike: what cannot be read is a `Failure` with the words in it, never a number.
+A response format defines valid replies and their values. `parse_reply` parses the output of every judge alike: output
+that cannot be parsed is a `Failure` with the text in it, never a number.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .image import Image
+from ..image import Image
 from .outcomes import Failure
-from .reading import said_integer, said_json, said_option, said_yes, short
+from .parsing import parse_integer, parse_json, parse_option, parse_yes_no, shorten
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something a judge may ask for. parameters: the JSON schema of its arguments, as JSON text."""
+    """A tool that a judge may call. parameters: the JSON schema of its arguments, as JSON text."""
 
     name: str
     description: str
@@ -31,7 +31,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A judge's asking for a tool. arguments: JSON text as the judge wrote it, which need not be JSON. id: its name."""
+    """A judge's call of a tool. arguments: the judge's text, possibly invalid JSON. id: identifies the call."""
 
     name: str
     arguments: str
@@ -43,25 +43,25 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation: text and pictures in the order the judge sees them.
+    """One turn of a conversation: text and images, in order.
 
-    calls: of an assistant's turn, the tools it asked for. answers: of a tool's turn, the id of the call it answers.
+    tool_calls: of an assistant's turn. tool_call_id: of a tool's turn, the id of the call that it answers.
     """
 
-    parts: tuple[str | Image, ...]
-    speaker: Literal["system", "user", "assistant", "tool"] = "user"
-    calls: tuple[ToolCall, ...] = ()
-    answers: str = ""
+    content: tuple[str | Image, ...]
+    role: Literal["system", "user", "assistant", "tool"] = "user"
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
     def describe(self) -> list[Any]:
-        said = [self.speaker, [part if isinstance(part, str) else {"image": part.digest} for part in self.parts]]
-        tools = [[call.describe() for call in self.calls], self.answers]
-        return said + tools if self.calls or self.answers else said
+        turn = [self.role, [part if isinstance(part, str) else {"image": part.digest} for part in self.content]]
+        tools = [[call.describe() for call in self.tool_calls], self.tool_call_id]
+        return turn + tools if self.tool_calls or self.tool_call_id else turn
 
 
 @dataclass(frozen=True, slots=True)
 class YesNo:
-    """The judge is to answer yes or no; where it can, with the probability of yes among the two."""
+    """Yes or no, with P(yes) among the two where the judge provides it."""
 
     max_tokens: int = 16
 
@@ -69,13 +69,13 @@ class YesNo:
     def options(self) -> tuple[str, ...]:
         return ("yes", "no")
 
-    def value(self, reply: Reply) -> float:
-        """The probability of yes; without probabilities, 1.0 or 0.0 for what was said. Raises ValueError."""
+    def reply_value(self, reply: Reply) -> float:
+        """The probability of yes; without probabilities, 1.0 or 0.0 by the text. Raises ValueError."""
         if "yes" in reply.probabilities:
             return reply.probabilities["yes"]
-        yes = said_yes(reply.text)
+        yes = parse_yes_no(reply.text)
         if yes is None:
-            raise ValueError(f"it was to say yes or no, and said {short(reply.text)}")
+            raise ValueError(f"expected yes or no, got {shorten(reply.text)}")
         return float(yes)
 
     def describe(self) -> list[Any]:
@@ -84,33 +84,33 @@ class YesNo:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The judge is to answer with one of these words; where it can, with the probability of each among them.
+    """One of these options, with a probability for each where the judge provides them.
 
-    weights: what each word is worth, for `value`; they change the reading and not the question. Raises ValueError
-    unless there are two different words or more, and a weight for each.
+    values: the value of each option, for `reply_value`; they are not part of the query. Raises ValueError unless there
+    are two or more different options, and one value for each.
     """
 
     options: tuple[str, ...]
-    weights: tuple[float, ...]
+    values: tuple[float, ...]
     max_tokens: int = 16
 
     def __post_init__(self) -> None:
         if len({option.casefold() for option in self.options}) < max(2, len(self.options)):
-            raise ValueError(f"levels want two or more different words, got {self.options}")
-        if len(self.weights) != len(self.options):
-            raise ValueError(f"levels want a weight a word, got {len(self.weights)} for {len(self.options)}")
+            raise ValueError(f"levels need two or more different options, got {self.options}")
+        if len(self.values) != len(self.options):
+            raise ValueError(f"levels need one value per option, got {len(self.values)} for {len(self.options)}")
 
-    def value(self, reply: Reply) -> float:
-        """The expected weight; without probabilities, the weight of the word that was said. Raises ValueError."""
-        probabilities = reply.probabilities or {self.said(reply.text): 1.0}
-        worth = dict(zip(self.options, self.weights, strict=True))
-        return sum(worth[option] * p for option, p in probabilities.items())
+    def reply_value(self, reply: Reply) -> float:
+        """The expected value; without probabilities, the value of the option in the text. Raises ValueError."""
+        probabilities = reply.probabilities or {self.parse(reply.text): 1.0}
+        value_of = dict(zip(self.options, self.values, strict=True))
+        return sum(value_of[option] * p for option, p in probabilities.items())
 
-    def said(self, text: str) -> str:
-        """Which of the words a text gives for its answer. Raises ValueError where that cannot be told."""
-        level = said_option(self.options, text)
+    def parse(self, text: str) -> str:
+        """The option that a text gives as its answer. Raises ValueError if it is missing or ambiguous."""
+        level = parse_option(self.options, text)
         if level is None:
-            raise ValueError(f"it was to say one of {', '.join(self.options)}, and said {short(text)}")
+            raise ValueError(f"expected one of {', '.join(self.options)}, got {shorten(text)}")
         return level
 
     def describe(self) -> list[Any]:
@@ -119,10 +119,10 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The judge is to answer with an integer from `low` to `high`.
+    """An integer from `low` to `high`.
 
-    The reply's text is the integer, the most probable one at `temperature` 0, else one drawn; its probabilities, where
-    the judge can give them, are those of "0", "1", … before the temperature, so that `expected` has no sampling noise.
+    The reply's text is the integer: the most probable one at `temperature` 0, else a sample. Its probabilities, where
+    the judge provides them, are those of "0", "1", … before the temperature: `expected_value` has no sampling noise.
     """
 
     low: int = 0
@@ -132,27 +132,27 @@ class Grade:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high:
-            raise ValueError(f"a grade wants 0 <= low < high, got {self.low} and {self.high}")
+            raise ValueError(f"a grade needs 0 <= low < high, got {self.low} and {self.high}")
 
     @property
     def options(self) -> tuple[str, ...]:
         return tuple(map(str, range(self.low, self.high + 1)))
 
-    def value(self, reply: Reply) -> int:
-        """The integer that was said. Raises ValueError."""
-        return self.said(reply.text)
+    def reply_value(self, reply: Reply) -> int:
+        """The integer in the text. Raises ValueError."""
+        return self.parse(reply.text)
 
-    def said(self, text: str) -> int:
-        """Which integer a text gives for its answer. Raises ValueError where that cannot be told."""
-        grade = said_integer(text, self.low, self.high)
+    def parse(self, text: str) -> int:
+        """The integer that a text gives as its answer. Raises ValueError if it is missing or ambiguous."""
+        grade = parse_integer(text, self.low, self.high)
         if grade is None:
-            raise ValueError(f"it was to say an integer from {self.low} to {self.high}, and said {short(text)}")
+            raise ValueError(f"expected an integer from {self.low} to {self.high}, got {shorten(text)}")
         return grade
 
-    def expected(self, reply: Reply) -> float:
-        """The expectation over the probabilities. Raises ValueError where the judge gave none."""
+    def expected_value(self, reply: Reply) -> float:
+        """The expectation over the probabilities. Raises ValueError for a reply without probabilities."""
         if not reply.probabilities:
-            raise ValueError("this judge gives no probabilities: use the integer it says, averaged over several draws")
+            raise ValueError("this judge gives no probabilities: use its integer, averaged over several samples")
         return sum(int(option) * p for option, p in reply.probabilities.items())
 
     def describe(self) -> list[Any]:
@@ -161,27 +161,27 @@ class Grade:
 
 @dataclass(frozen=True, slots=True)
 class FreeText:
-    """The judge is to answer in its own words, or to ask for tools where it is offered some."""
+    """Free text, or calls of the offered tools."""
 
     max_tokens: int = 256
     temperature: float = 0.0
     tools: tuple[Tool, ...] = ()
 
-    def value(self, reply: Reply) -> str:
-        """The words."""
+    def reply_value(self, reply: Reply) -> str:
+        """The text."""
         return reply.text
 
     def describe(self) -> list[Any]:
-        said = ["free_text", self.max_tokens, self.temperature]
-        return [*said, [tool.describe() for tool in self.tools]] if self.tools else said
+        description = ["free_text", self.max_tokens, self.temperature]
+        return [*description, [tool.describe() for tool in self.tools]] if self.tools else description
 
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """The judge is to answer with JSON of a schema. `Json.of(schema)` takes it as a table.
+    """JSON of a schema. `Json.from_schema(schema)` takes it as a table.
 
-    The order of properties counts: a judge that is held to the schema writes them in that order, so that what it is to
-    think of before it decides stands first.
+    The order of properties matters: constrained decoding writes them in that order, so reasoning comes before the
+    decision.
     """
 
     schema: str
@@ -189,85 +189,85 @@ class Json:
     temperature: float = 0.0
 
     @staticmethod
-    def of(schema: Mapping[str, Any], **options: Any) -> Json:
+    def from_schema(schema: Mapping[str, Any], **options: Any) -> Json:
         return Json(json.dumps(schema, separators=(",", ":")), **options)
 
-    def value(self, reply: Reply) -> Any:
-        """What the reply says. Raises ValueError, see `read`."""
-        return self.read(reply.text)
+    def reply_value(self, reply: Reply) -> Any:
+        """The parsed JSON value. Raises ValueError, see `parse`."""
+        return self.parse(reply.text)
 
-    def read(self, text: str) -> Any:
-        """What the text says. Raises ValueError where it holds no JSON of this schema, with what is wrong."""
-        return said_json(self.schema, text)
+    def parse(self, text: str) -> Any:
+        """The parsed JSON value. Raises ValueError, with the problem, where the text holds no JSON of this schema."""
+        return parse_json(self.schema, text)
 
     def describe(self) -> list[Any]:
         return ["json", self.schema, self.max_tokens, self.temperature]
 
 
-Form = YesNo | Levels | Grade | FreeText | Json
+ResponseFormat = YesNo | Levels | Grade | FreeText | Json
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a judge said, and, where it can tell, the probabilities of the form's options, which sum to 1.
+    """A judge's reply. probabilities: of the format's options, where available; they sum to 1.
 
-    mass: how much of the judge's probability lay on the options together, in [0, 1], None where nobody knows: near 0,
-    the judge wanted to say something else. calls: the tools it asks for.
+    option_mass: the judge's total probability of all options before normalisation, in [0, 1]; None if unknown. Near 0,
+    the judge preferred a reply outside of the format. tool_calls: its tool calls.
     """
 
     text: str
     probabilities: Mapping[str, float] = field(default_factory=dict)
-    mass: float | None = None
-    calls: tuple[ToolCall, ...] = ()
+    option_mass: float | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
-def read_reply(
-    form: Form,
-    said: str,
+def parse_reply(
+    form: ResponseFormat,
+    text: str,
     probabilities: Mapping[str, float] | None = None,
     mass: float | None = None,
     calls: Sequence[ToolCall] = (),
 ) -> Reply | Failure:
-    """The reply that these words are, whoever said them, or a `Failure` where they are no answer in this form.
+    """Parse a judge's output to a reply, or a `Failure` where it is not in this format.
 
-    Thoughts before the answer (`<think>…</think>`) are left out. A level and a grade are brought to their plain
-    spelling, the words of the other forms stay as they are.
+    Reasoning before the answer (`<think>…</think>`) is dropped. Levels and grades are normalised to their plain
+    spelling; text of the other formats is unchanged.
     """
-    text = said.rpartition("</think>")[2].strip()
+    answer = text.rpartition("</think>")[2].strip()
     try:
-        if "<think>" in text:
-            raise ValueError("it was cut off while it thought: allow it more tokens")
+        if "<think>" in answer:
+            raise ValueError("the output was truncated during reasoning: allow more tokens")
         match form:
             case YesNo():
-                if not re.search(r"\b(yes|no)\b", text, re.IGNORECASE):
-                    raise ValueError(f"it was to say yes or no, and said {short(text)}")
+                if not re.search(r"\b(yes|no)\b", answer, re.IGNORECASE):
+                    raise ValueError(f"expected yes or no, got {shorten(answer)}")
             case Levels() | Grade():
-                text = str(form.said(text))
+                answer = str(form.parse(answer))
             case Json():
-                form.read(text)
+                form.parse(answer)
             case FreeText():
-                if not (text or calls):
-                    raise ValueError("it said nothing")
+                if not (answer or calls):
+                    raise ValueError("the output is empty")
     except ValueError as error:
-        return Failure(f"the judge gave no answer: {error}", raw=said)
-    return Reply(text, dict(probabilities or {}), mass, tuple(calls))
+        return Failure(f"the judge gave no answer: {error}", raw=text)
+    return Reply(answer, dict(probabilities or {}), mass, tuple(calls))
 
 
-def check_reply(form: Form, reply: Reply) -> None:
-    """Raise ValueError unless a reply is one in this form: words that can be read, probabilities of its options.
+def validate_reply(form: ResponseFormat, reply: Reply) -> None:
+    """Raise ValueError unless a reply is in this format: parsable text, or probabilities of its options.
 
-    Words on a yes-or-no question are let through, for protocols differ in how they read them.
+    The text of yes/no replies is not checked, since protocols parse it differently.
     """
     match form:
         case Levels() | Grade() if not reply.probabilities:
-            form.said(reply.text)
+            form.parse(reply.text)
         case Json():
-            form.read(reply.text)
+            form.parse(reply.text)
         case YesNo() | Levels() | Grade():
             if unknown := reply.probabilities.keys() - set(form.options):
-                raise ValueError(f"it gave probabilities of {sorted(unknown)}, its options are {list(form.options)}")
+                raise ValueError(f"got probabilities of {sorted(unknown)}, the options are {list(form.options)}")
             total = sum(reply.probabilities.values())
             if not isinstance(form, YesNo) and abs(total - 1.0) > 0.01:
-                raise ValueError(f"the probabilities of its options add up to {total:.3f}, not to 1")
+                raise ValueError(f"the probabilities of the options add up to {total:.3f}, not to 1")
         case FreeText():
             pass

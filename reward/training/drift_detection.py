@@ -1,4 +1,4 @@
-"""Drift: whether a number that is taken at every step has left where it was in the first steps, and stays away."""
+"""Drift detection: whether a number that is logged at every step has left its baseline persistently."""
 
 from __future__ import annotations
 
@@ -11,68 +11,69 @@ import numpy as np
 
 
 @dataclass(slots=True)
-class Course:
-    """A number's baseline, and what has become of it.
+class DriftTracker:
+    """State of one monitored number.
 
-    first: its values in the first steps. weights: what each of them rests on, in any unit. run: for how many steps it
-    has been beyond the limit, negative where below. on: whether it has alarmed.
+    baseline: its values in the first steps. weights: the amount of data behind each, in any unit. streak: number of
+    consecutive steps beyond the limit, negative below the baseline. alarmed: whether an alarm is active.
     """
 
-    first: list[float] = field(default_factory=list)
+    baseline: list[float] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
-    run: int = 0
-    on: bool = False
+    streak: int = 0
+    alarmed: bool = False
 
-    def z(self, value: float, least: float, weight: float = 1.0) -> float:
-        """How far a value is from the baseline's median, in units of its spread, `least` of these at least.
+    def z_score(self, value: float, min_std: float, weight: float = 1.0) -> float:
+        """Robust z-score: difference to the baseline's median, divided by its `robust_std` or `min_std`.
 
-        One that rests on less than the baseline did is that much less certain: as the root of its weight.
+        A value with less data than the baseline is scaled down by the square root of its relative weight.
         """
-        certain = math.sqrt(min(1.0, weight / max(median(self.weights), 1e-9)))
-        return certain * (value - median(self.first)) / max(spread(self.first), least)
+        confidence = math.sqrt(min(1.0, weight / max(median(self.weights), 1e-9)))
+        return confidence * (value - median(self.baseline)) / max(robust_std(self.baseline), min_std)
 
-    def sustained(self, z: float, side: int, limit: float, patience: int) -> bool:
-        """Take note of a step's z-score. Whether it is now beyond the limit for so many steps, on one side.
+    def update(self, z: float, side: int, limit: float, patience: int) -> bool:
+        """Add a step's z-score. Returns whether to alarm: beyond the limit, on one side, for `patience` steps.
 
-        side: 1 where only a rise counts, -1 where only a fall does, 0 for both. True once, until the score has been
-        within half the limit.
+        side: 1 where only a rise counts, -1 where only a fall does, 0 for both. True once, until the z-score has
+        returned within half the limit.
         """
         beyond = 0 if abs(z) <= limit or z * side < 0 else 1 if z > 0 else -1
-        self.run = self.run + beyond if self.run * beyond > 0 else beyond
+        self.streak = self.streak + beyond if self.streak * beyond > 0 else beyond
         if abs(z) < limit / 2:
-            self.on = False
-        if abs(self.run) < patience or self.on:
+            self.alarmed = False
+        if abs(self.streak) < patience or self.alarmed:
             return False
-        self.on = True
+        self.alarmed = True
         return True
 
 
-def spread(values: Sequence[float]) -> float:
-    """How far a few values are apart: an estimate of their standard deviation that outliers do little to.
+def robust_std(values: Sequence[float]) -> float:
+    """A robust estimate of the standard deviation of a few values.
 
     The larger of the median and the mean absolute deviation from the median, each scaled to the standard deviation of a
-    normal distribution. The median alone is often far too small for twenty values, which would alarm for nothing.
+    normal distribution. The median alone is often far too small for twenty values, which would cause false alarms.
     """
-    middle = median(values)
-    apart = [abs(value - middle) for value in values]
-    return max(1.4826 * median(apart), 1.2533 * fmean(apart))
+    center = median(values)
+    deviations = [abs(value - center) for value in values]
+    return max(1.4826 * median(deviations), 1.2533 * fmean(deviations))
 
 
-def agreement(rows: Sequence[tuple[float, float, str]]) -> tuple[float | None, int]:
-    """Kendall's tau-b of two values a row, over the pairs of rows in the same group, in [-1, 1]; and on how many pairs
-    that differ in both it rests.
+def within_group_kendall_tau(rows: Sequence[tuple[float, float, str]]) -> tuple[float | None, int]:
+    """Kendall's tau-b of two values per row, over pairs of rows in the same group, in [-1, 1]; and the number of pairs
+    without ties.
 
-    None where one of the two never differs within a group.
+    rows: (first value, second value, group). None where one of the values is constant within every group.
     """
     groups: dict[str, list[tuple[float, float]]] = {}
-    for one, two, group in rows:
-        groups.setdefault(group, []).append((one, two))
-    alike = ones = twos = both = 0
+    for first, second, group in rows:
+        groups.setdefault(group, []).append((first, second))
+    concordance = first_untied = second_untied = num_pairs = 0
     for pairs in groups.values():
         values = np.array(pairs)
-        first, second = (np.sign(values[:, None, place] - values[None, :, place]).astype(int) for place in (0, 1))
-        alike += int((first * second).sum())
-        ones += int(np.abs(first).sum())
-        twos += int(np.abs(second).sum())
-        both += int(np.abs(first * second).sum()) // 2
-    return (alike / math.sqrt(ones * twos) if ones and twos else None), both
+        x, y = (np.sign(values[:, None, column] - values[None, :, column]).astype(int) for column in (0, 1))
+        concordance += int((x * y).sum())
+        first_untied += int(np.abs(x).sum())
+        second_untied += int(np.abs(y).sum())
+        num_pairs += int(np.abs(x * y).sum()) // 2
+    tau = concordance / math.sqrt(first_untied * second_untied) if first_untied and second_untied else None
+    return tau, num_pairs

@@ -1,4 +1,4 @@
-"""What the pictures of a batch look like: a few numbers a picture, by its pixels alone, for watching a policy drift."""
+"""Pixel statistics of a batch of edits, for monitoring the drift of a policy."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from statistics import fmean
 
 import numpy as np
 
-from .image import Image
-from .sample import EditSample
+from ..image import Image
+from ..sample import EditSample
 
-_LONGEST = 512  # pixels: larger pictures are reduced first
-_EDGE = 0.1  # of the range of luminance, from a pixel to the next
+_MAX_SIDE = 512  # pixels: larger images are downscaled first
+_EDGE = 0.1  # of the range of luminance, between adjacent pixels
 _REC709 = np.array([0.2126, 0.7152, 0.0722], np.float32)
-_COPY = 1 / 255  # a grey level: nearer to the source is as good as a copy
+_COPY = 1 / 255  # one grey level: smaller differences count as a copy
 
 
-def looks(picture: Image) -> dict[str, float]:
-    """Of one picture, each in [0, 1].
+def image_statistics(image: Image) -> dict[str, float]:
+    """Statistics of one image, each in [0, 1].
 
-    edge_density: share of the pixels at which luminance changes by a tenth or more to the next pixel, across or down.
+    edge_density: fraction of pixels at which luminance changes by 0.1 or more to the next pixel, across or down.
     saturation: mean over pixels of the largest minus the smallest of red, green and blue. exposure_1, exposure_50,
     exposure_99: the 1 %, 50 % and 99 % quantiles of luminance (Rec. 709 weights).
     """
-    pixels = picture.pixels
+    pixels = image.pixels
     red, green, blue = (pixels[:, :, channel] for channel in range(3))
     chroma = np.maximum(np.maximum(red, green), blue) - np.minimum(np.minimum(red, green), blue)
     luminance = pixels @ (_REC709 / 255)
@@ -42,59 +42,62 @@ def looks(picture: Image) -> dict[str, float]:
     }
 
 
-def difference(source: Image, edited: Image) -> float:
-    """Mean absolute difference of two pictures of one size, in [0, 1]."""
+def mean_absolute_difference(source: Image, edited: Image) -> float:
+    """Mean absolute difference of two images of one size, in [0, 1]."""
     return float(np.abs(source.pixels.astype(np.int16) - edited.pixels).mean() / 255)
 
 
 @dataclass(frozen=True, slots=True)
-class Appearance:
-    """Of a batch. means: of `looks` and of `difference` over edited pictures, to look at.
+class ImageStatistics:
+    """Of a batch. means: of `image_statistics` and `mean_absolute_difference` over edited images, for display.
 
-    changes: of the same numbers, by which drift shows soonest: how each differs from that of the source, so that it
-    does not matter which sources a batch has; and the natural logarithm of the difference to the source, so that
-    copying shows where an edit changes little. Each is the mean of the middle half of the pictures, so that a few new
-    backdrops do not matter either: what moves is what most pictures do.
+    relative_to_source: the same numbers as differences to those of the source, which do not depend on the sources of a
+    batch; and the natural logarithm of the difference to the source, which is sensitive to copying where edits are
+    small. Each is the interquartile mean over images, which is robust to a few new backgrounds. They show drift first.
     """
 
     means: Mapping[str, float]
-    changes: Mapping[str, float]
+    relative_to_source: Mapping[str, float]
 
 
-def appearance(samples: Sequence[EditSample], pictures: int = 32) -> Appearance:
-    """What a batch looks like. Both are empty for an empty one.
+def batch_statistics(samples: Sequence[EditSample], max_images: int = 32) -> ImageStatistics:
+    """Statistics of a batch; both mappings are empty for an empty batch.
 
-    pictures: so many are looked at, evenly spread over the batch. Edited pictures are brought to the size of their
-    sources, and both to 512 pixels at most. About 15 ms a picture at that size.
+    max_images: number of images used, evenly spaced over the batch. Edited images are resized to their sources, and
+    both to at most 512 pixels per side. About 15 ms per image at that size.
     """
-    chosen = np.unique(np.linspace(0, len(samples) - 1, min(pictures, len(samples))).round().astype(int))
-    sources: dict[str, dict[str, float]] = {}  # rollouts of one source share what it looks like
-    seen: list[dict[str, float]] = []
+    indices = np.unique(np.linspace(0, len(samples) - 1, min(max_images, len(samples))).round().astype(int))
+    source_statistics: dict[str, dict[str, float]] = {}  # shared by rollouts of one source
+    statistics: list[dict[str, float]] = []
     changes: list[dict[str, float]] = []
-    for number in chosen:
-        source = _reduced(samples[number].source)
-        edited = samples[number].edited.resized(*source.size, "area")
-        if source.digest not in sources:
-            sources[source.digest] = looks(source)
-        before, after, apart = sources[source.digest], looks(edited), difference(source, edited)
-        seen.append({**after, "difference": apart})
+    for index in indices:
+        source = _downscaled(samples[index].source)
+        edited = samples[index].edited.resized(*source.size, "area")
+        if source.digest not in source_statistics:
+            source_statistics[source.digest] = image_statistics(source)
+        before, after, difference = (
+            source_statistics[source.digest],
+            image_statistics(edited),
+            mean_absolute_difference(source, edited),
+        )
+        statistics.append({**after, "difference": difference})
         change = {name: value - before[name] for name, value in after.items()}
-        changes.append({**change, "difference": math.log(max(apart, _COPY))})
-    return Appearance(_over(seen, fmean), _over(changes, _middle))
+        changes.append({**change, "difference": math.log(max(difference, _COPY))})
+    return ImageStatistics(_aggregate(statistics, fmean), _aggregate(changes, _interquartile_mean))
 
 
-def _reduced(picture: Image) -> Image:
-    scale = _LONGEST / max(picture.size)
+def _downscaled(image: Image) -> Image:
+    scale = _MAX_SIDE / max(image.size)
     if scale >= 1:
-        return picture
-    return picture.resized(max(1, round(picture.width * scale)), max(1, round(picture.height * scale)), "area")
+        return image
+    return image.resized(max(1, round(image.width * scale)), max(1, round(image.height * scale)), "area")
 
 
-def _over(rows: Sequence[Mapping[str, float]], mean: Callable[[list[float]], float]) -> dict[str, float]:
+def _aggregate(rows: Sequence[Mapping[str, float]], mean: Callable[[list[float]], float]) -> dict[str, float]:
     return {name: mean([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
-def _middle(values: list[float]) -> float:
+def _interquartile_mean(values: list[float]) -> float:
     """The mean without the lowest and the highest quarter."""
-    left_out = len(values) // 4
-    return fmean(sorted(values)[left_out : len(values) - left_out])
+    quarter = len(values) // 4
+    return fmean(sorted(values)[quarter : len(values) - quarter])

@@ -1,13 +1,13 @@
-"""Live alarms against reward hacking: what a policy does besides raising its reward, watched while it trains.
+"""Monitor for reward hacking during training: alarms on drift of image statistics and of a held-out reward.
 
-    watch = Watch()
+    monitor = RewardHackingMonitor()
     for step in range(steps):
         ...
-        trainer.log(watch.step(step, samples, scores, heldout=heldout_reward(samples)))
-        for alarm in watch.alarms: ...
+        trainer.log(monitor.observe(step, samples, scores, heldout=heldout_reward(samples)))
+        for alarm in monitor.alarms: ...
 
-The first steps are the baseline: what is normal for this policy, these prompts and this batch size. Later steps are
-compared with it. A policy that is hacked from the start looks normal, so begin with one that is not.
+The first steps are the baseline for this policy, these prompts and this batch size. Later steps are compared with it.
+A policy that hacks the reward from the start looks normal, so start with one that does not.
 """
 
 from __future__ import annotations
@@ -19,299 +19,318 @@ from statistics import fmean, median, pstdev, stdev
 from types import MappingProxyType
 from typing import Any
 
+from ..sample import EditSample
+from ..score import Score
 from .advantages import advantages
-from .appearance import appearance
-from .drift import Course, agreement
-from .sample import EditSample
-from .score import Score
+from .drift_detection import DriftTracker, within_group_kendall_tau
+from .image_statistics import batch_statistics
 
-SCHEMA = 1
-"""Version of the JSON form of a watch."""
+SCHEMA = 2
+"""Version of the JSON form of a monitor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """What is watched. what: in words. side: 1 where only a rise alarms, -1 where only a fall does, 0 for both.
+class MonitoredQuantity:
+    """A monitored number. side: 1 where only a rise alarms, -1 where only a fall does, 0 for both.
 
-    least: the smallest drift that can alarm, however steady the number was: in its own units, of `difference` as a
-    natural logarithm. rises, falls: what that may mean.
+    min_drift: the smallest drift that can alarm, in the number's units (for `difference` as a natural logarithm).
+    rise_meaning, fall_meaning: the possible cause of a rise or fall.
     """
 
-    what: str
-    least: float
+    description: str
+    min_drift: float
     side: int = 0
-    rises: str = ""
-    falls: str = ""
+    rise_meaning: str = ""
+    fall_meaning: str = ""
 
 
-_BLURRED, _SHARPENED = "pictures are blurred, or empty", "pictures are sharpened, or full of noise"
-_COPIED, _REDRAWN = "the source is copied", "more of the picture is changed than it was"
-_UNJUDGED = "pictures are made that cannot be judged, or an expert is down"
-_ALIKE = "the policy has lost its variety, or has nothing left to learn from this reward"
-_DISAGREES = "the held-out reward puts the edits of a group in another order"
+_BLURRED, _SHARPENED = "images are blurred, or empty", "images are sharpened, or noisy"
+_COPIED, _REDRAWN = "the source is copied", "more of the image is changed than before"
+_UNSCORED_EDITS = "edits cannot be scored, or an expert is down"
+_LOST_DIVERSITY = "the policy has lost its diversity, or this reward has no signal left"
+_HELDOUT_DISAGREES = "the held-out reward ranks the edits of a group differently"
 
-WATCHED: Mapping[str, Watched] = {
-    "edge_density": Watched("edge density beyond the source's", 0.02, 0, _SHARPENED, _BLURRED),
-    "saturation": Watched("saturation beyond the source's", 0.02, 0, "colours are exaggerated", "colours fade"),
-    "exposure_1": Watched("the 1 % quantile of luminance beyond the source's", 0.03, 0, "haze", "crushed shadows"),
-    "exposure_50": Watched(
-        "median luminance beyond the source's", 0.03, 0, "pictures get lighter", "pictures get darker"
+MONITORED: Mapping[str, MonitoredQuantity] = {
+    "edge_density": MonitoredQuantity("edge density beyond the source's", 0.02, 0, _SHARPENED, _BLURRED),
+    "saturation": MonitoredQuantity(
+        "saturation beyond the source's", 0.02, 0, "colours are exaggerated", "colours fade"
     ),
-    "exposure_99": Watched("the 99 % quantile of luminance beyond the source's", 0.03, 0, "blown lights", "haze"),
-    "difference": Watched("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
-    "unscored": Watched("the share of edits without a score", 0.15, 1, _UNJUDGED),
-    "degenerate": Watched("the share of groups that teach nothing", 0.2, 1, _ALIKE),
-    "agreement": Watched("agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _DISAGREES),
+    "exposure_1": MonitoredQuantity(
+        "the 1 % quantile of luminance beyond the source's", 0.03, 0, "haze", "crushed shadows"
+    ),
+    "exposure_50": MonitoredQuantity(
+        "median luminance beyond the source's", 0.03, 0, "images get lighter", "images get darker"
+    ),
+    "exposure_99": MonitoredQuantity(
+        "the 99 % quantile of luminance beyond the source's", 0.03, 0, "blown highlights", "haze"
+    ),
+    "difference": MonitoredQuantity("the difference to the source", 0.5, 0, _REDRAWN, _COPIED),
+    "unscored": MonitoredQuantity("the fraction of edits without a score", 0.15, 1, _UNSCORED_EDITS),
+    "degenerate": MonitoredQuantity("the fraction of degenerate groups", 0.2, 1, _LOST_DIVERSITY),
+    "agreement": MonitoredQuantity(
+        "agreement with the held-out reward (Kendall's tau)", 0.2, -1, "", _HELDOUT_DISAGREES
+    ),
 }
-"""By name; besides, there is `divergence`."""
+"""By name; `divergence` is monitored in addition."""
 
-Means = tuple[float, float, float, float]
-"""Of a step: the means of the trained and the held-out reward, and their standard deviations over samples."""
+RewardMoments = tuple[float, float, float, float]
+"""Of a step: means of the trained and the held-out reward, and their standard deviations over samples."""
 
-Pair = tuple[float | None, float | None]
+RewardPair = tuple[float | None, float | None]
 """Of an edit: the trained and the held-out reward."""
 
-_DIVERGED = 0.25  # standard deviations over samples: the smallest divergence that can alarm
-_FOLLOWS = 0.25  # of the rise of the trained reward: a held-out one that rises by less does not follow
-_TINY = 1e-9
-_EQUAL: Mapping[str, float] = MappingProxyType({})
+_MIN_DIVERGENCE = 0.25  # standard deviations over samples: the smallest divergence that can alarm
+_MIN_HELDOUT_RISE = 0.25  # of the rise of the trained reward: a smaller rise of the held-out one counts as none
+_EPSILON = 1e-9
+_EQUAL_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """step: when. name: of what is watched (`WATCHED`), or `divergence`. value: robust z-score, beyond limit.
+    """name: of the number (`MONITORED`), `divergence`, or `probe/...`. value: robust z-score, beyond `z_limit`.
 
-    words: what has happened, by how much, and what it may mean.
+    message: the change, its size, and its possible cause.
     """
 
     step: int
     name: str
     value: float
-    limit: float
-    words: str
+    z_limit: float
+    message: str
 
 
-class Watch:
-    """Fed once per training step; raises an alarm where something drifts from its baseline and stays there.
+class RewardHackingMonitor:
+    """Observes each training step; raises an alarm where a number drifts from its baseline and stays there.
 
-    A step's number is compared with the median of the first `baseline` steps that have one, in units of how far these
-    are apart (`drift.spread`). It alarms when that z-score is beyond `limit` on the same side for `patience` steps in a
-    row, and the drift is not too small to matter (`WATCHED`); again only after it was back within half the limit. False
-    alarms are rare where steps vary by chance; a shorter baseline, and numbers that
-    hang on the step before, make them frequent.
+    A step's number is compared with the median of the first `baseline` steps that have one, in units of their
+    `robust_std`. It alarms when this z-score is beyond `z_limit` on the same side for `patience` consecutive steps and
+    the drift is at least `min_drift` (`MONITORED`); again only after a return within half the limit. False alarms are
+    rare where steps vary independently; a shorter baseline, or correlated steps, make them frequent.
 
-    alarms: all so far, oldest first. pictures: so many are looked at in a step (see `appearance`).
+    alarms: all so far, oldest first. max_images: number of images used per step (see `batch_statistics`).
 
-    What a step's prompts are like varies far more than a policy does. `probe` is for the same prompts, begun from the
-    same noise time and again: differences are taken pair by pair, so that a small rise or fall is seen early.
+    Prompts vary between steps far more than a policy does. `observe_probe` takes edits of fixed prompts from fixed
+    noise: paired differences detect a small rise or fall early.
 
-    What is watched: `looks` of edited pictures against their sources; the shares of unscored rows and of degenerate
-    groups; and with a held-out reward, which nothing is trained on, two things more. `agreement`: Kendall's tau-b with
+    Monitored: `image_statistics` of edited images relative to their sources; the fractions of unscored rows and of
+    degenerate groups; and with a held-out reward, which is not trained on, two more. `agreement`: Kendall's tau-b with
     the trained reward, over pairs within a group. `divergence`: the trained reward minus the held-out one, each in
     standard deviations over samples, rises, while over the last 2 `patience` steps the held-out one has risen less than
-    a quarter as far. Both rising is learning; that only the trained one rises is what overoptimisation looks like (Gao
-    et al. 2023, arXiv 2210.10760, section 3). Of several processes, one watches what all have gathered, or each watches
-    its own.
+    a quarter as much. If both rise, the policy learns; if only the trained one rises, this indicates overoptimisation
+    (Gao et al. 2023, arXiv 2210.10760, section 3). With several processes, one monitors the gathered batch, or each its
+    own.
     """
 
-    def __init__(self, *, baseline: int = 20, patience: int = 5, limit: float = 3.0, pictures: int = 32) -> None:
-        if baseline < 5 or patience < 1 or pictures < 1 or not limit > 0:
+    def __init__(self, *, baseline: int = 20, patience: int = 5, z_limit: float = 3.0, max_images: int = 32) -> None:
+        if baseline < 5 or patience < 1 or max_images < 1 or not z_limit > 0:
             raise ValueError(
-                "a watch takes baseline >= 5, patience >= 1, limit > 0 and pictures >= 1, "
-                f"got {baseline}, {patience}, {limit} and {pictures}"
+                "a monitor needs baseline >= 5, patience >= 1, z_limit > 0 and max_images >= 1, "
+                f"got {baseline}, {patience}, {z_limit} and {max_images}"
             )
         self.baseline = baseline
         self.patience = patience
-        self.limit = limit
-        self.pictures = pictures
+        self.z_limit = z_limit
+        self.max_images = max_images
         self.alarms: list[Alarm] = []
-        self._courses: dict[str, Course] = {}
-        self._first: list[Means] = []
-        self._last: list[Means] = []
-        self._probed: list[Pair] = []
+        self._trackers: dict[str, DriftTracker] = {}
+        self._baseline_moments: list[RewardMoments] = []
+        self._recent_moments: list[RewardMoments] = []
+        self._first_probe: list[RewardPair] = []
 
-    def step(
+    def observe(
         self,
         step: int,
         samples: Sequence[EditSample],
         scores: Sequence[Score | float | None],
         heldout: Sequence[Score | float | None] | None = None,
     ) -> dict[str, float]:
-        """Look at a step's batch; gives back what is worth logging, by name.
+        """Observe a step's batch; returns numbers to log, by name.
 
-        scores: of the trained reward, one a sample. heldout: of the held-out one on the same samples, None for those it
-        was not asked about, or in steps without. Numbers that are not known are missing: `reward` where nothing is
-        scored, z-scores (`edge_density/z`) until the baseline is complete. `alarms` counts those so far.
+        scores: of the trained reward, one per sample. heldout: of the held-out reward on the same samples, None for
+        samples or steps without one. Unknown numbers are omitted: `reward` where no sample is scored, z-scores
+        (`edge_density/z`) until the baseline is complete. `alarms` is the number of alarms so far.
 
-        Raises ValueError for lists of other lengths, and ImageError for pictures that cannot be read.
+        Raises ValueError for lists of other lengths, and ImageError for images that cannot be read.
         """
         if len(scores) != len(samples) or (heldout is not None and len(heldout) != len(samples)):
             raise ValueError(
-                f"each sample has a score of each reward, None included: got {len(samples)} samples, "
+                f"each sample needs a score (or None) of each reward: got {len(samples)} samples, "
                 f"{len(scores)} scores" + ("" if heldout is None else f" and {len(heldout)} held-out scores")
             )
         log: dict[str, float] = {}
         if samples:
             trained, groups = _values(scores), [sample.group for sample in samples]
-            looked, shares = appearance(samples, self.pictures), advantages(trained, groups)
-            counted = {"unscored": shares.unscored, "degenerate": shares.degenerate}
-            log |= {**looked.means, **counted, **self.note(step, {**looked.changes, **counted})}
-            if known := [value for value in trained if value is not None]:
-                log["reward"] = fmean(known)
+            statistics, group_stats = batch_statistics(samples, self.max_images), advantages(trained, groups)
+            fractions = {"unscored": group_stats.unscored, "degenerate": group_stats.degenerate_groups}
+            z_scores = self.update(step, {**statistics.relative_to_source, **fractions})
+            log |= {**statistics.means, **fractions, **z_scores}
+            if values := [value for value in trained if value is not None]:
+                log["reward"] = fmean(values)
             rows = zip(trained, [] if heldout is None else _values(heldout), groups, strict=False)
-            both = [(one, two, group) for one, two, group in rows if one is not None and two is not None]
-            if both:
-                log |= self._compared(step, both)
+            complete = [(x, y, group) for x, y, group in rows if x is not None and y is not None]
+            if complete:
+                log |= self._compare_rewards(step, complete)
         return {**log, "alarms": float(len(self.alarms))}
 
-    def note(self, step: int, numbers: Mapping[str, float], weights: Mapping[str, float] = _EQUAL) -> dict[str, float]:
-        """What `step` does with numbers it has measured, for those who measure elsewhere; gives back z-scores.
+    def update(
+        self, step: int, numbers: Mapping[str, float], weights: Mapping[str, float] = _EQUAL_WEIGHTS
+    ) -> dict[str, float]:
+        """Like `observe`, for numbers that were measured elsewhere; returns z-scores.
 
-        numbers: by their names in `WATCHED`: the changes of `appearance`, shares, agreement. weights: what they rest
-        on, where that differs from step to step.
+        numbers: by their names in `MONITORED`: `relative_to_source` of `batch_statistics`, fractions, agreement.
+        weights: the amount of data behind each number, where it differs between steps.
         """
         log: dict[str, float] = {}
         for name, value in numbers.items():
-            course, watched = self._courses.setdefault(name, Course()), WATCHED[name]
+            tracker, quantity = self._trackers.setdefault(name, DriftTracker()), MONITORED[name]
             weight = weights.get(name, 1.0)
-            if len(course.first) < self.baseline:
-                course.first.append(value)
-                course.weights.append(weight)
+            if len(tracker.baseline) < self.baseline:
+                tracker.baseline.append(value)
+                tracker.weights.append(weight)
                 continue
-            z = log[f"{name}/z"] = course.z(value, watched.least / self.limit, weight)
-            if course.sustained(z, watched.side, self.limit, self.patience):
-                was, now = (math.exp(one) if name == "difference" else one for one in (median(course.first), value))
-                side, means = ("above", watched.rises) if z > 0 else ("below", watched.falls)
-                words = (
-                    f"{watched.what} was {was:.3g} in the first {self.baseline} steps and has been well {side} that "
-                    f"for {self.patience} steps, now {now:.3g}: {means}"
+            z = log[f"{name}/z"] = tracker.z_score(value, quantity.min_drift / self.z_limit, weight)
+            if tracker.update(z, quantity.side, self.z_limit, self.patience):
+                before, now = (
+                    math.exp(number) if name == "difference" else number for number in (median(tracker.baseline), value)
                 )
-                self.alarms.append(Alarm(step, name, z, self.limit, words))
+                side, meaning = ("above", quantity.rise_meaning) if z > 0 else ("below", quantity.fall_meaning)
+                message = (
+                    f"{quantity.description} was {before:.3g} in the first {self.baseline} steps and has been well "
+                    f"{side} that for {self.patience} steps, now {now:.3g}: {meaning}"
+                )
+                self.alarms.append(Alarm(step, name, z, self.z_limit, message))
         return log
 
-    def _compared(self, step: int, both: Sequence[tuple[float, float, str]]) -> dict[str, float]:
-        """The trained and the held-out reward on the same samples."""
-        one, two = [row[0] for row in both], [row[1] for row in both]
-        means = (fmean(one), fmean(two), pstdev(one), pstdev(two))
-        log = {"heldout": means[1]}
-        tau, pairs = agreement(both)
+    def _compare_rewards(self, step: int, rows: Sequence[tuple[float, float, str]]) -> dict[str, float]:
+        """rows: the trained and the held-out reward of a sample, and its group."""
+        trained, heldout = [row[0] for row in rows], [row[1] for row in rows]
+        moments = (fmean(trained), fmean(heldout), pstdev(trained), pstdev(heldout))
+        log = {"heldout": moments[1]}
+        tau, num_pairs = within_group_kendall_tau(rows)
         if tau is not None:
-            log |= {"agreement": tau, **self.note(step, {"agreement": tau}, {"agreement": pairs})}
-        self._last = [*self._last, means][-2 * self.patience :]
-        if len(self._first) < self.baseline:
-            self._first.append(means)
+            log |= {"agreement": tau, **self.update(step, {"agreement": tau}, {"agreement": num_pairs})}
+        self._recent_moments = [*self._recent_moments, moments][-2 * self.patience :]
+        if len(self._baseline_moments) < self.baseline:
+            self._baseline_moments.append(moments)
             return log
-        # Both share how hard the edits of a step are, so that their difference varies far less than either does.
-        units = [max(median(row[place] for row in self._first), _TINY) for place in (2, 3)]
-        was, now = ([fmean(row[place] for row in rows) for place in (0, 1)] for rows in (self._first, self._last))
-        rise, heldout_rise = ((b - a) / unit for a, b, unit in zip(was, now, units, strict=True))
-        course = self._courses.setdefault("divergence", Course())
-        course.first = [row[0] / units[0] - row[1] / units[1] for row in self._first]
-        course.weights = [1.0] * len(course.first)
-        z = course.z(means[0] / units[0] - means[1] / units[1], _DIVERGED / self.limit)
-        if course.sustained(z if heldout_rise < _FOLLOWS * rise else 0.0, 1, self.limit, self.patience):
-            words = (
-                f"the trained reward has risen from {was[0]:.3g} to {now[0]:.3g} while the held-out one went from "
-                f"{was[1]:.3g} to {now[1]:.3g}: the policy pleases its judge alone"
+        # Both rewards share the difficulty of a step's edits: their difference varies far less than either.
+        units = [max(median(row[column] for row in self._baseline_moments), _EPSILON) for column in (2, 3)]
+        before, now = (
+            [fmean(row[column] for row in moment_rows) for column in (0, 1)]
+            for moment_rows in (self._baseline_moments, self._recent_moments)
+        )
+        rise, heldout_rise = ((b - a) / unit for a, b, unit in zip(before, now, units, strict=True))
+        tracker = self._trackers.setdefault("divergence", DriftTracker())
+        tracker.baseline = [row[0] / units[0] - row[1] / units[1] for row in self._baseline_moments]
+        tracker.weights = [1.0] * len(tracker.baseline)
+        z = tracker.z_score(moments[0] / units[0] - moments[1] / units[1], _MIN_DIVERGENCE / self.z_limit)
+        if tracker.update(z if heldout_rise < _MIN_HELDOUT_RISE * rise else 0.0, 1, self.z_limit, self.patience):
+            message = (
+                f"the trained reward has risen from {before[0]:.3g} to {now[0]:.3g} while the held-out one went from "
+                f"{before[1]:.3g} to {now[1]:.3g}: the policy overoptimises the trained reward"
             )
-            self.alarms.append(Alarm(step, "divergence", z, self.limit, words))
+            self.alarms.append(Alarm(step, "divergence", z, self.z_limit, message))
         return {**log, "reward/rise": rise, "heldout/rise": heldout_rise, "divergence/z": z}
 
-    def probe(
+    def observe_probe(
         self,
         step: int,
         scores: Sequence[Score | float | None],
         heldout: Sequence[Score | float | None],
     ) -> dict[str, float]:
-        """Look at edits of the same prompts from the same noise, in the same order each time, by both rewards.
+        """Observe edits of fixed prompts from fixed noise, in the same order each time, by both rewards.
 
-        The first call is what later ones are compared with. It alarms, once each: `probe/heldout`, where the held-out
-        reward has fallen by more than `limit` standard errors of the mean difference; `probe/divergence`, where the
-        trained one has risen by more than that, and the held-out one by less than a quarter as far, each in standard
-        deviations over edits at first. Gives back the means, and from the second call on z-scores and how many alarms
-        there are.
+        The first call is the baseline. Alarms, once each: `probe/heldout`, where the held-out reward has fallen by more
+        than `z_limit` standard errors of the mean difference; `probe/divergence`, where the trained one has risen by
+        more than that, and the held-out one by less than a quarter as much, each in standard deviations over the
+        baseline's edits. Returns the means, and from the second call on z-scores and the number of alarms.
 
-        Raises ValueError for no edits, for another number of them than before, and for lists of other lengths.
+        Raises ValueError for no edits, for another number of edits than before, and for lists of other lengths.
         """
         if not scores:
-            raise ValueError("a probe without edits says nothing: give some, best 100 or more")
+            raise ValueError("a probe needs edits: give some, best 100 or more")
         pairs = list(zip(_values(scores), _values(heldout), strict=True))
-        if self._probed and len(pairs) != len(self._probed):
-            raise ValueError(f"a probe has the same edits each time: there were {len(self._probed)}, got {len(pairs)}")
+        if self._first_probe and len(pairs) != len(self._first_probe):
+            raise ValueError(
+                f"a probe needs the same edits each time: there were {len(self._first_probe)}, got {len(pairs)}"
+            )
         names = ("reward", "heldout")
-        means = _both_means(pairs)
+        means = _mean_rewards(pairs)
         log = {f"probe/{name}": mean for name, mean in zip(names, means, strict=True) if mean is not None}
-        if not self._probed:
-            self._probed = pairs
+        if not self._first_probe:
+            self._first_probe = pairs
             return log
         rises: list[tuple[float, float]] = []  # in standard deviations over edits, and in standard errors
-        for place, name in enumerate(names):
-            both = [(was[place], now[place]) for was, now in zip(self._probed, pairs, strict=True)]
-            found = [(was, now) for was, now in both if was is not None and now is not None]
-            if len(found) < 2:
+        for column, name in enumerate(names):
+            changes = [(before[column], now[column]) for before, now in zip(self._first_probe, pairs, strict=True)]
+            complete = [(before, now) for before, now in changes if before is not None and now is not None]
+            if len(complete) < 2:
                 return log
-            rise, z = _risen(found)
+            rise, z = _paired_change(complete)
             rises.append((rise, z))
             log[f"probe/{name}/z"] = z
         (rise, z), (heldout_rise, heldout_z) = rises
-        first = _both_means(self._probed)
-        told = (
+        first = _mean_rewards(self._first_probe)
+        change = (
             f"on the same prompts from the same noise the trained reward went from {first[0]:.3g} to "
             f"{log['probe/reward']:.3g} and the held-out one from {first[1]:.3g} to {log['probe/heldout']:.3g}"
         )
-        heard = {alarm.name for alarm in self.alarms}
-        if heldout_z < -self.limit and "probe/heldout" not in heard:
-            self.alarms.append(Alarm(step, "probe/heldout", heldout_z, self.limit, f"{told}: edits have become worse"))
-        if z > self.limit and heldout_rise < _FOLLOWS * rise and "probe/divergence" not in heard:
-            words = f"{told}: the policy pleases its judge alone"
-            self.alarms.append(Alarm(step, "probe/divergence", z, self.limit, words))
+        raised = {alarm.name for alarm in self.alarms}
+        if heldout_z < -self.z_limit and "probe/heldout" not in raised:
+            self.alarms.append(
+                Alarm(step, "probe/heldout", heldout_z, self.z_limit, f"{change}: edits have become worse")
+            )
+        if z > self.z_limit and heldout_rise < _MIN_HELDOUT_RISE * rise and "probe/divergence" not in raised:
+            message = f"{change}: the policy overoptimises the trained reward"
+            self.alarms.append(Alarm(step, "probe/divergence", z, self.z_limit, message))
         return {**log, "alarms": float(len(self.alarms))}
 
-    # -- to go on another day -----------------------------------------------------------------------------------------
+    # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """All it knows, as plain JSON: a trainer keeps it in its checkpoint."""
-        options = {name: getattr(self, name) for name in ("baseline", "patience", "limit", "pictures")}
+        """The full state, as plain JSON, for a trainer's checkpoint."""
+        options = {name: getattr(self, name) for name in ("baseline", "patience", "z_limit", "max_images")}
         return {
             "schema": SCHEMA,
             "options": options,
-            "courses": {name: asdict(course) for name, course in self._courses.items()},
-            "rewards": {"first": self._first, "last": self._last},
-            "probed": self._probed,
+            "trackers": {name: asdict(tracker) for name, tracker in self._trackers.items()},
+            "reward_moments": {"baseline": self._baseline_moments, "recent": self._recent_moments},
+            "first_probe": self._first_probe,
             "alarms": [asdict(alarm) for alarm in self.alarms],
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Watch:
-        """The watch that `to_json` described: it goes on as if it had never stopped. Raises ValueError for another
-        schema."""
+    def from_json(data: Mapping[str, Any]) -> RewardHackingMonitor:
+        """Restore the monitor from `to_json`. Raises ValueError for another schema."""
         if data.get("schema") != SCHEMA:
-            raise ValueError(f"this watch has schema {data.get('schema')}, expected {SCHEMA}: begin a new one")
-        watch = Watch(**data["options"])
-        watch._courses = {name: Course(**course) for name, course in data["courses"].items()}
-        watch._first, watch._last = ([_means(row) for row in data["rewards"][name]] for name in ("first", "last"))
-        watch._probed = [(one, two) for one, two in data.get("probed", ())]
-        watch.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
-        return watch
+            raise ValueError(f"this monitor has schema {data.get('schema')}, expected {SCHEMA}: start a new one")
+        monitor = RewardHackingMonitor(**data["options"])
+        monitor._trackers = {name: DriftTracker(**tracker) for name, tracker in data["trackers"].items()}
+        monitor._baseline_moments, monitor._recent_moments = (
+            [_moments(row) for row in data["reward_moments"][name]] for name in ("baseline", "recent")
+        )
+        monitor._first_probe = [(trained, heldout) for trained, heldout in data["first_probe"]]
+        monitor.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
+        return monitor
 
 
-def _means(row: Sequence[float]) -> Means:
+def _moments(row: Sequence[float]) -> RewardMoments:
     a, b, c, d = row
     return a, b, c, d
 
 
-def _both_means(pairs: Sequence[Pair]) -> list[float | None]:
-    """Of the trained and of the held-out reward, over edits that have one."""
-    known = ([one for one in column if one is not None] for column in zip(*pairs, strict=True))
-    return [fmean(values) if values else None for values in known]
+def _mean_rewards(pairs: Sequence[RewardPair]) -> list[float | None]:
+    """Means of the trained and of the held-out reward, over edits that have one."""
+    columns = ([value for value in column if value is not None] for column in zip(*pairs, strict=True))
+    return [fmean(values) if values else None for values in columns]
 
 
-def _risen(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """How far a number has risen, pair by pair: in its standard deviations at first, and in standard errors."""
-    apart = [now - was for was, now in pairs]
-    error = stdev(apart) / math.sqrt(len(apart))
-    mean = fmean(apart)
-    return mean / max(pstdev([was for was, _ in pairs]), _TINY), mean / max(error, _TINY)
+def _paired_change(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Mean paired difference: in standard deviations of the first values, and in standard errors."""
+    differences = [now - before for before, now in pairs]
+    error = stdev(differences) / math.sqrt(len(differences))
+    mean = fmean(differences)
+    return mean / max(pstdev([before for before, _ in pairs]), _EPSILON), mean / max(error, _EPSILON)
 
 
 def _values(scores: Sequence[Score | float | None]) -> list[float | None]:

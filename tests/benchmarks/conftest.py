@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real commands on real files."""
+"""Fixtures of command line tests: real commands on real files."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,8 +9,8 @@ import PIL.Image
 import pytest
 from typer.testing import CliRunner, Result
 
-from editcritic.benchmarks.cli import app
 from editcritic.benchmarks.demo.photographs import PHOTOS
+from editcritic.cli.main import app
 
 SIDE = 128
 
@@ -18,7 +18,7 @@ SIDE = 128
 CHEAP = """
 [reward]
 use = "weighted-mean"
-parts.changed.use = "guard-changed"
+parts.changed.use = "guard-not-a-copy"
 parts.not_blank.use = "guard-not-blank"
 """
 
@@ -27,7 +27,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def editcritic() -> Command:
-    """Runs a command. Whatever it is given, it ends by exiting, never with a traceback."""
+    """Runs a command, which has to exit without a traceback."""
 
     def run(*arguments: object) -> Result:
         result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(argument) for argument in arguments])

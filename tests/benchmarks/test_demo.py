@@ -4,12 +4,12 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from editcritic.benchmarks.demo import run, show
-from editcritic.benchmarks.demo.scenes import scenes
+from editcritic.benchmarks.demo import command, scene_ranking
+from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.reward import Reward, Score
 
 app = Typer()
-app.command()(show.main)
+app.command()(command.main)
 
 
 def test_one_row_holds_as_made_and_damaged():
@@ -19,14 +19,16 @@ def test_one_row_holds_as_made_and_damaged():
 
 
 def test_every_row_holds_as_made_with_one_preset():
-    (rankings,) = run.rank(Reward.of(show.REWARD, window=32), [run.rows()])
+    (rankings,) = scene_ranking.rank_scenes(
+        Reward.of(command.DEFAULT_REWARD, max_in_flight=32), [scene_ranking.scene_candidates()]
+    )
     assert len(rankings) >= 8
-    assert [ranking.scene.name for ranking in rankings if not ranking.holds] == []
+    assert [ranking.scene.name for ranking in rankings if not ranking.is_expected_order] == []
 
 
 def ranking(**values):
     scores = {name: Score.failed("no") if value is None else Score.of(value) for name, value in values.items()}
-    return run.Ranking(scenes()[0], tuple(scores.items()))
+    return scene_ranking.SceneRanking(demo_tasks()[0], tuple(scores.items()))
 
 
 @pytest.mark.parametrize(

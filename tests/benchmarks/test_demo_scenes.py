@@ -8,17 +8,23 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.demo import retouch
-from editcritic.benchmarks.demo.edits import CANDIDATES, candidates
-from editcritic.benchmarks.demo.operations import Copy, Move, Recolour, Remove, ReplaceText
-from editcritic.benchmarks.demo.perturb import perturbed
-from editcritic.benchmarks.demo.photographs import LONGEST, PHOTOS
-from editcritic.benchmarks.demo.scenes import Scene, scenes
-from editcritic.reward.edival.instructions import parse
+from editcritic.benchmarks.demo.candidate_edits import CANDIDATES, candidates
+from editcritic.benchmarks.demo.demo_scenes import DemoScene, demo_tasks
+from editcritic.benchmarks.demo.perturb import perturb
+from editcritic.benchmarks.demo.photographs import MAX_SIDE, PHOTOS
+from editcritic.benchmarks.demo.retouch_operations import (
+    DuplicateObject,
+    MoveObject,
+    RecolourObject,
+    RemoveObject,
+    ReplaceText,
+)
+from editcritic.reward.metrics.edival.task_parser import parse_instruction
 
 
 def rows(*operations):
     """The test once a row, or once a row with one of these operations."""
-    wanted = [scene for scene in scenes() if not operations or isinstance(scene.operation, operations)]
+    wanted = [scene for scene in demo_tasks() if not operations or isinstance(scene.operation, operations)]
     return pytest.mark.parametrize("scene", wanted, ids=lambda scene: scene.name)
 
 
@@ -30,7 +36,7 @@ TYPES = {"subject_remove", "count_change", "color_alter", "text_change", "positi
 
 @pytest.fixture(scope="module")
 def edits():
-    return {scene.name: candidates(scene) for scene in scenes()}
+    return {scene.name: candidates(scene) for scene in demo_tasks()}
 
 
 def difference(one, other):
@@ -45,9 +51,9 @@ def difference(one, other):
 def test_boxes_lie_in_the_photograph_and_hold_something(name):
     photo = PHOTOS[name]
     height, width = photo.pixels.shape[:2]
-    assert max(height, width) <= LONGEST
-    for found in photo.boxes.values():
-        for x0, y0, x1, y1 in found:
+    assert max(height, width) <= MAX_SIDE
+    for corners in photo.boxes.values():
+        for x0, y0, x1, y1 in corners:
             assert 0 <= x0 < x1 <= width
             assert 0 <= y0 < y1 <= height
             assert (x1 - x0) * (y1 - y0) >= 300
@@ -60,16 +66,16 @@ def test_an_object_is_outlined_within_its_boxes(name):
     photo = PHOTOS[name]
     size = (photo.pixels.shape[1], photo.pixels.shape[0])
     for outlined in photo.boxes.keys() & photo.outlines.keys():
-        boxes = np.maximum.reduce([retouch.rectangle(box, size, margin=4) for box in photo.boxes[outlined]])
-        inside = retouch.cover(photo.outlines[outlined], size)
+        boxes = np.maximum.reduce([retouch.rectangle_mask(box, size, margin=4) for box in photo.boxes[outlined]])
+        inside = retouch.polygon_mask(photo.outlines[outlined], size)
         assert inside[boxes == 0].max() == 0, outlined
         for box in photo.boxes[outlined]:
-            assert inside[retouch.rectangle(box, size) > 0].mean() > 0.2, outlined
+            assert inside[retouch.rectangle_mask(box, size) > 0].mean() > 0.2, outlined
 
 
 def test_photographs_cannot_be_painted_on():
     with pytest.raises(ValueError, match="read-only"):
-        scenes()[0].pixels[0, 0] = 0
+        demo_tasks()[0].pixels[0, 0] = 0
 
 
 def test_a_missing_scikit_image_names_the_extra():
@@ -86,95 +92,95 @@ def test_a_missing_scikit_image_names_the_extra():
 
 
 @ROWS
-def test_instructions_are_of_their_type_and_name_annotated_objects(scene: Scene):
-    task = parse(scene.instruction)
+def test_instructions_are_of_their_type_and_name_annotated_objects(scene: DemoScene):
+    task = parse_instruction(scene.instruction)
     assert task is not None
     assert task.type == scene.task_type
     for named in (task.object, task.reference):
         assert named is None or named in scene.boxes
 
 
-@rows(Remove, Recolour, Move, Copy)
-def test_operations_are_about_the_object_of_the_instruction_and_another(scene: Scene):
-    task, operation = parse(scene.instruction), scene.operation
+@rows(RemoveObject, RecolourObject, MoveObject, DuplicateObject)
+def test_operations_are_about_the_object_of_the_instruction_and_another(scene: DemoScene):
+    task, operation = parse_instruction(scene.instruction), scene.operation
     assert task is not None
-    assert isinstance(operation, Remove | Recolour | Move | Copy)
+    assert isinstance(operation, RemoveObject | RecolourObject | MoveObject | DuplicateObject)
     assert operation.object == task.object
-    assert operation.other in scene.boxes
-    assert operation.other != task.object
+    assert operation.other_object in scene.boxes
+    assert operation.other_object != task.object
 
 
 def test_enough_rows_of_enough_types():
-    assert len(scenes()) >= 8
-    assert {scene.task_type for scene in scenes()} == TYPES
-    assert len({scene.name for scene in scenes()}) == len(scenes())
+    assert len(demo_tasks()) >= 8
+    assert {scene.task_type for scene in demo_tasks()} == TYPES
+    assert len({scene.name for scene in demo_tasks()}) == len(demo_tasks())
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------
 
 
 @ROWS
-def test_eight_candidates_of_one_size_and_no_two_alike(scene: Scene, edits):
-    found = edits[scene.name]
-    assert tuple(found) == CANDIDATES
-    assert all(pixels.shape == scene.pixels.shape and pixels.dtype == np.uint8 for pixels in found.values())
-    assert len({pixels.tobytes() for pixels in found.values()}) == len(CANDIDATES)
+def test_eight_candidates_of_one_size_and_no_two_alike(scene: DemoScene, edits):
+    candidates_ = edits[scene.name]
+    assert tuple(candidates_) == CANDIDATES
+    assert all(pixels.shape == scene.pixels.shape and pixels.dtype == np.uint8 for pixels in candidates_.values())
+    assert len({pixels.tobytes() for pixels in candidates_.values()}) == len(CANDIDATES)
 
 
 @ROWS
-def test_the_good_edit_leaves_the_rest_alone_to_the_bit(scene: Scene, edits):
+def test_the_good_edit_leaves_the_rest_alone_to_the_bit(scene: DemoScene, edits):
     changed = difference(edits[scene.name]["good"], scene.pixels) > 0
-    near = retouch.grown(scene.operation.touched(scene.source), 2) > 0
+    near = retouch.dilate(scene.operation.affected_box(scene.source), 2) > 0
     assert changed.any()
     assert not changed[~near].any()
     assert near.mean() < 0.25
 
 
-@rows(Remove, Recolour, ReplaceText)
-def test_an_edit_in_place_stays_near_its_object(scene: Scene, edits):
+@rows(RemoveObject, RecolourObject, ReplaceText)
+def test_an_edit_in_place_stays_near_its_object(scene: DemoScene, edits):
     changed = difference(edits[scene.name]["good"], scene.pixels) > 0
     size = (scene.pixels.shape[1], scene.pixels.shape[0])
-    assert isinstance(scene.operation, Remove | Recolour | ReplaceText)
-    boxes = [retouch.rectangle(box, size, margin=8) for box in scene.boxes[scene.operation.object]]
+    assert isinstance(scene.operation, RemoveObject | RecolourObject | ReplaceText)
+    boxes = [retouch.rectangle_mask(box, size, margin=8) for box in scene.boxes[scene.operation.object]]
     assert not changed[np.maximum.reduce(boxes) == 0].any()
 
 
 @ROWS
-def test_unchanged_is_an_exact_copy_and_blank_is_one_colour(scene: Scene, edits):
-    found = edits[scene.name]
-    assert np.array_equal(found["unchanged"], scene.pixels)
-    assert len(np.unique(found["blank"].reshape(-1, 3), axis=0)) == 1
+def test_unchanged_is_an_exact_copy_and_blank_is_one_colour(scene: DemoScene, edits):
+    candidates_ = edits[scene.name]
+    assert np.array_equal(candidates_["unchanged"], scene.pixels)
+    assert len(np.unique(candidates_["blank"].reshape(-1, 3), axis=0)) == 1
 
 
 @ROWS
-def test_a_damaged_background_is_damaged_far_from_the_target_only(scene: Scene, edits):
-    found = edits[scene.name]
-    changed = difference(found["damaged_background"], found["good"])
-    near = retouch.grown(scene.operation.touched(scene.source), 12) > 0
+def test_a_damaged_background_is_damaged_far_from_the_target_only(scene: DemoScene, edits):
+    candidates_ = edits[scene.name]
+    changed = difference(candidates_["damaged_background"], candidates_["good"])
+    near = retouch.dilate(scene.operation.affected_box(scene.source), 12) > 0
     assert changed[near].max() == 0
     assert (changed > 20).mean() > 0.05
 
 
-@rows(Remove, Recolour)
-def test_wrong_objects_leave_the_target_as_it_was(scene: Scene, edits):
-    assert isinstance(scene.operation, Remove | Recolour)
+@rows(RemoveObject, RecolourObject)
+def test_wrong_objects_leave_the_target_as_it_was(scene: DemoScene, edits):
+    assert isinstance(scene.operation, RemoveObject | RecolourObject)
     changed = difference(edits[scene.name]["wrong_object"], scene.pixels)
     size = (scene.pixels.shape[1], scene.pixels.shape[0])
-    target = retouch.cover(scene.source.outlines[scene.operation.object], size)
+    target = retouch.polygon_mask(scene.source.outlines[scene.operation.object], size)
     assert changed.max() > 0
     assert changed[target == 1].max() == 0
 
 
 @ROWS
-def test_careless_edits_touch_more_than_good_ones(scene: Scene, edits):
-    found = edits[scene.name]
-    good = difference(found["good"], scene.pixels)
+def test_careless_edits_touch_more_than_good_ones(scene: DemoScene, edits):
+    candidates_ = edits[scene.name]
+    good = difference(candidates_["good"], scene.pixels)
     for name in ("sloppy", "damaged_background", "over_sharpened"):
-        assert difference(found[name], scene.pixels).mean() > good.mean() + 1, name
+        assert difference(candidates_[name], scene.pixels).mean() > good.mean() + 1, name
 
 
 @ROWS
-def test_edits_are_the_same_every_time(scene: Scene, edits):
+def test_edits_are_the_same_every_time(scene: DemoScene, edits):
     again = candidates(scene)
     assert all(np.array_equal(again[name], pixels) for name, pixels in edits[scene.name].items())
 
@@ -185,17 +191,17 @@ def test_edits_are_the_same_every_time(scene: Scene, edits):
 def test_a_filled_hole_continues_a_smooth_surface():
     ramp = np.linspace(40, 200, 60, dtype=np.float32)
     plain = np.rint(np.broadcast_to(ramp[:, None, None] + ramp[None, :, None] / 8, (60, 60, 3))).astype(np.uint8)
-    area = retouch.rectangle((20, 20, 40, 40), (60, 60))
+    area = retouch.rectangle_mask((20, 20, 40, 40), (60, 60))
     spoilt = retouch.blend(plain, np.full_like(plain, 255), area)
-    assert difference(retouch.fill(spoilt, area), plain).max() <= 8
+    assert difference(retouch.inpaint(spoilt, area), plain).max() <= 8
 
 
 def test_a_donor_continues_a_pattern():
     stripes = np.where(np.arange(60) // 5 % 2, 200, 60).astype(np.uint8)
     plain = np.broadcast_to(stripes[None, :, None], (60, 60, 3)).copy()
-    area = retouch.rectangle((20, 20, 40, 40), (60, 60))
+    area = retouch.rectangle_mask((20, 20, 40, 40), (60, 60))
     spoilt = retouch.blend(plain, np.full_like(plain, 255), area)
-    assert difference(retouch.fill(spoilt, area, donor=(0, -12)), plain).max() <= 2
+    assert difference(retouch.inpaint(spoilt, area, donor=(0, -12)), plain).max() <= 2
 
 
 def test_repainting_keeps_shading_and_what_has_another_hue():
@@ -216,10 +222,10 @@ def test_small_damage_is_small_and_drawn_from_its_seed():
     pixels = PHOTOS["cat"].pixels
     digests = set()
     for seed in range(20):
-        once = perturbed(pixels, seed)
+        once = perturb(pixels, seed)
         assert once.shape == pixels.shape
         assert once.dtype == np.uint8
-        assert np.array_equal(once, perturbed(pixels, seed))
+        assert np.array_equal(once, perturb(pixels, seed))
         assert 0.5 < np.abs(once.astype(int) - pixels).mean() < 12
         assert 0.95 < once.mean() / pixels.mean() < 1.05
         digests.add(hashlib.sha256(once.tobytes()).hexdigest())

@@ -1,4 +1,4 @@
-"""`editcritic differences`: what it tells, what it draws, and what it refuses."""
+"""`editcritic diff`: its output, its sheet, and invalid input."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from .conftest import Command
+from ..benchmarks.conftest import Command
 
 PLACE = (40, 60, 80, 90)
 SMALL = (200, 20, 212, 30)
@@ -17,7 +17,7 @@ SMALL = (200, 20, 212, 30)
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Path, Path]:
-    """A grey picture, and the same with two areas in blue."""
+    """A grey image, and the same image with two blue areas."""
     pixels = np.full((200, 300, 3), 128, np.uint8)
     PIL.Image.fromarray(pixels).save(tmp_path / "before.png")
     for x0, y0, x1, y1 in (PLACE, SMALL):
@@ -27,12 +27,12 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_regions_are_told_in_pixels_the_largest_first(editcritic: Command, pair) -> None:
-    ran = editcritic("differences", *pair, "--json")
+    ran = editcritic("diff", *pair, "--json")
     assert ran.exit_code == 0
-    found = json.loads(ran.stdout)
-    assert found["size"] == [300, 200]
-    assert found["resized_from"] is found["sheet"] is None
-    first, second = found["regions"]
+    document = json.loads(ran.stdout)
+    assert document["size"] == [300, 200]
+    assert document["resized_from"] is document["sheet"] is None
+    first, second = document["regions"]
     assert first["box"] == pytest.approx(PLACE, abs=2)
     assert second["box"] == pytest.approx(SMALL, abs=2)
     assert first["share"] == pytest.approx(40 * 30 / 60_000, rel=0.3)
@@ -40,23 +40,23 @@ def test_regions_are_told_in_pixels_the_largest_first(editcritic: Command, pair)
 
 
 def test_the_table_has_a_row_a_region(editcritic: Command, pair) -> None:
-    shown = editcritic("differences", *pair).stdout
-    assert "share of the picture" in shown
+    shown = editcritic("diff", *pair).stdout
+    assert "share of the image" in shown
     assert shown.count("%") == 2
 
 
 def test_only_so_many_regions_are_told_as_are_wanted(editcritic: Command, pair) -> None:
-    assert len(json.loads(editcritic("differences", *pair, "--most", 1, "--json").stdout)["regions"]) == 1
+    assert len(json.loads(editcritic("diff", *pair, "--max-regions", 1, "--json").stdout)["regions"]) == 1
 
 
 def test_a_threshold_above_the_difference_finds_nothing(editcritic: Command, pair) -> None:
-    ran = editcritic("differences", *pair, "--threshold", 200)
+    ran = editcritic("diff", *pair, "--threshold", 200)
     assert ran.exit_code == 0
     assert "no region differs" in ran.stdout
 
 
 def test_a_picture_does_not_differ_from_itself(editcritic: Command, pair, tmp_path) -> None:
-    ran = editcritic("differences", pair[0], pair[0], "--out", tmp_path / "sheet.png")
+    ran = editcritic("diff", pair[0], pair[0], "--out", tmp_path / "sheet.png")
     assert ran.exit_code == 0
     assert "no region differs" in ran.stdout
     assert PIL.Image.open(tmp_path / "sheet.png").width > 1000
@@ -66,12 +66,12 @@ def test_the_sheet_shows_both_pictures_with_red_outlines_and_a_pair_a_region(
     editcritic: Command, pair, tmp_path
 ) -> None:
     sheet = tmp_path / "sheet.png"
-    assert json.loads(editcritic("differences", *pair, "--out", sheet, "--json").stdout)["sheet"] == str(sheet)
+    assert json.loads(editcritic("diff", *pair, "--out", sheet, "--json").stdout)["sheet"] == str(sheet)
     drawn = np.asarray(PIL.Image.open(sheet).convert("RGB")).astype(int)
     red = (drawn[..., 0] > 230) & (drawn[..., 1:].max(axis=2) < 30)
     blue = (drawn[..., 2] > 230) & (drawn[..., :2].max(axis=2) < 30)
     half, below = drawn.shape[1] // 2, 12 + 22 + 400 + 12
-    assert red[:below, :half].any()  # outlines on the first picture
+    assert red[:below, :half].any()  # outlines on the first image
     assert red[:below, half:].any()
     assert not blue[:below, :half].any()
     assert blue[:below, half:].any()
@@ -82,41 +82,41 @@ def test_the_sheet_shows_both_pictures_with_red_outlines_and_a_pair_a_region(
 
 def test_another_size_is_brought_to_the_first_ones(editcritic: Command, pair, tmp_path) -> None:
     PIL.Image.open(pair[1]).resize((600, 400), PIL.Image.Resampling.BOX).save(tmp_path / "large.png")
-    found = json.loads(editcritic("differences", pair[0], tmp_path / "large.png", "--json").stdout)
-    assert found["resized_from"] == [600, 400]
-    assert found["regions"][0]["box"] == pytest.approx(PLACE, abs=3)
+    document = json.loads(editcritic("diff", pair[0], tmp_path / "large.png", "--json").stdout)
+    assert document["resized_from"] == [600, 400]
+    assert document["regions"][0]["box"] == pytest.approx(PLACE, abs=3)
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "message"),
     [
-        (["--out", "sheet.html"], "is a PNG picture"),
+        (["--out", "sheet.html"], "expected a PNG file"),
         (["--threshold", "255"], "from 0 to 254"),
         (["--threshold", "-1"], "from 0 to 254"),
     ],
 )
-def test_what_cannot_be_is_refused(editcritic: Command, pair, options, why) -> None:
-    ran = editcritic("differences", *pair, *options)
+def test_what_cannot_be_is_refused(editcritic: Command, pair, options, message) -> None:
+    ran = editcritic("diff", *pair, *options)
     assert ran.exit_code == 2
-    assert why in ran.stderr
+    assert message in ran.stderr
 
 
 def test_no_picture_is_written_over(editcritic: Command, pair) -> None:
     before = pair[1].read_bytes()
-    ran = editcritic("differences", *pair, "--out", pair[1])
+    ran = editcritic("diff", *pair, "--out", pair[1])
     assert ran.exit_code == 2
-    assert "a file each" in ran.stderr
+    assert "use different files" in ran.stderr
     assert pair[1].read_bytes() == before
 
 
 def test_a_missing_picture_is_named(editcritic: Command, pair, tmp_path) -> None:
-    ran = editcritic("differences", pair[0], tmp_path / "nowhere.png")
+    ran = editcritic("diff", pair[0], tmp_path / "nowhere.png")
     assert ran.exit_code == 2
     assert "nowhere.png" in ran.stderr
 
 
 def test_the_measuring_script_finds_what_it_drew() -> None:
-    command = [sys.executable, "-m", "editcritic.benchmarks.perf.differences"]
+    command = [sys.executable, "-m", "editcritic.benchmarks.studies.performance.difference_speed"]
     options = ["--regions", "1", "7", "--size", "512", "384", "--repeats", "1", "--json"]
     ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr

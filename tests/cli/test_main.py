@@ -19,7 +19,7 @@ import pytest
 
 from editcritic.reward import AnswerLog, Score, Scores
 
-from .conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
+from ..benchmarks.conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
 
 # -- rewards ----------------------------------------------------------------------------------------------------------
 
@@ -32,13 +32,13 @@ def test_every_installed_reward_is_listed(editcritic: Command) -> None:
 
 
 def test_the_list_says_what_needs_no_download_and_what_needs_parts(editcritic: Command) -> None:
-    rewards = {one["name"]: one for one in json.loads(editcritic("rewards", "--json").stdout)}
-    assert rewards["edival-if"]["no_download"]
-    assert not rewards["edival-if"]["needs_parts"]
-    assert rewards["edival-if"]["partly_served_roles"] == {"detector": "drawn objects", "judge": "colours"}
-    assert rewards["guard-changed"]["partly_served_roles"] == {}
+    rewards = {entry["name"]: entry for entry in json.loads(editcritic("rewards", "--json").stdout)}
+    assert rewards["edival-if"]["available_without_download"]
+    assert not rewards["edival-if"]["is_composition"]
+    assert rewards["edival-if"]["partially_served_roles"] == {"detector": "drawn objects", "judge": "colours"}
+    assert rewards["guard-not-a-copy"]["partially_served_roles"] == {}
     assert rewards["edival-vq"]["unserved_roles"] == ["preference"]
-    assert rewards["gate"]["needs_parts"]
+    assert rewards["gate"]["is_composition"]
     assert rewards["gate"]["card"] is None
     assert rewards["gate"]["summary"].startswith("The reward where the guard says 1")
 
@@ -51,8 +51,8 @@ def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command
         "0 to 1",
         "paper, official",
         "EdiVal-Agent",
-        "gaming",
-        "speaks about",
+        "failure modes",
+        "about",
         'protocol = "paper"',
     ]:
         assert text in shown.stdout
@@ -91,11 +91,11 @@ def test_rewards_of_other_distributions_are_listed_and_broken_ones_named(
     monkeypatch.syspath_prepend(tmp_path)
     result = editcritic("rewards", "--json")
     assert result.exit_code == 1
-    rewards = {one["name"]: one for one in json.loads(result.stdout)}
+    rewards = {entry["name"]: entry for entry in json.loads(result.stdout)}
     assert rewards["theirs"]["summary"] == "it is theirs"
     assert rewards["theirs"]["unserved_roles"] == ["oracle"]
     assert "theirs_lost" in rewards["lost"]["problem"]
-    assert "nobody for oracle" in editcritic("rewards").stdout
+    assert "no expert for oracle" in editcritic("rewards").stdout
 
 
 # -- score ------------------------------------------------------------------------------------------------------------
@@ -126,9 +126,9 @@ def test_json_is_one_document(editcritic: Command, folder: Folder, three: Path) 
     document = json.loads(editcritic("score", three, "--reward", folder.cheap, "--json", "--profile").stdout)
     assert document["exit_code"] == 0
     assert document["summary"]["counts"] == {"scored": 3, "not_applicable": 0, "abstained": 0, "failed": 0}
-    assert document["summary"]["quantiles"]["highest"] == 1.0
+    assert document["summary"]["quantiles"]["max"] == 1.0
     assert [row["id"] for row in document["scores"]] == ["copy", "patched", "blank"]
-    assert document["profile"]["asked"] >= document["profile"]["unique"] > 0
+    assert document["profile"]["queries"] >= document["profile"]["unique"] > 0
     assert document["reward"]["reward"]["use"].endswith(":WeightedMean")
 
 
@@ -225,7 +225,7 @@ BAD_LINES = {
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[9, 9, 1, 1]]}}}}': "is empty",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [1, 1, 9, 9]}}}}': "boxes.cup",
     f'{{"instruction": "x", {_PICTURES}, "task": {{"type": "dance"}}}}': "task.type",
-    f'{{"instruction": "x", {_PICTURES}, "id": "ok"}}': "'ok' is that of",
+    f'{{"instruction": "x", {_PICTURES}, "id": "ok"}}': "'ok' is also that of",
 }
 
 
@@ -255,14 +255,14 @@ def test_an_instruction_nobody_understands_is_named_and_its_row_written(
     boxes = {"helmet": [[70, 85, 127, 127]]}
     samples = folder.samples(
         folder.row(id="strange", instruction=instruction, boxes=boxes),
-        folder.row(id="told", instruction=instruction, boxes=boxes, task=known),
+        folder.row(id="annotated", instruction=instruction, boxes=boxes, task=known),
     )
     result = editcritic("score", samples, "--reward", "edival-if", "-o", folder / "out.jsonl")
     assert result.exit_code == 2
     assert f"{samples}:1: strange: instruction" in result.stderr
     assert ":2:" not in result.stderr
     rows = list(read_jsonl(folder / "out.jsonl"))
-    assert [(row["id"], row["status"]) for row in rows] == [("strange", "not_applicable"), ("told", "scored")]
+    assert [(row["id"], row["status"]) for row in rows] == [("strange", "not_applicable"), ("annotated", "scored")]
     assert editcritic("score", samples, "--reward", folder.cheap).exit_code == 0
 
 
@@ -301,7 +301,7 @@ def test_pictures_in_unusual_forms_are_converted(form: str, editcritic: Command,
 
 def test_a_rotated_picture_is_seen_upright(editcritic: Command, folder: Folder) -> None:
     samples = folder.samples(folder.row(id="up", source="patched.png", edited=saved("rotated", folder)))
-    score = json.loads(editcritic("score", samples, "--reward", "guard-changed", "--json").stdout)["scores"][0]
+    score = json.loads(editcritic("score", samples, "--reward", "guard-not-a-copy", "--json").stdout)["scores"][0]
     assert score["value"] == 0.0
 
 
@@ -325,7 +325,7 @@ def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(
 WRONG_USAGE = {
     "no such file": (["{folder}/gone.jsonl"], "gone.jsonl does not exist"),
     "no samples": (["{folder}/empty.jsonl"], "no samples"),
-    "nothing in the folder": (["{folder}/nothing"], "neither a samples.jsonl nor pictures"),
+    "nothing in the folder": (["{folder}/nothing"], "neither a samples.jsonl nor images"),
     "unknown reward": (["{samples}", "--reward", "edit-balancd"], "did you mean edit-balanced"),
     "unknown module": (["{samples}", "--reward", "no.such:Thing"], "cannot find no.such:Thing"),
     "not a metric": (["{samples}", "--reward", "pathlib:Path"], "not a metric"),
@@ -336,7 +336,7 @@ WRONG_USAGE = {
     "wrong protocol of a preset": (["{samples}", "--protocol", "papper"], "paper and official"),
     "wrong protocol of cc": (["{samples}", "--reward", "edival-cc", "--protocol", "papper"], "fixed"),
     "no protocols at all": (
-        ["{samples}", "--reward", "guard-changed", "--protocol", "x"],
+        ["{samples}", "--reward", "guard-not-a-copy", "--protocol", "x"],
         "does not take ['protocol']",
     ),
     "nobody to ask": (["{samples}", "--reward", "edival-vq"], "preference"),
@@ -345,16 +345,16 @@ WRONG_USAGE = {
     "binary TOML": (["{samples}", "--reward", "{folder}/binary.toml"], "binary.toml is not TOML"),
     "TOML of nothing": (["{samples}", "--reward", "{folder}/other.toml"], "`use`"),
     "wrong policy": (["{samples}", "--on-failures", "shrug"], "'raise', 'none' or 'wait'"),
-    "share above one": (["{samples}", "--max-failed", "7"], "--max-failed"),
-    "no window": (["{samples}", "--window", "0"], "--window"),
+    "share above one": (["{samples}", "--max-failure-rate", "7"], "--max-failure-rate"),
+    "no window": (["{samples}", "--max-in-flight", "0"], "--max-in-flight"),
     "output into nowhere": (["{samples}", "--reward", "{cheap}", "-o", "{folder}/no/out.jsonl"], "No such file"),
     "output over a folder": (["{samples}", "--reward", "{cheap}", "-o", "{folder}"], "Is a directory"),
-    "output over the input": (["{samples}", "--reward", "{cheap}", "-o", "{samples}"], "a file each"),
+    "output over the input": (["{samples}", "--reward", "{cheap}", "-o", "{samples}"], "use different files"),
     "a cache that is none": (["{samples}", "--reward", "{cheap}", "--cache", "{folder}/bad.toml"], "bad.toml"),
     "a cache in nowhere": (["{samples}", "--reward", "{cheap}", "--cache", "{folder}/no/cache"], "no/cache"),
-    "cache and record": (["{samples}", "--cache", "a", "--record", "b"], "give one of the two"),
+    "cache and record": (["{samples}", "--cache", "a", "--record", "b"], "give either --cache or --record"),
     "two documents": (["{samples}", "--json", "-o", "-"], "standard output"),
-    "two instructions": (["{samples}", "--instruction", "x"], "for folders of pictures"),
+    "two instructions": (["{samples}", "--instruction", "x"], "for folders of images"),
 }
 
 
@@ -380,8 +380,8 @@ def test_wrong_usage_is_explained(case: str, editcritic: Command, folder: Folder
 SLOW = """
 import time
 from pathlib import Path
-from editcritic.reward import Detections, Expert, Failure
-from editcritic.reward.query import Differ
+from editcritic.reward import Expert
+from editcritic.reward.queries import Detections, Differ, Failure
 
 class Fails(Expert):
     id = "fails"
@@ -404,18 +404,19 @@ class SticksAtTheFirst(Expert):
 def with_expert(folder: Folder, name: str) -> Path:
     (folder / "their_experts.py").write_text(SLOW)
     path = folder / "theirs.toml"
-    path.write_text(f'[reward]\nuse = "guard-changed"\n[experts.differences]\nuse = "their_experts:{name}"\n')
+    path.write_text(f'[reward]\nuse = "guard-not-a-copy"\n[experts.differences]\nuse = "their_experts:{name}"\n')
     return path
 
 
 SHORT_SIGHTED = """
-from editcritic.reward import Box, Detect, Detections, Expert
+from editcritic.reward import Box, Expert
+from editcritic.reward.queries import Detect, Detections
 
 class ShortSighted(Expert):
     id = "short-sighted"
     kinds = (Detect,)
     def __call__(self, queries):
-        return [Detections((Box(0.5, 0.5, 0.2, 0.2, 0.9),), floor=0.5)] * len(queries)
+        return [Detections((Box(0.5, 0.5, 0.2, 0.2, 0.9),), min_score=0.5)] * len(queries)
 """
 
 
@@ -453,12 +454,12 @@ def test_too_many_failures_end_a_run_and_lose_nothing(
     assert tolerated.exit_code == 1
     assert [row["status"] for row in read_jsonl(out)] == ["failed"] * 20
     assert "20 x fails: the server is on fire" in tolerated.stdout
-    assert editcritic("score", samples, "--reward", reward, "--max-failed", "1").exit_code == 1
+    assert editcritic("score", samples, "--reward", reward, "--max-failure-rate", "1").exit_code == 1
 
 
 def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:
     reward, samples, out = with_expert(folder, "SticksAtTheFirst"), twenty(folder), folder / "out.jsonl"
-    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "score", samples, "--reward", reward, "-o", out]
+    command = [sys.executable, "-m", "editcritic.cli.main", "score", samples, "--reward", reward, "-o", out]
     command += ["--cache", folder / "cache.db"]
     path = os.pathsep.join([str(folder.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     # What a shell starts in the background ignores interrupts, and so does all that it starts in turn.
@@ -503,22 +504,22 @@ def answers_in(path: Path) -> int:
 def test_help_loads_nothing_heavy() -> None:
     script = (
         "import sys\n"
-        "from editcritic.benchmarks.cli import main\n"
+        "from editcritic.cli.main import main\n"
         "sys.argv = ['editcritic', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert "replay" in run.stdout
     loaded = set(run.stderr.split())
-    assert "editcritic.benchmarks.cli" in loaded
+    assert "editcritic.cli.main" in loaded
     assert not loaded & {"cv2", "numpy", "PIL", "torch", "onnxruntime", "pydantic.main"}
 
 
 def test_letters_that_the_encoding_lacks_end_no_command_and_are_not_lost_in_scores(folder: Folder) -> None:
     samples = folder.samples(folder.row(id="猫…"))
 
-    def printed(*given: str | Path) -> bytes:
-        command = [sys.executable, "-m", "editcritic.benchmarks.cli", *map(str, given)]
+    def printed(*arguments: str | Path) -> bytes:
+        command = [sys.executable, "-m", "editcritic.cli.main", *map(str, arguments)]
         env = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "COLUMNS": "40"}
         return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60, env=env).stdout
 
@@ -536,7 +537,7 @@ def test_every_command_explains_itself(command: str, editcritic: Command) -> Non
 
 def test_a_progress_bar_stays_out_of_the_output(folder: Folder, three: Path) -> None:
     terminal, theirs = os.openpty()
-    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "score", three, "--reward", folder.cheap, "-o", "-"]
+    command = [sys.executable, "-m", "editcritic.cli.main", "score", three, "--reward", folder.cheap, "-o", "-"]
     with subprocess.Popen(
         [str(part) for part in command],
         stdout=subprocess.PIPE,
@@ -563,10 +564,10 @@ def test_a_log_that_cannot_be_written_costs_a_recording_and_no_score(
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(AnswerLog, "keep", full)
+    monkeypatch.setattr(AnswerLog, "put", full)
     result = editcritic("score", three, "--reward", folder.cheap, keep, folder / "log", "--json")
     assert result.exit_code == code
-    assert "warning: answer log" in result.stderr
+    assert "warning: continuing without the answer log" in result.stderr
     assert "disk is full" in result.stderr
     assert json.loads(result.stdout)["summary"]["counts"]["scored"] == 3
 

@@ -5,10 +5,10 @@ from io import BytesIO
 import pytest
 from datasets import Dataset
 
-from editcritic.integrations.columns import lines_of, sample_of, text_of
+from editcritic.integrations.dataset_rows import completion_text, sample_from_row, split_instructions
 from editcritic.reward import Box
 
-from ..verifiers.editors import scenes
+from ..verifiers.numpy_editor import scenes
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,11 @@ from ..verifiers.editors import scenes
     ],
 )
 def test_the_last_message_of_a_conversation_counts(completion):
-    assert text_of(completion) == "make it red"
+    assert completion_text(completion) == "make it red"
 
 
 def test_marks_of_lists_are_no_part_of_an_instruction_and_numbers_are():
-    assert lines_of("1. Add a dog\n2) Add 2. to it\n3 cats in, please\n* 2.5 times larger\n...") == [
+    assert split_instructions("1. Add a dog\n2) Add 2. to it\n3 cats in, please\n* 2.5 times larger\n...") == [
         "Add a dog",
         "Add 2. to it",
         "3 cats in, please",
@@ -41,8 +41,8 @@ def test_pictures_come_as_datasets_keeps_them(column):
     buffer = BytesIO()
     picture.pil().save(buffer, "PNG")
     raw = {"bytes": buffer.getvalue(), "path": None}
-    held = [[raw, picture.pil()]] if column.endswith("s") else [raw]
-    sample = sample_of({"instruction": "x", column: held[0]})
+    values = [[raw, picture.pil()]] if column.endswith("s") else [raw]
+    sample = sample_from_row({"instruction": "x", column: values[0]})
     assert set(sample.sources) == {picture}
     assert len(sample.sources) == (2 if column.endswith("s") else 1)
 
@@ -55,8 +55,8 @@ def test_columns_say_what_is_known_of_an_edit():
         "pools": {"all": ["cup"], "available": None, "unchanged": ["cup"], "background": False},
     }  # fmt: skip
     (row,) = Dataset.from_list([row])
-    sample = sample_of(row)
-    assert dict(sample.boxes) == {"cup": (Box.from_corners(0, 0, 4, 4, (8, 8)).labelled("cup"),)}
+    sample = sample_from_row(row)
+    assert dict(sample.boxes) == {"cup": (Box.from_corners(0, 0, 4, 4, (8, 8)).with_label("cup"),)}
     assert sample.pools is not None
     assert (sample.pools.all, sample.pools.available, sample.pools.background) == (("cup",), (), False)
     assert [one.instruction for one in sample.operations] == ["x", "y"]

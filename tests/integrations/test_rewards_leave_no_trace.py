@@ -13,33 +13,20 @@ import torch
 import transformers
 from torch.nn.modules.module import register_module_forward_hook
 
-from editcritic.integrations.columns import sample_of
-from editcritic.integrations.environment import EditingEnvironments, described
-from editcritic.integrations.trl import RewardFunction
-from editcritic.reward import (
-    Asks,
-    Card,
-    Detect,
-    EditSample,
-    Embed,
-    Image,
-    Judge,
-    Message,
-    Region,
-    Reward,
-    Score,
-    TooManyFailures,
-    YesNo,
-)
-from editcritic.reward.asking import ask
+from editcritic.integrations.dataset_rows import sample_from_row
+from editcritic.integrations.trl.editing_environment import EditingEnvironments, describe_changes
+from editcritic.integrations.trl.reward_function import RewardFunction
+from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, TooManyFailures
+from editcritic.reward.engine.program import ask
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.grounding_dino import GroundingDino
 from editcritic.reward.experts.vlm import Vlm
+from editcritic.reward.queries import Detect, Embed, Judge, Message, Region, YesNo
 
 from ..reward.experts.tiny_detectors import grounding_dino
 from ..reward.experts.tiny_vlms import tiny_llava
-from ..verifiers.editors import scenes
-from .trainers import asking, grpo, rows_of
+from ..verifiers.numpy_editor import scenes
+from .trl_runs import asking, grpo, rows_of
 
 HERE = "cpu:0"
 """Where experts compute in these tests. It stands for an accelerator: weights that are given back go to `cpu`."""
@@ -47,22 +34,22 @@ HERE = "cpu:0"
 
 @dataclass(frozen=True)
 class Everybody:
-    """What a detector, a self-supervised encoder and a vision-language model say of the edited picture, added up."""
+    """What a detector, a self-supervised encoder and a vision-language model say of the edited image, added up."""
 
     card: ClassVar[Card] = Card("everybody", 1, "all are asked", roles=("detector", "features", "judge"))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         boxes = yield from ask(Detect(sample.edited, ("cat",)))
         features = yield from ask(Embed(sample.edited, (Region("cls"),)))
         verdict = yield from ask(Judge((Message(("is it good?", sample.edited)),), YesNo()))
-        return Score.of(boxes.strongest() + float(np.abs(features.values).mean()) + max(verdict.probabilities.values()))
+        return Score.of(boxes.max_score() + float(np.abs(features.values).mean()) + max(verdict.probabilities.values()))
 
 
 @dataclass(frozen=True)
 class Stubborn(Everybody):
     """Asks everybody, and fails all the same."""
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         yield from super().__call__(sample)
         return Score.failed("no answer is good enough")
 
@@ -77,33 +64,33 @@ def draw() -> None:
 class DrawingDino(Dino):
     """One whose model draws, as those with dropout or sampling do."""
 
-    def answers(self, queries: Any) -> Any:
+    def answer_batch(self, queries: Any) -> Any:
         draw()
-        return super().answers(queries)
+        return super().answer_batch(queries)
 
 
 @dataclass
 class Painted:
     """An editor with weights that want gradients, which draws.
 
-    Its pictures depend on what they are asked for alone, as an editor's have to.
+    Its images depend on what they are asked for alone, as an editor's have to.
     """
 
     id: str = "painted"
-    evaluations: int = 1
-    batch: int = 8
+    nfe: int = 1
+    batch_size: int = 8
 
     def __post_init__(self) -> None:
         with torch.random.fork_rng(devices=[]):
             self.model = torch.nn.Linear(3, 3)
 
     def edit(self, images, instructions, seeds, *, history=None):
-        made = []
+        edited = []
         for words, seed in zip(instructions, seeds, strict=True):
             draw()
             torch.manual_seed(sum(words.encode()) + seed)
-            made.append(Image.of(self.model(torch.rand(32, 32, 3)).sigmoid().detach()))
-        return made
+            edited.append(Image.of(self.model(torch.rand(32, 32, 3)).sigmoid().detach()))
+        return edited
 
 
 @pytest.fixture(scope="module")
@@ -126,17 +113,17 @@ def reward(folder) -> Reward:
     return Reward(
         Everybody(),
         {
-            "detector": GroundingDino(str(folder / "detector"), device=HERE, floor=0.0),
+            "detector": GroundingDino(str(folder / "detector"), device=HERE, min_score=0.0),
             "features": DrawingDino(str(folder / "features"), device=HERE),
-            "judge": Vlm(str(folder / "judge"), device=HERE, least_mass=0.0),
+            "judge": Vlm(str(folder / "judge"), device=HERE, min_option_mass=0.0),
         },
     )
 
 
 def drawing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def draws(given: Any) -> Any:
+    def draws(args: Any) -> Any:
         draw()
-        return function(given)
+        return function(args)
 
     return draws
 
@@ -147,7 +134,9 @@ def rewarded(reward: Reward) -> list[float | None]:
 
 def rolled_out(reward: Reward) -> list[float | None]:
     (scene,) = scenes(1)
-    world = EditingEnvironments(reward, editor=Painted(), to_sample=drawing(sample_of), describe=drawing(described))
+    world = EditingEnvironments(
+        reward, editor=Painted(), to_sample=drawing(sample_from_row), describe=drawing(describe_changes)
+    )
     environments = [world() for _ in range(2)]
     for environment in environments:
         environment.reset(instruction="make it blue", source=scene.source.pil())
@@ -165,16 +154,16 @@ WAYS = pytest.mark.parametrize("way", [rewarded, rolled_out])
 @pytest.fixture
 def outputs() -> Iterator[Counter[bool]]:
     """How many tensors modules have put out since, by whether there is a graph behind them."""
-    found: Counter[bool] = Counter()
+    counts: Counter[bool] = Counter()
 
-    def hook(module: Any, given: Any, output: Any) -> None:
+    def hook(module: Any, args: Any, output: Any) -> None:
         values = output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else [output]
         for value in values:
             if isinstance(value, torch.Tensor):
-                found[value.requires_grad or value.grad_fn is not None] += 1
+                counts[value.requires_grad or value.grad_fn is not None] += 1
 
     handle = register_module_forward_hook(hook)
-    yield found
+    yield counts
     handle.remove()
 
 
@@ -220,23 +209,24 @@ def test_gradients_of_a_trainer_are_the_same_to_the_bit(way, reward):
 
 
 def test_a_training_is_the_same_as_one_whose_rewards_are_read_from_a_list(reward, tmp_path):
-    said = []
+    logged = []
 
-    def asks(**given: Any) -> list[float | None]:
-        said.append(function(**given))
-        return said[-1]
+    def asks(**columns: Any) -> list[float | None]:
+        logged.append(function(**columns))
+        return logged[-1]
 
-    def replays(**given: Any) -> list[float | None]:
-        return next(known)
+    def replays(**columns: Any) -> list[float | None]:
+        return next(remaining)
 
     function = RewardFunction(reward, editor=Painted())
     rows = rows_of(scenes(2))
-    asked = grpo(tmp_path / "asked", asks, rows)
-    known = iter(said)
+    trained = grpo(tmp_path / "asked", asks, rows)
+    remaining = iter(logged)
     replayed = grpo(tmp_path / "replayed", replays, rows)
-    assert len({value for values in said for value in values}) > 1
-    for (name, one), (_, other) in zip(asked.model.named_parameters(), replayed.model.named_parameters(), strict=True):
-        assert torch.equal(one, other), name
+    assert len({value for values in logged for value in values}) > 1
+    weights = zip(trained.model.named_parameters(), replayed.model.named_parameters(), strict=True)
+    for (name, weight), (_, replayed_weight) in weights:
+        assert torch.equal(weight, replayed_weight), name
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------
@@ -280,11 +270,11 @@ def test_offloading_gives_back_what_the_experts_took(reward, ledger):
     first = reward([scene]).values
     assert ledger.moves == [HERE] * 3
     assert ledger.held(HERE) == sum(sizes(reward, "cpu")) > 0
-    assert all(sizes(reward, "remembered"))
+    assert all(sizes(reward, "cache"))
 
     reward.offload()
     assert ledger.moves == [HERE] * 3 + ["cpu"] * 3
-    assert ledger.held(HERE) == sum(sizes(reward, "remembered")) == 0
+    assert ledger.held(HERE) == sum(sizes(reward, "cache")) == 0
     assert reward([scene]).values == first  # which was known
     assert ledger.held(HERE) == 0
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from editcritic.integrations.trl import AsyncRewardFunction, RewardFunction
+from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
 from editcritic.reward import Image
 
-from ..verifiers.editors import graded
-from .trainers import asking
+from ..verifiers.numpy_editor import graded
+from .trl_runs import asking
 
 
 @dataclass
@@ -21,8 +21,8 @@ class Drawing:
     """An editor that draws from every global generator there is, with weights that want gradients."""
 
     id: str = "drawing"
-    evaluations: int = 1
-    batch: int = 8
+    nfe: int = 1
+    batch_size: int = 8
     graphs: Counter[bool] = field(default_factory=Counter)
 
     def edit(self, images, instructions, seeds, *, history=None):
@@ -57,7 +57,7 @@ def test_random_numbers_go_on_as_if_no_reward_had_been_asked():
 def test_an_error_leaves_random_numbers_alone_as_well():
     def wrong():
         with pytest.raises(ValueError, match="one picture"):
-            RewardFunction(graded(), decode=draws_and_fails)(**asking("a"))
+            RewardFunction(graded(), decode_image=draws_and_fails)(**asking("a"))
 
     assert after(wrong) == after(lambda: None)
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.trl import RewardFunction
+from editcritic.integrations.trl.reward_function import RewardFunction
 
-from ..language import tiny_language_model
-from ..verifiers.editors import Painter, graded, judge, scenes
-from .trainers import dpo, grpo, half_known, losses, rows_of
-from .two_processes import found_by_both
+from ..tiny_language_model import tiny_language_model
+from ..verifiers.numpy_editor import Painter, graded, judge, scenes
+from .process_pair import found_by_both
+from .trl_runs import dpo, grpo, half_known, losses, rows_of
 
 
 def as_a_rank(folder: Path) -> dict[str, Any]:
@@ -49,15 +49,15 @@ def test_both_processes_end_with_the_same_weights(ranks):
 def test_rewards_and_metrics_are_those_of_both(ranks):
     first, second = ranks
     for one, other in zip(first["logged"], second["logged"], strict=True):
-        assert one["graded/unscored"] == other["graded/unscored"]
+        assert one["graded/frac_unscored"] == other["graded/frac_unscored"]
         assert one["rewards/graded/mean"] == other["rewards/graded/mean"] < 0.5
     assert len(first["reasons"]) == 4  # of the last step
 
 
 def test_dpo_goes_on(ranks):
-    assert all(np.isfinite(loss) for found in ranks for loss in found["losses"])
+    assert all(np.isfinite(loss) for result in ranks for loss in result["losses"])
 
 
 if __name__ == "__main__":
-    found = as_a_rank(Path(sys.argv[1]))
-    (Path(sys.argv[1]) / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
+    result = as_a_rank(Path(sys.argv[1]))
+    (Path(sys.argv[1]) / f"{os.environ['RANK']}.json").write_text(json.dumps(result))

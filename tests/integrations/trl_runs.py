@@ -8,12 +8,13 @@ import numpy as np
 from datasets import Dataset
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer
 
-from editcritic.integrations.preferences import pairs
-from editcritic.integrations.trl import Rollout
-from editcritic.reward import Abstention, EditSample, Image, Measured, Score
+from editcritic.integrations.trl.preferences import make_preference_pairs
+from editcritic.integrations.trl.reward_function import Rollout
+from editcritic.reward import EditSample, Image, Score
+from editcritic.reward.queries import Abstention, Measurement
 
-from ..language import tiny_language_model
-from ..verifiers.editors import read, scenes
+from ..tiny_language_model import tiny_language_model
+from ..verifiers.numpy_editor import read, scenes
 
 
 def asking(*completions, **columns):
@@ -25,27 +26,27 @@ def asking(*completions, **columns):
 
 
 def half_known(query):
-    """Knows only pictures of which the first pixel is dark."""
+    """Knows only images of which the first pixel is dark."""
     value = read(query.image)
-    return Measured(value) if value < 0.5 else Abstention("too bright")
+    return Measurement(value) if value < 0.5 else Abstention("too bright")
 
 
 def rollouts(*values: float | None, group: str = "g", texts: tuple[str, ...] = ()) -> list[Rollout]:
-    """Candidates of one edit, each with a picture of its own."""
+    """Candidates of one edit, each with an image of its own."""
     (source,) = scenes(1)
-    found = []
+    result = []
     for number, value in enumerate(values):
         shade = Image.of(np.full((8, 8, 3), number, np.uint8))
         sample = replace(source, id=f"{group}/{number}", group=group, edited=shade)
         score = Score.abstained("unknown") if value is None else Score.of(value)
-        found.append(Rollout(sample, score, (texts[number],) if texts else (), prompt="Say it: "))
-    return found
+        result.append(Rollout(sample, score, (texts[number],) if texts else (), prompt="Say it: "))
+    return result
 
 
 def rows_of(samples: list[EditSample]) -> Any:
     return Dataset.from_list(
-        [{"prompt": f"Say it better: {one.instruction}\n", "instruction": one.instruction, "source": one.source.pil()}
-         for one in samples]
+        [{"prompt": f"Say it better: {sample.instruction}\n", "instruction": sample.instruction,
+          "source": sample.source.pil()} for sample in samples]
     )  # fmt: skip
 
 
@@ -64,11 +65,11 @@ def grpo(folder: Path, reward: Any, rows: Any, model: Path | None = None, **sett
 
 def written(count: int = 8) -> Any:
     """Text pairs in which every other chosen one is longer."""
-    found = []
+    all_rollouts = []
     for number in range(count):
         texts = ("make it blue", "make it a little bluer")[:: 1 if number % 2 else -1]
-        found += rollouts(*((0.9, 0.2) if number % 4 < 2 else (0.2, 0.9)), group=f"{number}", texts=texts)
-    rows = pairs(found).texts()
+        all_rollouts += rollouts(*((0.9, 0.2) if number % 4 < 2 else (0.2, 0.9)), group=f"{number}", texts=texts)
+    rows = make_preference_pairs(all_rollouts).to_text_rows()
     assert len(rows) == count
     return Dataset.from_list(rows)
 

@@ -1,4 +1,4 @@
-"""Experts that do as they are told, questions to ask them, and programs that ask. The only fakes of these tests."""
+"""Scripted experts, queries for them, and programs that send the queries. The only fakes of these tests."""
 
 import random
 import threading
@@ -10,53 +10,45 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from editcritic.reward import (
+from editcritic.reward import Card, EditSample, Engine, Expert, Image, Program, Score, ask
+from editcritic.reward.engine import ask_many, gather
+from editcritic.reward.engine.program import Abstained, Ask, Unanswered
+from editcritic.reward.metrics import Metric
+from editcritic.reward.queries import (
     Abstention,
-    Asks,
-    Card,
     Detect,
-    EditSample,
     Embed,
-    Engine,
-    Expert,
     Failure,
-    Image,
     Judge,
     Match,
     Measure,
-    Measured,
+    Measurement,
     Message,
-    Metric,
     Rate,
     ReadText,
-    Score,
     Segment,
     YesNo,
-    ask,
-    ask_each,
-    gather,
 )
-from editcritic.reward.asking import Abstained, Ask, Unanswered
-from editcritic.reward.query import Differ, Outcome, Query
+from editcritic.reward.queries.kinds import Differ, Outcome, Query
 
-PICTURE = Image.unseen("0" * 64, (8, 8))
+PICTURE = Image.from_digest("0" * 64, (8, 8))
 
 
 def question(number: int) -> Rate:
     return Rate(PICTURE, str(number))
 
 
-def verdict(draw: int, words: str = "is it good?") -> Judge:
-    return Judge((Message((words, PICTURE)),), YesNo(), draw=draw)
+def verdict(draw: int, text: str = "is it good?") -> Judge:
+    return Judge((Message((text, PICTURE)),), YesNo(), draw=draw)
 
 
-def known(query: Query[Any]) -> Measured:
-    """An answer that any question has, the same wherever and whenever it is asked."""
-    return Measured(int(query.digest[:8], 16) / 2**32)
+def known(query: Query[Any]) -> Measurement:
+    """A deterministic answer to any query."""
+    return Measurement(int(query.digest[:8], 16) / 2**32)
 
 
 def mixed(query: Query[Any]) -> Outcome:
-    """Like `known`, but to some questions there is no answer."""
+    """Like `known`, but some queries have no answer."""
     number = int(query.digest[:8], 16)
     if number % 7 == 0:
         return Failure("lost for words")
@@ -64,9 +56,9 @@ def mixed(query: Query[Any]) -> Outcome:
 
 
 class Fake(Expert):
-    """Answers by a rule. `seen` counts how often each question reached it, `calls` holds the sizes of its batches.
+    """Answers by a rule. `seen` counts the queries by digest, `calls` holds the sizes of its batches.
 
-    rule: query -> answer. whole: batch -> answers, instead. jitter_s: a call takes up to so long, at random.
+    rule: query -> answer. whole: batch -> answers, instead. jitter_s: maximum random duration of a call.
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (
@@ -113,21 +105,21 @@ class Fake(Expert):
 
 
 class Says(Metric):
-    """A metric that has its score already, or asks for it: scripted parts for compositions and rewards."""
+    """A metric with a fixed score, or a rated one: scripted parts for compositions and rewards."""
 
     def __init__(self, score: Score | None = None, number: int | None = None, **card: Any) -> None:
         self.score = score
         self.number = number
         roles = () if number is None else ("preference",)
-        self._card = Card(**{"name": "says", "version": 1, "summary": "as it was told", "roles": roles, **card})
+        self._card = Card(**{"name": "says", "version": 1, "summary": "scripted", "roles": roles, **card})
 
     @property
     def card(self) -> Card:
         return self._card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         if self.number is not None:
-            (answer,) = yield from ask_each([question(self.number)])
+            (answer,) = yield from ask_many([question(self.number)])
             return Score.of(answer.value or 0.0)
         assert self.score is not None
         return self.score
@@ -138,18 +130,18 @@ def picture(seed: int = 0, width: int = 8, height: int = 8) -> Image:
 
 
 def sample(name: str = "s", **fields: Any) -> EditSample:
-    given: dict[str, Any] = {"instruction": "make it blue", "sources": (picture(0),), "edited": picture(1), **fields}
-    return EditSample(id=name, **given)
+    options: dict[str, Any] = {"instruction": "make it blue", "sources": (picture(0),), "edited": picture(1), **fields}
+    return EditSample(id=name, **options)
 
 
-def asks(*numbers: int) -> Asks[Score]:
-    """Ask some questions at once; the score tells which, and in what order."""
-    answers = yield from ask_each([question(number) for number in numbers])
-    return Score.of(sum((place + 1) * (answer.value or 0.0) for place, answer in enumerate(answers)))
+def asks(*numbers: int) -> Program[Score]:
+    """Send some queries at once; the score depends on their numbers and order."""
+    answers = yield from ask_many([question(number) for number in numbers])
+    return Score.of(sum((index + 1) * (answer.value or 0.0) for index, answer in enumerate(answers)))
 
 
-def alone(program: Asks[Score], rule: Callable[[Any], Any], name: str = "fake") -> Score:
-    """What a program comes to when it is run by itself, without an engine: what every engine must come to as well."""
+def alone(program: Program[Score], rule: Callable[[Any], Any], name: str = "fake") -> Score:
+    """The score of a program without an engine: the reference for every engine."""
     value: Any = None
     while True:
         try:
@@ -158,8 +150,8 @@ def alone(program: Asks[Score], rule: Callable[[Any], Any], name: str = "fake") 
             score: Score = stop.value
             return score
         except Unanswered as unanswered:
-            made = Score.abstained if isinstance(unanswered, Abstained) else Score.failed
-            return made(unanswered.reason)
+            score_type = Score.abstained if isinstance(unanswered, Abstained) else Score.failed
+            return score_type(unanswered.reason)
         if isinstance(request, Ask):
             outcomes = [rule(query) for query in request.queries]
             value = tuple(Failure(o.reason, name) if isinstance(o, Failure) else o for o in outcomes)
@@ -168,31 +160,31 @@ def alone(program: Asks[Score], rule: Callable[[Any], Any], name: str = "fake") 
 
 
 Tree = list[Any]
-"""A program to be: questions by number, asked together where they stand in a tuple, and trees to gather."""
+"""A description of a program: a tuple of query numbers is sent at once, a list of trees is gathered."""
 
 
-def grown(tree: Tree) -> Asks[Score]:
-    """The program of a tree: asks for its numbers, a tuple at a time, and gathers the trees in its lists."""
-    found = 0.0
+def grown(tree: Tree) -> Program[Score]:
+    """The program of a tree: sends its numbers, a tuple at a time, and gathers the trees in its lists."""
+    total = 0.0
     parts: dict[str, Score] = {}
-    for place, step in enumerate(tree):
+    for position, step in enumerate(tree):
         if isinstance(step, tuple):
-            answers = yield from ask_each([question(number) for number in step])
-            found += sum((place + 1) * (answer.value or 0.0) for answer in answers)
+            answers = yield from ask_many([question(number) for number in step])
+            total += sum((position + 1) * (answer.value or 0.0) for answer in answers)
         else:
             scores = yield from gather([grown(part) for part in step])
-            parts |= {f"{place}.{index}": score for index, score in enumerate(scores)}
-    return Score.of(found, parts=parts)
+            parts |= {f"{position}.{index}": score for index, score in enumerate(scores)}
+    return Score.of(total, parts=parts)
 
 
-def run_all(engine: Engine, programs: Sequence[Asks[Score]], expert: Expert, **roles: Expert) -> list[Score]:
-    """Run programs side by side, all roles bound to one expert."""
+def run_all(engine: Engine, programs: Sequence[Program[Score]], expert: Expert, **roles: Expert) -> list[Score]:
+    """Run programs concurrently, all roles bound to one expert."""
     experts = dict.fromkeys(("preference", "judge", "detector", "features", "pixels", "reader"), expert) | roles
     return [future.result(60) for future in [engine.submit(program, experts) for program in programs]]
 
 
 class Seeded(Expert):
-    """Answers any question from its seed: an expert that another process can build from its spec."""
+    """Answers any query from its seed: an expert that another process can build from its spec."""
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Rate,)
 
@@ -201,12 +193,12 @@ class Seeded(Expert):
         self.id = f"seeded {seed}"
 
     def __call__(self, queries: Sequence[Any]) -> list[Outcome]:
-        return [Measured(random.Random(f"{self.seed} {query.digest}").random()) for query in queries]
+        return [Measurement(random.Random(f"{self.seed} {query.digest}").random()) for query in queries]
 
 
 @dataclass(frozen=True)
 class Rated:
-    """What the expert of a role says of the edited picture: a metric that another process can build from its spec."""
+    """The rating of the edited image: a metric that another process can build from its spec."""
 
     prompt: str = ""
     weights: tuple[float, ...] = (1.0,)
@@ -216,6 +208,6 @@ class Rated:
     def card(self) -> Card:
         return Card("rated", 1, "rated", roles=(self.role,))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         answer = yield from ask(Rate(sample.edited, self.prompt), role=self.role)
         return Score.of((answer.value or 0.0) * self.weights[0])

@@ -1,4 +1,4 @@
-"""Served experts: all calls of one are coroutines of one event loop, each for itself."""
+"""Served experts: all calls of one are independent coroutines of one event loop."""
 
 import asyncio
 import gc
@@ -9,25 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from editcritic.reward import (
-    AnswerLog,
-    AsyncExpert,
-    Engine,
-    ExpertDown,
-    Failure,
-    Measured,
-    Rate,
-    Score,
-    ask,
-    ask_each,
-)
-from editcritic.reward.query import Query
+from editcritic.reward import AnswerLog, Engine, Score, ask
+from editcritic.reward.engine import ask_many
+from editcritic.reward.queries import AsyncExpert, ExpertDown, Failure, Measurement, Rate
+from editcritic.reward.queries.kinds import Query
 
 from .fakes import known, question, run_all
 
 
 class Served(AsyncExpert):
-    """Answers by a rule after the other calls had their turn; counts how many calls were under way at once."""
+    """Answers by a rule after a pause; counts concurrent calls."""
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Rate,)
 
@@ -62,12 +53,12 @@ class Served(AsyncExpert):
     async def close(self):
         self.closed += 1
 
-    def meter(self):
+    def usage(self):
         return {"requests": sum(self.seen.values()), "usd": 0.25 * sum(self.seen.values())}
 
 
 def scores_of(*numbers):
-    (answer,) = yield from ask_each([question(number) for number in numbers])
+    (answer,) = yield from ask_many([question(number) for number in numbers])
     return Score.of(answer.value or 0.0)
 
 
@@ -88,7 +79,7 @@ def test_a_slow_call_keeps_nobody_waiting():
     async def slow():
         while not gate.is_set():
             await asyncio.sleep(0.001)
-        return Measured(0.5)
+        return Measurement(0.5)
 
     expert = Served(lambda query: slow() if query == question(0) else known(query), concurrency=2)
     with Engine() as engine:
@@ -109,7 +100,7 @@ def test_a_call_past_its_deadline_is_cancelled_and_the_expert_lives_on():
         assert late.status == "failed"
         assert "no answer within 0.2 s" in late.reason
         assert fine.value == known(question(1)).value
-        assert not engine.dead()
+        assert not engine.down_experts()
     assert expert.cancelled == 1
 
 
@@ -135,7 +126,7 @@ def test_crashes_in_a_row_open_the_breaker():
     expert = Served(rule, concurrency=1)
     with Engine(breaker=3) as engine:
         scores = run_all(engine, [scores_of(number) for number in range(50)], expert)
-        assert "3 failures in a row" in engine.dead()["served"]
+        assert "3 consecutive failures" in engine.down_experts()["served"]
     assert {score.status for score in scores} == {"failed"}
     assert sum(expert.seen.values()) == 3
 
@@ -160,7 +151,7 @@ def test_a_malformed_answer_is_a_failure():
     with Engine() as engine:
         (score,) = run_all(engine, [scores_of(0)], expert)
     assert score.status == "failed"
-    assert "rate wants Measured, got str" in score.reason
+    assert "rate expects Measurement, got str" in score.reason
 
 
 def test_answers_already_had_are_not_asked_again(tmp_path):
@@ -195,7 +186,7 @@ def test_the_words_of_a_failure_are_in_the_evidence():
     with Engine() as engine:
         (score,) = run_all(engine, [scores_of(0)], expert)
     assert score.reason == "served: it refused"
-    assert [(one.what, one.text) for one in score.evidence] == [("said instead of an answer", "I'd rather not.")]
+    assert [(item.what, item.text) for item in score.evidence] == [("raw output", "I'd rather not.")]
 
 
 def test_closing_the_engine_ends_the_loop_and_what_runs_in_it():
@@ -231,8 +222,8 @@ def test_an_engine_that_is_dropped_lets_go_of_the_expert():
 
 def test_outside_of_an_engine_it_answers_a_batch():
     expert = Served(concurrency=3)
-    questions = [question(number) for number in range(10)]
-    assert expert(questions) == [known(one) for one in questions]
+    queries = [question(number) for number in range(10)]
+    assert expert(queries) == [known(query) for query in queries]
     assert (expert.most, expert.closed) == (3, 1)
 
 
@@ -248,8 +239,8 @@ def test_it_answers_a_batch_where_an_event_loop_runs_already():
 
 def test_a_program_may_ask_it_together_with_others():
     def program():
-        one, two = yield from ask(question(1), question(2))
-        return Score.of((one.value or 0.0) - (two.value or 0.0))
+        first, second = yield from ask(question(1), question(2))
+        return Score.of((first.value or 0.0) - (second.value or 0.0))
 
     with Engine() as engine:
         (score,) = run_all(engine, [program()], Served())

@@ -1,4 +1,4 @@
-"""A name on the hub is bound by what is kept of it on this machine."""
+"""A hub name is bound by its cached config."""
 
 from editcritic.reward import load_experts
 from editcritic.reward.experts.clip import Clip

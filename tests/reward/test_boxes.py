@@ -1,4 +1,4 @@
-"""Boxes go from pixels to fractions and back, and overlap as rectangles do."""
+"""Boxes: conversion between pixels and fractions, and overlap."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Box
-from editcritic.reward.boxes import best, distinct
+from editcritic.reward.boxes import highest_scoring, suppress_overlaps
 
 SHARES = st.floats(0, 1)
 BOXES = st.builds(Box, SHARES, SHARES, SHARES, SHARES, SHARES, st.sampled_from(["", "cup", "saucer"]))
@@ -21,7 +21,7 @@ def test_whole_pixels_come_back_as_they_were(data, width, height):
     box = Box.from_corners(x0, y0, x1, y1, (width, height))
     assert box.corners((width, height)) == (x0, y0, x1, y1)
     inside = max(x0, 0), max(y0, 0), min(x1, width), min(y1, height)
-    assert box.inside((width, height)) == (inside if inside[0] < inside[2] and inside[1] < inside[3] else None)
+    assert box.clipped_corners((width, height)) == (inside if inside[0] < inside[2] and inside[1] < inside[3] else None)
 
 
 def test_corners_are_truncated_below_zero_too():
@@ -29,24 +29,24 @@ def test_corners_are_truncated_below_zero_too():
 
 
 @given(BOXES, BOXES)
-def test_overlap_is_a_share_the_same_from_both_sides(one, other):
-    assert 0 <= one.iou(other) <= 1 + 1e-9
-    assert one.iou(other) == other.iou(one)
-    if min(one.w, one.h) > 1e-4:  # of a picture's side: a pixel or so
-        assert one.iou(one) == pytest.approx(1)
-    if one.contains(other):
-        assert one.area >= other.area - 1e-9
+def test_overlap_is_a_share_the_same_from_both_sides(a, b):
+    assert 0 <= a.iou(b) <= 1 + 1e-9
+    assert a.iou(b) == b.iou(a)
+    if min(a.w, a.h) > 1e-4:  # of a picture's side: a pixel or so
+        assert a.iou(a) == pytest.approx(1)
+    if a.contains(b):
+        assert a.area >= b.area - 1e-9
 
 
 def test_overlap_is_that_of_pixels():
     rows, columns = np.mgrid[:100, :100]
-    drawn = [(10, 20, 60, 70), (40, 10, 90, 60), (0, 0, 100, 100), (0, 0, 5, 5), (60, 20, 90, 70)]
+    rectangles = [(10, 20, 60, 70), (40, 10, 90, 60), (0, 0, 100, 100), (0, 0, 5, 5), (60, 20, 90, 70)]
 
     def inside(x0, y0, x1, y1):
         return (columns >= x0) & (columns < x1) & (rows >= y0) & (rows < y1)
 
-    for a in drawn:
-        for b in drawn:
+    for a in rectangles:
+        for b in rectangles:
             expected = (inside(*a) & inside(*b)).sum() / (inside(*a) | inside(*b)).sum()
             one, other = (Box.from_corners(*corners, (100, 100)) for corners in (a, b))
             assert one.iou(other) == pytest.approx(expected)
@@ -60,14 +60,14 @@ def test_boxes_too_small_to_have_an_area_do_not_overlap():
 
 def test_the_best_box_is_the_first_of_the_surest():
     boxes = [Box(0.1, 0.1, 0.1, 0.1, score, str(score)) for score in (0.3, 0.9, 0.9, 0.1)]
-    assert best(boxes) is boxes[1]
-    assert best([]) is None
+    assert highest_scoring(boxes) is boxes[1]
+    assert highest_scoring([]) is None
 
 
 @given(st.lists(BOXES, max_size=8), st.floats(0.05, 0.95))
 def test_distinct_boxes_overlap_no_more_than_they_may_and_stand_for_all(boxes, iou):
-    kept = distinct(boxes, iou)
-    assert all(a.iou(b) <= iou for place, a in enumerate(kept) for b in kept[:place])
+    kept = suppress_overlaps(boxes, iou)
+    assert all(a.iou(b) <= iou for index, a in enumerate(kept) for b in kept[:index])
     assert all(box in kept or any(box.iou(other) > iou for other in kept) for box in boxes)
     assert list(kept) == [box for box in boxes if any(box is other for other in kept)]
 
@@ -90,11 +90,13 @@ def test_a_box_is_written_in_one_way_whatever_its_numbers_came_as():
     box = Box(0.5, 0.5, 1.0, 1.0, 1.0)
     kinds: list[Any] = [int, np.float32, np.float64, np.int64]
     for kind in kinds:
-        made = Box(0.5, 0.5, kind(1), kind(1), kind(1))
-        assert made == box
-        assert {type(number) for number in (made.cx, made.cy, made.w, made.h, made.score)} == {float}
+        converted = Box(0.5, 0.5, kind(1), kind(1), kind(1))
+        assert converted == box
+        assert {type(number) for number in (converted.cx, converted.cy, converted.w, converted.h, converted.score)} == {
+            float
+        }
 
 
 def test_a_label_changes_nothing_else():
     box = Box(0.1, 0.2, 0.3, 0.4, 0.5)
-    assert box.labelled("cup") == Box(0.1, 0.2, 0.3, 0.4, 0.5, "cup")
+    assert box.with_label("cup") == Box(0.1, 0.2, 0.3, 0.4, 0.5, "cup")

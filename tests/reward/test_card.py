@@ -1,14 +1,15 @@
-"""A card signs scores, and says whether they are shares and what they speak about."""
+"""Cards: signatures, ranges and aspects."""
 
 import pytest
 
-from editcritic.reward import Card, Gate, WeightedMean, all_guards, build
+from editcritic.reward import Card, build
+from editcritic.reward.metrics import Gate, WeightedMean, all_guards
 
 from .fakes import Says
 
 
 def test_a_signature_names_metric_and_version():
-    assert Card("edival-if", 2, "did what it was told").signature == "edival-if@2"
+    assert Card("edival-if", 2, "followed the instruction").signature == "edival-if@2"
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_a_signature_names_metric_and_version():
     ],
 )
 def test_a_share_lies_in_0_to_1(bounds, share):
-    assert Card("m", 1, "m", range=bounds).is_share is share
+    assert Card("m", 1, "m", range=bounds).is_unit_range is share
 
 
 def test_a_composition_speaks_about_what_all_its_parts_speak_about():

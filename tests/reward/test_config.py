@@ -1,4 +1,4 @@
-"""Experts are bound by a line, and it is the same line everywhere."""
+"""Experts are bound by the same line on the command line, in TOML and in Python."""
 
 import contextlib
 import json
@@ -14,21 +14,22 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.inputs import load_reward
-from editcritic.reward import ExpertDown, Reward, SpecError, build, load_experts, spec_of
+from editcritic.benchmarks.common.inputs import load_reward
+from editcritic.reward import Reward, SpecError, build, load_experts, spec_of
 from editcritic.reward.experts.clip import Clip
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.grounding_dino import GroundingDino
-from editcritic.reward.experts.served import ServedJudge
+from editcritic.reward.experts.loading.model_registry import registered_models
+from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.models.known import models
-from editcritic.reward.spec import names
+from editcritic.reward.queries import ExpertDown
+from editcritic.reward.queries.specs import entry_point_names
 
 from .fakes import picture
 
 LINE = (
-    "detector=grounding-dino-tiny?floor=0.2&device=cpu judge=openai:http://127.0.0.1:9/v1?model=some-judge "
-    "features=dinov3-vitb16?dtype=bfloat16&memory=2GiB reader=rapidocr pixels=pixels"
+    "detector=grounding-dino-tiny?min_score=0.2&device=cpu judge=openai:http://127.0.0.1:9/v1?model=some-judge "
+    "features=dinov3-vitb16?dtype=bfloat16&max_memory=2GiB reader=rapidocr pixels=pixels"
 )
 
 
@@ -40,10 +41,10 @@ def test_models_are_found_by_name():
     experts = load_experts(LINE)
     assert isinstance(experts["detector"], GroundingDino)
     assert experts["detector"].name == "IDEA-Research/grounding-dino-tiny"
-    assert experts["detector"].floor == 0.2
+    assert experts["detector"].min_score == 0.2
     assert isinstance(experts["features"], Dino)
-    assert (experts["features"].dtype, experts["features"].memory) == ("bfloat16", "2GiB")
-    assert isinstance(experts["judge"], ServedJudge)
+    assert (experts["features"].dtype, experts["features"].max_memory) == ("bfloat16", "2GiB")
+    assert isinstance(experts["judge"], OpenAIJudge)
     assert (experts["judge"].model, experts["judge"].base_url) == ("some-judge", "http://127.0.0.1:9/v1")
 
 
@@ -60,8 +61,8 @@ def test_the_same_line_loads_in_toml_on_the_command_line_and_after_pickling(tmp_
     assert written(Reward.of(json.loads(json.dumps(reward.spec))).experts) == expected
     file.write_text(f'reward = "edival-if"\nexperts = "{LINE}"\n')
     assert written(load_reward({"reward": "edival-if", "experts": LINE}).experts) == expected
-    assert expected.items() <= written(load_reward("edival-if", given=[LINE]).experts).items()
-    assert expected.items() <= written(load_reward("edival-if", given=LINE.split()).experts).items()
+    assert expected.items() <= written(load_reward("edival-if", bindings=[LINE]).experts).items()
+    assert expected.items() <= written(load_reward("edival-if", bindings=LINE.split()).experts).items()
 
 
 def test_the_command_line_scores_with_the_line(tmp_path):
@@ -69,11 +70,11 @@ def test_the_command_line_scores_with_the_line(tmp_path):
         PIL.Image.fromarray(picture(3, 64, 64).pixels).save(tmp_path / f"{name}.png")
     (tmp_path / "a.txt").write_text("make it blue")
     line = "pixels=pixels?"
-    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "score", str(tmp_path), "--reward", "guard-changed"]
+    command = [sys.executable, "-m", "editcritic.cli.main", "score", str(tmp_path), "--reward", "guard-not-a-copy"]
     ran = subprocess.run([*command, "--experts", line[:-1], "--json"], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found["reward"]["experts"]["pixels"] == {"use": "editcritic.reward.experts.pixels:PixelFeatures"}
+    document = json.loads(ran.stdout)
+    assert document["reward"]["experts"]["pixels"] == {"use": "editcritic.reward.experts.pixel_features:PixelFeatures"}
     wrong = subprocess.run([*command, "--experts", "pixels=pixies"], capture_output=True, text=True, timeout=120)
     assert wrong.returncode == 2
     assert "pixels: unknown expert 'pixies': did you mean pixels" in wrong.stderr
@@ -81,10 +82,10 @@ def test_the_command_line_scores_with_the_line(tmp_path):
 
 
 def test_later_words_win_and_a_line_stands_over_what_is_there():
-    over = load_experts("pixels=pixels reader=rapidocr")
-    found = load_experts(["pixels=differences", "pixels=lanczos"], over)
-    assert type(found["pixels"]).__name__ == "Lanczos"
-    assert found["reader"] is over["reader"]
+    defaults = load_experts("pixels=pixels reader=rapidocr")
+    experts = load_experts(["pixels=differences", "pixels=lanczos"], defaults)
+    assert type(experts["pixels"]).__name__ == "Lanczos"
+    assert experts["reader"] is defaults["reader"]
 
 
 def test_a_role_with_a_dot_may_be_a_table_in_a_table(tmp_path):
@@ -95,13 +96,13 @@ def test_a_role_with_a_dot_may_be_a_table_in_a_table(tmp_path):
     assert sorted(load_experts(file)) == ["judge.quality", "other", "pixels"]
 
 
-@pytest.mark.parametrize("name", sorted(models()))
+@pytest.mark.parametrize("name", sorted(registered_models()))
 def test_every_model_that_is_known_has_its_expert(name):
-    model = models()[name]
-    if model.expert not in names("editcritic.experts"):
+    model = registered_models()[name]
+    if model.expert not in entry_point_names("editcritic.experts"):
         pytest.fail(f"{name} names the expert {model.expert}, which is not installed")
     expert = build(name, "editcritic.experts")
-    assert type(expert) is names("editcritic.experts")[model.expert].load()
+    assert type(expert) is entry_point_names("editcritic.experts")[model.expert].load()
     assert type(build(spec_of(expert), "editcritic.experts")) is type(expert)
 
 
@@ -122,39 +123,39 @@ def test_a_revision_that_looks_like_a_number_stays_a_text():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("bindings", "message"),
     [
         ("detector=grounding-dyno-tiny", "did you mean grounding-dino-tiny"),
-        ("judge=http://127.0.0.1:9/v1", "say who is asked there, as in openai:http"),
+        ("judge=http://127.0.0.1:9/v1", "name the expert, as in openai:http"),
         ("judge=vlm:", "names no model"),
         ("judge=openai:", "names no model"),
-        ("judge=served", "OpenAI has many models: say which"),
+        ("judge=served", "OpenAI has many models: name one"),
         ("judge=vlm?quantisation=q4", "quantisation is one of int8, nf4, fp4, got 'q4'"),
         ("judge=vlm?device_map=cuda", "device_map is one of auto"),
         ("judge=vlm?compiled=maybe", "compiled is true or false, got 'maybe'"),
-        ("judge=vlm?memory=lots", "memory is a size such as 8GiB"),
+        ("judge=vlm?max_memory=lots", "max_memory is a size such as 8GiB"),
         ("judge=vlm?dtpe=float16", r"does not take \['dtpe'\]: its options are"),
-        ("grounding-dino-tiny", "given as role=spec"),
+        ("grounding-dino-tiny", "expected experts as role=spec"),
         ("judge='vlm", "No closing quotation"),
         ("nowhere.toml", "cannot read nowhere.toml"),
         ("no.module:function", "cannot be found"),
     ],
 )
-def test_nonsense_is_said_in_a_line(given, said):
-    with pytest.raises(SpecError, match=said):
-        load_experts(given)
+def test_nonsense_is_said_in_a_line(bindings, message):
+    with pytest.raises(SpecError, match=message):
+        load_experts(bindings)
 
 
 def test_a_folder_of_an_unknown_kind_and_a_file_of_weights_ask_for_their_expert(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "wav2vec2"}')
-    with pytest.raises(SpecError, match=r"is a wav2vec2: say which expert answers with it"):
+    with pytest.raises(SpecError, match=r"is a wav2vec2: name the expert"):
         load_experts(f"judge={tmp_path}")
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(SpecError, match="cannot be read"):
         load_experts(f"judge={tmp_path}")
     weights = tmp_path / "some.pth"
     weights.write_bytes(b"")
-    with pytest.raises(SpecError, match=r"is a file: say which expert answers with it"):
+    with pytest.raises(SpecError, match=r"is a file: name the expert"):
         load_experts(f"enhancer={weights}")
     (tmp_path / "config.json").unlink()
     with pytest.raises(SpecError, match=r"holds no config.json, .* there is some.pth"):
@@ -163,11 +164,13 @@ def test_a_folder_of_an_unknown_kind_and_a_file_of_weights_ask_for_their_expert(
 
 @contextlib.contextmanager
 def having(*models: str) -> Iterator[str]:
-    """The address of a server that has these models."""
+    """The address of a server with these models."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps({"object": "list", "data": [{"id": one, "object": "model"} for one in models]}).encode()
+            body = json.dumps(
+                {"object": "list", "data": [{"id": model, "object": "model"} for model in models]}
+            ).encode()
             self.send_response(200 if self.path == "/v1/models" else 404)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -186,13 +189,13 @@ def having(*models: str) -> Iterator[str]:
 def test_a_server_is_asked_for_the_only_model_it_has():
     with having("only-one") as url:
         judge = load_experts(f"judge=openai:{url}")["judge"]
-        assert isinstance(judge, ServedJudge)
+        assert isinstance(judge, OpenAIJudge)
         assert judge.served == "only-one"
         assert "only-one" in judge.id
-        assert spec_of(judge) == {"use": "editcritic.reward.experts.served:ServedJudge", "base_url": url}
+        assert spec_of(judge) == {"use": "editcritic.reward.experts.openai_judge:OpenAIJudge", "base_url": url}
     with having("one", "two") as url, pytest.raises(ExpertDown, match="has one, two: name one"):
         _ = load_experts(f"judge=openai:{url}")["judge"].id
-    with pytest.raises(ExpertDown, match="does not say which models it has"):
+    with pytest.raises(ExpertDown, match="does not list its models"):
         _ = load_experts("judge=openai:http://127.0.0.1:9/v1?timeout_s=1")["judge"].id
 
 

@@ -15,8 +15,8 @@ from hypothesis.extra import numpy as arrays
 
 import editcritic.reward.image as image_module
 from editcritic.reward import Image, ImageError
-from editcritic.reward.decode import decode
-from editcritic.reward.drawing import draw
+from editcritic.reward.image_decoding import decode
+from editcritic.reward.image_operations import apply_operation
 
 from .fakes import picture
 
@@ -67,7 +67,7 @@ def test_the_digest_tells_shapes_of_the_same_bytes_apart():
 
 
 def test_a_digest_is_the_same_in_every_version():
-    # Logs and recordings live longer than versions: sha256 of "editcritic image 1 3x2 " and 18 zero bytes.
+    # Logs and recordings outlive versions: sha256 of "editcritic image 1 3x2 " and 18 zero bytes.
     digest = hashlib.sha256(b"editcritic image 1 3x2 " + bytes(18)).hexdigest()
     assert digest.startswith("30c397970e56")
     assert Image.of(np.zeros((2, 3, 3), np.uint8)).digest == digest
@@ -91,8 +91,8 @@ def test_pixels_are_private_and_read_only():
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (None, "cannot make an image of NoneType: give a path"),
-        (7, "cannot make an image of int"),
+        (None, "cannot make an image from NoneType: give a path"),
+        (7, "cannot make an image from int"),
         (np.zeros((2, 2, 2), np.uint8), r"expected an array of .* got \(2, 2, 2\)"),
         (np.zeros((0, 2, 3), np.uint8), r"got \(0, 2, 3\)"),
         (np.zeros(4, np.uint8), r"got \(4,\)"),
@@ -197,21 +197,21 @@ def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
 
     def counted(operation, *parents):
         computed.append(operation)
-        return draw(operation, *parents)
+        return apply_operation(operation, *parents)
 
-    monkeypatch.setattr(image_module, "draw", counted)
+    monkeypatch.setattr(image_module, "apply_operation", counted)
     digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
     assert (len(digests), len(computed)) == (1, 1)
     assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
     assert len(computed) == 2
 
 
-# -- pictures in files ------------------------------------------------------------------------------------------------
+# -- images in files --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """The names of what is decoded; nothing is remembered from other tests."""
+    """The names of decoded files; the cache is new."""
     names = []
 
     def noted(data, name):
@@ -232,11 +232,11 @@ def test_an_index_of_files_spares_decoding(tmp_path, decoded):
     index: dict[str, Any] = {}
     first = Image.open(saved(tmp_path / "a.png", 1), index=index)
     assert (len(decoded), len(index)) == (1, 1)
-    image_module._cache.put("another", np.zeros(20_000, np.uint8))  # drives the pixels out
+    image_module._cache.put("another", np.zeros(20_000, np.uint8))  # evicts the pixels
     again = Image.open(tmp_path / "a.png", index=index)
     assert (again, again.size, len(decoded)) == (first, (8, 8), 1)
     assert np.array_equal(again.pixels, picture(1).pixels)
-    assert len(decoded) == 2, "only who looks at the pixels needs them"
+    assert len(decoded) == 2, "decoded on access to the pixels"
 
 
 def test_a_file_with_other_contents_is_another_entry_of_the_index(tmp_path):
@@ -270,7 +270,7 @@ def test_a_file_that_changed_since_is_an_error_and_not_another_picture(tmp_path,
     (tmp_path / "a.png").unlink()
     with pytest.raises(ImageError, match=r"cannot read image .*a\.png: No such file or directory"):
         _ = image.pixels
-    assert image == picture(1), "its digest is known all the same"
+    assert image == picture(1), "its digest is still known"
 
 
 def test_threads_may_look_at_one_picture_at_once(tmp_path, decoded):
@@ -282,12 +282,12 @@ def test_threads_may_look_at_one_picture_at_once(tmp_path, decoded):
         }
 
 
-# -- pictures of which only the digest is known -----------------------------------------------------------------------
+# -- images without pixels --------------------------------------------------------------------------------------------
 
 
 def test_an_unseen_picture_equals_the_one_that_was_seen():
     image = picture(5)
-    unseen = Image.unseen(image.digest, image.size)
+    unseen = Image.from_digest(image.digest, image.size)
     assert unseen == image
     assert (unseen.seen, image.seen) == (False, True)
     assert pickle.loads(pickle.dumps(unseen)) == image
@@ -300,15 +300,15 @@ def test_an_unseen_picture_equals_the_one_that_was_seen():
 def test_a_crop_of_an_unseen_picture_is_known_once_it_is_learned():
     image = picture(6)
     crop = image.crop(1, 1, 6, 6).resized(3, 3)
-    for made in (crop, image.crop(1, 1, 6, 6)):
-        assert made.origin is not None
-        parent, operation = made.origin
-        Image.learn(parent.digest, operation, made.digest)
-    assert Image.unseen(image.digest, image.size).crop(1, 1, 6, 6).resized(3, 3) == crop
+    for derived in (crop, image.crop(1, 1, 6, 6)):
+        assert derived.origin is not None
+        parent, operation = derived.origin
+        Image.register_derived_digest(parent.digest, operation, derived.digest)
+    assert Image.from_digest(image.digest, image.size).crop(1, 1, 6, 6).resized(3, 3) == crop
 
 
 def test_a_crop_of_an_unseen_picture_has_a_stand_in_of_its_own():
-    unseen = Image.unseen("f" * 64, (8, 8))
+    unseen = Image.from_digest("f" * 64, (8, 8))
     crops = [unseen.crop(0, 0, 4, 4), unseen.crop(0, 0, 4, 5), unseen.resized(4, 4)]
     assert len(set(crops)) == 3
     assert unseen.crop(0, 0, 4, 4) == crops[0]
@@ -316,8 +316,8 @@ def test_a_crop_of_an_unseen_picture_has_a_stand_in_of_its_own():
 
 
 def test_a_picture_says_its_size_and_the_start_of_its_digest():
-    assert repr(Image.unseen("0123456789abcdef" * 4, (640, 480))) == "Image(640x480, 0123456789ab)"
-    assert (Image.unseen("0", (640, 480)).width, Image.unseen("0", (640, 480)).height) == (640, 480)
+    assert repr(Image.from_digest("0123456789abcdef" * 4, (640, 480))) == "Image(640x480, 0123456789ab)"
+    assert (Image.from_digest("0", (640, 480)).width, Image.from_digest("0", (640, 480)).height) == (640, 480)
 
 
 def test_a_picture_equals_nothing_else():
@@ -325,7 +325,7 @@ def test_a_picture_equals_nothing_else():
     assert picture(1) != picture(2)
 
 
-# -- pictures made of pictures ----------------------------------------------------------------------------------------
+# -- derived images ---------------------------------------------------------------------------------------------------
 
 
 def test_painted_areas_have_one_colour_and_the_rest_stays():
@@ -365,8 +365,8 @@ def test_what_is_made_of_unseen_pictures_has_the_digest_the_recording_knows():
     pair = left.crop(0, 0, 3, 4).beside(right.painted((0, 0, 2, 2)), line=1)
     for image in (pair, *pair.parents):
         assert image.origin is not None
-        Image.learn(image.origin[0].digest, image.origin[1], image.digest)
-    unseen_left, unseen_right = Image.unseen(left.digest, left.size), Image.unseen(right.digest, right.size)
+        Image.register_derived_digest(image.origin[0].digest, image.origin[1], image.digest)
+    unseen_left, unseen_right = Image.from_digest(left.digest, left.size), Image.from_digest(right.digest, right.size)
     again = unseen_left.crop(0, 0, 3, 4).beside(unseen_right.painted((0, 0, 2, 2)), line=1)
     assert not again.seen
     assert again.digest == pair.digest

@@ -1,4 +1,4 @@
-"""Every kind of file becomes upright 8-bit RGB, or an error that names it."""
+"""Every file is decoded to upright 8-bit RGB, or raises an error that names it."""
 
 import contextlib
 import io
@@ -115,7 +115,7 @@ def test_of_an_animation_the_first_frame_is_taken(kind):
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
 def test_a_picture_is_upright_whatever_its_exif_says(orientation, kind):
-    # What a camera held like this has stored, for the scene to come out as the ramp.
+    # The stored pixels of a camera in this orientation, such that the upright image is the ramp.
     stored = {
         1: RAMP,
         2: RAMP[:, ::-1],
@@ -140,11 +140,11 @@ def test_odd_sizes_are_read(size):
     assert Image.of(encoded(PIL.Image.fromarray(pixels))) == Image.of(pixels)
 
 
-# -- what cannot be read ----------------------------------------------------------------------------------------------
+# -- unreadable files -------------------------------------------------------------------------------------------------
 
 
 def png(width, height, rows, depth=8):
-    """A PNG of colour type RGB that claims this size, whatever its rows hold."""
+    """An RGB PNG with this size in its header, and these rows."""
 
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -161,8 +161,8 @@ UNREADABLE = {
     "truncated PNG": (encoded(pil())[:-40], "is damaged"),
     "truncated JPEG": (encoded(PIL.Image.effect_noise((64, 64), 90), "JPEG")[:-400], "is damaged"),
     "only a header": (png(100, 100, b""), "is damaged"),
-    "bomb": (BOMB, "claims more than 150,000,000 pixels: refused unread"),
-    "lesser bomb": (LESSER_BOMB, "has 16,000 x 10,000 pixels, more than 150,000,000: refused unread"),
+    "bomb": (BOMB, "claims more than 150,000,000 pixels: refused without decoding"),
+    "lesser bomb": (LESSER_BOMB, "has 16,000 x 10,000 pixels, more than 150,000,000: refused without decoding"),
 }
 
 
@@ -226,8 +226,8 @@ SEEDS = [
 )
 def test_a_damaged_file_is_read_or_refused_and_nothing_else(data, changes, end):
     damaged = bytearray(data)
-    for place, value in changes:
-        damaged[place % len(damaged)] = value
+    for position, value in changes:
+        damaged[position % len(damaged)] = value
     with contextlib.suppress(ImageError):  # anything else that is raised fails the test
         image = Image.of(bytes(damaged[:end]))
         assert image.pixels.shape == (image.height, image.width, 3)

@@ -1,4 +1,4 @@
-"""A picture may come as a tensor: it is the same picture as the array."""
+"""An image from a tensor equals the image from its array."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Experts that get ready before they are asked, as a server has them do it."""
+"""Experts can be loaded before their first query, as servers do."""
 
 import threading
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from editcritic.reward import Engine
-from editcritic.reward.expert import AsyncExpert, ExpertDown
-from editcritic.reward.query import Outcome
+from editcritic.reward.queries.expert import AsyncExpert, ExpertDown
+from editcritic.reward.queries.kinds import Outcome
 
 from .fakes import Fake, asks, known, run_all
 
 
 class Loading(Fake):
-    """Counts its loads, each in which thread, and fails to as told."""
+    """Records the threads of its loads and calls, and fails to load with `problem`."""
 
     def __init__(self, problem: str = "") -> None:
         super().__init__()
@@ -46,10 +46,10 @@ def test_one_that_cannot_be_loaded_is_dead_and_may_be_prepared_again() -> None:
     expert = Loading("no weights")
     with Engine() as engine:
         assert engine.prepare(expert).result(30) == "no weights"
-        assert engine.dead() == {"fake": "no weights"}
+        assert engine.down_experts() == {"fake": "no weights"}
         expert.problem = ""
         assert engine.prepare(expert).result(30) == ""
-        assert engine.dead() == {}
+        assert engine.down_experts() == {}
         assert run_all(engine, [asks(1)], expert)[0].status == "scored"
 
 
@@ -79,7 +79,7 @@ def test_one_that_hangs_while_it_loads_is_told_of_at_its_deadline() -> None:
 
     with Engine() as engine:
         assert "no answer within 0.1 s" in engine.prepare(Hanging(deadline_s=0.1)).result(30)
-        assert "reloaded" in engine.dead()["fake"]
+        assert "until it is reset" in engine.down_experts()["fake"]
     opened.set()
 
 
@@ -101,7 +101,7 @@ def test_nobody_waits_for_an_engine_that_is_closed_or_broken() -> None:
 
 def test_an_expert_that_cannot_even_be_met_harms_nobody() -> None:
     class Odd(Fake):
-        def meter(self) -> dict[str, float]:
+        def usage(self) -> dict[str, float]:
             raise OSError("gone")
 
     with Engine() as engine:

@@ -1,4 +1,4 @@
-"""A reward is a metric bound to experts: the one scorer of batches, streams and single edits."""
+"""A reward is a metric bound to experts: it scores batches, streams and single edits."""
 
 import itertools
 import pickle
@@ -14,17 +14,16 @@ from editcritic.reward import (
     AnswerLog,
     Box,
     Engine,
-    ExpertDown,
-    Failure,
     ImageError,
     Reward,
     Score,
     SpecError,
     Task,
     TooManyFailures,
-    WeightedMean,
     score,
 )
+from editcritic.reward.metrics import WeightedMean
+from editcritic.reward.queries import ExpertDown, Failure
 
 from .fakes import Fake, Rated, Says, Seeded, alone, known, picture, sample
 
@@ -34,7 +33,7 @@ def samples(count, start=0):
 
 
 def expected(batch):
-    return [alone(Rated()(one), known).by("rated@1") for one in batch]
+    return [alone(Rated()(edit), known).with_signature("rated@1") for edit in batch]
 
 
 # -- batches and streams ----------------------------------------------------------------------------------------------
@@ -43,25 +42,25 @@ def expected(batch):
 def test_a_batch_is_scored_in_its_order_and_carries_ids_and_costs():
     expert = Fake(jitter_s=0.001, batch=3, concurrency=3)
     batch = samples(20) + samples(5)
-    scores = Reward(Rated(), {"preference": expert}, window=4)(batch)
+    scores = Reward(Rated(), {"preference": expert}, max_in_flight=4)(batch)
     assert list(scores) == expected(batch)
-    assert scores.ids == tuple(one.id for one in batch)
-    assert (scores.stats["programs"], scores.stats["asked"], scores.stats["unique"]) == (25, 25, 20)
+    assert scores.ids == tuple(edit.id for edit in batch)
+    assert (scores.stats["programs"], scores.stats["queries"], scores.stats["unique"]) == (25, 25, 20)
     assert scores.stats["experts"]["fake"]["queries"] == 20
     assert scores.stats["seconds"] >= 0
 
 
 def test_a_stream_takes_samples_as_there_is_room_and_gives_scores_as_they_come():
-    taken = []
+    consumed = []
 
     def endless():
         for number in itertools.count():
-            taken.append(number)
+            consumed.append(number)
             yield sample(str(number), edited=picture(number % 7))
 
-    stream = Reward(Rated(), {"preference": Fake()}, window=4).stream(endless())
+    stream = Reward(Rated(), {"preference": Fake()}, max_in_flight=4).stream(endless())
     assert [next(stream) for _ in range(50)] == expected([sample("", edited=picture(n % 7)) for n in range(50)])
-    assert len(taken) <= 50 + 16 * 4
+    assert len(consumed) <= 50 + 16 * 4
 
 
 def test_nothing_is_asked_of_a_batch_that_lacks_what_the_metric_requires():
@@ -95,10 +94,10 @@ def test_an_empty_batch_has_no_scores():
 def test_rewards_that_share_an_engine_share_answers():
     expert = Fake()
     with Engine() as engine:
-        one = Reward(Rated(), {"preference": expert}, engine=engine)
-        other = Reward(WeightedMean({"rated": Rated()}), {"preference": expert}, engine=engine)
-        assert one(samples(5)).values == other(samples(5)).values
-        assert other(samples(5)).stats["known"] == 5
+        reward = Reward(Rated(), {"preference": expert}, engine=engine)
+        composition = Reward(WeightedMean({"rated": Rated()}), {"preference": expert}, engine=engine)
+        assert reward(samples(5)).values == composition(samples(5)).values
+        assert composition(samples(5)).stats["cache_hits"] == 5
     assert set(expert.seen.values()) == {1}
 
 
@@ -111,19 +110,19 @@ def test_a_reward_whose_engine_was_closed_makes_a_new_one():
 def test_threads_that_come_at_once_share_one_engine():
     reward, expert = Reward(Rated(), {"preference": Fake(jitter_s=0.002)}), None
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: list(reward(samples(10))), range(8)))
+        results = list(pool.map(lambda _: list(reward(samples(10))), range(8)))
     expert = reward.experts["preference"]
     assert isinstance(expert, Fake)
-    assert found == [expected(samples(10))] * 8
+    assert results == [expected(samples(10))] * 8
     assert set(expert.seen.values()) == {1}
 
 
 def test_answers_are_kept_in_the_log_of_a_reward(tmp_path):
     first, second = Fake(), Fake()
     with AnswerLog(tmp_path / "log") as log:
-        one = Reward(Rated(), {"preference": first}, log=log)(samples(5))
-        other = Reward(Rated(), {"preference": second}, log=log)(samples(5))
-    assert list(one) == list(other)
+        scores = Reward(Rated(), {"preference": first}, log=log)(samples(5))
+        logged_scores = Reward(Rated(), {"preference": second}, log=log)(samples(5))
+    assert list(scores) == list(logged_scores)
     assert (len(first.seen), len(second.seen)) == (5, 0)
 
 
@@ -132,17 +131,17 @@ def test_a_reward_is_called_by_the_name_of_its_metric():
     assert (reward.__name__, reward.card.name) == ("rated", "rated")
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- invalid arguments ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"max_failed": 1.5}, r"max_failed is a share in \[0, 1\], got 1\.5"),
-        ({"max_failed": -0.1}, "max_failed is a share"),
-        ({"max_failed": float("nan")}, "max_failed is a share"),
+        ({"max_failure_rate": 1.5}, r"max_failure_rate is a fraction in \[0, 1\], got 1\.5"),
+        ({"max_failure_rate": -0.1}, "max_failure_rate is a fraction"),
+        ({"max_failure_rate": float("nan")}, "max_failure_rate is a fraction"),
         ({"on_failures": "ignore"}, "on_failures is 'raise', 'none' or 'wait', got 'ignore'"),
-        ({"window": 0}, "window must be at least 1"),
+        ({"max_in_flight": 0}, "window must be at least 1"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, says):
@@ -152,7 +151,9 @@ def test_options_that_mean_nothing_are_refused(options, says):
 
 def test_a_role_that_nobody_was_bound_to_is_refused():
     metric = WeightedMean({"a": Rated(), "b": Rated(role="judge.style"), "c": Rated(role="reader")})
-    with pytest.raises(ValueError, match="weighted-mean asks preference, reader, but experts are bound to judge only"):
+    with pytest.raises(
+        ValueError, match="weighted-mean needs experts for preference, reader, but experts are bound to judge only"
+    ):
         Reward(metric, {"judge": Fake()})
     with pytest.raises(ValueError, match="bound to no role only"):
         Reward(Rated(), {})
@@ -163,16 +164,22 @@ def test_options_go_to_the_reward_or_to_the_metric():
         "tests.reward.fakes:Rated",
         {"preference": "tests.reward.fakes:Seeded?seed=7"},
         prompt="a cup",
-        window=3,
-        max_failed=0.25,
+        max_in_flight=3,
+        max_failure_rate=0.25,
         on_failures="wait",
-        patience_s=5.0,
+        outage_timeout_s=5.0,
     )
     assert reward.metric == Rated("a cup")
     assert reward.experts["preference"].id == "seeded 7"
-    assert (reward.max_failed, reward.on_failures, reward.patience_s, reward.engine.window) == (0.25, "wait", 5.0, 3)
+    assert (reward.max_failure_rate, reward.on_failures, reward.outage_timeout_s, reward.engine.window) == (
+        0.25,
+        "wait",
+        5.0,
+        3,
+    )
     again = pickle.loads(pickle.dumps(reward))
-    assert (again.max_failed, again.on_failures, again.patience_s, again.engine.window) == (0.25, "wait", 5.0, 3)
+    options = (again.max_failure_rate, again.on_failures, again.outage_timeout_s, again.engine.window)
+    assert options == (0.25, "wait", 5.0, 3)
     assert (again.metric, again.spec) == (reward.metric, reward.spec)
     assert list(again(samples(3))) == list(reward(samples(3)))
 
@@ -191,7 +198,7 @@ def test_a_table_may_bind_the_experts_too():
 def test_what_is_no_metric_or_no_expert_is_refused():
     with pytest.raises(SpecError, match="is not a metric: it has no card"):
         Reward.of("tests.reward.fakes:Seeded")
-    with pytest.raises(SpecError, match="is no expert"):
+    with pytest.raises(SpecError, match="is not an Expert"):
         Reward.of("tests.reward.fakes:Rated", {"preference": "tests.reward.fakes:Rated"})
 
 
@@ -199,11 +206,11 @@ def test_what_is_no_metric_or_no_expert_is_refused():
 
 
 class Outage(Fake):
-    """Is down for good, or for some of the questions and until it has been called a number of times."""
+    """Is down for some queries, for a number of calls or for ever."""
 
     def __init__(self, down, *, calls=None, **options):
         super().__init__(self.answer, batch=1, **options)
-        self.down = {one.edited.digest for one in down}
+        self.down = {edit.edited.digest for edit in down}
         self.left = calls
         self.guard = threading.Lock()
 
@@ -217,8 +224,8 @@ class Outage(Fake):
 
 
 def failing(down):
-    """Fails on some questions, without being down."""
-    digests = {one.edited.digest for one in down}
+    """Fails on some queries, without being down."""
+    digests = {edit.edited.digest for edit in down}
 
     def rule(query):
         if query.image.digest in digests:
@@ -230,7 +237,7 @@ def failing(down):
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """How long the reward wanted to sleep; it does not."""
+    """Durations of the reward's sleeps, which are skipped."""
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, perf_counter=time.perf_counter)
     monkeypatch.setattr(reward_module, "time", clock)
@@ -239,36 +246,36 @@ def pauses(monkeypatch):
 
 def test_too_many_failures_are_raised_with_what_was_computed():
     batch = samples(40)
-    reward = Reward(Rated(), {"preference": failing(batch[20:])}, max_failed=0.25)
+    reward = Reward(Rated(), {"preference": failing(batch[20:])}, max_failure_rate=0.25)
     with pytest.raises(
         TooManyFailures, match=r"of the last scores failed \(allowed: 25%\).*ValueError: cannot"
     ) as caught:
         reward(batch)
     computed = caught.value.scores
     assert list(computed[:20]) == expected(batch[:20])
-    assert [one.status for one in computed] == ["scored"] * 20 + ["failed"] * 7, "7 of 27 are more than a quarter"
+    assert [score.status for score in computed] == ["scored"] * 20 + ["failed"] * 7, "7 of 27 are more than a quarter"
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.scores) == (str(caught.value), computed)
 
 
 def test_a_stream_that_stops_has_given_what_was_computed():
     batch = samples(40)
-    given: list[Score] = []
+    yielded: list[Score] = []
     with pytest.raises(TooManyFailures) as caught:
-        given.extend(Reward(Rated(), {"preference": failing(batch[20:])}, max_failed=0.25).stream(batch))
-    assert given[:20] == expected(batch[:20])
-    assert len(given) == 26
-    assert [one.status for one in caught.value.scores] == ["failed"], "and no long list of what was given out already"
+        yielded.extend(Reward(Rated(), {"preference": failing(batch[20:])}, max_failure_rate=0.25).stream(batch))
+    assert yielded[:20] == expected(batch[:20])
+    assert len(yielded) == 26
+    assert [score.status for score in caught.value.scores] == ["failed"], "without the scores already yielded"
 
 
 def test_after_stopping_no_expert_is_asked_behind_the_back_of_who_offloads_it():
-    batch, let = samples(40), threading.Event()
-    broken = {one.edited.digest for one in batch[:16]}
+    batch, released = samples(40), threading.Event()
+    broken = {edit.edited.digest for edit in batch[:16]}
 
     def rule(query):
         if query.image.digest in broken:
             return Failure("cannot")
-        assert let.wait(timeout=30)
+        assert released.wait(timeout=30)
         return known(query)
 
     class Movable(Fake):
@@ -276,22 +283,22 @@ def test_after_stopping_no_expert_is_asked_behind_the_back_of_who_offloads_it():
             self.asked_before = len(self.calls)
 
     expert = Movable(rule, batch=1)
-    reward = Reward(Rated(), {"preference": expert}, max_failed=0.25)
+    reward = Reward(Rated(), {"preference": expert}, max_failure_rate=0.25)
     with pytest.raises(TooManyFailures):
         reward(batch)
-    threading.Timer(0.2, let.set).start()
+    threading.Timer(0.2, released.set).start()
     reward.offload()
-    reward(samples(1, start=900))  # comes behind whatever is still in the queue
+    reward(samples(1, start=900))  # is queued behind any remaining queries
     assert len(expert.calls) == expert.asked_before + 1 < 40
 
 
 def test_few_scores_are_no_reason_to_stop():
     batch = samples(15)
-    assert Reward(Rated(), {"preference": failing(batch)}, max_failed=0.0)(batch).count("failed") == 15
+    assert Reward(Rated(), {"preference": failing(batch)}, max_failure_rate=0.0)(batch).count("failed") == 15
 
 
 def test_failures_count_over_the_last_64_scores_of_all_batches():
-    reward = Reward(Rated(), {"preference": failing(samples(100, 500))}, max_failed=0.5)
+    reward = Reward(Rated(), {"preference": failing(samples(100, 500))}, max_failure_rate=0.5)
     for start in (0, 100, 200):
         reward(samples(64, start))
     assert reward(samples(32, 500)).count("failed") == 32, "half of the last 64: no more than is allowed"
@@ -300,20 +307,20 @@ def test_failures_count_over_the_last_64_scores_of_all_batches():
 
 
 def test_after_stopping_it_starts_afresh():
-    reward = Reward(Rated(), {"preference": failing(samples(50))}, max_failed=0.1)
+    reward = Reward(Rated(), {"preference": failing(samples(50))}, max_failure_rate=0.1)
     with pytest.raises(TooManyFailures):
         reward(samples(50))
     assert reward(samples(15)).count("failed") == 15
 
 
 def test_abstentions_are_no_failures():
-    reward = Reward(Says(Score.abstained("dark")), {}, max_failed=0.0)
+    reward = Reward(Says(Score.abstained("dark")), {}, max_failure_rate=0.0)
     assert reward(samples(50)).count("abstained") == 50
 
 
 def test_none_lets_failures_pass(pauses):
     batch = samples(50)
-    scores = Reward(Rated(), {"preference": Outage(batch)}, max_failed=0.0, on_failures="none")(batch)
+    scores = Reward(Rated(), {"preference": Outage(batch)}, max_failure_rate=0.0, on_failures="none")(batch)
     assert scores.values == [None] * 50
     assert pauses == []
 
@@ -321,12 +328,12 @@ def test_none_lets_failures_pass(pauses):
 def test_wait_asks_again_until_it_is_answered(pauses):
     batch = samples(60)
     expert = Outage(batch, calls=20)
-    reward = Reward(Rated(), {"preference": expert}, max_failed=0.1, on_failures="wait", window=8)
+    reward = Reward(Rated(), {"preference": expert}, max_failure_rate=0.1, on_failures="wait", max_in_flight=8)
     scores = reward(batch)
-    failed = [place for place, one in enumerate(scores) if one.status == "failed"]
+    failed = [index for index, score in enumerate(scores) if score.status == "failed"]
     assert failed == list(range(len(failed)))
-    assert len(failed) < 16, "those before it could be told from a bad sample"
-    assert [one for one in scores if one.status != "failed"] == expected(batch[len(failed) :])
+    assert len(failed) < 16, "failures before the outage was detected"
+    assert [score for score in scores if score.status != "failed"] == expected(batch[len(failed) :])
     assert pauses[:4] == [1.0, 2.0, 4.0, 8.0][: len(pauses)]
     assert pauses
 
@@ -344,10 +351,10 @@ def test_what_failed_while_an_outage_lasted_is_asked_again_when_it_is_over(pause
 
 def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
     batch = samples(33)
-    unwell, bad = {one.edited.digest for one in batch[:16]}, batch[31].edited.digest
+    unwell, bad = {edit.edited.digest for edit in batch[:16]}, batch[31].edited.digest
     slept = []
 
-    def sleep(seconds):  # meanwhile the outage ends
+    def sleep(seconds):  # the outage ends
         slept.append(seconds)
         unwell.clear()
 
@@ -357,9 +364,9 @@ def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
         return known(query)
 
     monkeypatch.setattr(reward_module, "time", SimpleNamespace(sleep=sleep, perf_counter=time.perf_counter))
-    scores = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", patience_s=10)(batch)
-    # 15 before it was told from bad samples, and the bad one: 16 of 32 are not more than half.
-    assert [place for place, one in enumerate(scores) if one.status == "failed"] == [*range(15), 31]
+    scores = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", outage_timeout_s=10)(batch)
+    # 15 before the outage was detected, and the bad sample: 16 of 32 are not more than half.
+    assert [index for index, score in enumerate(scores) if score.status == "failed"] == [*range(15), 31]
     assert slept == [1.0]
 
 
@@ -367,29 +374,31 @@ def test_wait_does_not_wait_for_a_sample_that_fails_among_many_that_do_not(pause
     batch = samples(100)
     expert = failing(batch[50:55])
     scores = Reward(Rated(), {"preference": expert}, on_failures="wait")(batch)
-    assert [place for place, one in enumerate(scores) if one.status == "failed"] == list(range(50, 55))
+    assert [index for index, score in enumerate(scores) if score.status == "failed"] == list(range(50, 55))
     assert pauses == []
 
 
 def test_patience_ends_with_what_was_computed(pauses):
     batch = samples(40)
-    reward = Reward(Rated(), {"preference": Outage(batch[20:])}, max_failed=0.0, on_failures="wait", patience_s=100.0)
+    reward = Reward(
+        Rated(), {"preference": Outage(batch[20:])}, max_failure_rate=0.0, on_failures="wait", outage_timeout_s=100.0
+    )
     with pytest.raises(TooManyFailures, match="still failing after 100 s: fake: the server restarts") as caught:
         reward(batch)
     assert list(caught.value.scores[:20]) == expected(batch[:20])
-    assert [one.status for one in caught.value.scores[20:]] == ["failed"]
+    assert [score.status for score in caught.value.scores[20:]] == ["failed"]
     assert pauses == [1, 2, 4, 8, 16, 32, 37]
 
 
 def test_patience_waits_no_longer_than_a_minute_at_a_time(pauses):
-    reward = Reward(Rated(), {"preference": Outage(samples(20))}, on_failures="wait", patience_s=300.0)
+    reward = Reward(Rated(), {"preference": Outage(samples(20))}, on_failures="wait", outage_timeout_s=300.0)
     with pytest.raises(TooManyFailures):
         reward(samples(20))
     assert max(pauses) == 60
     assert sum(pauses) == 300
 
 
-# -- in five lines ----------------------------------------------------------------------------------------------------
+# -- single edits -----------------------------------------------------------------------------------------------------
 
 
 def test_one_edit_is_scored_in_a_line(tmp_path):
@@ -401,40 +410,40 @@ def test_one_edit_is_scored_in_a_line(tmp_path):
 
 
 def test_one_edit_may_have_boxes_and_other_fields():
-    seen = []
+    scored = []
 
     class Looks(Says):
         def __call__(self, sample):
-            seen.append(sample)
+            scored.append(sample)
             return (yield from super().__call__(sample))
 
     task = Task("subject_remove", object="cup")
     reward = Reward(Looks(Score.of(1)), {})
     score(picture(1), picture(2), "remove the cup", reward=reward, boxes={"cup": [(0, 0, 4, 8)]}, task=task, id="x")
-    (looked,) = seen
-    assert (looked.id, looked.task, looked.instruction) == ("x", task, "remove the cup")
-    assert looked.boxes == {"cup": (Box(0.25, 0.5, 0.5, 1.0, label="cup"),)}
+    (edit,) = scored
+    assert (edit.id, edit.task, edit.instruction) == ("x", task, "remove the cup")
+    assert edit.boxes == {"cup": (Box(0.25, 0.5, 0.5, 1.0, label="cup"),)}
 
 
 def test_one_edit_that_cannot_be_scored_says_why(tmp_path):
     with pytest.raises(ImageError, match=r"cannot read image .*nowhere\.png"):
         score(tmp_path / "nowhere.png", picture(), "x")
-    with pytest.raises(SpecError, match="did you mean guard-changed"):
-        score(picture(), picture(), "x", reward="guard-chanced")
+    with pytest.raises(SpecError, match="did you mean guard-not-a-copy"):
+        score(picture(), picture(), "x", reward="guard-not-a-cpy")
     with pytest.raises(ValueError, match="holds a NaN or an infinity"):
-        score(picture(), picture(), "x", reward="guard-changed", boxes={"cup": [(0, 0, float("nan"), 8)]})
+        score(picture(), picture(), "x", reward="guard-not-a-copy", boxes={"cup": [(0, 0, float("nan"), 8)]})
 
 
 def test_a_name_is_built_once(monkeypatch):
-    made = []
+    calls = []
     of = Reward.of
 
-    def counted(*given, **options):
-        made.append(given)
-        return of(*given, **options)
+    def counted(*arguments, **options):
+        calls.append(arguments)
+        return of(*arguments, **options)
 
     monkeypatch.setattr(Reward, "of", counted)
-    reward_module._cached.cache_clear()
+    reward_module._cached_reward.cache_clear()
     for number in range(3):
         score(picture(), picture(number), "x", reward="guard-same-aspect?tolerance=0.07")
-    assert len(made) == 1
+    assert len(calls) == 1

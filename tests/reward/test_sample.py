@@ -1,4 +1,4 @@
-"""A sample says what was asked for and from which pictures; a task needs the slots of its type."""
+"""Samples and tasks: fields, required slots, groups and turns."""
 
 import dataclasses
 import pickle
@@ -87,26 +87,26 @@ def test_a_sample_needs_a_source():
 
 
 def test_boxes_are_labelled_with_the_names_they_are_given_under():
-    made = sample(boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]})
-    assert made.boxes == {"cup": (Box(0.5, 0.5, 0.1, 0.1, label="cup"),)}
+    edit = sample(boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]})
+    assert edit.boxes == {"cup": (Box(0.5, 0.5, 0.1, 0.1, label="cup"),)}
 
 
 def test_a_sample_is_immutable_and_survives_pickling():
-    made = sample(
+    edit = sample(
         boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]},
         task=Task("color_alter", object="cup", value="blue"),
         pools=Pools(("cup",), ("cup",), (), False),
         metadata={"seed": 3},
     )
-    again = pickle.loads(pickle.dumps(made))
-    assert again == made
+    again = pickle.loads(pickle.dumps(edit))
+    assert again == edit
     assert isinstance(again, EditSample)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        made.instruction = "no"  # type: ignore[misc]
+        edit.instruction = "no"  # type: ignore[misc]
 
 
 def test_what_was_given_can_be_changed_without_changing_the_sample():
     metadata, boxes = {"seed": 3}, {"cup": [Box(0.5, 0.5, 0.1, 0.1)]}
-    made = sample(metadata=metadata, boxes=boxes)
+    edit = sample(metadata=metadata, boxes=boxes)
     metadata["seed"], boxes["saucer"] = 4, []
-    assert (made.metadata, list(made.boxes)) == ({"seed": 3}, ["cup"])
+    assert (edit.metadata, list(edit.boxes)) == ({"seed": 3}, ["cup"])

@@ -1,4 +1,4 @@
-"""Sample files: what a line says becomes a sample, what is wrong with it is said, and the other lines are read."""
+"""Sample files: valid lines become samples; invalid lines are reported, and reading continues."""
 
 import json
 
@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Box, EditSample, Image, Operation, Pools, Task
-from editcritic.reward.files import BadLine, read_samples, sample_from_json, sample_to_json
 from editcritic.reward.sample import POSITIONS
+from editcritic.reward.sample_files import InvalidLine, read_samples, sample_from_json, sample_to_json
 
 from .fakes import picture
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Four pictures of 16 x 8."""
+    """Four images of 16 x 8."""
     for seed, name in enumerate(["before.png", "after.png", "later.png", "mask.png"]):
         picture(seed, 16, 8).pil().save(tmp_path / name)
     return tmp_path
@@ -32,17 +32,17 @@ def read(folder, *rows, encoding="utf-8"):
 
 
 def problem(folder, row):
-    (found,) = read(folder, row)
-    assert isinstance(found, BadLine)
-    assert found.number == 1
-    return found.problem
+    (line,) = read(folder, row)
+    assert isinstance(line, InvalidLine)
+    assert line.number == 1
+    return line.problem
 
 
 def test_the_least_line_is_a_sample(folder):
-    (found,) = read(folder, GOOD)
-    assert isinstance(found, EditSample)
-    assert (found.id, found.instruction) == ("samples:1", "make it blue")
-    assert (found.source, found.edited) == (picture(0, 16, 8), picture(1, 16, 8))
+    (sample,) = read(folder, GOOD)
+    assert isinstance(sample, EditSample)
+    assert (sample.id, sample.instruction) == ("samples:1", "make it blue")
+    assert (sample.source, sample.edited) == (picture(0, 16, 8), picture(1, 16, 8))
 
 
 def test_a_line_with_everything_is_a_sample(folder):
@@ -66,21 +66,21 @@ def test_a_line_with_everything_is_a_sample(folder):
         "dimensions": ["local_attribute"],
         "metadata": {"seed": 3},
     }
-    (found,) = read(folder, row)
-    assert isinstance(found, EditSample)
+    (sample,) = read(folder, row)
+    assert isinstance(sample, EditSample)
     blue = Task("color_alter", object="cup", value="blue")
-    assert found.operations == (
+    assert sample.operations == (
         Operation("Make the cup blue", task=blue),
         Operation("Sharpen it", "Apply Filter"),
     )
-    assert found.targets == (Box(0.25, 0.25, 0.5, 0.5),)
-    assert (found.text, found.hint, found.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))
-    assert sample_from_json(sample_to_json(found)) == found
-    assert (found.id, found.group, found.metadata) == ("cup", "g", {"seed": 3})
-    assert found.task == Task("color_alter", object="cup", value="blue")
-    assert found.pools == Pools(("cup",), ("cup",), (), False)
-    assert found.boxes == {"cup": (Box(0.25, 0.25, 0.5, 0.5, label="cup"), Box(0.75, 0.75, 0.5, 0.5, label="cup"))}
-    assert (found.mask, found.reference) == (picture(3, 16, 8), picture(2, 16, 8))
+    assert sample.targets == (Box(0.25, 0.25, 0.5, 0.5),)
+    assert (sample.text, sample.hint, sample.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))
+    assert sample_from_json(sample_to_json(sample)) == sample
+    assert (sample.id, sample.group, sample.metadata) == ("cup", "g", {"seed": 3})
+    assert sample.task == Task("color_alter", object="cup", value="blue")
+    assert sample.pools == Pools(("cup",), ("cup",), (), False)
+    assert sample.boxes == {"cup": (Box(0.25, 0.25, 0.5, 0.5, label="cup"), Box(0.75, 0.75, 0.5, 0.5, label="cup"))}
+    assert (sample.mask, sample.reference) == (picture(3, 16, 8), picture(2, 16, 8))
 
 
 def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
@@ -97,67 +97,67 @@ def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
             {"instruction": "add a straw", "edited": "mask.png", "pools": {"all": ["cup"]}},
         ],
     }
-    (found,) = read(folder, row)
-    assert isinstance(found, EditSample)
-    assert [turn.instruction for turn in found.turns] == ["remove the lid", "add a straw", "make it blue"]
+    (sample,) = read(folder, row)
+    assert isinstance(sample, EditSample)
+    assert [turn.instruction for turn in sample.turns] == ["remove the lid", "add a straw", "make it blue"]
     before, after, later, mask = (picture(seed, 16, 8) for seed in range(4))
-    assert [turn.source for turn in found.turns] == [before, after, mask]
-    assert [turn.edited for turn in found.turns] == [after, mask, later]
-    assert [turn.turn for turn in found.turns] == [1, 2, 3]
-    assert found.base == before
-    assert found.turns[0].task == Task("subject_remove", object="lid")
-    assert found.turns[1].pools == Pools(all=("cup",))
-    assert found.turns[1].boxes == found.boxes
-    assert [turn.id for turn in found.earlier] == ["samples:1/turn-1", "samples:1/turn-2"]
+    assert [turn.source for turn in sample.turns] == [before, after, mask]
+    assert [turn.edited for turn in sample.turns] == [after, mask, later]
+    assert [turn.turn for turn in sample.turns] == [1, 2, 3]
+    assert sample.base == before
+    assert sample.turns[0].task == Task("subject_remove", object="lid")
+    assert sample.turns[1].pools == Pools(all=("cup",))
+    assert sample.turns[1].boxes == sample.boxes
+    assert [turn.id for turn in sample.earlier] == ["samples:1/turn-1", "samples:1/turn-2"]
 
 
 def test_several_sources_are_taken_in_order(folder):
     row = {"instruction": "merge", "sources": ["before.png", "later.png"], "edited": "after.png"}
-    (found,) = read(folder, row)
-    assert isinstance(found, EditSample)
-    assert found.sources == (picture(0, 16, 8), picture(2, 16, 8))
+    (sample,) = read(folder, row)
+    assert isinstance(sample, EditSample)
+    assert sample.sources == (picture(0, 16, 8), picture(2, 16, 8))
 
 
 def test_a_broken_line_is_numbered_and_the_others_are_read(folder):
-    found = read(folder, GOOD, '{"id": ', "", GOOD, '{"instruction"', {**GOOD, "edited": "nowhere.png"}, GOOD)
-    kinds = [type(item) for item in found]
-    assert kinds == [EditSample, BadLine, EditSample, BadLine, BadLine, EditSample]
-    assert [item.number for item in found if isinstance(item, BadLine)] == [2, 5, 6]
-    assert [item.id for item in found if isinstance(item, EditSample)] == ["samples:1", "samples:4", "samples:7"]
-    assert str(found[1]).startswith(f"{folder / 'samples.jsonl'}:2: not JSON: Expecting value")
+    lines = read(folder, GOOD, '{"id": ', "", GOOD, '{"instruction"', {**GOOD, "edited": "nowhere.png"}, GOOD)
+    kinds = [type(item) for item in lines]
+    assert kinds == [EditSample, InvalidLine, EditSample, InvalidLine, InvalidLine, EditSample]
+    assert [item.number for item in lines if isinstance(item, InvalidLine)] == [2, 5, 6]
+    assert [item.id for item in lines if isinstance(item, EditSample)] == ["samples:1", "samples:4", "samples:7"]
+    assert str(lines[1]).startswith(f"{folder / 'samples.jsonl'}:2: not JSON: Expecting value")
 
 
 @pytest.mark.parametrize("text", ["\ufeff", "\n\n", "  \n\t\n"])
 def test_what_editors_leave_in_front_does_no_harm(text, folder):
-    (found,) = read(folder, text + json.dumps(GOOD))
-    assert isinstance(found, EditSample)
+    (sample,) = read(folder, text + json.dumps(GOOD))
+    assert isinstance(sample, EditSample)
 
 
 def test_lines_may_end_as_they_do_on_windows(folder):
-    found = read(folder, json.dumps(GOOD) + "\r", json.dumps(GOOD) + "\r", "\r")
-    assert [type(item) for item in found] == [EditSample, EditSample]
+    samples = read(folder, json.dumps(GOOD) + "\r", json.dumps(GOOD) + "\r", "\r")
+    assert [type(item) for item in samples] == [EditSample, EditSample]
 
 
 @pytest.mark.parametrize(
     "instruction", ["把杯子变成蓝色", "Смени цвет чашки", "اجعل الكوب أزرق", "कप", "🫖→🔵", "a\u2028b"]
 )
 def test_instructions_in_any_script_are_kept_verbatim(instruction, folder):
-    found = read(folder, {**GOOD, "instruction": instruction}, json.dumps({**GOOD, "instruction": instruction}))
-    assert [item.instruction for item in found if isinstance(item, EditSample)] == [instruction] * 2
+    lines = read(folder, {**GOOD, "instruction": instruction}, json.dumps({**GOOD, "instruction": instruction}))
+    assert [item.instruction for item in lines if isinstance(item, EditSample)] == [instruction] * 2
 
 
 def test_a_file_in_another_encoding_is_said_to_be_no_json(folder):
-    (found,) = read(folder, {**GOOD, "instruction": "rötlich"}, encoding="latin-1")
-    assert isinstance(found, BadLine)
-    assert found.problem.startswith("not JSON: 'utf-8' codec can't decode")
+    (line,) = read(folder, {**GOOD, "instruction": "rötlich"}, encoding="latin-1")
+    assert isinstance(line, InvalidLine)
+    assert line.problem.startswith("not JSON: 'utf-8' codec can't decode")
 
 
 def test_paths_are_relative_to_the_file_or_absolute(folder, monkeypatch, tmp_path_factory):
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     (folder / "deep").mkdir()
     picture(7).pil().save(folder / "deep" / "a.png")
-    found = read(folder, {**GOOD, "edited": "deep/../deep/a.png"}, {**GOOD, "edited": str(folder / "deep" / "a.png")})
-    assert [item.edited for item in found if isinstance(item, EditSample)] == [picture(7)] * 2
+    lines = read(folder, {**GOOD, "edited": "deep/../deep/a.png"}, {**GOOD, "edited": str(folder / "deep" / "a.png")})
+    assert [item.edited for item in lines if isinstance(item, EditSample)] == [picture(7)] * 2
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
@@ -203,9 +203,9 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_with_a_line_is_said(name, folder):
     row, says = WRONG[name]
-    found = problem(folder, row)
-    assert says in found
-    assert "\n" not in found
+    message = problem(folder, row)
+    assert says in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
@@ -215,9 +215,9 @@ def test_what_is_wrong_with_a_line_is_said(name, folder):
 )
 def test_a_picture_that_cannot_be_read_is_named(data, says, folder):
     (folder / "odd.png").write_bytes(data)
-    found = problem(folder, {**GOOD, "edited": "odd.png"})
-    assert str(folder / "odd.png") in found
-    assert says in found
+    message = problem(folder, {**GOOD, "edited": "odd.png"})
+    assert str(folder / "odd.png") in message
+    assert says in message
 
 
 # -- recordings -------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ POOLS = st.builds(Pools, OBJECTS, OBJECTS, OBJECTS, st.booleans())
 
 @st.composite
 def boxes(draw, size):
-    """Drawn by hand in whole pixels, or found by a detector anywhere."""
+    """Annotated in whole pixels, or detected anywhere."""
     if draw(st.booleans()):
         return Box(draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES))
     x0, y0 = draw(st.integers(0, size[0] - 1)), draw(st.integers(0, size[1] - 1))
@@ -249,7 +249,7 @@ def boxes(draw, size):
 @st.composite
 def samples(draw):
     def image(number):
-        return Image.unseen(f"{number:064x}", draw(SIZES))
+        return Image.from_digest(f"{number:064x}", draw(SIZES))
 
     name, metadata = draw(NAMES), draw(st.dictionaries(TEXTS, st.integers() | TEXTS, max_size=2))
     sources = tuple(image(number) for number in range(draw(st.integers(1, 2))))
@@ -286,6 +286,6 @@ def test_a_recorded_sample_comes_back_as_it_was(sample):
 @given(data=st.data(), size=SIZES)
 def test_a_recorded_box_comes_back_to_the_bit(data, size):
     box = data.draw(boxes(size))
-    sample = EditSample("s", "x", (Image.unseen("0" * 64, size),), picture(1), boxes={"cup": (box,)})
+    sample = EditSample("s", "x", (Image.from_digest("0" * 64, size),), picture(1), boxes={"cup": (box,)})
     again = sample_from_json(json.loads(json.dumps(sample_to_json(sample))))
-    assert again.boxes == {"cup": (box.labelled("cup"),)}
+    assert again.boxes == {"cup": (box.with_label("cup"),)}

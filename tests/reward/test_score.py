@@ -1,4 +1,4 @@
-"""A score has a value or a reason for having none, and nothing that is not a number reaches a file."""
+"""A score has a value or a reason for having none; NaN and infinity are never written."""
 
 import json
 import math
@@ -53,10 +53,10 @@ def test_a_score_comes_back_from_json_as_it_was(score):
 
 
 @given(st.lists(SCORES, max_size=4))
-def test_scores_come_back_from_their_lines(found):
-    batch = Scores(tuple(found), tuple(f"sämple\u2028{number}" for number in range(len(found))))
+def test_scores_come_back_from_their_lines(scores):
+    batch = Scores(tuple(scores), tuple(f"sämple\u2028{number}" for number in range(len(scores))))
     rows = [json.loads(line, parse_constant=pytest.fail) for line in batch.to_jsonl().split("\n")[:-1]]
-    assert [Score.from_json(row) for row in rows] == found
+    assert [Score.from_json(row) for row in rows] == scores
     assert [(row["schema"], row["id"]) for row in rows] == [(SCHEMA, name) for name in batch.ids]
 
 
@@ -76,7 +76,7 @@ def test_what_is_not_a_number_is_neither_a_score_nor_written(number):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("arguments", "says"),
     [
         ((None,), "a scored Score needs a finite value, got None"),
         ((0.5, "failed", "why"), "a Score that is failed has no value, got 0.5"),
@@ -85,9 +85,9 @@ def test_what_is_not_a_number_is_neither_a_score_nor_written(number):
         ((None, "skipped", "why"), "unknown status 'skipped': expected one of scored, not_applicable,"),
     ],
 )
-def test_a_score_that_says_two_things_is_refused(given, says):
+def test_a_score_that_says_two_things_is_refused(arguments, says):
     with pytest.raises(ValueError, match=says):
-        Score(*given)
+        Score(*arguments)
 
 
 def test_a_verdict_is_a_number():
@@ -95,9 +95,15 @@ def test_a_verdict_is_a_number():
 
 
 def test_scores_are_a_sequence_that_counts_statuses():
-    found = (Score.of(0.5), Score.failed("down"), Score.abstained("dark"), Score.of(1.0))
-    batch = Scores(found, ("a", "b", "c", "d"))
-    assert (len(batch), list(batch), batch[1], batch[:2], batch[-1]) == (4, list(found), found[1], found[:2], found[3])
+    scores = (Score.of(0.5), Score.failed("down"), Score.abstained("dark"), Score.of(1.0))
+    batch = Scores(scores, ("a", "b", "c", "d"))
+    assert (len(batch), list(batch), batch[1], batch[:2], batch[-1]) == (
+        4,
+        list(scores),
+        scores[1],
+        scores[:2],
+        scores[3],
+    )
     assert batch.values == [0.5, None, None, 1.0]
     assert {status: batch.count(status) for status in ("scored", "failed", "abstained", "not_applicable")} == {
         "scored": 2,
@@ -110,5 +116,5 @@ def test_scores_are_a_sequence_that_counts_statuses():
 
 def test_a_signature_changes_nothing_else():
     score = Score.of(0.5, "fine", parts={"a": Score.of(1)}, evidence=[Evidence("seen")])
-    assert score.by("m@1").metric == "m@1"
-    assert score.by("m@1").by("") == score
+    assert score.with_signature("m@1").metric == "m@1"
+    assert score.with_signature("m@1").with_signature("") == score

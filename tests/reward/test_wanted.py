@@ -1,17 +1,18 @@
-"""Programs that nobody waits for any more: they stop, and what they alone asked is not answered."""
+"""Cancelled programs: they stop, and queries that only they wait for are dropped."""
 
 import threading
 from typing import Any
 
 import pytest
 
-from editcritic.reward import Asks, Engine, Score, gather
+from editcritic.reward import Engine, Program, Score
+from editcritic.reward.engine import gather
 
 from .fakes import Fake, asks, known
 
 
 class Gated(Fake):
-    """Answers a question once it is let through."""
+    """Answers a query once `let` is released."""
 
     def __init__(self) -> None:
         self.reached = threading.Semaphore(0)
@@ -25,55 +26,55 @@ class Gated(Fake):
 
 
 def test_what_they_alone_have_asked_is_not_answered_and_what_others_ask_is() -> None:
-    expert, wanted = Gated(), threading.Event()
-    wanted.set()
+    expert, needed = Gated(), threading.Event()
+    needed.set()
     with Engine() as engine:
         experts = {"preference": expert}
         first = engine.submit(asks(1), experts)
         assert expert.reached.acquire(timeout=30)
-        dropped = engine.submit(asks(2, 3), experts, wanted=wanted.is_set)
+        dropped = engine.submit(asks(2, 3), experts, is_wanted=needed.is_set)
         shared = engine.submit(asks(3, 4), experts)
-        wanted.clear()
+        needed.clear()
         expert.let.release(100)
         assert first.result(30).status == shared.result(30).status == "scored"
         assert dropped.result(30).status == "failed"
-        assert "nobody waits" in dropped.result(30).reason
+        assert "no longer needed" in dropped.result(30).reason
     assert sum(expert.seen.values()) == 3  # 1, 3 and 4
 
 
 def test_they_stop_at_their_next_step_and_so_do_those_they_gather() -> None:
-    expert, wanted = Gated(), threading.Event()
-    wanted.set()
+    expert, needed = Gated(), threading.Event()
+    needed.set()
     ended: list[str] = []
 
-    def inner(name: str, number: int) -> Asks[Score]:
+    def inner(name: str, number: int) -> Program[Score]:
         try:
             yield from asks(number)
             return (yield from asks(number + 1))
         finally:
             ended.append(name)
 
-    def outer() -> Asks[Score]:
+    def outer() -> Program[Score]:
         scores = yield from gather([inner("a", 10), inner("b", 20)])
         return scores[0]
 
     with Engine() as engine:
-        future = engine.submit(outer(), {"preference": expert}, wanted=wanted.is_set)
+        future = engine.submit(outer(), {"preference": expert}, is_wanted=needed.is_set)
         assert expert.reached.acquire(timeout=30)
-        wanted.clear()
+        needed.clear()
         expert.let.release(100)
         assert future.result(30).status == "failed"
         again = engine.submit(asks(10, 20), {"preference": expert})
         assert again.result(30).status == "scored"
     assert sorted(ended) == ["a", "b"]
-    assert sum(expert.seen.values()) == 2  # one of 10 and 20 was known, the other was never asked before
+    assert sum(expert.seen.values()) == 2  # one of 10 and 20 was cached, the other is new
 
 
 def test_while_somebody_waits_nothing_changes() -> None:
     expert = Fake()
     with Engine() as engine:
-        found = engine.submit(asks(1, 2), {"preference": expert}, wanted=lambda: True).result(30)
-        assert found == engine.submit(asks(1, 2), {"preference": expert}).result(30)
+        score = engine.submit(asks(1, 2), {"preference": expert}, is_wanted=lambda: True).result(30)
+        assert score == engine.submit(asks(1, 2), {"preference": expert}).result(30)
 
 
 def test_what_is_left_of_a_run_that_is_closed_is_not_asked_for_and_is_waited_for() -> None:
@@ -83,12 +84,12 @@ def test_what_is_left_of_a_run_that_is_closed_is_not_asked_for_and_is_waited_for
         expert.let.release()
         assert next(scores).status == "scored"
         assert expert.reached.acquire(timeout=30)
-        assert expert.reached.acquire(timeout=30)  # the second question is with the expert
+        assert expert.reached.acquire(timeout=30)  # the second query is in flight
         scores.close()
         threading.Timer(0.2, expert.let.release, [100]).start()
-        engine.wait_for_abandoned()
+        engine.wait_for_cancelled()
         assert sum(expert.seen.values()) == 2
-        engine.wait_for_abandoned()  # there is nothing left to wait for
+        engine.wait_for_cancelled()  # nothing is in flight
         assert engine.submit(asks(3), {"preference": expert}).result(30).status == "scored"
 
 
@@ -100,4 +101,4 @@ def test_a_run_whose_samples_cannot_be_had_leaves_nothing_to_wait_for() -> None:
     with Engine() as engine:
         with pytest.raises(OSError, match="the disk is gone"):
             list(engine.run(programs(), {"preference": Fake()}))
-        engine.wait_for_abandoned()
+        engine.wait_for_cancelled()

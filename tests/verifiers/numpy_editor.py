@@ -1,4 +1,4 @@
-"""An editor made of numpy whose pictures carry how good they are, and the reward that reads it off them.
+"""An editor made of numpy whose images carry how good they are, and the reward that reads it off them.
 
 The only fakes of these tests: the editor, and the expert that looks (`Fake` of `tests/reward`).
 """
@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from editcritic.reward import Asks, Card, EditSample, Image, Measured, Rate, Reward, Score, ask_each
-from editcritic.verifiers import Draft, Noise, unedited
+from editcritic.reward import Card, EditSample, Image, Program, Reward, Score
+from editcritic.reward.engine import ask_many
+from editcritic.reward.queries import Measurement, Rate
+from editcritic.verifiers import edit_request
+from editcritic.verifiers.selection import DenoisingState, NoiseSpec
 
 from ..reward.fakes import Fake
 
@@ -23,7 +26,7 @@ History = Sequence[tuple[EditSample, ...]] | None
 Vector = NDArray[np.float32]
 
 QUALITIES = ("following", "consistency", "second")
-"""What a picture can be read for, each uniform in [0, 1] over seeds; the first one is what it is worth."""
+"""What an image can be read for, each uniform in [0, 1] over seeds; the first one is what it is worth."""
 
 
 def read(picture: Image, quality: str = "following") -> float:
@@ -34,19 +37,19 @@ def read(picture: Image, quality: str = "following") -> float:
 
 @dataclass
 class Painter:
-    """Paints 8 x 8 pictures of (sources, instruction, earlier turns, noise, step); a stepwise editor.
+    """Paints 8 x 8 images of (sources, instruction, earlier turns, noise, step); a stepwise editor.
 
-    `near` noise makes a picture of nearly the same worth, `back` the nearer the later it goes back to, and a preview
-    is the nearer the picture the later it is. levels: how many worths there are (many candidates tie where there are
-    few). heeds: word -> how much better pictures are whose instruction has it, in standard deviations.
+    `near` noise makes an image of nearly the same worth, `renoise` the nearer the later it goes back to, and a preview
+    is the nearer the image the later it is. levels: how many worths there are (many candidates tie where there are
+    few). heeds: word -> how much better images are whose instruction has it, in standard deviations.
 
-    Fails for `bad_seeds`, in calls with a number in `bad_calls` (from 1), for more than `most` pictures at once, and
-    always when `broken`. calls: how many pictures each call asked for. evaluated: evaluations of pictures that were
-    made. asked: the (instruction, seed) of each picture that was begun, in order.
+    Fails for `bad_seeds`, in calls with a number in `bad_calls` (from 1), for more than `most` images at once, and
+    always when `broken`. calls: how many images each call asked for. evaluated: evaluations of images that were
+    made. requests: the (instruction, seed) of each image that was begun, in order.
     """
 
-    evaluations: int = 8
-    batch: int = 4
+    nfe: int = 8
+    batch_size: int = 4
     levels: int = 65536
     heeds: Mapping[str, float] = field(default_factory=dict)
     bad_seeds: Collection[int] = ()
@@ -55,54 +58,54 @@ class Painter:
     broken: bool = False
     calls: list[int] = field(default_factory=list)
     evaluated: int = 0
-    asked: list[tuple[str, int]] = field(default_factory=list)
+    requests: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def id(self) -> str:
-        return f"painter {self.evaluations} {self.levels} {sorted(self.heeds.items())}"
+        return f"painter {self.nfe} {self.levels} {sorted(self.heeds.items())}"
 
     def edit(
         self, images: Images, instructions: Sequence[str], seeds: Sequence[int], *, history: History = None
     ) -> list[Image]:
-        begun = self.begin(images, instructions, [Noise(seed) for seed in seeds], history=history)
-        return [picture for _, picture in self.advance(begun, self.evaluations)]
+        begun = self.begin(images, instructions, [NoiseSpec(seed) for seed in seeds], history=history)
+        return [picture for _, picture in self.advance(begun, self.nfe)]
 
     def begin(
-        self, images: Images, instructions: Sequence[str], noises: Sequence[Noise], *, history: History = None
-    ) -> list[Draft]:
+        self, images: Images, instructions: Sequence[str], noise_specs: Sequence[NoiseSpec], *, history: History = None
+    ) -> list[DenoisingState]:
         earlier: Sequence[tuple[EditSample, ...]] = history or [()] * len(images)
-        self.asked += [(words, noise.seed) for words, noise in zip(instructions, noises, strict=True)]
+        self.requests += [(words, noise.seed) for words, noise in zip(instructions, noise_specs, strict=True)]
         return [
-            Draft(sources, words, noise, 0, {"latents": _drawn(noise)}, turns)
-            for sources, words, noise, turns in zip(images, instructions, noises, earlier, strict=True)
+            DenoisingState(sources, words, noise, 0, {"latents": _drawn(noise)}, turns)
+            for sources, words, noise, turns in zip(images, instructions, noise_specs, earlier, strict=True)
         ]
 
-    def advance(self, drafts: Sequence[Draft], until: int) -> list[tuple[Draft, Image]]:
+    def advance(self, drafts: Sequence[DenoisingState], until_step: int) -> list[tuple[DenoisingState, Image]]:
         assert len({draft.step for draft in drafts}) == 1
-        assert drafts[0].step < until <= self.evaluations
+        assert drafts[0].step < until_step <= self.nfe
         self.calls.append(len(drafts))
         bad = [draft.noise.seed for draft in drafts if draft.noise.seed in self.bad_seeds]
         if self.broken or bad or len(self.calls) in self.bad_calls or len(drafts) > self.most:
             raise RuntimeError(f"no paint for {bad or len(drafts)}")
-        self.evaluated += sum(until - draft.step for draft in drafts)
-        moved = [replace(draft, step=until) for draft in drafts]
+        self.evaluated += sum(until_step - draft.step for draft in drafts)
+        moved = [replace(draft, step=until_step) for draft in drafts]
         return [(draft, self._painted(draft)) for draft in moved]
 
-    def back(self, drafts: Sequence[Draft], to: int, seeds: Sequence[int]) -> list[Draft]:
-        found = []
+    def renoise(self, drafts: Sequence[DenoisingState], to: int, seeds: Sequence[int]) -> list[DenoisingState]:
+        renoised = []
         for draft, seed in zip(drafts, seeds, strict=True):
             latents = _mixed(self._expected(draft), _fresh("noise", seed), self._left(to))
-            noise = draft.noise.again(seed, seen=draft.step, back=to)
-            found.append(replace(draft, noise=noise, step=to, arrays={"latents": latents}))
-        return found
+            noise = draft.noise.renoised(seed, preview_step=draft.step, restart_step=to)
+            renoised.append(replace(draft, noise=noise, step=to, arrays={"latents": latents}))
+        return renoised
 
-    def _expected(self, draft: Draft) -> Vector:
+    def _expected(self, draft: DenoisingState) -> Vector:
         return _mixed(draft.arrays["latents"], _fresh("blur", draft.noise.describe()), self._left(draft.step))
 
     def _left(self, step: int) -> float:
-        return 1 - step / self.evaluations
+        return 1 - step / self.nfe
 
-    def _painted(self, draft: Draft) -> Image:
+    def _painted(self, draft: DenoisingState) -> Image:
         turns = [(turn.instruction, turn.edited.digest) for turn in draft.history]
         scene = [[image.digest for image in draft.images], draft.instruction, turns]
         pixels = _random(scene, draft.noise.describe(), draft.step).integers(0, 256, (8, 8, 3), np.uint8)
@@ -120,13 +123,13 @@ class Plain:
     """What a painter makes, by one who cannot stop half-way."""
 
     def __init__(self, painter: Painter) -> None:
-        self.id, self.evaluations, self.batch = f"plain {painter.id}", painter.evaluations, painter.batch
+        self.id, self.nfe, self.batch_size = f"plain {painter.id}", painter.nfe, painter.batch_size
         self.edit = painter.edit
 
 
 @dataclass(frozen=True)
 class Graded:
-    """What the expert of a role reads off the edited picture: the first quality is the value, all of them are parts."""
+    """What the expert of a role reads off the edited image: the first quality is the value, all of them are parts."""
 
     qualities: tuple[str, ...] = ("following",)
     role: str = "judge"
@@ -135,15 +138,15 @@ class Graded:
     def card(self) -> Card:
         return Card("graded", 1, "as good as can be", roles=(self.role,))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        answers = yield from ask_each([Rate(sample.edited, name) for name in self.qualities], role=self.role)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        answers = yield from ask_many([Rate(sample.edited, name) for name in self.qualities], role=self.role)
         parts = {name: Score.of(answer.value or 0.0) for name, answer in zip(self.qualities, answers, strict=True)}
         return Score.of(parts[self.qualities[0]].value or 0.0, parts=parts)
 
 
 def judge(**how: Any) -> Fake:
     """Reads the quality that is asked for. `seen` and `calls` count the questions; `rule` replaces what it says."""
-    return Fake(**{"rule": lambda query: Measured(read(query.image, query.prompt)), "name": "reader", **how})
+    return Fake(**{"rule": lambda query: Measurement(read(query.image, query.prompt)), "name": "reader", **how})
 
 
 def graded(expert: Fake | None = None, *qualities: str, role: str = "judge", **options: Any) -> Reward:
@@ -152,20 +155,20 @@ def graded(expert: Fake | None = None, *qualities: str, role: str = "judge", **o
 
 
 def scenes(count: int, **fields: Any) -> list[EditSample]:
-    """So many different pictures to edit."""
+    """So many different images to edit."""
     pixels = [_random("scene", number).integers(0, 256, (8, 8, 3), np.uint8) for number in range(count)]
-    return [unedited("make it blue", one, id=f"s{number}", **fields) for number, one in enumerate(pixels)]
+    return [edit_request("make it blue", one, id=f"s{number}", **fields) for number, one in enumerate(pixels)]
 
 
-def _random(*said: Any) -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(repr(said).encode()).digest()[:8], "big"))
+def _random(*parts: Any) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big"))
 
 
-def _fresh(*said: Any) -> Vector:
-    return _random(*said).standard_normal(4, np.float32)
+def _fresh(*parts: Any) -> Vector:
+    return _random(*parts).standard_normal(4, np.float32)
 
 
-def _drawn(noise: Noise) -> Vector:
+def _drawn(noise: NoiseSpec) -> Vector:
     fresh = _fresh("noise", noise.seed)
     return fresh if noise.parent is None else _mixed(_drawn(noise.parent), fresh, noise.radius)
 

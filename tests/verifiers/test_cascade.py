@@ -8,15 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import EditSample, Engine, Reward, Score
-from editcritic.verifiers.logic import AllOf, AnyOf, Cascade, Not
-from editcritic.verifiers.verifier import Answer, Between, Decides, Decision, Decisions, Scoring, Verifier, at_least
+from editcritic.verifiers.combinators import AllOf, AnyOf, Cascade, Not
+from editcritic.verifiers.verifier import (
+    Between,
+    Decision,
+    Decisions,
+    ScoringFn,
+    Verifier,
+    VerifierAnswer,
+    VerifierLike,
+    at_least,
+)
 
 from ..reward.fakes import Says
-from .editors import Graded, graded, judge, read, scenes
+from .numpy_editor import Graded, graded, judge, read, scenes
 from .test_verifier import edited
 
-RANK: dict[Answer, int] = {"reject": -1, "can't tell": 0, "accept": 1}
-ANSWER: dict[int, Answer] = {rank: answer for answer, rank in RANK.items()}
+RANK: dict[VerifierAnswer, int] = {"reject": -1, "can't tell": 0, "accept": 1}
+ANSWER: dict[int, VerifierAnswer] = {rank: answer for answer, rank in RANK.items()}
 
 
 class Told:
@@ -24,14 +33,14 @@ class Told:
 
     rewards: tuple[Reward, ...] = ()
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: VerifierAnswer) -> None:
         self.answers = answers
         self.seen: list[str] = []
 
-    def decide(self, samples: Sequence[EditSample], scoring: Scoring) -> list[Decision]:
+    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
         self.seen += [sample.id for sample in samples]
-        said = [self.answers[int(sample.id[1:])] for sample in samples]
-        return [Decision(answer, answer, (Score.of(RANK[answer]),)) for answer in said]
+        message = [self.answers[int(sample.id[1:])] for sample in samples]
+        return [Decision(answer, answer, (Score.of(RANK[answer]),)) for answer in message]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:
         raise NotImplementedError
@@ -50,7 +59,7 @@ TREES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def grown(tree: Any) -> Decides:
+def grown(tree: Any) -> VerifierLike:
     if isinstance(tree, str):
         return Told(tree)  # type: ignore[arg-type]
     kind, below = tree
@@ -69,7 +78,7 @@ def worth(tree: Any) -> int:
     return (min if kind == "all" else max)(worth(one) for one in below)
 
 
-def answer(verifier: Decides) -> Answer:
+def answer(verifier: VerifierLike) -> VerifierAnswer:
     return verifier.decide(scenes(1), lambda *_: pytest.fail("asked"))[0].answer
 
 
@@ -117,7 +126,7 @@ def test_reasons_and_scores_are_those_it_rests_on() -> None:
 
 @pytest.mark.parametrize("kind", [AllOf, AnyOf, Cascade])
 def test_nothing_cannot_be_combined(kind: Any) -> None:
-    with pytest.raises(ValueError, match="one verifier or more"):
+    with pytest.raises(ValueError, match="give at least one"):
         kind()
 
 
@@ -131,14 +140,14 @@ def test_the_judge_sees_only_what_the_cheap_one_cant_tell() -> None:
         Verifier(graded(dear, "following"), at_least(0.5)),
     )
 
-    found = cascade(samples)
+    decisions = cascade(samples)
 
     doubtful = [one for one in samples if 0.3 <= read(one.edited, "consistency") < 0.8]
     assert sum(cheap.seen.values()) == 30
     assert sum(dear.seen.values()) == len(doubtful)
     assert 0 < len(doubtful) < 30
-    assert [asked["samples"] for asked in found.stats["asked"]] == [30, len(doubtful)]
-    for sample, one in zip(samples, found, strict=True):
+    assert [call["samples"] for call in decisions.stats["reward_calls"]] == [30, len(doubtful)]
+    for sample, one in zip(samples, decisions, strict=True):
         quality, least = ("following", 0.5) if sample in doubtful else ("consistency", 0.8)
         assert one.accepted == (read(sample.edited, quality) >= least)
         assert len(one.scores) == (2 if sample in doubtful else 1)
@@ -148,14 +157,14 @@ def test_without_survivors_the_judge_is_not_asked() -> None:
     dear = judge()
     cascade = Cascade(Verifier(graded(), at_least(0.5)), Verifier(graded(dear), at_least(0.5)))
 
-    assert len(cascade(edited(5)).stats["asked"]) == 1
+    assert len(cascade(edited(5)).stats["reward_calls"]) == 1
     assert not dear.calls
 
 
 def test_what_no_stage_can_tell_has_all_their_reasons() -> None:
     cascade = Cascade(Verifier(graded(), lambda _: (None, "dark")), Verifier(graded(), lambda _: (None, "small")))
-    (found,) = cascade(edited(1))
-    assert (found.answer, found.reason) == ("can't tell", "dark; small")
+    (decisions,) = cascade(edited(1))
+    assert (decisions.answer, decisions.reason) == ("can't tell", "dark; small")
 
 
 def test_a_certain_stage_speaks_for_itself() -> None:

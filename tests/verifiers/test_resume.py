@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.verifiers import BestOf, Journal, select
+from editcritic.verifiers import BestOfN, Journal, select
 
-from .editors import Painter, graded, scenes
-from .test_best_of import without_time
+from .numpy_editor import Painter, graded, scenes
+from .selectors.test_best_of_n import without_time
 
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import os, signal, sys, threading
 from pathlib import Path
-from editcritic.reward import Measured
-from editcritic.verifiers import BestOf, Journal, journal, select
-from tests.verifiers.editors import Painter, graded, judge, read, scenes
+from editcritic.reward.queries import Measurement
+from editcritic.verifiers import BestOfN, Journal, select
+from editcritic.verifiers.selection import journal
+from tests.verifiers.numpy_editor import Painter, graded, judge, read, scenes
 
 folder, left, lock = Path(sys.argv[1]), int(sys.argv[2]), threading.Lock()
 
@@ -31,37 +32,41 @@ def tick():
             os.kill(os.getpid(), signal.SIGKILL)
 
 class Noted(Painter):
-    def advance(self, drafts, until):
+    def advance(self, drafts, until_step):
         tick()
         with (folder / "calls").open("a") as file:
             file.write(f"{len(drafts)}\\n")
-        made = super().advance(drafts, until)
+        results = super().advance(drafts, until_step)
         tick()
-        return made
+        return results
 
 class Mortal(Journal):
-    def keep_made(self, *given):
-        super().keep_made(*given)
+    def put_image(self, *args):
+        super().put_image(*args)
         tick()
 
-    def keep_scored(self, *given):
+    def put_score(self, *args):
         tick()
-        super().keep_scored(*given)
+        super().put_score(*args)
 
-writing = journal._whole
+write = journal._write_atomically
 
-def whole(*given):
-    writing(*given)
-    tick()  # the picture is there, and nobody knows of it yet
+def write_and_tick(*args):
+    write(*args)
+    tick()  # the file exists, and the journal has no row for it yet
 
-journal._whole = whole
+journal._write_atomically = write_and_tick
 
 def rule(query):
     tick()
-    return Measured(read(query.image, query.prompt))
+    return Measurement(read(query.image, query.prompt))
 
 select(
-    BestOf(4), scenes(3), editor=Noted(batch=2), reward=graded(judge(rule=rule)), journal=Mortal(folder / "journal")
+    BestOfN(4),
+    scenes(3),
+    editor=Noted(batch_size=2),
+    reward=graded(judge(rule=rule)),
+    journal=Mortal(folder / "journal"),
 )
 """
 
@@ -72,13 +77,13 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, moment: int) -> None:
     assert killed.returncode == -signal.SIGKILL
     calls = tmp_path / "calls"
     before = [int(line) for line in calls.read_text().split()] if calls.exists() else []
-    painter = Painter(batch=2)
+    painter = Painter(batch_size=2)
 
     with Journal(tmp_path / "journal") as journal:
-        found = select(BestOf(4), scenes(3), editor=painter, reward=graded(), journal=journal)
+        result = select(BestOfN(4), scenes(3), editor=painter, reward=graded(), journal=journal)
 
-    whole = select(BestOf(4), scenes(3), editor=Painter(batch=2), reward=graded())
-    assert without_time(found.to_json()) == without_time(whole.to_json())
-    # One call may have been under way, with its pictures not kept.
+    whole = select(BestOfN(4), scenes(3), editor=Painter(batch_size=2), reward=graded())
+    assert without_time(result.to_json()) == without_time(whole.to_json())
+    # One call may have been under way, with its images not kept.
     assert 12 <= sum(before) + sum(painter.calls) <= 12 + 2
-    assert found.known.evaluations == 8 * (12 - sum(painter.calls))
+    assert result.cached_cost.nfe == 8 * (12 - sum(painter.calls))

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, EditSample, Evidence, Failure, Measured, Reward, Score, TooManyFailures
+from editcritic.reward import EditSample, Evidence, Reward, Score, TooManyFailures
+from editcritic.reward.queries import Abstention, Failure, Measurement
 from editcritic.verifiers.verifier import AtLeast, Between, Decision, Verifier, at_least
 
 from ..reward.fakes import Rated, Says, Seeded
-from .editors import Painter, graded, judge, read, scenes
+from .numpy_editor import Painter, graded, judge, read, scenes
 
 
 def edited(count: int) -> list[EditSample]:
-    """Samples with pictures of all worths."""
+    """Samples with images of all worths."""
     samples = scenes(count)
     made = Painter().edit([one.sources for one in samples], ["make it blue"] * count, list(range(count)))
     return [replace(one, edited=picture) for one, picture in zip(samples, made, strict=True)]
@@ -46,27 +47,27 @@ def test_every_threshold_has_to_be_reached(
     conditions = [value >= wanted, *(None if part.value is None else part.value >= least for part in parts)]
     expected = "reject" if False in conditions else "can't tell" if None in conditions else "accept"
 
-    found = verdict(score, rule)
-    assert found.answer == expected
-    assert found.reason
+    decision = verdict(score, rule)
+    assert decision.answer == expected
+    assert decision.reason
 
 
 def test_what_was_too_low_is_said_with_the_scores_own_words() -> None:
     score = Score.of(0.25, parts={"following": Score.of(0.2, "the cup is still red"), "keeping": Score.of(0.9)})
 
-    found = verdict(score, at_least(0.5, following=0.5, keeping=0.5))
+    decision = verdict(score, at_least(0.5, following=0.5, keeping=0.5))
 
-    assert found.answer == "reject"
-    assert found.reason == (
+    assert decision.answer == "reject"
+    assert decision.reason == (
         "says is 0.25, and 0.5 is needed; following is 0.2, and 0.5 is needed (the cup is still red)"
     )
 
 
 def test_what_was_reached_is_said() -> None:
-    found = verdict(Score.of(0.8, parts={"following": Score.of(0.6)}), at_least(0.7, following=0.5))
+    decision = verdict(Score.of(0.8, parts={"following": Score.of(0.6)}), at_least(0.7, following=0.5))
 
-    assert found.accepted
-    assert found.reason == "says is 0.8, at least 0.7; following is 0.6, at least 0.5"
+    assert decision.accepted
+    assert decision.reason == "says is 0.8, at least 0.7; following is 0.6, at least 0.5"
 
 
 def test_parts_of_parts_are_found_and_the_first_of_the_outermost_counts() -> None:
@@ -79,26 +80,26 @@ def test_parts_of_parts_are_found_and_the_first_of_the_outermost_counts() -> Non
 
 
 def test_a_part_that_is_not_there_cant_be_told() -> None:
-    found = verdict(Score.of(1.0, parts={"following": Score.of(0.8)}), at_least(folowing=0.5))
+    decision = verdict(Score.of(1.0, parts={"following": Score.of(0.8)}), at_least(folowing=0.5))
 
-    assert found.answer == "can't tell"
-    assert found.reason == "there is no folowing among the parts of says (following)"
+    assert decision.answer == "can't tell"
+    assert decision.reason == "there is no folowing among the parts of says (following)"
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
-        (at_least, "nothing is to be reached"),
+        (at_least, "has no threshold"),
         (lambda: at_least(float("nan")), "finite"),
-        (Between, "never tells"),
-        (lambda: Between(0.7, 0.3), "lies below"),
+        (Between, "decides nothing"),
+        (lambda: Between(0.7, 0.3), "must not exceed"),
         (lambda: Verifier(graded(), 0.7), r"at_least\(0\.7\)"),  # type: ignore[arg-type]
         (lambda: Verifier(graded(), at_least(0.7), not_applicable="fine"), "got 'fine'"),  # type: ignore[arg-type]
         (lambda: Decision("yes", ""), "got 'yes'"),  # type: ignore[arg-type]
     ],
 )
-def test_what_makes_no_sense_is_refused(make: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make()
 
 
@@ -126,8 +127,8 @@ def test_between_two_thresholds_is_doubt(value: float) -> None:
     ],
 )
 def test_a_rule_is_any_function_of_a_score(ruling: Any, answer: str, reason: str) -> None:
-    found = verdict(Score.of(0.5, "half"), lambda _: ruling)
-    assert (found.answer, found.reason) == (answer, reason)
+    decision = verdict(Score.of(0.5, "half"), lambda _: ruling)
+    assert (decision.answer, decision.reason) == (answer, reason)
 
 
 def test_a_rule_that_says_a_number_is_refused() -> None:
@@ -144,8 +145,8 @@ def test_a_rule_that_says_a_number_is_refused() -> None:
     ],
 )
 def test_a_score_without_a_value_cant_be_told_and_no_rule_sees_it(score: Score, reason: str) -> None:
-    found = verdict(score, lambda _: pytest.fail("asked"))
-    assert (found.answer, found.reason) == ("can't tell", reason)
+    decision = verdict(score, lambda _: pytest.fail("asked"))
+    assert (decision.answer, decision.reason) == ("can't tell", reason)
 
 
 def test_what_does_not_apply_may_be_fine() -> None:
@@ -159,14 +160,14 @@ def test_what_does_not_apply_may_be_fine() -> None:
 def test_a_batch_is_decided_in_its_order_with_what_it_cost() -> None:
     samples, expert = edited(20), judge()
 
-    found = Verifier(graded(expert), at_least(0.5))(samples)
+    decision = Verifier(graded(expert), at_least(0.5))(samples)
 
-    assert found.answers == ["accept" if read(one.edited) >= 0.5 else "reject" for one in samples]
-    assert 0 < found.count("accept") < 20
-    assert found.count("accept") + found.count("reject") == len(found) == 20
-    assert found.ids == tuple(one.id for one in samples)
-    (asked,) = found.stats["asked"]
-    assert (asked["reward"], asked["samples"], asked["asked"]) == ("graded@1", 20, 20)
+    assert decision.answers == ["accept" if read(one.edited) >= 0.5 else "reject" for one in samples]
+    assert 0 < decision.count("accept") < 20
+    assert decision.count("accept") + decision.count("reject") == len(decision) == 20
+    assert decision.ids == tuple(one.id for one in samples)
+    (call,) = decision.stats["reward_calls"]
+    assert (call["reward"], call["samples"], call["queries"]) == ("graded@1", 20, 20)
     assert sum(expert.seen.values()) == 20
 
 
@@ -174,10 +175,10 @@ def test_a_decision_holds_the_evidence_it_rests_on() -> None:
     one, two = Evidence("seen", text="a cup"), Evidence("read", text="CUP")
     score = Score.of(0.5, evidence=[one], parts={"letters": Score.of(1.0, evidence=[two])})
 
-    found = verdict(score, at_least(0.5))
+    decision = verdict(score, at_least(0.5))
 
-    assert found.evidence == (one, two)
-    assert found.to_json()["scores"][0]["parts"]["letters"]["evidence"] == [two.to_json()]
+    assert decision.evidence == (one, two)
+    assert decision.to_json()["scores"][0]["parts"]["letters"]["evidence"] == [two.to_json()]
 
 
 def test_a_sample_that_lacks_something_is_refused_before_anybody_is_asked() -> None:
@@ -196,12 +197,12 @@ def test_an_abstention_of_one_changes_no_other() -> None:
     samples = edited(6)
 
     def rule(query: Any) -> Any:
-        return Abstention("too dark") if query.image == samples[2].edited else Measured(read(query.image))
+        return Abstention("too dark") if query.image == samples[2].edited else Measurement(read(query.image))
 
-    found = Verifier(graded(judge(rule=rule)), at_least(0.5))(samples)
+    decision = Verifier(graded(judge(rule=rule)), at_least(0.5))(samples)
     whole = Verifier(graded(), at_least(0.5))(samples)
 
-    assert found.answers == [*whole.answers[:2], "can't tell", *whole.answers[3:]]
+    assert decision.answers == [*whole.answers[:2], "can't tell", *whole.answers[3:]]
 
 
 def test_a_verifier_travels_to_another_process() -> None:

@@ -1,4 +1,4 @@
-"""Costs and budgets: what a selection may take, and what it took."""
+"""Costs and budgets of selections."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """evaluations: steps of a denoiser, one picture each, whatever guidance multiplies them by. judge_calls: questions
-    put to a judge by the programs that scored, also those that were known already, so that a run that is resumed costs
-    what it would have cost without a break. seconds: of making and scoring, each as if nothing ran beside it.
+    """nfe: denoiser evaluations (number of function evaluations), counted per image and step; the factor of guidance is
+    not counted. judge_calls: queries to a judge by the scoring programs, including cached ones, so that a resumed run
+    reports the cost of an uninterrupted one. seconds: of generation and scoring, each as if run alone.
     """
 
-    evaluations: int = 0
+    nfe: int = 0
     judge_calls: int = 0
     seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
-            self.evaluations + other.evaluations,
+            self.nfe + other.nfe,
             self.judge_calls + other.judge_calls,
             math.fsum((self.seconds, other.seconds)),
         )
@@ -30,65 +30,70 @@ class Cost:
         return asdict(self)
 
 
-def total(costs: Iterable[Cost]) -> Cost:
-    """The sum."""
-    found = list(costs)
+def sum_costs(costs: Iterable[Cost]) -> Cost:
+    """The sum of the costs."""
+    items = list(costs)
     return Cost(
-        sum(cost.evaluations for cost in found),
-        sum(cost.judge_calls for cost in found),
-        math.fsum(cost.seconds for cost in found),
+        sum(cost.nfe for cost in items),
+        sum(cost.judge_calls for cost in items),
+        math.fsum(cost.seconds for cost in items),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a whole run may cost, over all its samples, in the units of `Cost`; None where there is no limit.
+    """Limits of a whole run over all its samples, in the units of `Cost`; None is no limit.
 
-    Evaluations are known beforehand and never exceeded. Judge calls and seconds are foreseen by the dearest candidate
-    so far, so that what the first one takes, and a candidate that takes more than any before it, can exceed them.
+    NFE are known beforehand and never exceeded. Judge calls and seconds are estimated from the most expensive candidate
+    so far: the first candidate, or one that costs more than all before it, can exceed the limit.
     """
 
-    evaluations: int | None = None
+    nfe: int | None = None
     judge_calls: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name, limit in self.limits.items():
             if not (limit > 0 and math.isfinite(limit)):
-                raise ValueError(f"a budget of {name} is a positive number, got {limit}")
+                raise ValueError(f"a budget of {name} must be a positive number, got {limit}")
 
     @property
     def limits(self) -> dict[str, float]:
-        """Name -> limit, of those that there are."""
-        return {one.name: limit for one in fields(self) if (limit := getattr(self, one.name)) is not None}
+        """Name -> limit, for the limits that are set."""
+        return {item.name: limit for item in fields(self) if (limit := getattr(self, item.name)) is not None}
 
     @staticmethod
-    def of(text: str) -> Budget:
-        """As in `evaluations=64,seconds=30`. Raises ValueError."""
-        known = {one.name: int if "int" in str(one.type) else float for one in fields(Budget)}
-        given: dict[str, Any] = {}
-        for item in filter(None, (part.strip() for part in text.split(","))):
-            name, _, number = item.partition("=")
-            if name not in known:
-                raise ValueError(f"a budget has {', '.join(known)}, got {item!r}: write it as in evaluations=64")
+    def from_string(text: str) -> Budget:
+        """Parse a budget such as `nfe=64,seconds=30`. Raises ValueError."""
+        types = {item.name: int if "int" in str(item.type) else float for item in fields(Budget)}
+        limits: dict[str, Any] = {}
+        for assignment in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = assignment.partition("=")
+            if name not in types:
+                raise ValueError(f"a budget has {', '.join(types)}, got {assignment!r}: write it as in nfe=64")
             try:
-                given[name] = known[name](number)
+                limits[name] = types[name](value)
             except ValueError:
-                raise ValueError(f"a budget of {name} is a number, got {number!r}") from None
-        return Budget(**given)
+                raise ValueError(f"a budget of {name} must be a number, got {value!r}") from None
+        return Budget(**limits)
 
-    def room(self, spent: Cost, each: Cost) -> float:
-        """How many more things at this price fit in; infinite where nothing limits them."""
-        found = math.inf
+    def remaining(self, spent: Cost, unit_cost: Cost) -> float:
+        """How many more units of this cost fit; infinite without limits."""
+        count = math.inf
         for name, limit in self.limits.items():
-            left, price = limit - getattr(spent, name), getattr(each, name)
-            found = min(found, (left // price if price else math.inf) if left > 0 else 0)
-        return max(found, 0)
+            left, unit = limit - getattr(spent, name), getattr(unit_cost, name)
+            count = min(count, (left // unit if unit else math.inf) if left > 0 else 0)
+        return max(count, 0)
 
-    def lacking(self, spent: Cost, each: Cost) -> str:
-        """Why there is no room for one more, in words; empty where there is."""
+    def exhausted_reason(self, spent: Cost, unit_cost: Cost) -> str:
+        """Why no further unit of this cost fits; empty if one does."""
         for name, limit in self.limits.items():
-            left, price = limit - getattr(spent, name), getattr(each, name)
-            if left <= 0 or left < price:
-                return f"{getattr(spent, name):g} of {limit:g} {name.replace('_', ' ')} are spent"
+            left, unit = limit - getattr(spent, name), getattr(unit_cost, name)
+            if left <= 0 or left < unit:
+                return f"{getattr(spent, name):g} of {limit:g} {unit_name(name)} are spent"
         return ""
+
+
+def unit_name(name: str) -> str:
+    """A field of `Cost` for messages."""
+    return "NFE" if name == "nfe" else name.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Candidates, and what came of a selection among them: the report that every selector gives."""
+"""Candidates and selections: the report that every selector returns."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, overload
 
-from ..reward import EditSample, Image, Score
-from .budget import Cost, total
-from .editor import Noise
+from ...reward import EditSample, Image, Score
+from .budget import Cost, sum_costs
+from .editor import NoiseSpec
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON form of selections."""
 
-Fate = Literal["made", "stopped", "failed"]
-"""`made`: finished and asked about. `stopped`: given up half-way. `failed`: the editor raised."""
+CandidateStatus = Literal["made", "stopped", "failed"]
+"""`made`: finished and scored. `stopped`: abandoned before the last step. `failed`: the editor raised."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a candidate was expected to become after `step` evaluations, and what that was worth."""
+class Preview:
+    """The predicted final image of a candidate after `step` denoiser evaluations, and its score."""
 
     step: int
     picture: Image
@@ -28,27 +28,29 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One attempt at an edit. Only one that is `made`, with a score that has a value, can be chosen.
+    """One candidate edit. Only a candidate with status `made` and a score with a value can be chosen.
 
-    id: unique within its selection, the same in every run. sample: as the reward saw it; the picture is its `edited`.
-    None where there is none. step: of a compound instruction or a chain, from 1. parent: id of the candidate that it
-    goes on from. tie: the score that broke a tie, where there was one.
+    id: unique within its selection, equal in every run. sample: as scored by the reward; the image is its `edited`.
+    None without an image. step: of a compound instruction or a chain, from 1. parent: id of the candidate that it
+    continues. tiebreak_score: the score that broke a tie, if any.
     """
 
     id: str
-    noise: Noise
+    noise: NoiseSpec
     sample: EditSample | None
     score: Score
     cost: Cost
-    fate: Fate = "made"
+    status: CandidateStatus = "made"
     step: int = 1
     parent: str = ""
-    looks: tuple[Look, ...] = ()
-    tie: Score | None = None
+    previews: tuple[Preview, ...] = ()
+    tiebreak_score: Score | None = None
 
     def __post_init__(self) -> None:
-        if self.fate not in get_args(Fate):
-            raise ValueError(f"a candidate's fate is one of {', '.join(get_args(Fate))}, got {self.fate!r}")
+        if self.status not in get_args(CandidateStatus):
+            raise ValueError(
+                f"a candidate's status must be one of {', '.join(get_args(CandidateStatus))}, got {self.status!r}"
+            )
 
     @property
     def picture(self) -> Image | None:
@@ -56,30 +58,30 @@ class Candidate:
 
     @property
     def value(self) -> float | None:
-        """What it is chosen by; None where it cannot be."""
-        return self.score.value if self.fate == "made" else None
+        """The value that candidates are compared by; None if it cannot be chosen."""
+        return self.score.value if self.status == "made" else None
 
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
-            "fate": self.fate,
+            "status": self.status,
             "step": self.step,
             "parent": self.parent,
             "noise": self.noise.describe(),
             "picture": None if self.picture is None else self.picture.digest,
             "cost": self.cost.to_json(),
             "score": self.score.to_json(),
-            "tie": None if self.tie is None else self.tie.to_json(),
-            "looks": [
-                {"step": look.step, "picture": look.picture.digest, "score": look.score.to_json()}
-                for look in self.looks
+            "tiebreak_score": None if self.tiebreak_score is None else self.tiebreak_score.to_json(),
+            "previews": [
+                {"step": preview.step, "picture": preview.picture.digest, "score": preview.score.to_json()}
+                for preview in self.previews
             ],
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """Two candidates compared. score: how far the first one is better, in [0, 1], 0.5 being a draw."""
+class TournamentMatch:
+    """A comparison of two candidates. score: how clearly the first is better, in [0, 1]; 0.5 is a draw."""
 
     first: str
     second: str
@@ -97,28 +99,28 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What became of one sample.
+    """The result for one sample.
 
-    sample: what was asked for. winner: None where no candidate has a score. why: why it won, or why there is none.
-    unpruned: what it would have cost to make and score every candidate that the selector is allowed to, completely;
-    judge calls and seconds of those that were not are taken for those of the average one. ended: why it stopped before
-    its time, as for a budget; empty otherwise. steps: of a selector that goes step by step, the one chosen at each.
+    sample: the edit request. winner: None if no candidate has a score. reason: why it won, or why there is no winner.
+    full_cost: the cost of finishing and scoring all candidates that the selector may make; judge calls and seconds are
+    extrapolated from the average finished candidate. stop_reason: why it stopped early, such as a budget; else empty.
+    steps: the candidate chosen at each step, for selectors that edit step by step.
     """
 
     sample: EditSample
     winner: Candidate | None
-    why: str
+    reason: str
     candidates: tuple[Candidate, ...]
-    unpruned: Cost
-    matches: tuple[Match, ...] = ()
+    full_cost: Cost
+    matches: tuple[TournamentMatch, ...] = ()
     steps: tuple[Candidate, ...] = ()
-    ended: str = ""
+    stop_reason: str = ""
     notes: tuple[str, ...] = ()
 
     @property
     def spent(self) -> Cost:
-        """The sum over candidates and matches."""
-        return total([one.cost for one in self.candidates] + [one.cost for one in self.matches])
+        """The cost of all candidates and matches."""
+        return sum_costs([item.cost for item in self.candidates] + [item.cost for item in self.matches])
 
     @property
     def picture(self) -> Image | None:
@@ -136,31 +138,31 @@ class Selection:
             "instruction": self.sample.instruction,
             "winner": None if self.winner is None else self.winner.id,
             "value": self.value,
-            "why": self.why,
-            "ended": self.ended,
+            "reason": self.reason,
+            "stop_reason": self.stop_reason,
             "notes": list(self.notes),
             "spent": self.spent.to_json(),
-            "unpruned": self.unpruned.to_json(),
-            "steps": [one.id for one in self.steps],
-            "candidates": [one.to_json() for one in self.candidates],
-            "matches": [one.to_json() for one in self.matches],
+            "full_cost": self.full_cost.to_json(),
+            "steps": [item.id for item in self.steps],
+            "candidates": [item.to_json() for item in self.candidates],
+            "matches": [item.to_json() for item in self.matches],
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Selections(Sequence[Selection]):
-    """A selection a sample, in their order. known: what of `spent` was already in the journal and cost nothing now."""
+    """One selection per sample, in order. cached_cost: the part of `spent` that the journal already held."""
 
     selections: tuple[Selection, ...]
-    known: Cost = field(default_factory=Cost)
+    cached_cost: Cost = field(default_factory=Cost)
 
     @property
     def spent(self) -> Cost:
-        return total(one.spent for one in self.selections)
+        return sum_costs(selection.spent for selection in self.selections)
 
     @property
-    def unpruned(self) -> Cost:
-        return total(one.unpruned for one in self.selections)
+    def full_cost(self) -> Cost:
+        return sum_costs(selection.full_cost for selection in self.selections)
 
     @overload
     def __getitem__(self, index: int) -> Selection: ...
@@ -179,7 +181,7 @@ class Selections(Sequence[Selection]):
         return {
             "schema": SCHEMA,
             "spent": self.spent.to_json(),
-            "unpruned": self.unpruned.to_json(),
-            "known": self.known.to_json(),
-            "selections": [one.to_json() for one in self.selections],
+            "full_cost": self.full_cost.to_json(),
+            "cached_cost": self.cached_cost.to_json(),
+            "selections": [selection.to_json() for selection in self.selections],
         }

@@ -1,4 +1,4 @@
-"""Editors as selection sees them: something that makes a picture of pictures, words and a seed."""
+"""The editor protocols: an image from source images, an instruction and a seed."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..reward import EditSample, Image
+from ...reward import EditSample, Image
 
 
-class EditorFailed(RuntimeError):
-    """An editor that raised for every picture it was asked for: there is no point in going on."""
+class EditorError(RuntimeError):
+    """The editor raised for every requested image."""
 
 
 @runtime_checkable
 class Editor(Protocol):
-    """Makes edited pictures, many at a time.
+    """Generates edited images in batches.
 
-    `id` names the model and every setting that its pictures depend on, for the journal. `evaluations` is what one
-    picture takes, in steps of the denoiser (0 where that means nothing). `batch` is how many pictures a call may ask
-    for.
+    `id` identifies the model and all settings that the images depend on, for the journal. `nfe` is the number of
+    denoiser evaluations per image (0 if it does not apply). `batch_size` is the maximum number of images per call.
     """
 
     @property
     def id(self) -> str: ...
 
     @property
-    def evaluations(self) -> int: ...
+    def nfe(self) -> int: ...
 
     @property
-    def batch(self) -> int: ...
+    def batch_size(self) -> int: ...
 
     def edit(
         self,
@@ -42,66 +41,65 @@ class Editor(Protocol):
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> Sequence[Image]:
-        """A picture an item: `images` holds the sources of each, `history` its earlier turns, oldest first.
+        """One image per item: `images` holds the sources of each item, `history` its earlier turns, oldest first.
 
-        A picture depends on its own item only, and an item makes the same picture every time. Raises whatever it
-        likes; the candidates concerned have failed then, with that reason.
+        An image depends on its own item only and is deterministic. May raise anything; the candidates of the call then
+        fail with that reason.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """What a candidate is made from, as a recipe.
+class NoiseSpec:
+    """The initial noise of a candidate, as a recipe.
 
-    Without a `parent`: the normal noise that the editor draws from `seed`. With a `radius` in (0, 1]: the parent's
-    noise times sqrt(1 - radius^2) and fresh noise times radius, which is normal noise again. With `seen` and `back`:
-    what the parent looks like at step `seen`, with fresh noise on it as there is at step `back`.
+    Without a `parent`: the normal noise that the editor samples from `seed`. With a `radius` in (0, 1]: the parent's
+    noise times sqrt(1 - radius^2) plus fresh noise times radius, which is normal noise again. With `preview_step` and
+    `restart_step`: the parent's preview at step `preview_step`, with fresh noise at the level of step `restart_step`.
     """
 
     seed: int
-    parent: Noise | None = None
+    parent: NoiseSpec | None = None
     radius: float = 0.0
-    seen: int = 0
-    back: int = 0
+    preview_step: int = 0
+    restart_step: int = 0
 
     def __post_init__(self) -> None:
-        if self.parent is not None and not (0 < self.radius <= 1 or 0 <= self.back <= self.seen > 0):
+        if self.parent is not None and not (0 < self.radius <= 1 or 0 <= self.restart_step <= self.preview_step > 0):
             raise ValueError(
-                f"noise is made of other noise within a radius in (0, 1] or by going back from a step, got {self!r}"
+                f"noise with a parent needs a radius in (0, 1], or 0 <= restart_step <= preview_step > 0, got {self!r}"
             )
 
-    def near(self, seed: int, radius: float) -> Noise:
-        """A neighbour: as far away as `radius` says, in the direction that `seed` draws."""
-        return Noise(seed, self, radius=radius)
+    def perturbed(self, seed: int, radius: float) -> NoiseSpec:
+        """A neighbour at distance `radius`, in a direction sampled from `seed`."""
+        return NoiseSpec(seed, self, radius=radius)
 
-    def again(self, seed: int, *, seen: int, back: int) -> Noise:
-        """Another way on from what was to be seen at step `seen`, from step `back`."""
-        return Noise(seed, self, seen=seen, back=back)
+    def renoised(self, seed: int, *, preview_step: int, restart_step: int) -> NoiseSpec:
+        """The preview at `preview_step`, re-noised to the level of `restart_step`."""
+        return NoiseSpec(seed, self, preview_step=preview_step, restart_step=restart_step)
 
     @property
-    def start(self) -> int:
-        """The step it starts at; what it cost to get there is the parent's business."""
-        return self.back
+    def start_step(self) -> int:
+        """The step that denoising starts at; the cost before it belongs to the parent."""
+        return self.restart_step
 
     def describe(self) -> list[Any]:
-        """As JSON; equal for equal recipes."""
+        """As JSON, equal for equal recipes. The journal hashes it."""
         if self.parent is None:
             return [self.seed]
-        return [self.seed, self.parent.describe(), self.radius, self.seen, self.back]
+        return [self.seed, self.parent.describe(), self.radius, self.preview_step, self.restart_step]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
-    """A picture half made: what is asked for, and where the denoiser stands. `step` evaluations are done.
+class DenoisingState:
+    """An image in the middle of denoising: the request and the state after `step` evaluations.
 
-    arrays: the editor's own business (latents, the state of a random generator), as numpy arrays, so that a journal
-    can keep them.
+    arrays: private to the editor (latents, state of a random generator), as numpy arrays that a journal can store.
     """
 
     images: tuple[Image, ...]
     instruction: str
-    noise: Noise
+    noise: NoiseSpec
     step: int
     arrays: Mapping[str, NDArray[Any]]
     history: tuple[EditSample, ...] = ()
@@ -109,33 +107,33 @@ class Draft:
 
 @runtime_checkable
 class StepwiseEditor(Editor, Protocol):
-    """An editor that can stop half-way, show what it is about to make, and go on later: what saves work.
+    """An editor that can pause, preview the final image and resume.
 
-    Going from 0 to `evaluations` in whatever stages makes the picture that `edit` makes of the noise's seed.
+    Going from step 0 to `nfe`, in any number of stages, gives the image that `edit` gives for the seed of the noise.
     """
 
     def begin(
         self,
         images: Sequence[tuple[Image, ...]],
         instructions: Sequence[str],
-        noises: Sequence[Noise],
+        noise_specs: Sequence[NoiseSpec],
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
-    ) -> Sequence[Draft]:
-        """Drafts at step 0, without an evaluation. `noises` are fresh ones or neighbours."""
+    ) -> Sequence[DenoisingState]:
+        """States at step 0, without an evaluation. `noise_specs` are seeds or neighbours."""
         ...
 
-    def advance(self, drafts: Sequence[Draft], until: int) -> Sequence[tuple[Draft, Image]]:
-        """The drafts at step `until`, and what the picture is expected to become; the picture itself at the last step.
+    def advance(self, states: Sequence[DenoisingState], until_step: int) -> Sequence[tuple[DenoisingState, Image]]:
+        """The states at `until_step`, each with the predicted final image; at the last step, the image itself.
 
-        Takes `until` less the draft's step in evaluations. All drafts stand at one step before `until`.
+        Takes `until_step` minus the states' step evaluations. All states are at the same step, before `until_step`.
         """
         ...
 
-    def back(self, drafts: Sequence[Draft], to: int, seeds: Sequence[int]) -> Sequence[Draft]:
-        """Fresh noise on what the drafts were expected to become, as much as there is at step `to`."""
+    def renoise(self, states: Sequence[DenoisingState], step: int, seeds: Sequence[int]) -> Sequence[DenoisingState]:
+        """States at `step`: the predicted final images of `states` with fresh noise at the level of that step."""
         ...
 
 
-FLOAT = np.float32
-"""Of latents in `Draft.arrays`: wide enough for whatever narrower type a pipeline computes in."""
+LATENT_DTYPE = np.float32
+"""Data type of latents in `DenoisingState.arrays`: at least as wide as the types that pipelines compute in."""

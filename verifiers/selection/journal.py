@@ -1,8 +1,8 @@
-"""The journal of a run: what was made and what it was worth, so that nothing is made or paid for twice.
+"""The journal of a run: images and scores, cached and resumable.
 
-A folder with `journal.sqlite` (what is known, by the digest of what was asked for), `answers.sqlite` (what experts
-said: hand `Journal.log` to the reward), `pictures/` (PNG) and `drafts/` (safetensors). There is no state of a selector
-in it: selectors are deterministic, so resuming is running again and finding everything known. Failures are never in it.
+A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (answers of experts:
+pass `Journal.answer_log` to the reward), `images/` (PNG) and `states/` (safetensors). It holds no selector state:
+selectors are deterministic, so a resumed run repeats its requests and finds them cached. Failures are not stored.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from ..reward import AnswerLog, Image, ImageError, Score
+from ...reward import AnswerLog, Image, ImageError, Score
 from .budget import Cost
 
-SCHEMA = 1
+SCHEMA = 2
 
-_TABLES = f"""
+_CREATE_TABLES = f"""
 begin immediate;
 create table if not exists meta (key text primary key, value text not null) without rowid;
 insert or ignore into meta values ('schema', '{SCHEMA}');
-create table if not exists made (
-    key text primary key, picture text not null, evaluations integer not null, seconds real not null
+create table if not exists images (
+    key text primary key, digest text not null, nfe integer not null, seconds real not null
 ) without rowid;
-create table if not exists scored (
+create table if not exists scores (
     key text primary key, score text not null, judge_calls integer not null, seconds real not null
 ) without rowid;
 commit;
@@ -42,11 +42,11 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class JournalError(ValueError):
-    """A folder that cannot be used as a journal."""
+    """The folder cannot be used as a journal."""
 
 
 class Journal:
-    """`Journal(folder)` opens or makes one; `Journal()` keeps everything in memory. Any number of threads may use it.
+    """`Journal(folder)` opens or creates one; `Journal()` keeps everything in memory. Thread-safe.
 
     Raises `JournalError` naming the folder.
     """
@@ -54,105 +54,105 @@ class Journal:
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = None if folder is None else Path(folder)
         self._lock = threading.Lock()
-        self._pictures: dict[str, Image] = {}  # in memory only where there is no folder
-        self._drafts: dict[str, Arrays] = {}
+        self._images: dict[str, Image] = {}  # used without a folder only
+        self._states: dict[str, Arrays] = {}
         self._log: AnswerLog | None = None
-        where = ":memory:"
+        database = ":memory:"
         try:
             if self.folder is not None:
-                for name in ("pictures", "drafts"):
+                for name in ("images", "states"):
                     (self.folder / name).mkdir(parents=True, exist_ok=True)
-                where = str(self.folder / "journal.sqlite")
-            self._db = sqlite3.connect(where, timeout=60.0, check_same_thread=False, isolation_level=None)
+                database = str(self.folder / "journal.sqlite")
+            self._db = sqlite3.connect(database, timeout=60.0, check_same_thread=False, isolation_level=None)
             tables = {name for (name,) in self._db.execute("select name from sqlite_master where type = 'table'")}
-            if tables and not {"meta", "made", "scored"} <= tables:
-                raise JournalError(f"{where} is a database of something else: use a new folder")
+            if tables and not {"meta", "images", "scores"} <= tables:
+                raise JournalError(f"{database} is another kind of database: use a new folder")
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = normal")
-            self._db.executescript(_TABLES)
-            (found,) = self._db.execute("select value from meta where key = 'schema'").fetchone()
+            self._db.executescript(_CREATE_TABLES)
+            (schema,) = self._db.execute("select value from meta where key = 'schema'").fetchone()
         except OSError as error:
             raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
         except sqlite3.Error as error:
-            raise JournalError(f"{where} cannot be used as a journal: {error}") from None
-        if found != str(SCHEMA):
-            raise JournalError(f"{where} has schema {found}, this version reads {SCHEMA}: use a new folder")
+            raise JournalError(f"{database} cannot be used as a journal: {error}") from None
+        if schema != str(SCHEMA):
+            raise JournalError(f"{database} has schema {schema}, this version reads {SCHEMA}: use a new folder")
 
     @property
-    def log(self) -> AnswerLog | None:
-        """The answers of experts, for `Reward(…, log=…)`; None where the journal is in memory."""
+    def answer_log(self) -> AnswerLog | None:
+        """The answers of experts, for `Reward(…, log=…)`; None for a journal in memory."""
         if self._log is None and self.folder is not None:
             self._log = AnswerLog(self.folder / "answers.sqlite")
         return self._log
 
-    # -- pictures -----------------------------------------------------------------------------------------------------
+    # -- images -------------------------------------------------------------------------------------------------------
 
-    def made(self, key: str) -> tuple[Image, Cost] | None:
-        """The picture that was made for this, and what it took; None where there is none, or its file is spoilt."""
+    def get_image(self, key: str) -> tuple[Image, Cost] | None:
+        """The image stored under this key and its cost; None if there is none or its file is corrupt."""
         with self._lock:
-            row = self._db.execute("select picture, evaluations, seconds from made where key = ?", (key,)).fetchone()
+            row = self._db.execute("select digest, nfe, seconds from images where key = ?", (key,)).fetchone()
         if row is None:
             return None
-        picture = self._picture(row[0])
+        picture = self._load_image(row[0])
         return None if picture is None else (picture, Cost(row[1], 0, row[2]))
 
-    def keep_made(self, key: str, picture: Image, cost: Cost, draft: Arrays | None = None) -> None:
-        """Keep a picture, and the draft that it is a view of."""
+    def put_image(self, key: str, picture: Image, cost: Cost, arrays: Arrays | None = None) -> None:
+        """Store an image, and the arrays of the denoising state that it is a preview of."""
         if self.folder is None:
-            self._pictures[picture.digest] = picture
-            if draft is not None:
-                self._drafts[key] = draft
+            self._images[picture.digest] = picture
+            if arrays is not None:
+                self._states[key] = arrays
         else:
-            place = self.folder / "pictures" / f"{picture.digest}.png"  # one that is there may be spoilt
-            _whole(place, lambda path: picture.pil().save(path, "PNG", compress_level=1))
-            if draft is not None:
-                whole = {
-                    name: np.asarray(array, order="C") for name, array in draft.items()
+            target = self.folder / "images" / f"{picture.digest}.png"  # an existing file may be corrupt
+            _write_atomically(target, lambda path: picture.pil().save(path, "PNG", compress_level=1))
+            if arrays is not None:
+                contiguous = {
+                    name: np.asarray(value, order="C") for name, value in arrays.items()
                 }  # it writes buffers as they lie
-                _whole(self._draft(key), lambda path: save_file(whole, path))
-        with self._lock:  # last: what is known is there
+                _write_atomically(self._state_path(key), lambda path: save_file(contiguous, path))
+        with self._lock:  # last, so that every row has its files
             self._db.execute(
-                "insert or replace into made values (?, ?, ?, ?)",
-                (key, picture.digest, cost.evaluations, cost.seconds),
+                "insert or replace into images values (?, ?, ?, ?)",
+                (key, picture.digest, cost.nfe, cost.seconds),
             )
 
-    def draft(self, key: str) -> Arrays | None:
-        """The arrays of a draft; None where there are none, or their file is spoilt."""
+    def get_state(self, key: str) -> Arrays | None:
+        """The arrays of a denoising state; None if there are none or their file is corrupt."""
         if self.folder is None:
-            return self._drafts.get(key)
+            return self._states.get(key)
         try:
-            return load_file(self._draft(key))
+            return load_file(self._state_path(key))
         except (OSError, SafetensorError):
             return None
 
-    def _draft(self, key: str) -> Path:
+    def _state_path(self, key: str) -> Path:
         assert self.folder is not None
-        return self.folder / "drafts" / f"{key}.safetensors"
+        return self.folder / "states" / f"{key}.safetensors"
 
-    def _picture(self, digest: str) -> Image | None:
+    def _load_image(self, digest: str) -> Image | None:
         if self.folder is None:
-            return self._pictures.get(digest)
+            return self._images.get(digest)
         try:
-            picture = Image.open(self.folder / "pictures" / f"{digest}.png")
+            picture = Image.open(self.folder / "images" / f"{digest}.png")
         except ImageError:
             return None
         return picture if picture.digest == digest else None
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
-    def scored(self, key: str) -> tuple[Score, Cost] | None:
-        """What this was worth, and what it took to find out."""
+    def get_score(self, key: str) -> tuple[Score, Cost] | None:
+        """The score stored under this key and its cost."""
         with self._lock:
-            row = self._db.execute("select score, judge_calls, seconds from scored where key = ?", (key,)).fetchone()
+            row = self._db.execute("select score, judge_calls, seconds from scores where key = ?", (key,)).fetchone()
         return None if row is None else (Score.from_json(json.loads(row[0])), Cost(0, row[1], row[2]))
 
-    def keep_scored(self, key: str, score: Score, cost: Cost) -> None:
-        """Keep a score; a failed one is not kept."""
+    def put_score(self, key: str, score: Score, cost: Cost) -> None:
+        """Store a score, unless it failed."""
         if score.status == "failed":
             return
         with self._lock:
             self._db.execute(
-                "insert or replace into scored values (?, ?, ?, ?)",
+                "insert or replace into scores values (?, ?, ?, ?)",
                 (key, json.dumps(score.to_json(), allow_nan=False), cost.judge_calls, cost.seconds),
             )
 
@@ -169,8 +169,8 @@ class Journal:
         self.close()
 
 
-def _whole(place: Path, write: Any) -> None:
-    """A file that is there completely or not at all, whenever the process dies."""
-    half = place.with_name(f".{os.getpid()}-{threading.get_ident()}-{place.name}")
-    write(half)
-    half.replace(place)
+def _write_atomically(target: Path, write: Any) -> None:
+    """Write a file completely or not at all, even if the process dies."""
+    partial = target.with_name(f".{os.getpid()}-{threading.get_ident()}-{target.name}")
+    write(partial)
+    partial.replace(target)

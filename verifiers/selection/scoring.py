@@ -1,4 +1,4 @@
-"""How a run scores: a reward that remembers what it has said, and what it costs where nothing is shared."""
+"""Scoring of a run: a reward whose scores are journaled, and their cost without sharing between candidates."""
 
 from __future__ import annotations
 
@@ -8,66 +8,67 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..reward import AnyReward, Asks, Card, EditSample, Engine, Metric, Reward, Score, SpecError, spec_of
-from ..reward.asking import Ask, Gather
-from ..reward.files import sample_to_json
+from ...reward import BaseReward, Card, EditSample, Engine, Program, Reward, Score, SpecError, spec_of
+from ...reward.engine.program import Ask, Gather
+from ...reward.metrics import Metric
+from ...reward.sample_files import sample_to_json
 from .budget import Cost
 from .journal import Journal
 
 
-class Scorer:
-    """A reward that remembers what it has said, and counts what a judge was asked; on a server, that is unknown."""
+class JournaledScorer:
+    """A reward with journaled scores and counted judge calls; those of a reward on a server are unknown."""
 
-    def __init__(self, reward: AnyReward, journal: Journal) -> None:
+    def __init__(self, reward: BaseReward, journal: Journal) -> None:
         self._journal = journal
         self._calls: dict[str, int] = {}
         self.reward = self._counting(reward) if isinstance(reward, Reward) else reward
         try:
             metric: Any = spec_of(reward.metric) if isinstance(reward, Reward) else reward.spec["reward"]
-        except SpecError:  # one that only its author can build
+        except SpecError:  # a metric without a spec
             metric = reward.card.signature
-        self.name = digest([metric, sorted(reward.expert_ids.items())])
+        self.identity = json_digest([metric, sorted(reward.expert_ids.items())])
 
     def _counting(self, reward: Reward) -> Reward:
-        counted = _Counted(reward.metric)
+        counted = _JudgeCallCounter(reward.metric)
         self._calls = counted.calls
         engine = reward.engine
-        if engine.log is None and self._journal.log is not None:
-            # Answers that were paid for outlive the process.
-            engine = Engine(window=engine.window, log=self._journal.log)
+        if engine.log is None and self._journal.answer_log is not None:
+            # The answers of experts must survive the process.
+            engine = Engine(window=engine.window, log=self._journal.answer_log)
         return Reward(
             counted,
             reward.experts,
             engine=engine,
-            max_failed=reward.max_failed,
+            max_failure_rate=reward.max_failure_rate,
             on_failures=reward.on_failures,
-            patience_s=reward.patience_s,
+            outage_timeout_s=reward.outage_timeout_s,
         )
 
     def __call__(self, samples: Sequence[EditSample]) -> list[tuple[Score, Cost, bool]]:
-        """Score, cost, and whether it was known, a sample each."""
+        """Score, cost, and whether it was cached, for each sample."""
         keys = [self._key(sample) for sample in samples]
-        known = {key: found for key in dict.fromkeys(keys) if (found := self._journal.scored(key)) is not None}
-        new = {key: sample for key, sample in zip(keys, samples, strict=True) if key not in known}
-        fresh = dict(zip(new, self._stream(new), strict=True))
-        return [(*(known.get(key) or fresh[key]), key in known) for key in keys]
+        cached = {key: entry for key in dict.fromkeys(keys) if (entry := self._journal.get_score(key)) is not None}
+        new = {key: sample for key, sample in zip(keys, samples, strict=True) if key not in cached}
+        scored = dict(zip(new, self._stream(new), strict=True))
+        return [(*(cached.get(key) or scored[key]), key in cached) for key in keys]
 
-    def _stream(self, new: dict[str, EditSample]) -> Iterator[tuple[Score, Cost]]:
-        began = time.perf_counter()
-        for (key, sample), score in zip(new.items(), self.reward.stream(new.values()), strict=True):
+    def _stream(self, samples: dict[str, EditSample]) -> Iterator[tuple[Score, Cost]]:
+        start = time.perf_counter()
+        for (key, sample), score in zip(samples.items(), self.reward.stream(samples.values()), strict=True):
             now = time.perf_counter()
-            cost = Cost(0, self._calls.pop(sample.id, 0), now - began)
-            began = now
-            self._journal.keep_scored(key, score, cost)
+            cost = Cost(0, self._calls.pop(sample.id, 0), now - start)
+            start = now
+            self._journal.put_score(key, score, cost)
             yield score, cost
 
     def _key(self, sample: EditSample) -> str:
-        said = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
-        return digest(["scored", self.name, said])
+        fields = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
+        return json_digest(["scored", self.identity, fields])
 
 
-class _Counted:
-    """A metric, and by sample id how many questions it put to a judge: what it costs where nothing is shared."""
+class _JudgeCallCounter:
+    """A metric that counts its judge queries by sample id, whether or not they are shared or cached."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -77,26 +78,28 @@ class _Counted:
     def card(self) -> Card:
         return self._metric.card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         return self._count(self._metric(sample), sample.id)
 
-    def _count(self, program: Asks[Score], name: str) -> Asks[Score]:
-        answer = None
+    def _count(self, program: Program[Score], sample_id: str) -> Program[Score]:
+        reply = None
         while True:
             try:
-                asked = program.send(answer)
+                request = program.send(reply)
             except StopIteration as done:
-                found: Score = done.value
-                return found
-            if isinstance(asked, Gather):
-                asked = Gather(tuple(self._count(inner, name) for inner in asked.programs))
+                score: Score = done.value
+                return score
+            if isinstance(request, Gather):
+                request = Gather(tuple(self._count(inner, sample_id) for inner in request.programs))
             else:
-                assert isinstance(asked, Ask)
-                roles = (asked.role or query.role for query in asked.queries)
-                self.calls[name] = self.calls.get(name, 0) + sum(role.partition(".")[0] == "judge" for role in roles)
-            answer = yield asked
+                assert isinstance(request, Ask)
+                roles = (request.role or query.role for query in request.queries)
+                self.calls[sample_id] = self.calls.get(sample_id, 0) + sum(
+                    role.partition(".")[0] == "judge" for role in roles
+                )
+            reply = yield request
 
 
-def digest(said: Any) -> str:
-    """What a journal knows something by: sha256 over its JSON, hex."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+def json_digest(value: Any) -> str:
+    """The key of a value in a journal: sha256 over its JSON, hex."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Adaptive best of N: evaluations go where another picture is most likely to pay, and only as long as it pays."""
+"""Adaptive best-of-N: allocates NFE to the samples with the largest expected gain of another candidate."""
 
 from __future__ import annotations
 
@@ -8,195 +8,220 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..reward import EditSample
-from .candidate import Candidate, Selection
-from .editor import StepwiseEditor
-from .making import Staged
-from .run import Run
+from ...reward import EditSample
+from ..selection.candidate import Candidate, Selection
+from ..selection.editor import StepwiseEditor
+from ..selection.generation import PartialCandidate
+from ..selection.selection_run import SelectionRun
 
-_SHARED = 2.0  # values by which a sample's own mean is drawn to that of all samples
-_ROUNDS = 8  # in which every sample could be served once: what one brings is known when the next begins
-_NARROWEST = 0.01  # of the reward's spread: how far values can be off what was expected of them, at the least
+_SHRINKAGE = 2.0  # pseudo-count of the mean over all samples in the mean of one sample
+_MIN_ROUNDS = 8  # rounds in which every sample could be served once, so that each uses the results of the one before
+_MIN_BANDWIDTH = 0.01  # minimum kernel bandwidth for prediction errors, in standard deviations of the reward
 
 
 @dataclass(frozen=True)
-class Adaptive:
-    """Up to `n` candidates a sample for `share` of what best-of-n takes, spent across the samples.
+class AdaptiveBestOfN:
+    """Up to `n` candidates per sample within `budget_fraction` of the NFE of best-of-n, allocated across samples.
 
-    One candidate of each sample is made. From then on the next one is made of whichever sample it promises the largest
-    gain per evaluation over the sample's best, until the share is spent or a picture promises less than `worth` (in the
-    reward's units). With a `preview`, all candidates are looked at after so many evaluations, and the most promising
-    ones are finished: better where a share is small or previews are good, worse where a good picture can look bad at
-    first, for then it is never finished. Of an editor that cannot stop half-way there are no previews.
+    One candidate per sample is generated first. The next candidates go to the samples with the largest expected gain
+    over their best, until the budget is spent or the expected gain falls below `min_gain` (in the reward's units).
+    With a `preview_step`, previews of all candidates are scored after that many evaluations and the most promising
+    ones are finished. This helps with small budgets or informative previews. It hurts if good images have bad previews,
+    because those are never finished. Without a `StepwiseEditor` there are no previews.
 
-    What is expected of a candidate is its preview's value, or the mean of its sample's values where there is none;
-    how far off that can be is taken from all candidates finished so far, whose expectation was like it, blurred so
-    that nothing is thought impossible. A value at the upper end of the reward's range cannot be beaten. With several
-    samples the share moves from those that are done to those that are not: hand over as many at once as there are.
+    The expected value of a candidate is that of its preview, or else the mean of its sample. The distribution around it
+    is estimated from the prediction errors of finished candidates with similar expected values, with a kernel. A value
+    at the upper end of the reward's range cannot be improved. The budget moves from samples that are done to the
+    others: pass as many samples at once as possible.
 
-    One candidate of each sample is made whatever the share. Of an editor that counts no evaluations, as a function,
-    the share is one of pictures. at_once: candidates of one sample that are finished in a round; more of them are
-    faster and save less.
+    One candidate per sample is generated whatever the budget. With an editor that counts no NFE, such as a function,
+    the budget counts images. max_per_round: candidates of one sample that are finished per round; a larger value is
+    faster and saves less.
     """
 
     n: int = 16
-    share: float = 0.4
-    preview: int = 0
-    worth: float = 0.0
-    at_once: int = 1
+    budget_fraction: float = 0.4
+    preview_step: int = 0
+    min_gain: float = 0.0
+    max_per_round: int = 1
 
     def __post_init__(self) -> None:
-        if self.n < 1 or self.at_once < 1:
-            raise ValueError(f"adaptive takes one candidate or more (n, at_once), got {self.n} and {self.at_once}")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share is of what best-of-n takes, in (0, 1], got {self.share}")
-        if self.preview < 0:
-            raise ValueError(f"preview is a number of evaluations, or 0 for none, got {self.preview}")
+        if self.n < 1 or self.max_per_round < 1:
+            raise ValueError(f"adaptive needs n >= 1 and max_per_round >= 1, got {self.n} and {self.max_per_round}")
+        if not 0 < self.budget_fraction <= 1:
+            raise ValueError(f"budget_fraction is of the NFE of best-of-n, in (0, 1], got {self.budget_fraction}")
+        if self.preview_step < 0:
+            raise ValueError(f"preview_step is a number of evaluations, or 0 for none, got {self.preview_step}")
 
-    def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        if self.preview >= max(run.steps, 1):
-            raise ValueError(f"preview must lie before the last of {run.steps} evaluations, got {self.preview}")
-        whole = max(run.steps, 1)  # where nobody counts evaluations, a picture counts as one
-        allowed = int(self.share * self.n * whole * len(samples))
-        if run.budget.evaluations is not None:
-            allowed = min(allowed, run.budget.evaluations)
-        worked = [_Worked(sample) for sample in samples]
-        first = self._look(run, worked, allowed) if self.preview else 0
-        self._finish(run, [(one, number) for one in worked for number in one.best_looking(1)], first)
-        while (left := allowed - sum(one.spent(run) for one in worked)) >= whole - first and not run.ended:
-            chosen = self._most_promising(run, worked, first)
-            if not chosen:
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        if self.preview_step >= max(run.nfe_per_image, 1):
+            raise ValueError(
+                f"preview_step must lie before the last of {run.nfe_per_image} evaluations, got {self.preview_step}"
+            )
+        nfe = max(run.nfe_per_image, 1)  # for editors that count no NFE, an image counts as one
+        allowed = int(self.budget_fraction * self.n * nfe * len(samples))
+        if run.budget.nfe is not None:
+            allowed = min(allowed, run.budget.nfe)
+        states = [_SampleState(sample) for sample in samples]
+        preview_step = self._look(run, states, allowed) if self.preview_step else 0
+        self._finish(run, [(state, number) for state in states for number in state.best_looking(1)], preview_step)
+        while (
+            remaining := allowed - sum(state.spent(run) for state in states)
+        ) >= nfe - preview_step and not run.stop_reason:
+            candidates = self._most_promising(run, states, preview_step)
+            if not candidates:
                 break
-            room = left // (whole - first)
-            self._finish(run, chosen[: min(room, self.at_once * -(-len(worked) // _ROUNDS))], first)
-        return [run.selection(one.sample, one.candidates(run), self.n) for one in worked]
+            max_count = remaining // (nfe - preview_step)
+            self._finish(
+                run, candidates[: min(max_count, self.max_per_round * -(-len(states) // _MIN_ROUNDS))], preview_step
+            )
+        return [run.make_selection(state.sample, state.candidates(run), self.n) for state in states]
 
-    def _look(self, run: Run, worked: Sequence[_Worked], allowed: int) -> int:
-        """Previews of as many candidates a sample as leave half of the share for finishing, and enough for one of them;
-        the step they stand at.
+    def _look(self, run: SelectionRun, states: Sequence[_SampleState], allowed: int) -> int:
+        """Preview candidates with up to half of the budget, leaving enough to finish one per sample. Returns the step
+        they are at.
         """
         if not isinstance(run.editor, StepwiseEditor):
             return 0
-        each = allowed // len(worked)
-        count = max(1, min(self.n, each // 2 // self.preview, (each - run.steps) // self.preview + 1))
-        wants = [[run.want(one.sample, number) for number in range(count)] for one in worked]
-        staged = iter(run.stage([Staged(want) for row in zip(*wants, strict=True) for want in row], self.preview))
+        per_sample = allowed // len(states)
+        count = max(
+            1,
+            min(
+                self.n, per_sample // 2 // self.preview_step, (per_sample - run.nfe_per_image) // self.preview_step + 1
+            ),
+        )
+        rows = [[run.request(state.sample, number) for number in range(count)] for state in states]
+        partials = iter(
+            run.advance(
+                [PartialCandidate(request) for row in zip(*rows, strict=True) for request in row], self.preview_step
+            )
+        )
         for number in range(count):
-            for one in worked:
-                one.staged[number] = next(staged)
-        return self.preview
+            for state in states:
+                state.staged[number] = next(partials)
+        return self.preview_step
 
-    def _finish(self, run: Run, chosen: Sequence[tuple[_Worked, int]], first: int) -> None:
-        if first:
-            found = run.stage([one.staged[number] for one, number in chosen], run.steps)
-            for (one, number), staged in zip(chosen, found, strict=True):
-                one.staged[number] = staged
-                if staged.step == run.steps or staged.problem:
-                    one.done[number] = run.candidate(staged)
+    def _finish(self, run: SelectionRun, candidates: Sequence[tuple[_SampleState, int]], preview_step: int) -> None:
+        if preview_step:
+            partials = run.advance([state.staged[number] for state, number in candidates], run.nfe_per_image)
+            for (state, number), partial in zip(candidates, partials, strict=True):
+                state.staged[number] = partial
+                if partial.step == run.nfe_per_image or partial.error:
+                    state.done[number] = run.to_candidate(partial)
             return
-        made = run.candidates([run.want(one.sample, number) for one, number in chosen])
-        for (one, number), candidate in zip(chosen, made, strict=False):
-            one.done[number] = candidate
+        results = run.generate([run.request(state.sample, number) for state, number in candidates])
+        for (state, number), candidate in zip(candidates, results, strict=False):
+            state.done[number] = candidate
 
-    def _most_promising(self, run: Run, worked: Sequence[_Worked], first: int) -> list[tuple[_Worked, int]]:
-        """Candidates whose expected gain is worth a picture, the largest gain first, at most `at_once` a sample."""
-        experience = _Experience(worked)
+    def _most_promising(
+        self, run: SelectionRun, states: Sequence[_SampleState], preview_step: int
+    ) -> list[tuple[_SampleState, int]]:
+        """Candidates with an expected gain above `min_gain`, largest first, at most `max_per_round` per sample."""
+        model = _GainModel(states)
         low, high = run.card.range
-        found: list[tuple[float, int, int]] = []
-        for row, one in enumerate(worked):
-            waiting = one.best_looking(self.at_once) if first else one.next_ones(self.at_once, self.n)
-            best = one.best if one.best is not None else (experience.lowest if low is None else low)
-            expected = np.array([experience.expected(one, number) for number in waiting])
-            gains = experience.gains(expected, best, high)
-            found += [(-gain, row, number) for gain, number in zip(gains, waiting, strict=True) if gain > self.worth]
-        return [(worked[row], number) for _, row, number in sorted(found)]
+        promising: list[tuple[float, int, int]] = []
+        for row, state in enumerate(states):
+            numbers = (
+                state.best_looking(self.max_per_round) if preview_step else state.next_ones(self.max_per_round, self.n)
+            )
+            best = state.best if state.best is not None else (model.lowest if low is None else low)
+            expected = np.array([model.expected(state, number) for number in numbers])
+            gains = model.gains(expected, best, high)
+            promising += [
+                (-gain, row, number) for gain, number in zip(gains, numbers, strict=True) if gain > self.min_gain
+            ]
+        return [(states[row], number) for _, row, number in sorted(promising)]
 
 
 @dataclass
-class _Worked:
-    """A sample, its candidates on their way and those that are done, by number."""
+class _SampleState:
+    """A sample, its unfinished and its finished candidates, by number."""
 
     sample: EditSample
-    staged: dict[int, Staged] = field(default_factory=dict)
+    staged: dict[int, PartialCandidate] = field(default_factory=dict)
     done: dict[int, Candidate] = field(default_factory=dict)
 
     @property
     def values(self) -> list[float]:
-        return [one.value for one in self.done.values() if one.value is not None]
+        return [candidate.value for candidate in self.done.values() if candidate.value is not None]
 
     @property
     def best(self) -> float | None:
         return max(self.values, default=None)
 
-    def spent(self, run: Run) -> int:
-        """Evaluations; pictures, where the editor counts none."""
-        if not run.steps:
+    def spent(self, run: SelectionRun) -> int:
+        """NFE, or images for an editor that counts none."""
+        if not run.nfe_per_image:
             return len(self.done)
-        going = [one.cost for number, one in self.staged.items() if number not in self.done]
-        return sum(cost.evaluations for cost in (*going, *(one.cost for one in self.done.values())))
+        unfinished = [partial.cost for number, partial in self.staged.items() if number not in self.done]
+        return sum(cost.nfe for cost in (*unfinished, *(partial.cost for partial in self.done.values())))
 
     def best_looking(self, count: int) -> list[int]:
-        """Those not finished with the highest previews; one without a value comes after those that have one."""
+        """The unfinished candidates with the highest preview values; those without a value come last."""
         if not self.staged:
             return self.next_ones(count, count)
-        waiting = [number for number, one in self.staged.items() if number not in self.done and not one.problem]
-        return sorted(waiting, key=lambda number: (self._order(number), number))[:count]
+        numbers = [number for number, partial in self.staged.items() if number not in self.done and not partial.error]
+        return sorted(numbers, key=lambda number: (self._order(number), number))[:count]
 
     def _order(self, number: int) -> float:
         value = self.staged[number].value
         return np.inf if value is None else -value
 
-    def next_ones(self, count: int, most: int) -> list[int]:
+    def next_ones(self, count: int, limit: int) -> list[int]:
         start = len(self.done)
-        return list(range(start, min(start + count, most)))
+        return list(range(start, min(start + count, limit)))
 
-    def candidates(self, run: Run) -> list[Candidate]:
+    def candidates(self, run: SelectionRun) -> list[Candidate]:
         numbers = sorted(self.staged.keys() | self.done.keys())
-        return [self.done.get(number) or run.candidate(self.staged[number]) for number in numbers]
+        return [self.done.get(number) or run.to_candidate(self.staged[number]) for number in numbers]
 
 
-class _Experience:
-    """What became of the candidates finished so far, compared with what was expected of them."""
+class _GainModel:
+    """Prediction errors of the finished candidates: final minus expected value."""
 
-    def __init__(self, worked: Iterable[_Worked]) -> None:
-        every = list(worked)
-        values = np.array([value for one in every for value in one.values])
+    def __init__(self, states: Iterable[_SampleState]) -> None:
+        samples = list(states)
+        values = np.array([value for state in samples for value in state.values])
         self.lowest = float(values.min()) if len(values) else 0.0
         self._mean = float(values.mean()) if len(values) else 0.0
         pairs = np.array(
             [
-                (self.expected(one, number), candidate.value)
-                for one in every
-                for number, candidate in one.done.items()
+                (self.expected(state, number), candidate.value)
+                for state in samples
+                for number, candidate in state.done.items()
                 if candidate.value is not None
             ]
         ).reshape(-1, 2)
         self._expected, self._off = pairs[:, 0], pairs[:, 1] - pairs[:, 0]
         spread = float(values.std()) if len(values) else 0.0
         count = max(len(pairs), 1)
-        # Silverman's rule; a lone value says nothing about a spread, so the range of a share is assumed until then.
+        # Silverman's rule; with fewer than two errors, a standard deviation of 0.25 is assumed.
         off = float(self._off.std()) if len(pairs) > 1 else 0.25
-        self._blur = max(0.6 * off * count**-0.2, _NARROWEST * spread, 1e-6)
+        self._blur = max(0.6 * off * count**-0.2, _MIN_BANDWIDTH * spread, 1e-6)
         self._near = max(0.5 * float(self._expected.std()) if len(pairs) > 1 else 1.0, 1e-6)
 
-    def expected(self, one: _Worked, number: int) -> float:
-        """The preview's value, or the mean of the sample's other values drawn to that of all."""
-        staged = one.staged.get(number)
-        if staged is not None and staged.looks and (value := staged.looks[0].score.value) is not None:
+    def expected(self, state: _SampleState, number: int) -> float:
+        """The preview's value, or the mean of the sample's other values, shrunk towards the mean of all."""
+        partial = state.staged.get(number)
+        if partial is not None and partial.previews and (value := partial.previews[0].score.value) is not None:
             return value
-        own = [done.value for other, done in one.done.items() if other != number and done.value is not None]
-        return (sum(own) + _SHARED * self._mean) / (len(own) + _SHARED)
+        values = [
+            candidate.value
+            for index, candidate in state.done.items()
+            if index != number and candidate.value is not None
+        ]
+        return (sum(values) + _SHRINKAGE * self._mean) / (len(values) + _SHRINKAGE)
 
     def gains(self, expected: NDArray[np.float64], best: float, high: float | None) -> NDArray[np.float64]:
-        """The expected gain over `best` of candidates of which so much is expected; nothing lies above `high`."""
+        """The expected gain over `best` of candidates with these expected values; `high` is the maximum value."""
         if high is not None and best >= high:
             return np.zeros(len(expected))
         if not len(self._off):
             return np.full(len(expected), np.inf)
         weights = np.exp(-0.5 * ((expected[:, None] - self._expected) / self._near) ** 2) + 1e-3
-        ahead = expected[:, None] + self._off - best
-        gains = self._blur * np.logaddexp(0.0, ahead / self._blur)  # of a logistic blur, in closed form
+        lead = expected[:, None] + self._off - best
+        gains = self._blur * np.logaddexp(0.0, lead / self._blur)  # of a logistic kernel, in closed form
         if high is not None:
             gains = np.minimum(gains, high - best)
-        found: NDArray[np.float64] = (weights * gains).sum(axis=1) / weights.sum(axis=1)
-        return found
+        means: NDArray[np.float64] = (weights * gains).sum(axis=1) / weights.sum(axis=1)
+        return means

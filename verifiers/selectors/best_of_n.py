@@ -1,25 +1,29 @@
-"""Best of N: as many candidates as allowed, and the one with the highest score."""
+"""Best-of-N sampling: the candidate with the highest score."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..reward import EditSample
-from .candidate import Selection
-from .run import Run
+from ...reward import EditSample
+from ..selection.candidate import Selection
+from ..selection.selection_run import SelectionRun
 
 
 @dataclass(frozen=True)
-class BestOf:
-    """`n` candidates a sample, from the seeds that follow the run's. More of them never lower the chosen value."""
+class BestOfN:
+    """`n` candidates per sample, from consecutive seeds. A larger n never lowers the chosen value."""
 
     n: int = 16
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise ValueError(f"best-of-n takes one candidate or more, got {self.n}")
+            raise ValueError(f"best-of-n needs at least one candidate, got {self.n}")
 
-    def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        made = run.rounds([[run.want(sample, number) for number in range(self.n)] for sample in samples])
-        return [run.selection(sample, found, self.n) for sample, found in zip(samples, made, strict=True)]
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        rows = run.generate_interleaved(
+            [[run.request(sample, number) for number in range(self.n)] for sample in samples]
+        )
+        return [
+            run.make_selection(sample, candidates, self.n) for sample, candidates in zip(samples, rows, strict=True)
+        ]

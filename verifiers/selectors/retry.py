@@ -1,77 +1,80 @@
-"""Retry until accepted: an edit is verified, and what was wrong with it goes into the next instruction."""
+"""Retry until accepted: edits are verified, and the reason for a rejection goes into the next instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..reward import AnyReward, EditSample, Score
-from .candidate import Candidate, Selection
-from .making import Want
-from .run import Run
-from .verifier import Decides, Decision, Verifier, at_least
+from ...reward import BaseReward, EditSample, Score
+from ..selection.candidate import Candidate, Selection
+from ..selection.generation import CandidateRequest
+from ..selection.selection_run import SelectionRun
+from ..verifier import Decision, Verifier, VerifierLike, at_least
 
 Feedback = Callable[[EditSample, Decision], str]
-"""The next instruction, of the sample that was rejected (with its picture, and its own instruction) and the decision.
-The same for the same, or a journal is of no use.
+"""(rejected sample with its edited image and the original instruction, decision) -> the next instruction. Must be
+deterministic for a journal to be of use.
 """
 
 
-def restated(sample: EditSample, decision: Decision) -> str:
-    """The instruction, and behind it what was wrong the last time; the instruction alone where nobody could tell."""
+def append_rejection_reason(sample: EditSample, decision: Decision) -> str:
+    """The instruction followed by the reason for the rejection; the instruction alone after "can't tell"."""
     if decision.answer != "reject":
         return sample.instruction
-    told = sample.instruction.rstrip()
-    stop = "" if told.endswith((".", "!", "?")) else "."
-    return f"{told}{stop} An earlier attempt was turned down: {decision.reason.rstrip('.')}. Avoid that this time."
+    instruction = sample.instruction.rstrip()
+    stop = "" if instruction.endswith((".", "!", "?")) else "."
+    return (
+        f"{instruction}{stop} An earlier attempt was turned down: {decision.reason.rstrip('.')}. Avoid that this time."
+    )
 
 
 @dataclass(frozen=True)
-class RetryUntil:
-    """Makes a candidate a sample until the verifier accepts one, at most `tries`; all samples in step.
+class RetryUntilAccepted:
+    """Generates candidates until the verifier accepts one, at most `max_attempts` per sample; all samples in step.
 
-    verifier: any, or a number that the run's own reward has to reach. feedback: what the editor is told after a
-    candidate was not accepted; None: the same again, from another seed. Whatever it is told, its pictures are judged
-    by the original instruction.
+    verifier: any verifier, or a threshold for the run's own reward. feedback: makes the editor's next instruction after
+    a candidate was not accepted; None repeats the instruction with another seed. Images are always scored by the
+    original instruction.
 
-    The first one accepted wins, also over rejected ones that the reward thinks better of. If none is, the best by the
-    reward is returned, and `why` says so. Can't tell is not acceptance, and neither is acceptance of what the reward
-    has no value for. What the verifier asks is paid and journaled like scores, and nothing is asked twice that the
-    run's own reward was asked.
+    The first accepted candidate wins, even over rejected ones with a higher reward. If none is accepted, the best by
+    the reward is returned, and `reason` says so. "Can't tell" is not acceptance, and neither is acceptance of a
+    candidate whose reward has no value. The verifier's scores are charged and journaled, and the scores of the run's
+    own reward are reused.
     """
 
-    verifier: Decides | float
-    tries: int = 4
-    feedback: Feedback | None = restated
+    verifier: VerifierLike | float
+    max_attempts: int = 4
+    feedback: Feedback | None = append_rejection_reason
 
     def __post_init__(self) -> None:
-        if self.tries < 1:
-            raise ValueError(f"retrying takes one try or more, got {self.tries}")
+        if self.max_attempts < 1:
+            raise ValueError(f"retry needs at least one attempt, got {self.max_attempts}")
 
-    def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        given = self.verifier
-        verifier = Verifier(run.reward, at_least(given)) if isinstance(given, int | float) else given
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        verifier: VerifierLike = (
+            Verifier(run.reward, at_least(self.verifier)) if isinstance(self.verifier, int | float) else self.verifier
+        )
         for reward in verifier.rewards:
-            reward.check(samples)
-        worked = [_Worked(sample, sample.instruction) for sample in samples]
+            reward.validate(samples)
+        states = [_RetryState(sample, sample.instruction) for sample in samples]
         decisions: dict[str, Decision] = {}
 
-        def verified(made: list[Candidate]) -> list[Candidate]:
-            return _verified(run, verifier, made, decisions)
+        def verify(candidates: list[Candidate]) -> list[Candidate]:
+            return _verify_candidates(run, verifier, candidates, decisions)
 
-        for number in range(self.tries):
-            waiting = [one for one in worked if one.accepted is None]
-            made = run.candidates([one.want(run, number) for one in waiting], verified)
-            for one, candidate in zip(waiting, made, strict=False):
+        for number in range(self.max_attempts):
+            pending = [state for state in states if state.accepted is None]
+            candidates = run.generate([state.request(run, number) for state in pending], verify)
+            for state, candidate in zip(pending, candidates, strict=False):
                 decision = None if candidate.sample is None else decisions[candidate.sample.id]
-                one.learn(candidate, decision, self.feedback)
-            if len(made) < len(waiting):
+                state.update(candidate, decision, self.feedback)
+            if len(candidates) < len(pending):
                 break
-        return [one.selection(run, self.tries) for one in worked]
+        return [state.selection(run, self.max_attempts) for state in states]
 
 
-class _Worked:
-    """A sample on its way: what has been made of it and what was said about that."""
+class _RetryState:
+    """A sample, its candidates so far and the decisions on them."""
 
     def __init__(self, sample: EditSample, instruction: str) -> None:
         self.sample = sample
@@ -81,10 +84,12 @@ class _Worked:
         self.accepted: Candidate | None = None
         self.reason = ""
 
-    def want(self, run: Run, number: int) -> Want:
-        return replace(run.want(self.sample, number), asked=replace(self.sample, instruction=self.instruction))
+    def request(self, run: SelectionRun, number: int) -> CandidateRequest:
+        return replace(
+            run.request(self.sample, number), editor_input=replace(self.sample, instruction=self.instruction)
+        )
 
-    def learn(self, candidate: Candidate, decision: Decision | None, feedback: Feedback | None) -> None:
+    def update(self, candidate: Candidate, decision: Decision | None, feedback: Feedback | None) -> None:
         self.candidates.append(candidate)
         if decision is None or candidate.sample is None:
             self.notes.append(f"candidate {candidate.id}: {candidate.score.reason}")
@@ -96,31 +101,39 @@ class _Worked:
         elif feedback is not None:
             self.instruction = feedback(candidate.sample, decision)
 
-    def selection(self, run: Run, tries: int) -> Selection:
+    def selection(self, run: SelectionRun, max_attempts: int) -> Selection:
         notes = tuple(self.notes)
         if self.accepted is None:
-            found = run.selection(self.sample, self.candidates, tries, notes=notes)
+            selection = run.make_selection(self.sample, self.candidates, max_attempts, notes=notes)
             last = f" (the last time: {self.reason})" if self.reason else ""
-            return replace(found, why=f"nothing was accepted, tries: {len(self.candidates)}{last}; {found.why}")
-        why = f"accepted at try {len(self.candidates)} of {tries}: {self.reason}"
+            reason = f"none of {len(self.candidates)} attempts was accepted{last}; {selection.reason}"
+            return replace(selection, reason=reason)
+        reason = f"accepted at attempt {len(self.candidates)} of {max_attempts}: {self.reason}"
         return Selection(
-            self.sample, self.accepted, why, tuple(self.candidates), run.unpruned(self.candidates, tries), notes=notes
+            self.sample,
+            self.accepted,
+            reason,
+            tuple(self.candidates),
+            run.full_cost(self.candidates, max_attempts),
+            notes=notes,
         )
 
 
-def _verified(
-    run: Run, verifier: Decides, made: Sequence[Candidate], decisions: dict[str, Decision]
+def _verify_candidates(
+    run: SelectionRun, verifier: VerifierLike, candidates: Sequence[Candidate], decisions: dict[str, Decision]
 ) -> list[Candidate]:
-    """The candidates again, with what it cost to verify those that have a picture; `decisions` are by sample id."""
-    judged = {one.sample.id: one for one in made if one.sample is not None}
-    known: dict[tuple[AnyReward, str], Score] = {}
+    """The candidates with the added cost of verification; fills `decisions`, by sample id, for those with an image."""
+    judged = {candidate.sample.id: candidate for candidate in candidates if candidate.sample is not None}
+    cached: dict[tuple[BaseReward, str], Score] = {}
 
-    def scoring(reward: AnyReward, samples: Sequence[EditSample]) -> list[Score]:
-        new = [sample.id for sample in samples if (reward, sample.id) not in known]
-        for name, (candidate, score) in zip(new, run.second_look(reward, [judged[name] for name in new]), strict=True):
-            judged[name], known[reward, name] = candidate, score
-        return [known[reward, sample.id] for sample in samples]
+    def scoring(reward: BaseReward, samples: Sequence[EditSample]) -> list[Score]:
+        uncached = [sample.id for sample in samples if (reward, sample.id) not in cached]
+        for sample_id, (candidate, score) in zip(
+            uncached, run.rescore(reward, [judged[sample_id] for sample_id in uncached]), strict=True
+        ):
+            judged[sample_id], cached[reward, sample_id] = candidate, score
+        return [cached[reward, sample.id] for sample in samples]
 
-    samples = [one.sample for one in made if one.sample is not None]
+    samples = [candidate.sample for candidate in candidates if candidate.sample is not None]
     decisions.update(zip((sample.id for sample in samples), verifier.decide(samples, scoring), strict=True))
-    return [one if one.sample is None else judged[one.sample.id] for one in made]
+    return [candidate if candidate.sample is None else judged[candidate.sample.id] for candidate in candidates]

@@ -1,7 +1,7 @@
-"""Step by step: a compound instruction taken apart, or the turns of a chain, with a choice after each step.
+"""Sequential editing: the operations of a compound instruction, or the turns of a chain, with a selection at each step.
 
-Complex-Edit (arXiv 2504.13143), section 5.4: of several candidates a step the best one goes on. Chains are those of
-EdiVal (ICLR 2026), section 2. The steps of all samples are made together, in batches.
+Complex-Edit (arXiv 2504.13143), section 5.4: the best of several candidates per step is kept. Chains are those of
+EdiVal (ICLR 2026), section 2. The steps of all samples are generated together, in batches.
 
 The choice is greedy: more candidates never lower the value of the first step, and may lower that of the last.
 """
@@ -11,35 +11,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..reward import EditSample, Image, Operation
-from ..reward.compound import unfolded
-from ..reward.edival.pools import pools_of
-from .candidate import Candidate, Selection
-from .making import Want
-from .run import Run
+from ...reward import EditSample, Image, Operation
+from ...reward.metrics.edival.pools import pools_of
+from ...reward.metrics.operations import unfold_operations
+from ..selection.candidate import Candidate, Selection
+from ..selection.generation import CandidateRequest
+from ..selection.selection_run import SelectionRun
 
-Path = tuple[Candidate, ...]
-"""What was chosen so far, a candidate a step."""
+CandidatePath = tuple[Candidate, ...]
+"""The candidates chosen so far, one per step."""
 
-Plan = Callable[[EditSample, Path], tuple[EditSample, EditSample]]
-"""What the editor is told, and what the reward is told, of the step after these."""
+StepPlanner = Callable[[EditSample, CandidatePath], tuple[EditSample, EditSample]]
+"""(sample, path so far) -> the editor's input and the reward's input of the next step."""
 
 
 @dataclass(frozen=True)
-class Sequential:
-    """A compound instruction, one of its `operations` a step: `n` candidates a step, of which the best goes on.
+class SequentialEditing:
+    """A compound instruction, one of its `operations` per step: `n` candidates per step, of which the best is kept.
 
-    Step k edits the best picture of step k-1 by the instruction of operation k. A candidate is judged as an edit of the
-    *original* picture by T_k, the compound instruction of the first k operations: the sample's own at the last step,
-    `metadata["compounds"]` (T_1, T_2, … as Complex-Edit publishes them, the last one may be missing) where it is there,
-    else the operations' instructions joined. What the sample says of the finished edit (task, reference, targets, text,
-    hint, dimensions) is told to the reward at the last step only. The object pools of a step follow from boxes and
-    operations; where they do not, what the finished edit leaves unchanged has to be unchanged at every step.
+    Step k edits the best image of step k-1 by the instruction of operation k. A candidate is scored as an edit of the
+    *original* image by T_k, the compound instruction of the first k operations: the sample's own at the last step,
+    `metadata["compounds"]` if present (T_1, T_2, … as published by Complex-Edit; the last one may be missing), else
+    the operations' instructions joined. Fields about the final edit (task, reference, targets, text, hint, dimensions)
+    are passed to the reward at the last step only. The object pools of a step follow from boxes and operations; if they
+    do not, the objects that the final edit leaves unchanged must be unchanged at every step.
 
-    `n=1` is plain sequential editing. A sample without operations takes one step. Where no candidate of a step has a
-    score, there is no winner, and `steps` has what was chosen until then. A budget of evaluations is spread evenly over
-    the steps, and must allow one candidate for each; one of judge calls or seconds can end before the last step, and
-    then there is no winner either.
+    `n=1` is plain sequential editing. A sample without operations takes one step. If no candidate of a step has a
+    score, there is no winner, and `steps` has the candidates chosen so far. A budget of NFE is spread evenly over the
+    steps and must allow one candidate each. A budget of judge calls or seconds can run out before the last step; then
+    there is no winner either.
     """
 
     n: int = 4
@@ -47,21 +47,21 @@ class Sequential:
     def __post_init__(self) -> None:
         check_count(type(self).__name__, self.n)
 
-    def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        return walk(run, samples, compound_step, n=self.n)
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        return run_stepwise(run, samples, compound_step, n=self.n)
 
 
 @dataclass(frozen=True)
-class Chain:
-    """A chain of turns, each an edit of its own: `n` candidates a turn, of which the best goes on.
+class MultiTurnEditing:
+    """A chain of turns, each an edit of its own: `n` candidates per turn, of which the best is kept.
 
-    The turns are the sample's `operations`. A candidate of turn t is judged as an edit of what was chosen at turn t-1,
+    The turns are the sample's `operations`. A candidate of turn t is scored as an edit of the image chosen at turn t-1,
     by the instruction and task of turn t, with the turns before it as `earlier` and the object pools after it, which
-    begin with the names of the sample's boxes (pools without boxes: as in `Sequential`). The editor is given `earlier`
-    as well. What the sample says of the finished edit (reference, text, hint) is told to the reward at the last turn
-    only; targets and dimensions, which are of one instruction, never.
+    start from the names of the sample's boxes (pools without boxes: as in `SequentialEditing`). The editor gets
+    `earlier` too. Fields about the final edit (reference, text, hint) are passed to the reward at the last turn only;
+    targets and dimensions, which belong to one instruction, never.
 
-    Where no candidate of a turn has a score and where the budget ends: as in `Sequential`.
+    Steps without a score and exhausted budgets: as in `SequentialEditing`.
     """
 
     n: int = 4
@@ -69,18 +69,18 @@ class Chain:
     def __post_init__(self) -> None:
         check_count(type(self).__name__, self.n)
 
-    def __call__(self, run: Run, samples: Sequence[EditSample]) -> list[Selection]:
-        return walk(run, samples, turn_step, n=self.n)
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        return run_stepwise(run, samples, turn_step, n=self.n)
 
 
-# -- what a step is ---------------------------------------------------------------------------------------------------
+# -- inputs of a step -------------------------------------------------------------------------------------------------
 
 
-def compound_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSample]:
-    """The next operation on the last picture; judged as all operations until then, on the original picture."""
+def compound_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, EditSample]:
+    """The next operation on the last image; scored as all operations so far on the original image."""
     operations, step = operations_of(sample), len(path) + 1
     sources = _sources(sample, path)
-    asked = replace(
+    editor_input = replace(
         sample,
         instruction=operations[step - 1].instruction,
         sources=sources,
@@ -89,10 +89,10 @@ def compound_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSampl
         operations=(),
     )
     if step == len(operations):
-        return asked, sample
-    judged = replace(
+        return editor_input, sample
+    reward_input = replace(
         sample,
-        instruction=compound(sample, step),
+        instruction=compound_instruction(sample, step),
         group="",
         operations=operations[:step],
         task=operations[0].task if step == 1 else None,
@@ -102,12 +102,12 @@ def compound_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSampl
         text="",
         hint="",
         dimensions=None,
-    )  # the mask stays: what the finished edit may not touch, none of its steps may
-    return asked, replace(judged, pools=pools_of(unfolded(judged)) or sample.pools)
+    )  # the mask stays: pixels that the final edit must preserve, every step must preserve
+    return editor_input, replace(reward_input, pools=pools_of(unfold_operations(reward_input)) or sample.pools)
 
 
-def turn_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSample]:
-    """The next turn; the reward and the editor are told the same."""
+def turn_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, EditSample]:
+    """The next turn; editor and reward have the same input."""
     operations, step = operations_of(sample), len(path) + 1
     last = step == len(operations)
     sources = _sources(sample, path)
@@ -125,155 +125,174 @@ def turn_step(sample: EditSample, path: Path) -> tuple[EditSample, EditSample]:
         text=sample.text if last else "",
         hint=sample.hint if last else "",
         dimensions=None,
-        earlier=(*sample.earlier, *(one.sample for one in path if one.sample is not None)),
+        earlier=(*sample.earlier, *(candidate.sample for candidate in path if candidate.sample is not None)),
     )
     turn = replace(turn, pools=pools_of(turn) or sample.pools)
     return turn, turn
 
 
 def operations_of(sample: EditSample) -> tuple[Operation, ...]:
-    """The sample's operations; its own instruction where it has none."""
+    """The sample's operations, or its own instruction as the only one."""
     return sample.operations or (Operation(sample.instruction, task=sample.task),)
 
 
-def compound(sample: EditSample, step: int) -> str:
-    """T_k: the instruction that asks for the first `step` operations, fewer than all. Raises ValueError."""
-    given = sample.metadata.get("compounds")
-    if given is None:
-        return joined([operation.instruction for operation in sample.operations[:step]])
+def compound_instruction(sample: EditSample, step: int) -> str:
+    """T_k: the instruction for the first `step` operations, fewer than all. Raises ValueError."""
+    compounds = sample.metadata.get("compounds")
+    if compounds is None:
+        return join_instructions([operation.instruction for operation in sample.operations[:step]])
     needed = len(sample.operations) - 1
-    if isinstance(given, str) or len(given) < needed or not all(isinstance(one, str) and one for one in given):
+    if (
+        isinstance(compounds, str)
+        or len(compounds) < needed
+        or not all(isinstance(compound, str) and compound for compound in compounds)
+    ):
         raise ValueError(
-            f"sample {sample.id!r}: metadata['compounds'] is an instruction a step, at least {needed} of them for "
-            f"{needed + 1} operations, got {given!r:.200}"
+            f"sample {sample.id!r}: metadata['compounds'] must have one instruction per step, at least {needed} for "
+            f"{needed + 1} operations, got {compounds!r:.200}"
         )
-    found: str = given[step - 1]
-    return found
+    instruction: str = compounds[step - 1]
+    return instruction
 
 
-def joined(instructions: Sequence[str]) -> str:
+def join_instructions(instructions: Sequence[str]) -> str:
     """Several instructions as one sentence: `Remove the cat, add a red ball, and make it night`."""
-    said = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
-    said = [said[0], *(one if one[:2].isupper() else one[:1].lower() + one[1:] for one in said[1:])]
-    if len(said) <= 2:
-        return " and ".join(said)
-    return ", ".join(said[:-1]) + f", and {said[-1]}"
+    clauses = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
+    clauses = [
+        clauses[0],
+        *(clause if clause[:2].isupper() else clause[:1].lower() + clause[1:] for clause in clauses[1:]),
+    ]
+    if len(clauses) <= 2:
+        return " and ".join(clauses)
+    return ", ".join(clauses[:-1]) + f", and {clauses[-1]}"
 
 
-def _sources(sample: EditSample, path: Path) -> tuple[Image, ...]:
-    """The last picture in the place of the first source; the other sources stay what they are."""
+def _sources(sample: EditSample, path: CandidatePath) -> tuple[Image, ...]:
+    """The sample's sources, the first one replaced by the last image of the path."""
     picture = path[-1].picture if path else None
     return sample.sources if picture is None else (picture, *sample.sources[1:])
 
 
-# -- going step by step -----------------------------------------------------------------------------------------------
+# -- the loop over steps ----------------------------------------------------------------------------------------------
 
 
 @dataclass
-class _Walk:
-    """One sample on its way. beam: the paths that go on. stuck: why none of them does."""
+class _StepwiseState:
+    """One sample. beam: the paths that continue. failure: why none of them does."""
 
     sample: EditSample
-    beam: list[Path] = field(default_factory=lambda: [()])
-    made: list[Candidate] = field(default_factory=list)
-    why: str = ""
-    stuck: str = ""
-    ended: str = ""
+    beam: list[CandidatePath] = field(default_factory=lambda: [()])
+    candidates: list[Candidate] = field(default_factory=list)
+    reason: str = ""
+    failure: str = ""
+    stop_reason: str = ""
 
     @property
     def count(self) -> int:
-        """Steps there are."""
+        """Number of steps."""
         return len(operations_of(self.sample))
 
 
-def walk(run: Run, samples: Sequence[EditSample], plan: Plan, *, n: int, width: int = 1) -> list[Selection]:
-    """`n` candidates a step in all, those of the best `width` of the step before in turn; the best of the last step.
+def run_stepwise(
+    run: SelectionRun, samples: Sequence[EditSample], step_planner: StepPlanner, *, n: int, width: int = 1
+) -> list[Selection]:
+    """`n` candidates per step in all, which continue the best `width` of the step before round-robin.
 
-    Raises ValueError before anything is made where the budget does not allow one candidate a step.
+    Raises ValueError before generation if the budget does not allow one candidate per step.
     """
-    walks = [_Walk(sample) for sample in samples]
-    _check(run, walks)
-    for step in range(1, max((one.count for one in walks), default=0) + 1):
-        going = [one for one in walks if step <= one.count and not one.stuck]
-        allowed = _allowed(run, n, sum(one.count - step + 1 for one in going))
-        found = run.rounds([_wants(run, one, plan, step, allowed) for one in going])
-        for one, candidates in zip(going, found, strict=True):
+    states = [_StepwiseState(sample) for sample in samples]
+    _check_budget(run, states)
+    for step in range(1, max((state.count for state in states), default=0) + 1):
+        active = [state for state in states if step <= state.count and not state.failure]
+        count = _candidates_per_step(run, n, sum(state.count - step + 1 for state in active))
+        rows = run.generate_interleaved([_step_requests(run, state, step_planner, step, count) for state in active])
+        for state, candidates in zip(active, rows, strict=True):
             if len(candidates) < n:
-                few = f"{run.budget.evaluations} evaluations allow {allowed} of {n} candidates at step {step}"
-                one.ended = run.ended or few
-            candidates, kept, why = _best(run, candidates, width if step < one.count else 1)
-            one.made += candidates
-            one.why = f"step {step} of {one.count}: {why}" if one.count > 1 else why
-            if kept:
-                before = {path[-1].id if path else "": path for path in one.beam}
-                one.beam = [(*before[candidate.parent], candidate) for candidate in kept]
+                limit = f"{run.budget.nfe} NFE allow {count} of {n} candidates at step {step}"
+                state.stop_reason = run.stop_reason or limit
+            candidates, survivors, reason = _best_beam(run, candidates, width if step < state.count else 1)
+            state.candidates += candidates
+            state.reason = f"step {step} of {state.count}: {reason}" if state.count > 1 else reason
+            if survivors:
+                paths = {path[-1].id if path else "": path for path in state.beam}
+                state.beam = [(*paths[candidate.parent], candidate) for candidate in survivors]
             else:
-                one.stuck = one.why
-    return [_selection(run, one, n) for one in walks]
+                state.failure = state.reason
+    return [_selection(run, state, n) for state in states]
 
 
-def _wants(run: Run, walk: _Walk, plan: Plan, step: int, count: int) -> list[Want]:
-    found = []
+def _step_requests(
+    run: SelectionRun, state: _StepwiseState, step_planner: StepPlanner, step: int, count: int
+) -> list[CandidateRequest]:
+    requests = []
     for number in range(count):
-        path = walk.beam[number % len(walk.beam)]
-        asked, judged = plan(walk.sample, path)
+        path = state.beam[number % len(state.beam)]
+        editor_input, reward_input = step_planner(state.sample, path)
         try:
-            run.check([judged], 0)
+            run.check([reward_input], 0)
         except ValueError as error:
-            why = f"step {step} of {walk.count}: {error} (what is said of the finished edit is told at the last step)"
-            raise ValueError(why) from None
+            message = (
+                f"step {step} of {state.count}: {error} (fields about the final edit are passed at the last step only)"
+            )
+            raise ValueError(message) from None
         parent = path[-1].id if path else ""
-        found.append(Want(f"{step}.{number}", asked, judged, run.noise(number, step), step, parent))
-    return found
+        requests.append(
+            CandidateRequest(f"{step}.{number}", editor_input, reward_input, run.noise(number, step), step, parent)
+        )
+    return requests
 
 
-def _best(run: Run, candidates: Sequence[Candidate], width: int) -> tuple[list[Candidate], list[Candidate], str]:
-    """The candidates again (see `Run.best`), the best `width` of them with different pictures, and why the first."""
-    rest, chosen, why = run.best(candidates)
-    found = {one.id: one for one in rest}
-    kept: list[str] = []
+def _best_beam(
+    run: SelectionRun, candidates: Sequence[Candidate], width: int
+) -> tuple[list[Candidate], list[Candidate], str]:
+    """All candidates (see `SelectionRun.choose`), the best `width` with different images, and the best one's reason."""
+    remaining, chosen, reason = run.choose(candidates)
+    by_id = {candidate.id: candidate for candidate in remaining}
+    survivors: list[str] = []
     while chosen is not None:
-        kept.append(chosen.id)
-        same = chosen.picture
-        rest = [one for one in rest if one.value is not None and one.picture != same]
-        if len(kept) == width or not rest:
+        survivors.append(chosen.id)
+        picture = chosen.picture
+        remaining = [
+            candidate for candidate in remaining if candidate.value is not None and candidate.picture != picture
+        ]
+        if len(survivors) == width or not remaining:
             break
-        rest, chosen, _ = run.best(rest)
-        found |= {one.id: one for one in rest}
-    return list(found.values()), [found[name] for name in kept], why
+        remaining, chosen, _ = run.choose(remaining)
+        by_id |= {candidate.id: candidate for candidate in remaining}
+    return list(by_id.values()), [by_id[candidate_id] for candidate_id in survivors], reason
 
 
-def _selection(run: Run, walk: _Walk, n: int) -> Selection:
-    best = walk.beam[0]
+def _selection(run: SelectionRun, state: _StepwiseState, n: int) -> Selection:
+    path = state.beam[0]
     return Selection(
-        walk.sample,
-        None if walk.stuck else best[-1],
-        walk.stuck or walk.why,
-        tuple(walk.made),
-        run.unpruned(walk.made, n * walk.count),
-        steps=best,
-        ended=walk.ended,
+        state.sample,
+        None if state.failure else path[-1],
+        state.failure or state.reason,
+        tuple(state.candidates),
+        run.full_cost(state.candidates, n * state.count),
+        steps=path,
+        stop_reason=state.stop_reason,
     )
 
 
-def _check(run: Run, walks: Sequence[_Walk]) -> None:
-    needed, limit = run.steps * sum(one.count for one in walks), run.budget.evaluations
+def _check_budget(run: SelectionRun, states: Sequence[_StepwiseState]) -> None:
+    needed, limit = run.nfe_per_image * sum(state.count for state in states), run.budget.nfe
     if limit is not None and limit < needed:
         raise ValueError(
-            f"a budget of {limit} denoiser evaluations is too small: one candidate for each of "
-            f"{sum(one.count for one in walks)} steps takes {needed}"
+            f"a budget of {limit} NFE is too small: one candidate for each of "
+            f"{sum(state.count for state in states)} steps takes {needed}"
         )
 
 
-def _allowed(run: Run, n: int, steps: int) -> int:
-    """Candidates of each of the steps that are still to be made, of all samples, where all of them get the same."""
-    limit = run.budget.evaluations
-    if limit is None or not run.steps:
+def _candidates_per_step(run: SelectionRun, n: int, steps: int) -> int:
+    """Candidates per step if the remaining budget is spread evenly over the remaining steps of all samples."""
+    limit = run.budget.nfe
+    if limit is None or not run.nfe_per_image:
         return n
-    return min(n, max(1, (limit - run.spent.evaluations) // (run.steps * steps)))
+    return min(n, max(1, (limit - run.spent.nfe) // (run.nfe_per_image * steps)))
 
 
 def check_count(name: str, n: int) -> None:
-    """Raise ValueError for no candidates."""
+    """Raise ValueError unless n is at least 1."""
     if n < 1:
-        raise ValueError(f"{name} takes one candidate a step or more, got {n}")
+        raise ValueError(f"{name} needs at least one candidate per step, got {n}")

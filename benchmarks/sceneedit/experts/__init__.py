@@ -1,1 +1,1 @@
-"""Experts that know SceneEdit by its pixels alone: nothing they say comes from scene graphs or recipes."""
+"""Experts for SceneEdit images. They use pixels alone, never scene graphs or recipes."""

@@ -1,4 +1,4 @@
-"""Tells what lies behind the things of a SceneEdit picture, by the colour that most of it and its rim have."""
+"""Classifies the backdrop of a SceneEdit image by the colour of most of it and of its rim."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..words import BACKDROPS
+from ..vocabulary import BACKDROPS
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
-_USUAL = {
+_MEDIAN_RGB = {
     "sky": (170, 196, 222),
     "grass": (151, 183, 133),
     "sand": (213, 195, 159),
@@ -21,41 +21,41 @@ _USUAL = {
     "snow": (226, 231, 235),
     "concrete": (153, 153, 151),
 }
-"""Medians of the red, green and blue of pictures without things, measured in even light."""
+"""Median red, green and blue of images without objects, in even light."""
 
 _SIDE = 32
-"""Pixels: larger pictures are reduced to it, which averages noise."""
+"""Pixels: larger images are resized to it, which averages noise."""
 _RIM, _RIM_WEIGHT = 0.06, 2.0
-"""Things stand in the middle: the rim, as wide as this share of the side, counts so often."""
+"""Width of the rim, as a share of the side, and its weight: objects are mostly in the middle."""
 _GAINS = np.geomspace(0.6, 1.7, 14)
-"""Light in which each backdrop is looked for: bright light clips, and what is clipped has another hue."""
-_DAYLIGHT = 0.35
-"""How far the logarithm of the light's gain usually lies from that of even light."""
+"""Gains at which each backdrop is matched: bright light clips, and clipped colours have another hue."""
+_LOG_GAIN_SIGMA = 0.35
+"""Standard deviation of the logarithm of the light's gain."""
 _HUE = 0.005
-"""How far the shares of red and green in a pixel (of a sum of 1) may lie from those of the backdrop in that light."""
+"""Scale of the deviation of a pixel's shares of red and green (of a sum of 1) from the backdrop's in that light."""
 _LIGHT = 0.1
-"""How far the logarithm of its brightness may."""
+"""Scale of the deviation of the logarithm of its brightness."""
 _TAIL = 2.0
-"""Likeness falls as (1 + d^2)^-tail, so slowly that a tinted picture is still like its backdrop the most."""
+"""Similarity falls as (1 + d^2)^-tail, slowly enough for a tinted image to match its own backdrop best."""
 _CERTAIN = 3.0
-"""Probabilities are in proportion to this power of the share of the picture that looks like a backdrop."""
+"""Probabilities are proportional to this power of the share of the image that looks like a backdrop."""
 
 
-def backdrop(pixels: Pixels) -> dict[str, float]:
-    """The probability of each of `BACKDROPS` (they sum to 1) given a picture, H x W x 3 uint8 RGB.
+def classify_backdrop(pixels: Pixels) -> dict[str, float]:
+    """The probability of each of `BACKDROPS` (they sum to 1) for an image, H x W x 3 uint8 RGB.
 
-    Right as long as more than about half of the picture is not covered by things. It knows backdrops by their colour in
-    any light, not by their texture: a tinted one may pass for another, and what light has clipped to white for snow.
+    Right as long as objects cover less than about half of the image. Backdrops are recognised by their colour in any
+    light, not by their texture: a tinted one may pass for another, and a clipped white one for snow.
     """
     if max(pixels.shape[:2]) > _SIDE:
         height, width = (max(1, round(side * _SIDE / max(pixels.shape[:2]))) for side in pixels.shape[:2])
         pixels = np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
-    places = _places(pixels.reshape(-1, 3).astype(np.float64))
-    away = np.square(places).sum(1)[:, None] + _SQUARES - 2 * (places @ _PROTOTYPES.T)
-    nearest = np.maximum(away, 0.0).reshape(len(places), len(BACKDROPS), -1).min(2)
+    features = _colour_features(pixels.reshape(-1, 3).astype(np.float64))
+    distances = np.square(features).sum(1)[:, None] + _SQUARES - 2 * (features @ _PROTOTYPES.T)
+    nearest = np.maximum(distances, 0.0).reshape(len(features), len(BACKDROPS), -1).min(2)
     share = _weights(*pixels.shape[:2]) @ (1 + nearest) ** -_TAIL
-    sure = share**_CERTAIN
-    return {name: float(one) for name, one in zip(BACKDROPS, sure / sure.sum(), strict=True)}
+    powered = share**_CERTAIN
+    return {name: float(probability) for name, probability in zip(BACKDROPS, powered / powered.sum(), strict=True)}
 
 
 def _weights(height: int, width: int) -> Floats:
@@ -66,12 +66,12 @@ def _weights(height: int, width: int) -> Floats:
     return np.asarray(weights.ravel() / weights.sum())
 
 
-def _places(colours: Floats) -> Floats:
-    """n x 3: what light leaves as it is (shares of red and green), and brightness; in units of `_HUE` and `_LIGHT`."""
+def _colour_features(colours: Floats) -> Floats:
+    """n x 3: shares of red and green, which light does not change, in units of `_HUE`; log brightness, of `_LIGHT`."""
     total = colours.sum(1) + 3.0
     return np.column_stack([(colours[:, :2] + 1.0) / total[:, None] / _HUE, np.log(total) / _LIGHT])
 
 
-_lit = np.minimum(np.array([_USUAL[name] for name in BACKDROPS])[:, None] * _GAINS[:, None], 255.0).reshape(-1, 3)
-_PROTOTYPES = _places(_lit)
-_SQUARES = np.square(_PROTOTYPES).sum(1) + np.tile(np.square(np.log(_GAINS) / _DAYLIGHT), len(BACKDROPS))
+_lit = np.minimum(np.array([_MEDIAN_RGB[name] for name in BACKDROPS])[:, None] * _GAINS[:, None], 255.0).reshape(-1, 3)
+_PROTOTYPES = _colour_features(_lit)
+_SQUARES = np.square(_PROTOTYPES).sum(1) + np.tile(np.square(np.log(_GAINS) / _LOG_GAIN_SIGMA), len(BACKDROPS))

@@ -1,42 +1,43 @@
-"""SceneEditPreference: how well a picture was edited, for what was asked. It stands in for a rater of edits."""
+"""SceneEditPreference: rates edits by instruction following and visual quality, in place of EditReward."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....reward import Abstention, Expert, Measured, Rate
-from ....reward.query import Outcome
-from .pairs import Pairs
-from .preference import looks
-from .sights import Looker
-from .wishes import Unknown
+from ....reward import Expert
+from ....reward.queries import Abstention, Measurement, Rate
+from ....reward.queries.kinds import Outcome
+from .edit_comparison import EditComparisonCache
+from .instruction_parser import UnanswerableError
+from .perception import PerceptionCache
+from .preference import visual_quality
 
 
 class SceneEditPreference(Expert):
     """Answers `Rate` about edits, from 0 to 4: it stands in for EditReward.
 
-    `instruction following`: how far the wishes of the prompt are fulfilled. `visual quality`: `looks`. `preference`:
-    the mean of both. Abstains on other qualities, without sources, and on prompts whose words mean nothing here.
+    `instruction following`: the credit of the prompt's requests. `visual quality`: `preference.visual_quality`.
+    `preference`: the mean of both. Abstains on other qualities, without sources, and on prompts with unknown words.
     """
 
     id = "scene-edit-preference@1"
     kinds = (Rate,)
 
-    def __init__(self, looker: Looker) -> None:
-        self._pairs = Pairs(looker)
+    def __init__(self, perception: PerceptionCache) -> None:
+        self._comparisons = EditComparisonCache(perception)
 
     def __call__(self, queries: Sequence[Rate]) -> list[Outcome]:
         return [self._rated(query) for query in queries]
 
-    def _rated(self, query: Rate) -> Measured | Abstention:
+    def _rated(self, query: Rate) -> Measurement | Abstention:
         if not query.sources:
             return Abstention("an edit is rated beside its sources")
         try:
-            followed = self._pairs.of(query.sources, query.image, query.prompt).degree
-        except Unknown as error:
+            followed = self._comparisons.get(query.sources, query.image, query.prompt).credit
+        except UnanswerableError as error:
             return Abstention(str(error))
-        shares = {"instruction following": followed, "visual quality": looks(query.image.pixels)}
+        shares = {"instruction following": followed, "visual quality": visual_quality(query.image.pixels)}
         shares["preference"] = sum(shares.values()) / 2
         if query.quality not in shares:
             return Abstention(f"edits are not rated by {query.quality!r} here: there are {', '.join(shares)}")
-        return Measured(4 * shares[query.quality])
+        return Measurement(4 * shares[query.quality])

@@ -1,4 +1,4 @@
-"""Experts that err more: noise put on top of another expert's answers, the same noise every time."""
+"""Wrappers that add reproducible noise to the answers of an expert, and that cache answers."""
 
 from __future__ import annotations
 
@@ -8,48 +8,36 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....reward import (
-    Abstention,
-    Box,
-    Detect,
-    Detections,
-    EditSample,
-    Expert,
-    Failure,
-    Judge,
-    Match,
-    Reading,
-    Reply,
-    YesNo,
-)
-from ....reward.query import Answer, Outcome, Query, TextLine
-from ..words import LETTERS
-from .misjudging import misjudged
+from ....reward import Box, EditSample, Expert
+from ....reward.queries import Abstention, Detect, Detections, Failure, Judge, Match, RecognizedText, Reply, YesNo
+from ....reward.queries.kinds import Answer, Outcome, Query, TextLine
+from ..vocabulary import LETTERS
+from .judge_errors import perturb_reply
 
-_SURE = 0.3
-"""Above this score a box is a detection; below, it is a weak guess."""
-_LOST = 0.24
-"""The score of what was certain and is missed."""
-_ALARM = (0.4, 0.9)
+_DETECTION_THRESHOLD = 0.3
+"""Boxes above this score are detections, others weak guesses."""
+_MISSED_SCORE_FACTOR = 0.24
+"""Factor of the score of a missed detection."""
+_FALSE_ALARM_SCORES = (0.4, 0.9)
 """Scores of false alarms."""
-_SIDE = (0.12, 0.32)
-"""Sides of a false alarm where there is no weak guess to rise, as shares of the picture's."""
+_FALSE_ALARM_SIDES = (0.12, 0.32)
+"""Sides of a false alarm without a weak guess, as shares of the image's."""
 
 
-class Noisy(Expert):
-    """Another expert, whose answers are disturbed on their way.
+class NoisyExpert(Expert):
+    """Another expert with noise on its answers.
 
-    misses: chance that a detection (score above 0.3) is lost: its score falls below 0.25, the order of what is lost
-    stays. false_alarms: chance, for each `Detect`, that one of the weak guesses, or a box anywhere where there are
-    none, rises to a score in 0.4-0.9. flips: chance that the answer to a yes/no question is turned round, that a level,
-    a grade or a label becomes that of the other end of its scale, and that one letter of a line is misread. bias: pulls
+    misses: probability that a detection (score above 0.3) is lost: its score falls below 0.25; lost detections keep
+    their order. false_alarms: probability, for each `Detect`, that one of the weak guesses, or a box anywhere without
+    one, rises to a score in 0.4-0.9. flips: probability that the answer to a yes/no question is inverted, that a level,
+    a grade or a label is mirrored to the other end of its scale, and that one letter of a line is misread. bias: moves
     the probability of yes, of the best level or grade, and the scores of boxes towards 1, as in p + bias (1 - p); a
-    grade or a label without probabilities, and one that is drawn, becomes the best with this chance. All in [0, 1];
+    grade or a label without probabilities, and a sampled one, becomes the best with this probability. All in [0, 1];
     raises ValueError for others.
 
-    What befalls an answer depends on the seed and the question alone: not on order, batches or earlier questions. What
-    is missed (risen, turned round, misread) at one level is so at every higher one. Other answers, such as questions
-    and commands that a judge writes, abstentions and failures pass as they are.
+    The noise depends on the seed and the query alone: not on order, batches or earlier queries. An answer that is
+    missed (raised, flipped, misread) at one level is so at every higher one. Other answers pass unchanged: questions
+    and commands that a judge writes, abstentions and failures.
     """
 
     def __init__(
@@ -65,18 +53,18 @@ class Noisy(Expert):
         levels = {"misses": misses, "false_alarms": false_alarms, "flips": flips, "bias": bias}
         for name, level in levels.items():
             if not 0.0 <= level <= 1.0:
-                raise ValueError(f"{name} is {level!r}: give a chance between 0 and 1")
+                raise ValueError(f"{name} is {level!r}: expected a probability between 0 and 1")
         self.expert = expert
         self.misses, self.false_alarms, self.flips, self.bias = misses, false_alarms, flips, bias
         self.seed = seed
-        _take_after(self, expert)
+        _copy_limits(self, expert)
         self.id = f"{expert.id} + noise@2 {' '.join(f'{name}={level!r}' for name, level in levels.items())} seed={seed}"
 
     def load(self) -> None:
         self.expert.load()
 
-    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        return self.expert.adapt(query, sample)
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        return self.expert.rewrite_query(query, sample)
 
     def __call__(self, queries: Sequence[Query[Any]]) -> list[Outcome]:
         outcomes = self.expert(queries)
@@ -89,53 +77,56 @@ class Noisy(Expert):
             case Judge(form=YesNo()), Reply():
                 return self._reply(query, outcome)
             case Judge(), Reply():
-                turned, swayed = self._chance("flip", query) < self.flips, self._chance("sway", query) < self.bias
-                erring = turned or self.bias > 0
-                return misjudged(query, outcome, turned, self.bias, swayed) if erring else outcome
-            case _, Reading(lines):
-                return Reading(tuple(self._line(query, number, line) for number, line in enumerate(lines)))
+                flipped, biased = (
+                    self._uniform_draw("flip", query) < self.flips,
+                    self._uniform_draw("sway", query) < self.bias,
+                )
+                is_perturbed = flipped or self.bias > 0
+                return perturb_reply(query, outcome, flipped, self.bias, biased) if is_perturbed else outcome
+            case _, RecognizedText(lines):
+                return RecognizedText(tuple(self._line(query, number, line) for number, line in enumerate(lines)))
             case _:
                 return outcome
 
-    def _chance(self, what: str, query: Query[Any], number: int = 0) -> float:
-        """A number in [0, 1), evenly spread over questions."""
-        text = f"{self.seed} {what} {query.digest} {number}"
+    def _uniform_draw(self, label: str, query: Query[Any], number: int = 0) -> float:
+        """A uniform number in [0, 1), a function of the query."""
+        text = f"{self.seed} {label} {query.digest} {number}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
-    def _detections(self, query: Detect | Match, found: Detections) -> Detections:
-        boxes = [replace(box, score=self._biased(box.score)) for box in found.boxes]
-        for number, box in enumerate(found.boxes):
-            if box.score > _SURE and self._chance("miss", query, number) < self.misses:
-                boxes[number] = replace(box, score=_LOST * box.score)
-        if isinstance(query, Detect) and self._chance("alarm", query) < self.false_alarms:
-            weak = [number for number, box in enumerate(found.boxes) if box.score <= _SURE]
-            low, high = _ALARM
-            score = low + (high - low) * self._chance("score", query)
-            if weak:
-                risen = weak[int(self._chance("which", query) * len(weak))]
-                boxes[risen] = replace(boxes[risen], score=max(score, boxes[risen].score))
+    def _detections(self, query: Detect | Match, detections: Detections) -> Detections:
+        boxes = [replace(box, score=self._biased(box.score)) for box in detections.boxes]
+        for number, box in enumerate(detections.boxes):
+            if box.score > _DETECTION_THRESHOLD and self._uniform_draw("miss", query, number) < self.misses:
+                boxes[number] = replace(box, score=_MISSED_SCORE_FACTOR * box.score)
+        if isinstance(query, Detect) and self._uniform_draw("alarm", query) < self.false_alarms:
+            weak_indices = [number for number, box in enumerate(detections.boxes) if box.score <= _DETECTION_THRESHOLD]
+            low, high = _FALSE_ALARM_SCORES
+            score = low + (high - low) * self._uniform_draw("score", query)
+            if weak_indices:
+                raised = weak_indices[int(self._uniform_draw("which", query) * len(weak_indices))]
+                boxes[raised] = replace(boxes[raised], score=max(score, boxes[raised].score))
             else:
                 boxes.append(self._anywhere(query, score))
-        # A detector keeps nothing below its floor.
-        return replace(found, boxes=tuple(box for box in boxes if box.score >= found.floor))
+        # A detector returns no box below its minimum score.
+        return replace(detections, boxes=tuple(box for box in boxes if box.score >= detections.min_score))
 
     def _anywhere(self, query: Detect, score: float) -> Box:
-        low, high = _SIDE
-        w, h = (low + (high - low) * self._chance(side, query) for side in ("width", "height"))
-        x, y = (side / 2 + (1 - side) * self._chance(way, query) for way, side in (("across", w), ("down", h)))
-        label = query.phrases[int(self._chance("label", query) * len(query.phrases))] if query.phrases else ""
+        low, high = _FALSE_ALARM_SIDES
+        w, h = (low + (high - low) * self._uniform_draw(side, query) for side in ("width", "height"))
+        x, y = (side / 2 + (1 - side) * self._uniform_draw(axis, query) for axis, side in (("across", w), ("down", h)))
+        label = query.phrases[int(self._uniform_draw("label", query) * len(query.phrases))] if query.phrases else ""
         return Box(x, y, w, h, score, label)
 
     def _reply(self, query: Judge, reply: Reply) -> Reply:
-        turned = self._chance("flip", query) < self.flips
+        flipped = self._uniform_draw("flip", query) < self.flips
         if "yes" not in reply.probabilities:
-            other = {"yes": "no", "no": "yes"}.get(reply.text.strip().rstrip(".").casefold())
-            return replace(reply, text=other) if turned and other is not None else reply
-        if not turned and not self.bias:
+            opposite = {"yes": "no", "no": "yes"}.get(reply.text.strip().rstrip(".").casefold())
+            return replace(reply, text=opposite) if flipped and opposite is not None else reply
+        if not flipped and not self.bias:
             return reply
         before = reply.probabilities["yes"]
-        yes = self._biased(1 - before if turned else before)
-        # The words change where the verdict does, and stay as the judge said them elsewhere.
+        yes = self._biased(1 - before if flipped else before)
+        # The text changes with the verdict and stays the judge's own otherwise.
         text = reply.text if (yes >= 0.5) == (before >= 0.5) else "yes" if yes >= 0.5 else "no"
         return Reply(text, {**reply.probabilities, "yes": yes, "no": 1 - yes})
 
@@ -143,54 +134,54 @@ class Noisy(Expert):
         return p + self.bias * (1 - p)
 
     def _line(self, query: Query[Any], number: int, line: TextLine) -> TextLine:
-        places = [place for place, letter in enumerate(line.text) if letter != " "]
-        if not places or self._chance("misread", query, number) >= self.flips:
+        indices = [index for index, letter in enumerate(line.text) if letter != " "]
+        if not indices or self._uniform_draw("misread", query, number) >= self.flips:
             return line
-        place = places[int(self._chance("place", query, number) * len(places))]
-        others = [letter for letter in LETTERS if letter != line.text[place]]
-        letter = others[int(self._chance("letter", query, number) * len(others))]
-        return replace(line, text=line.text[:place] + letter + line.text[place + 1 :])
+        index = indices[int(self._uniform_draw("place", query, number) * len(indices))]
+        other_letters = [letter for letter in LETTERS if letter != line.text[index]]
+        letter = other_letters[int(self._uniform_draw("letter", query, number) * len(other_letters))]
+        return replace(line, text=line.text[:index] + letter + line.text[index + 1 :])
 
 
-class Remembering(Expert):
-    """Another expert, which is asked no question twice: answers and abstentions are kept in memory, failures are not.
+class CachingExpert(Expert):
+    """Another expert with a cache in memory of answers and abstentions, not of failures.
 
-    asked: questions it was asked. known: those of them it had answered before. The difference went to the expert.
+    query_count: queries received. hit_count: those answered from the cache. The expert got the difference.
     """
 
     def __init__(self, expert: Expert) -> None:
         self.expert = expert
-        _take_after(self, expert)
+        _copy_limits(self, expert)
         self.id = expert.id
-        self.asked = 0
-        self.known = 0
+        self.query_count = 0
+        self.hit_count = 0
         self._answers: dict[str, Answer | Abstention] = {}
         self._lock = threading.Lock()
 
     def load(self) -> None:
         self.expert.load()
 
-    def adapt(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        return self.expert.adapt(query, sample)
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        return self.expert.rewrite_query(query, sample)
 
     def __call__(self, queries: Sequence[Query[Any]]) -> list[Outcome]:
         with self._lock:
-            found: dict[str, Outcome] = {
+            answers_by_digest: dict[str, Outcome] = {
                 q.digest: self._answers[q.digest] for q in queries if q.digest in self._answers
             }
-        new = {query.digest: query for query in queries if query.digest not in found}
+        new = {query.digest: query for query in queries if query.digest not in answers_by_digest}
         if new:
             answers = dict(zip(new, self.expert(list(new.values())), strict=True))
             with self._lock:
-                self._answers |= {key: one for key, one in answers.items() if not isinstance(one, Failure)}
-            found |= answers
+                self._answers |= {key: answer for key, answer in answers.items() if not isinstance(answer, Failure)}
+            answers_by_digest |= answers
         with self._lock:
-            self.asked += len(queries)
-            self.known += len(queries) - len(new)
-        return [found[query.digest] for query in queries]
+            self.query_count += len(queries)
+            self.hit_count += len(queries) - len(new)
+        return [answers_by_digest[query.digest] for query in queries]
 
 
-def _take_after(outer: Expert, inner: Expert) -> None:
-    """Give a wrapper the kinds and limits of what it wraps."""
-    outer.kinds = inner.kinds  # type: ignore[misc]  # what it can answer is known when it wraps
+def _copy_limits(outer: Expert, inner: Expert) -> None:
+    """Give a wrapper the kinds and limits of the wrapped expert."""
+    outer.kinds = inner.kinds  # type: ignore[misc]  # depends on the wrapped expert
     outer.batch, outer.concurrency, outer.deadline_s = inner.batch, inner.concurrency, inner.deadline_s

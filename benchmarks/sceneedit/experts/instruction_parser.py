@@ -1,4 +1,4 @@
-"""Wishes: what an instruction asks for, by its words: one of EdiVal's forms, several of them, or a composition."""
+"""Parses instructions into requests: one of EdiVal's forms, several of them, or a composition."""
 
 from __future__ import annotations
 
@@ -7,48 +7,50 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....reward.edival.instructions import parse as form_of
+from ....reward.metrics.edival.task_parser import parse_instruction as parse_edival_form
 from ....reward.sample import Task
-from ..words import BACKDROPS, COLOURS, MATERIALS
-from .phrases import Name, parse, word
+from ..vocabulary import BACKDROPS, COLOURS, MATERIALS
+from .object_names import ObjectName, canonical_term, parse_name
 
 
-class Unknown(Exception):
-    """Says what cannot be known."""
+class UnanswerableError(Exception):
+    """A question that cannot be answered; the message completes "cannot tell ..."."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """One thing asked for. object, new, reference: the task's names, taken apart. source: place of the picture that the
-    new thing is taken from, among the sources.
+class ParsedRequest:
+    """One request. object, new_object, reference: the task's names, parsed. source_index: of the image, among the
+    sources, that the new object is taken from.
     """
 
     task: Task
-    object: Name | None = None
-    new: Name | None = None
-    reference: Name | None = None
-    source: int = 0
+    object: ObjectName | None = None
+    new_object: ObjectName | None = None
+    reference: ObjectName | None = None
+    source_index: int = 0
 
     @property
-    def result(self) -> Name | None:
-        """What is to be seen afterwards where something is done to a thing or put in; None where nothing is."""
+    def resulting_object(self) -> ObjectName | None:
+        """The object that should be visible afterwards; None after a removal or a background change."""
         task = self.task
         match task.type:
             case "color_alter" if self.object is not None:
-                return Name(self.object.kind, task.value or "", self.object.material)
+                return ObjectName(self.object.kind, task.value or "", self.object.material)
             case "material_alter" if self.object is not None:
-                return Name(self.object.kind, self.object.colour, task.value or "")
+                return ObjectName(self.object.kind, self.object.colour, task.value or "")
             case "subject_add" | "subject_replace":
-                return self.new
+                return self.new_object
             case "subject_remove" | "background_change":
                 return None
             case _:
                 return self.object
 
     @property
-    def names(self) -> tuple[Name, ...]:
-        """Of all things whose number or looks it changes."""
-        return tuple(dict.fromkeys(name for name in (self.object, self.new, self.result) if name is not None))
+    def affected_names(self) -> tuple[ObjectName, ...]:
+        """Names of the objects whose number or look it changes."""
+        return tuple(
+            dict.fromkeys(name for name in (self.object, self.new_object, self.resulting_object) if name is not None)
+        )
 
 
 _COMPOSITION = re.compile(
@@ -59,61 +61,64 @@ _ORDINALS = ("first", "second", "third", "fourth")
 _JOINT = re.compile(r"(?:, and |, | and )(?=(?:add|remove|replace|change)\b)", re.IGNORECASE)
 
 
-def wishes(instruction: str, operations: str = "") -> tuple[Wish, ...]:
-    """What an instruction asks for, in order. operations: its steps as a JSON list of texts, where they are known.
+def parse_instruction(instruction: str, operations_json: str = "") -> tuple[ParsedRequest, ...]:
+    """The requests of an instruction, in order. operations_json: its steps as a JSON list of texts, where they are
+    known.
 
-    Raises `Unknown` with the words that it does not understand.
+    Raises `UnanswerableError` with the words that it does not understand.
     """
-    steps = _listed(operations) if operations else []
-    return tuple(_wish(step) for step in steps) if steps else _read(instruction)
+    steps = _operation_list(operations_json) if operations_json else []
+    return tuple(_parse_request(step) for step in steps) if steps else _parse_sentence(instruction)
 
 
-def _listed(operations: str) -> list[str]:
+def _operation_list(operations: str) -> list[str]:
     try:
         steps = json.loads(operations)
     except ValueError:
-        raise Unknown(f"which operations are meant: {operations!r:.80} is no JSON") from None
+        raise UnanswerableError(f"which operations are meant: {operations!r:.80} is no JSON") from None
     if not (isinstance(steps, list) and all(isinstance(step, str) for step in steps)):
-        raise Unknown(f"which operations are meant: {operations!r:.80} is no list of texts")
+        raise UnanswerableError(f"which operations are meant: {operations!r:.80} is no list of texts")
     return steps
 
 
-def _read(instruction: str) -> tuple[Wish, ...]:
+def _parse_sentence(instruction: str) -> tuple[ParsedRequest, ...]:
     try:
-        return (_wish(instruction),)
-    except Unknown:
+        return (_parse_request(instruction),)
+    except UnanswerableError:
         parts = _JOINT.split(instruction)
         if len(parts) == 1:
             raise
-    return tuple(_wish(part) for part in parts)
+    return tuple(_parse_request(part) for part in parts)
 
 
-def _wish(sentence: str) -> Wish:
-    composed = _COMPOSITION.fullmatch(sentence.strip().rstrip("."))
-    if composed is not None:
-        task = form_of(f"Add {composed['new']} {composed['rest']}")
-        source = _ORDINALS.index(composed["source"].casefold())
+def _parse_request(sentence: str) -> ParsedRequest:
+    composition = _COMPOSITION.fullmatch(sentence.strip().rstrip("."))
+    if composition is not None:
+        task = parse_edival_form(f"Add {composition['new']} {composition['rest']}")
+        source = _ORDINALS.index(composition["source"].casefold())
     else:
-        task, source = form_of(sentence), 0
+        task, source = parse_edival_form(sentence), 0
     if task is None:
-        raise Unknown(
+        raise UnanswerableError(
             f"what {sentence!r:.120} asks for: it reads the nine forms of EdiVal, and several in one sentence"
         )
-    for value, known in _values(task):
-        if value not in known:
-            raise Unknown(f"whether anything is {value!r}: it knows {', '.join(known)}")
-    thing, new, reference = (named(text) if text else None for text in (task.object, task.new, task.reference))
-    return Wish(task, thing, new, reference, source)
+    for value, options in _values(task):
+        if value not in options:
+            raise UnanswerableError(f"whether anything is {value!r}: it knows {', '.join(options)}")
+    target, new, reference = (
+        parse_known_name(text) if text else None for text in (task.object, task.new, task.reference)
+    )
+    return ParsedRequest(task, target, new, reference, source)
 
 
 def _values(task: Task) -> list[tuple[str, Sequence[str]]]:
-    known = {"color_alter": COLOURS, "material_alter": MATERIALS, "background_change": BACKDROPS}.get(task.type)
-    return [] if known is None else [(word(task.value or ""), known)]
+    options = {"color_alter": COLOURS, "material_alter": MATERIALS, "background_change": BACKDROPS}.get(task.type)
+    return [] if options is None else [(canonical_term(task.value or ""), options)]
 
 
-def named(text: str) -> Name:
-    """What a name means. Raises `Unknown` with the word that means nothing."""
-    name = parse(text)
+def parse_known_name(text: str) -> ObjectName:
+    """The parsed name. Raises `UnanswerableError` with an unknown word."""
+    name = parse_name(text)
     if isinstance(name, str):
-        raise Unknown(name)
+        raise UnanswerableError(name)
     return name

@@ -1,57 +1,57 @@
-"""SceneJudge: answers the questions of every system of metrics about SceneEdit pictures, by topic and slots."""
+"""SceneJudge: answers the questions of all metric systems about SceneEdit images, by topic and slots."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ....reward import Abstention, Expert, Judge, Reply
-from ....reward.query import Outcome
+from ....reward import Expert
+from ....reward.queries import Abstention, Judge, Reply
+from ....reward.queries.kinds import Outcome
+from .edit_comparison import EditComparisonCache
+from .instruction_parser import UnanswerableError
 from .judge_baselines import BaselineJudge
 from .judge_complexedit import ComplexEditJudge
-from .judge_dlebench import SmallObjectJudge
+from .judge_dlebench import DLEBenchJudge
 from .judge_edival import EdiValJudge
-from .judge_i2ibench import DimensionJudge
-from .pairs import Pairs
-from .sights import Looker
-from .wishes import Unknown
+from .judge_i2ibench import I2IBenchJudge
+from .perception import PerceptionCache
 
 
-class Judging(Protocol):
-    """Somebody who knows the topics of one system."""
+class TopicJudge(Protocol):
+    """Answers the topics of one metric system."""
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What it can be asked, without the name of the system."""
+        """Its topics, without the name of the system."""
 
     def answer(self, topic: str, query: Judge, slots: Mapping[str, str]) -> Reply:
-        """Raises `Unknown`."""
+        """Raises `UnanswerableError`."""
 
 
 class SceneJudge(Expert):
     """Answers on the topics of EdiVal, Complex-Edit, DLEBench, I2I-Bench and the baselines.
 
-    It looks at the pictures in the order in which they are shown, and reads the slots, not the message: instructions in
-    the nine forms of EdiVal, several of them in one sentence, and `Put … of the second picture into the first one, …`.
-    What it sees of a picture or a pair it finds out once, whatever is asked about it. Answers that are drawn depend on
-    the question and its draw alone. Abstains on other topics, on words it does not know, and on other pictures than the
-    topic shows.
+    It uses the images in their order and reads the slots, not the message: instructions in the nine forms of EdiVal,
+    several of them in one sentence, and `Put … of the second picture into the first one, …`. Each image and pair is
+    analysed once. Sampled answers depend on the query and its draw alone. Abstains on other topics, on unknown words,
+    and on other images than the topic has.
 
-    looker, pairs: to share what is seen with other experts.
+    perception: to share the analysis of images with other experts.
     """
 
     kinds = (Judge,)
     id = "scene-judge@2"
 
-    def __init__(self, looker: Looker | None = None) -> None:
-        looker = looker or Looker()
-        pairs = Pairs(looker)
-        self._systems: Mapping[str, Judging] = {
-            "edival": EdiValJudge(looker),
-            "complexedit": ComplexEditJudge(looker, pairs),
-            "dlebench": SmallObjectJudge(looker, pairs),
-            "i2i": DimensionJudge(looker, pairs),
-            "baselines": BaselineJudge(looker, pairs),
+    def __init__(self, perception: PerceptionCache | None = None) -> None:
+        perception = perception or PerceptionCache()
+        comparisons = EditComparisonCache(perception)
+        self._systems: Mapping[str, TopicJudge] = {
+            "edival": EdiValJudge(perception),
+            "complexedit": ComplexEditJudge(perception, comparisons),
+            "dlebench": DLEBenchJudge(perception, comparisons),
+            "i2i": I2IBenchJudge(perception, comparisons),
+            "baselines": BaselineJudge(perception, comparisons),
         }
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
@@ -62,9 +62,9 @@ class SceneJudge(Expert):
         system = self._systems.get(name)
         try:
             if system is None or topic not in system.topics:
-                raise Unknown(f"{query.topic or 'a question without a topic'}: it knows {self._known(name)}")
+                raise UnanswerableError(f"{query.topic or 'a question without a topic'}: it knows {self._known(name)}")
             return system.answer(topic, query, dict(query.slots))
-        except Unknown as reason:
+        except UnanswerableError as reason:
             return Abstention(f"a scene judge cannot tell {reason}")
 
     def _known(self, name: str) -> str:

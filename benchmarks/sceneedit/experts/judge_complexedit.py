@@ -1,15 +1,16 @@
-"""What SceneJudge says to Complex-Edit's questions: integers from 0 to 10, with reasons or with probabilities."""
+"""SceneJudge on Complex-Edit's questions: integers from 0 to 10, with reasons or with probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import fmean
 
-from ....reward import Image, Judge, Reply
-from .pairs import Pair, Pairs
-from .replies import chosen, grade, spread, written, yes_no
-from .sights import Looker
-from .wishes import Unknown
+from ....reward import Image
+from ....reward.queries import Judge, Reply
+from .edit_comparison import EditComparison, EditComparisonCache
+from .instruction_parser import UnanswerableError
+from .perception import PerceptionCache
+from .reply_builders import binomial_probabilities, grade_reply, json_reply, sample_index, yes_no_reply
 
 _HIGHEST = 10
 
@@ -17,9 +18,9 @@ _HIGHEST = 10
 class ComplexEditJudge:
     """Answers the topics of `complexedit/`.
 
-    Instruction following is how far the wishes are fulfilled, identity preservation how much of the rest is as it was,
-    perceptual quality how clean the picture is. An unchanged copy has 0 and 10, certainly. What is drawn is binomial
-    around that: a grade that is certain is the same in all draws.
+    Instruction following is the credit of the requests, identity preservation their preservation, perceptual quality
+    the cleanliness of the image. An unchanged copy has 0 and 10, certainly. Sampled grades are binomial around that: a
+    certain grade is the same in all draws.
     """
 
     topics = (
@@ -32,51 +33,58 @@ class ComplexEditJudge:
         "preservation",
     )
 
-    def __init__(self, looker: Looker, pairs: Pairs) -> None:
-        self._looker, self._pairs = looker, pairs
+    def __init__(self, perception: PerceptionCache, comparisons: EditComparisonCache) -> None:
+        self._perception, self._comparisons = perception, comparisons
 
     def answer(self, topic: str, query: Judge, slots: Mapping[str, str]) -> Reply:
-        """Raises `Unknown`."""
+        """Raises `UnanswerableError`."""
         if topic.startswith("quality"):
             (edited,) = _shown(topic, query, 1)
-            clean = self._looker.see(edited).looks
-            return yes_no(clean) if topic == "quality_yes_no" else grade(clean, query)
+            clean = self._perception.perceive(edited).visual_quality
+            return yes_no_reply(clean) if topic == "quality_yes_no" else grade_reply(clean, query)
         source, edited = _shown(topic, query, 2)
         operations = slots.get("operations", "")
-        pair = self._pairs.of([source], edited, slots.get("instruction", ""), "" if operations == "[]" else operations)
+        comparison = self._comparisons.get(
+            [source], edited, slots.get("instruction", ""), "" if operations == "[]" else operations
+        )
         match topic:
             case "alignment":
-                return _aligned(pair, query, known=operations not in ("", "[]"))
+                return _aligned(comparison, query, has_operations=operations not in ("", "[]"))
             case "following_yes_no":
-                return yes_no(pair.done)
+                return yes_no_reply(comparison.success_probability)
             case "preservation_yes_no":
-                return yes_no(pair.kept)
+                return yes_no_reply(comparison.preservation)
             case "following":
-                return grade(pair.degree, query)
+                return grade_reply(comparison.credit, query)
             case _:
-                return grade(pair.kept, query)
+                return grade_reply(comparison.preservation, query)
 
 
 def _shown(topic: str, query: Judge, count: int) -> tuple[Image, ...]:
     if len(query.images) != count:
-        raise Unknown(f"complexedit/{topic} by {len(query.images)} pictures: expected {count}")
+        raise UnanswerableError(f"complexedit/{topic} by {len(query.images)} pictures: expected {count}")
     return query.images
 
 
-def _aligned(pair: Pair, query: Judge, *, known: bool) -> Reply:
-    """Every wish graded by itself, the mean of them, and the rest."""
-    shares = [one.degree for one in pair.deeds] if known else [pair.degree]
-    grades = [chosen(spread(share, _HIGHEST), query, f"operation {place}") for place, share in enumerate(shares)]
-    said = [change.what for change in pair.changes] or ["all else is as it was"]
-    fulfilled = sum(one.done >= 0.5 for one in pair.deeds)
-    reasoning = f"{fulfilled} of {len(pair.deeds)} wishes are carried out; {'; '.join(said)}"
-    return written(
+def _aligned(comparison: EditComparison, query: Judge, *, has_operations: bool) -> Reply:
+    """Every request graded by itself, their mean, and preservation."""
+    shares = [outcome.credit for outcome in comparison.outcomes] if has_operations else [comparison.credit]
+    grades = [
+        sample_index(binomial_probabilities(share, _HIGHEST), query, f"operation {index}")
+        for index, share in enumerate(shares)
+    ]
+    changes = [change.description for change in comparison.unrequested_changes] or ["all else is as it was"]
+    done_count = sum(outcome.success_probability >= 0.5 for outcome in comparison.outcomes)
+    reasoning = f"{done_count} of {len(comparison.outcomes)} wishes are carried out; {'; '.join(changes)}"
+    return json_reply(
         {
             "reasoning": reasoning,
             "operations": [
-                {"operation": f"wish {place}", "score": score} for place, score in enumerate(grades, start=1)
+                {"operation": f"wish {index}", "score": score} for index, score in enumerate(grades, start=1)
             ],
             "instruction_following": round(fmean(grades)),
-            "identity_preservation": chosen(spread(pair.kept, _HIGHEST), query, "preservation"),
+            "identity_preservation": sample_index(
+                binomial_probabilities(comparison.preservation, _HIGHEST), query, "preservation"
+            ),
         }
     )

@@ -1,4 +1,4 @@
-"""What SceneJudge says to DLEBench's questions: one of four labels, in its grammar."""
+"""SceneJudge on DLEBench's questions: one of four labels, in its grammar."""
 
 from __future__ import annotations
 
@@ -6,37 +6,45 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ....reward import Image, Judge, Reply
+from ....reward import Image
+from ....reward.queries import Judge, Reply
 from ....reward.sample import TaskType
-from .deeds import expected, firm, on_side, shows, spoken, written
-from .pairs import Pair, Pairs, name_of
-from .phrases import Name, word
-from .segments import Seen
-from .sights import Looker, Sight, visibility
-from .wishes import Unknown, Wish, wishes
+from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name
+from .instruction_parser import ParsedRequest, UnanswerableError, parse_instruction
+from .object_names import ObjectName, canonical_term
+from .object_segments import DetectedObject
+from .perception import ImagePerception, PerceptionCache, visibility
+from .request_outcomes import (
+    backdrop_probability,
+    expected_count,
+    is_mentioned,
+    match_probability,
+    position_probability,
+    text_match,
+)
 
 _DONE = 0.5
-"""Certainty of a wish from which on it counts as carried out."""
+"""Success probability from which on a request counts as carried out."""
 _TOUCHED = 0.25
-"""How far something like a wish has to be done for its target to be another one."""
+"""Attempt share from which on the target counts as changed."""
 _WHOLE_PICTURE: tuple[TaskType, ...] = ("background_change",)
 _ALTERED = 0.5
-"""How much of what it looks like a thing has lost where it counts as altered otherwise."""
+"""Ratio of opacity or size below which an object counts as altered in other ways."""
 _SAME = 0.35
-"""Difference in number up to which there are as many things as there should be."""
+"""Greatest difference of an expected count that counts as equal."""
 
 
-class SmallObjectJudge:
+class DLEBenchJudge:
     """Answers the topics of `dlebench/`, at once and without tools.
 
-    Instruction following: `Localization Failure` where nothing has happened at the target, `Wrong Action` where
-    something else has than what was asked for, another number included, `Over Modification` where what was asked for
-    is done, but shape, colour or material of the thing have changed besides, or it is faint; else `Flawless Execution`.
-    With crops of a reference (`following_oracle`) what was asked for is what is to be seen there: as many things of
-    each name that the instruction speaks of, on the same side of each other, the same letters, the same backdrop.
+    Instruction following: `Localization Failure` where the target is unchanged; `Wrong Action` where another change
+    than the requested one was made, another number included; `Over Modification` where the request is carried out, but
+    shape, colour or material of the object changed too, or it is faint; else `Flawless Execution`. With crops of a
+    reference (`following_oracle`) the reference defines the request: equal counts of each named object, the same side
+    of each other, the same letters, the same backdrop.
 
-    Visual consistency: `Scene Collapse` where the backdrop is another one that nobody asked for, or most of the other
-    things are gone; else by the number of other things, strangers, copies and backdrops that are not as they were.
+    Visual consistency: `Scene Collapse` where the backdrop is another one without a request, or most other objects are
+    gone; else by the number of other changes: objects, spurious objects, copies and the backdrop.
     """
 
     topics = (
@@ -48,66 +56,84 @@ class SmallObjectJudge:
         "consistency_plain",
     )
 
-    def __init__(self, looker: Looker, pairs: Pairs) -> None:
-        self._looker, self._pairs = looker, pairs
+    def __init__(self, perception: PerceptionCache, comparisons: EditComparisonCache) -> None:
+        self._perception, self._comparisons = perception, comparisons
 
     def answer(self, topic: str, query: Judge, slots: Mapping[str, str]) -> Reply:
-        """Raises `Unknown`."""
-        what, _, how = topic.partition("_")
+        """Raises `UnanswerableError`."""
+        aspect, _, mode = topic.partition("_")
         pictures = query.images
-        expected_count = 3 if how == "oracle" else 2
+        expected_count = 3 if mode == "oracle" else 2
         if len(pictures) < expected_count:
-            raise Unknown(f"dlebench/{topic} by {len(pictures)} pictures: expected {expected_count}")
+            raise UnanswerableError(f"dlebench/{topic} by {len(pictures)} pictures: expected {expected_count}")
         instruction = slots.get("instruction", "")
         if topic == "following_oracle":
-            label, why = self._by_reference(pictures, wishes(instruction))
+            label, reason = self._by_reference(pictures, parse_instruction(instruction))
         else:
-            pair = self._pairs.of(pictures[:1], pictures[1], instruction)
-            label, why = _followed(pair) if what == "following" else _consistent(pair)
+            comparison = self._comparisons.get(pictures[:1], pictures[1], instruction)
+            label, reason = _followed(comparison) if aspect == "following" else _consistent(comparison)
         return Reply(
-            f"<Start Thinking>{why}</Start Thinking>\n<Start Final Answer>{label}</Start Final Answer>",
+            f"<Start Thinking>{reason}</Start Thinking>\n<Start Final Answer>{label}</Start Final Answer>",
         )
 
-    def _by_reference(self, pictures: Sequence[Image], asked: Sequence[Wish]) -> tuple[str, str]:
-        source, edited, reference = map(self._looker.see, pictures[:3])
+    def _by_reference(self, pictures: Sequence[Image], requests: Sequence[ParsedRequest]) -> tuple[str, str]:
+        source, edited, reference = map(self._perception.perceive, pictures[:3])
         if source.digest == edited.digest:
             return "Localization Failure", "the target is as it was"
-        right, touched = True, False
-        for wish in asked:
-            for name in wish.names:
-                should, there, was = (expected(sight, name) for sight in (reference, edited, source))
-                enough = there >= should - _SAME and (there <= should + _SAME or _may_be_more(wish, name))
-                right = right and enough
-                touched = touched or abs(there - was) > _SAME
-            right = right and _on_its_side(wish, edited, reference)
-            if wish.task.type == "text_change":
-                text = wish.task.text or ""
-                should, there, was = (written(sight, text)[0] for sight in (reference, edited, source))
-                right = right and there >= should - _DONE
-                touched = touched or [line for line, _, _ in edited.lines] != [line for line, _, _ in source.lines]
-            if wish.task.type == "background_change":
-                kind = word(wish.task.value or "")
-                right = right and shows(edited, kind) >= _DONE
-                touched = touched or sum(min(p, edited.backdrop[k]) for k, p in source.backdrop.items()) < _DONE
-        if right:
-            altered = any(_altered(wish, source, edited) for wish in asked)
+        matches_reference, touched = True, False
+        for request in requests:
+            for name in request.affected_names:
+                expected, actual, before = (expected_count(image, name) for image in (reference, edited, source))
+                count_matches = actual >= expected - _SAME and (
+                    actual <= expected + _SAME or _may_be_more(request, name)
+                )
+                matches_reference = matches_reference and count_matches
+                touched = touched or abs(actual - before) > _SAME
+            matches_reference = matches_reference and _on_its_side(request, edited, reference)
+            if request.task.type == "text_change":
+                text = request.task.text or ""
+                expected, actual, before = (text_match(image, text)[0] for image in (reference, edited, source))
+                matches_reference = matches_reference and actual >= expected - _DONE
+                touched = touched or [line for line, _, _ in edited.text_lines] != [
+                    line for line, _, _ in source.text_lines
+                ]
+            if request.task.type == "background_change":
+                kind = canonical_term(request.task.value or "")
+                matches_reference = matches_reference and backdrop_probability(edited, kind) >= _DONE
+                touched = (
+                    touched
+                    or sum(min(p, edited.backdrop_probabilities[k]) for k, p in source.backdrop_probabilities.items())
+                    < _DONE
+                )
+        if matches_reference:
+            altered = any(_altered(request, source, edited) for request in requests)
             return _labelled(altered)
-        if touched or _other_things(source, edited):
+        if touched or _objects_differ(source, edited):
             return "Wrong Action", "something else has been done to the target than what was asked for"
         return "Localization Failure", "the target is as it was"
 
 
-def _may_be_more(wish: Wish, name: Name) -> bool:
-    """Whether what a wish makes of a thing may be there once more: elsewhere, it is no matter of the target."""
-    return name == wish.result and wish.task.type in ("subject_replace", "color_alter", "material_alter", "text_change")
+def _may_be_more(request: ParsedRequest, name: ObjectName) -> bool:
+    """Whether the result of a request may exist once more elsewhere, which does not concern the target."""
+    return name == request.resulting_object and request.task.type in (
+        "subject_replace",
+        "color_alter",
+        "material_alter",
+        "text_change",
+    )
 
 
-def _on_its_side(wish: Wish, edited: Sight, reference: Sight) -> bool:
-    """Whether a thing with a place is where the reference has it, as far as that shows both things."""
-    thing, position, other = wish.result, wish.task.position, wish.reference
-    if thing is None or position is None or other is None or on_side(reference, thing, position, other) < _DONE:
+def _on_its_side(request: ParsedRequest, edited: ImagePerception, reference: ImagePerception) -> bool:
+    """Whether an object with a requested position is on that side, if the reference shows both objects there."""
+    name, position, reference_name = request.resulting_object, request.task.position, request.reference
+    if (
+        name is None
+        or position is None
+        or reference_name is None
+        or position_probability(reference, name, position, reference_name) < _DONE
+    ):
         return True
-    return on_side(edited, thing, position, other) >= _DONE
+    return position_probability(edited, name, position, reference_name) >= _DONE
 
 
 def _labelled(altered: bool) -> tuple[str, str]:
@@ -116,64 +142,78 @@ def _labelled(altered: bool) -> tuple[str, str]:
     return "Flawless Execution", "what was asked for is done"
 
 
-def _followed(pair: Pair) -> tuple[str, str]:
-    """The worst of the wishes."""
+def _followed(comparison: EditComparison) -> tuple[str, str]:
+    """The label of the worst request."""
     worst = ("Flawless Execution", "what was asked for is done")
     order = ("Flawless Execution", "Over Modification", "Wrong Action", "Localization Failure")
-    for wish, deed in zip(pair.wishes, pair.deeds, strict=True):
-        if deed.done >= _DONE:
-            found = _labelled(_altered(wish, pair.source, pair.edited))
-        elif deed.tried >= _TOUCHED or _lost(wish, pair):
-            found = "Wrong Action", "something else has been done to the target than what was asked for"
+    for request, outcome in zip(comparison.requests, comparison.outcomes, strict=True):
+        if outcome.success_probability >= _DONE:
+            verdict = _labelled(_altered(request, comparison.source, comparison.edited))
+        elif outcome.attempt_share >= _TOUCHED or _lost(request, comparison):
+            verdict = "Wrong Action", "something else has been done to the target than what was asked for"
         else:
-            found = "Localization Failure", "the target is as it was"
-        worst = max(worst, found, key=lambda one: order.index(one[0]))
+            verdict = "Localization Failure", "the target is as it was"
+        worst = max(worst, verdict, key=lambda label_and_reason: order.index(label_and_reason[0]))
     return worst
 
 
-def _consistent(pair: Pair) -> tuple[str, str]:
-    if pair.collapsed:
+def _consistent(comparison: EditComparison) -> tuple[str, str]:
+    if comparison.is_scene_collapsed:
         return "Scene Collapse", "the scene is another one"
-    changes = [change.what for change in pair.changes]
+    changes = [change.description for change in comparison.unrequested_changes]
     label = ("Perfect Consistency", "Single Anomaly", "Multiple Anomalies")[min(len(changes), 2)]
     return label, "; ".join(changes) or "all but the target is as it was"
 
 
-def _lost(wish: Wish, pair: Pair) -> bool:
-    """Whether the thing a wish is about is not what it was any more."""
-    if wish.object is None or pair.same:
+def _lost(request: ParsedRequest, comparison: EditComparison) -> bool:
+    """Whether the object of a request is no longer what it was."""
+    if request.object is None or comparison.is_identical:
         return False
-    was = expected(pair.source, wish.object)
-    return was > _DONE and expected(pair.edited, wish.object) < was - _DONE
+    before = expected_count(comparison.source, request.object)
+    return before > _DONE and expected_count(comparison.edited, request.object) < before - _DONE
 
 
-def _altered(wish: Wish, source: Sight, edited: Sight) -> bool:
-    """Whether the thing a wish has made has lost what it was not to lose: it is faint, or smeared."""
-    if wish.task.type in _WHOLE_PICTURE or wish.result is None or wish.result.kind == "text":
+def _altered(request: ParsedRequest, source: ImagePerception, edited: ImagePerception) -> bool:
+    """Whether the result of a request is faint or of another size."""
+    if (
+        request.task.type in _WHOLE_PICTURE
+        or request.resulting_object is None
+        or request.resulting_object.kind == "text"
+    ):
         return False
-    result = wish.result
-    found = max(edited.seen, key=lambda one: _called(one, result), default=None)
-    before = max(source.seen, key=lambda one: _called(one, wish.object), default=None) if wish.object else None
-    if found is None:
+    result = request.resulting_object
+    obj = max(edited.objects, key=lambda candidate: _called(candidate, result), default=None)
+    original = (
+        max(source.objects, key=lambda candidate: _called(candidate, request.object), default=None)
+        if request.object
+        else None
+    )
+    if obj is None:
         return False
-    faint = found.opacity < _ALTERED * (before.opacity if before is not None else 1.0)
-    if before is None or wish.task.type in ("subject_replace", "count_change"):
+    faint = obj.opacity < _ALTERED * (original.opacity if original is not None else 1.0)
+    if original is None or request.task.type in ("subject_replace", "count_change"):
         return faint
-    size = np.sqrt(found.box.w * found.box.h / max(before.box.w * before.box.h, 1e-9))
+    size = np.sqrt(obj.box.w * obj.box.h / max(original.box.w * original.box.h, 1e-9))
     return bool(faint or not _ALTERED < size < 1 / _ALTERED)
 
 
-def _called(seen: Seen, name: Name | None) -> float:
+def _called(obj: DetectedObject, name: ObjectName | None) -> float:
     if name is None:
         return 0.0
-    colour = seen.colours[name.colour] if name.colour else 1.0
-    return seen.shapes.get(name.kind, 0.0) * colour * seen.materials[name.material] * visibility(seen)
+    colour = obj.colours[name.colour] if name.colour else 1.0
+    return obj.shapes.get(name.kind, 0.0) * colour * obj.materials[name.material] * visibility(obj)
 
 
-def _other_things(source: Sight, edited: Sight) -> bool:
-    """Whether there is anything in one picture that the other has not."""
-    here, there = (
-        {name_of(one) for one in sight.seen if firm(max(one.shapes.values()) * visibility(one)) > _DONE}
-        for sight in (source, edited)
+def _objects_differ(source: ImagePerception, edited: ImagePerception) -> bool:
+    """Whether one of the images shows an object that the other does not."""
+    source_names, edited_names = (
+        {
+            most_likely_name(obj)
+            for obj in image.objects
+            if match_probability(max(obj.shapes.values()) * visibility(obj)) > _DONE
+        }
+        for image in (source, edited)
     )
-    return any(not spoken(tuple(there), name) for name in here) or any(not spoken(tuple(here), name) for name in there)
+    return any(not is_mentioned(tuple(edited_names), name) for name in source_names) or any(
+        not is_mentioned(tuple(source_names), name) for name in edited_names
+    )

@@ -1,57 +1,59 @@
-"""What SceneJudge says to I2I-Bench's questions: levels, yes or no, questions of its own, commands to a segmenter."""
+"""SceneJudge on I2I-Bench's questions: levels, yes or no, questions of its own, commands to a segmenter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ....reward import Image, Judge, Reply
-from ....reward.forms import Levels
-from ..words import TEXT
-from . import questions
-from .deeds import best, exactly, firm
-from .pairs import Pair, Pairs, name_of, said
-from .phrases import Name
-from .replies import level, written, yes_no
-from .sights import Looker
-from .wishes import Unknown, wishes
+from ....reward import Image
+from ....reward.queries import Judge, Reply
+from ....reward.queries.response_formats import Levels
+from ..vocabulary import TEXT
+from . import question_language
+from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name, name_phrase
+from .instruction_parser import UnanswerableError, parse_instruction
+from .object_names import ObjectName
+from .perception import PerceptionCache
+from .reply_builders import json_reply, level_reply, yes_no_reply
+from .request_outcomes import best_match, count_probability, match_probability
 
-_WRITERS: Mapping[str, Callable[[Pair], list[str]]] = {
-    "questions_physical": questions.about_physics,
-    "questions_composition": questions.about_composition,
-    "questions_physical_multi": questions.about_physics,
-    "questions_composition_multi": questions.about_composition,
-    "questions_transfer_multi": questions.about_transfer,
-    "questions_consistency_multi": questions.about_consistency,
+_QUESTION_WRITERS: Mapping[str, Callable[[EditComparison], list[str]]] = {
+    "questions_physical": question_language.write_physics_questions,
+    "questions_composition": question_language.write_composition_questions,
+    "questions_physical_multi": question_language.write_physics_questions,
+    "questions_composition_multi": question_language.write_composition_questions,
+    "questions_transfer_multi": question_language.write_transfer_questions,
+    "questions_consistency_multi": question_language.write_consistency_questions,
 }
-_DIMENSIONS: Mapping[str, Callable[[Pair], float]] = {
-    "quality": lambda pair: pair.edited.looks,
-    "blending": lambda pair: pair.natural,
-    "artifacts": lambda pair: pair.natural * (1 + pair.kept) / 2,
-    "plausibility": lambda pair: pair.natural,
-    "composition": lambda pair: pair.natural * (1 + pair.degree) / 2,
-    "inter-subject": lambda pair: pair.natural,
-    "extraction": lambda pair: pair.degree * pair.kept,
-    "fidelity": lambda pair: pair.kept,
-    "subject consistency": lambda pair: pair.kept,
-    "accuracy": lambda pair: pair.degree,
-    "following": lambda pair: pair.degree,
-    "knowledge": lambda pair: pair.degree,
-    "attribute": lambda pair: pair.degree,
+_DIMENSIONS: Mapping[str, Callable[[EditComparison], float]] = {
+    "quality": lambda comparison: comparison.edited.visual_quality,
+    "blending": lambda comparison: comparison.naturalness,
+    "artifacts": lambda comparison: comparison.naturalness * (1 + comparison.preservation) / 2,
+    "plausibility": lambda comparison: comparison.naturalness,
+    "composition": lambda comparison: comparison.naturalness * (1 + comparison.credit) / 2,
+    "inter-subject": lambda comparison: comparison.naturalness,
+    "extraction": lambda comparison: comparison.credit * comparison.preservation,
+    "fidelity": lambda comparison: comparison.preservation,
+    "subject consistency": lambda comparison: comparison.preservation,
+    "accuracy": lambda comparison: comparison.credit,
+    "following": lambda comparison: comparison.credit,
+    "knowledge": lambda comparison: comparison.credit,
+    "attribute": lambda comparison: comparison.credit,
 }
-"""Word of a dimension's title -> what a level of it goes by; the first that stands in it, extraction before others."""
-_FIRST = ("extraction", "inter-subject")
+"""Word of a dimension's title -> its measure; the first word in the title counts, `_PRIORITY_DIMENSIONS` before others.
+"""
+_PRIORITY_DIMENSIONS = ("extraction", "inter-subject")
 
-_STYLE = 4
-"""Steps of a grade of style above the lowest."""
+_STYLE_STEPS = 4
+"""Steps of a style grade above the lowest."""
 
 
-class DimensionJudge:
+class I2IBenchJudge:
     """Answers the topics of `i2i/`.
 
-    Levels and yes or no go by how surely the wishes are carried out, by how much of the rest is as it was, and by how
-    clean and solid the edited picture is beside its source. `knowledge` goes by the hint alone. The questions that it
-    writes are of a small language (`questions`), in which `answer` reads them back. Commands to a segmenter name what
-    it sees: what the instruction made or changed, what it leaves alone, or what it takes from another source.
+    Levels and yes or no depend on the requests' success probability, on preservation, and on cleanliness and opacity
+    relative to the source. `knowledge` depends on the hint alone. The questions that it writes are of a small language
+    (`question_language`), which `answer` parses. Commands to a segmenter name objects in the image: those that the
+    instruction made or changed, those that it leaves alone, or those that it takes from another source.
     """
 
     topics = (
@@ -60,7 +62,7 @@ class DimensionJudge:
         "following",
         "success",
         "knowledge",
-        *_WRITERS,
+        *_QUESTION_WRITERS,
         "answer",
         "segment_edited",
         "segment_unchanged",
@@ -71,93 +73,121 @@ class DimensionJudge:
         "level",
     )
 
-    def __init__(self, looker: Looker, pairs: Pairs) -> None:
-        self._looker, self._pairs = looker, pairs
+    def __init__(self, perception: PerceptionCache, comparisons: EditComparisonCache) -> None:
+        self._perception, self._comparisons = perception, comparisons
 
     def answer(self, topic: str, query: Judge, slots: Mapping[str, str]) -> Reply:
-        """Raises `Unknown`."""
+        """Raises `UnanswerableError`."""
         instruction = slots.get("instruction", "")
-        if topic in _WRITERS:
+        if topic in _QUESTION_WRITERS:
             if not query.images:
-                raise Unknown(f"what to ask by {topic} without a picture")
+                raise UnanswerableError(f"what to ask by {topic} without a picture")
             source = query.images[0]
-            return written({"questions": _WRITERS[topic](self._pairs.of(query.images, source, instruction))})
+            return json_reply(
+                {"questions": _QUESTION_WRITERS[topic](self._comparisons.get(query.images, source, instruction))}
+            )
         if topic == "text_style":
             return self._style(query.images[-1], instruction, slots.get("text", ""))
         if len(query.images) < 2:
-            raise Unknown(f"i2i/{topic} by {len(query.images)} pictures: expected sources and an edited one")
-        pair = self._pairs.of(query.images[:-1], query.images[-1], instruction)
+            raise UnanswerableError(f"i2i/{topic} by {len(query.images)} pictures: expected sources and an edited one")
+        comparison = self._comparisons.get(query.images[:-1], query.images[-1], instruction)
         if topic.startswith("segment_"):
-            return _commands(topic, pair)
+            return _commands(topic, comparison)
         if isinstance(query.form, Levels):
-            return level(_share(topic, slots)(pair), query.form.options)
-        return yes_no(_certainty(topic, pair, slots))
+            return level_reply(_share(topic, slots)(comparison), query.form.options)
+        return yes_no_reply(_certainty(topic, comparison, slots))
 
     def _style(self, picture: Image, instruction: str, text: str) -> Reply:
-        """Whether there are letters, whatever they say, and where they should be."""
-        sight = self._looker.see(picture)
-        wanted = [wish.object or wish.new for wish in wishes(instruction) if wish.object or wish.new]
-        plate = next((name for name in wanted if name is not None and name.kind == "sign"), None)
-        sure = max((box.score for box in sight.texts()), default=0.0)
-        place = best(sight, plate) if plate is not None else None
+        """Whether there are letters, of any text, and at the requested place."""
+        perceived = self._perception.perceive(picture)
+        names = [
+            request.object or request.new_object
+            for request in parse_instruction(instruction)
+            if request.object or request.new_object
+        ]
+        plate = next((name for name in names if name is not None and name.kind == "sign"), None)
+        confidence = max((box.score for box in perceived.locate_text()), default=0.0)
+        plate_box = best_match(perceived, plate) if plate is not None else None
         if plate is not None:
-            on = max((firm(place.score) for box in sight.texts() if place and box.iou(place) > 0), default=0.0)
-            sure *= (1 + on) / 2
-        return written(
+            on_plate = max(
+                (
+                    match_probability(plate_box.score)
+                    for box in perceived.locate_text()
+                    if plate_box and box.iou(plate_box) > 0
+                ),
+                default=0.0,
+            )
+            confidence *= (1 + on_plate) / 2
+        return json_reply(
             {
                 "style_requirement": f"letters that can be read, {text!r} or others",
-                "position_requirement": "anywhere" if plate is None else f"on the {said(plate)}",
-                "image_observation": f"{len(sight.lines)} lines of text",
-                "reasoning": f"letters where they should be: {sure:.2f}",
-                "score": 1 + round(_STYLE * min(1.0, firm(sure))) if sure else 1,
+                "position_requirement": "anywhere" if plate is None else f"on the {name_phrase(plate)}",
+                "image_observation": f"{len(perceived.text_lines)} lines of text",
+                "reasoning": f"letters where they should be: {confidence:.2f}",
+                "score": 1 + round(_STYLE_STEPS * min(1.0, match_probability(confidence))) if confidence else 1,
             }
         )
 
 
-def _share(topic: str, slots: Mapping[str, str]) -> Callable[[Pair], float]:
-    """What a level goes by."""
+def _share(topic: str, slots: Mapping[str, str]) -> Callable[[EditComparison], float]:
+    """The measure behind a level."""
     if topic != "level":
         return _DIMENSIONS[topic]
     title = slots.get("dimension", "").casefold()
-    for known in (*_FIRST, *_DIMENSIONS):
-        if known in title:
-            return _DIMENSIONS[known]
-    raise Unknown(f"what {slots.get('dimension', '')!r} is: it knows {', '.join(_DIMENSIONS)}")
+    for word in (*_PRIORITY_DIMENSIONS, *_DIMENSIONS):
+        if word in title:
+            return _DIMENSIONS[word]
+    raise UnanswerableError(f"what {slots.get('dimension', '')!r} is: it knows {', '.join(_DIMENSIONS)}")
 
 
-def _certainty(topic: str, pair: Pair, slots: Mapping[str, str]) -> float:
+def _certainty(topic: str, comparison: EditComparison, slots: Mapping[str, str]) -> float:
     match topic:
         case "success":
-            return pair.done
+            return comparison.success_probability
         case "knowledge":
-            return 0.0 if pair.same else questions.hold(slots.get("hint", ""), pair)
+            return (
+                0.0
+                if comparison.is_identical
+                else question_language.statements_probability(slots.get("hint", ""), comparison)
+            )
         case "answer":
-            return questions.answer(slots.get("question", ""), pair)
+            return question_language.yes_probability(slots.get("question", ""), comparison)
         case "count":
-            new = [wish.new for wish in pair.wishes if wish.new is not None]
-            return min((exactly(pair.edited, name, 1) for name in new), default=0.0)
+            new = [request.new_object for request in comparison.requests if request.new_object is not None]
+            return min((count_probability(comparison.edited, name, 1) for name in new), default=0.0)
         case _:
-            raise Unknown(f"i2i/{topic} in this form of an answer")
+            raise UnanswerableError(f"i2i/{topic} in this form of an answer")
 
 
 # -- commands to a segmenter ------------------------------------------------------------------------------------------
 
 
-def _commands(topic: str, pair: Pair) -> Reply:
+def _commands(topic: str, comparison: EditComparison) -> Reply:
     match topic:
         case "segment_edited":
-            return Reply(_command([_edited(wish.result or wish.object) for wish in pair.wishes]))
+            return Reply(
+                _command([_edited(request.resulting_object or request.object) for request in comparison.requests])
+            )
         case "segment_unchanged":
-            return written([_command([said(name)]) for name in _others(pair)] or _backdrop(pair))
+            return json_reply([_command([name_phrase(name)]) for name in _others(comparison)] or _backdrop(comparison))
         case "segment_preserved_multi":
-            return written([{"source_index": 0, "segmentation_prompt": _command([said(n)])} for n in _others(pair)])
+            return json_reply(
+                [{"source_index": 0, "segmentation_prompt": _command([name_phrase(n)])} for n in _others(comparison)]
+            )
         case _:
-            taken = [wish for wish in pair.wishes if wish.new is not None and 0 < wish.source < len(pair.sources)]
-            return written(
+            transferred = [
+                request
+                for request in comparison.requests
+                if request.new_object is not None and 0 < request.source_index < len(comparison.sources)
+            ]
+            return json_reply(
                 [
-                    {"source_index": wish.source, "segmentation_prompt": _command([said(wish.new)])}
-                    for wish in taken
-                    if wish.new is not None
+                    {
+                        "source_index": request.source_index,
+                        "segmentation_prompt": _command([name_phrase(request.new_object)]),
+                    }
+                    for request in transferred
+                    if request.new_object is not None
                 ]
             )
 
@@ -166,15 +196,15 @@ def _command(names: list[str]) -> str:
     return f"Please segment the {' and the '.join(dict.fromkeys(names))}"
 
 
-def _edited(name: Name | None) -> str:
-    """What a wish leaves to be seen; a backdrop where it is about no thing."""
-    return "background" if name is None else TEXT if name.kind == TEXT else said(name)
+def _edited(name: ObjectName | None) -> str:
+    """The visible result of a request; the background where it is about no object."""
+    return "background" if name is None else TEXT if name.kind == TEXT else name_phrase(name)
 
 
-def _others(pair: Pair) -> list[Name]:
-    """Names of the things of the first source that no wish is about, each once."""
-    return list(dict.fromkeys(name_of(one) for one, _ in pair.others))
+def _others(comparison: EditComparison) -> list[ObjectName]:
+    """Distinct names of the first source's objects that no request mentions."""
+    return list(dict.fromkeys(most_likely_name(obj) for obj, _ in comparison.untouched_objects))
 
 
-def _backdrop(pair: Pair) -> list[str]:
-    return [] if pair.backdrop is None else [_command(["background"])]
+def _backdrop(comparison: EditComparison) -> list[str]:
+    return [] if comparison.backdrop_preservation is None else [_command(["background"])]

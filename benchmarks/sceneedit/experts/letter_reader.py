@@ -1,7 +1,7 @@
-"""Reads SceneEdit's letters: dots of ink, three wide and five high, matched one letter at a time.
+"""Reads SceneEdit's letters: dots of ink, three wide and five high, matched letter by letter.
 
-Ink has no hue and is nearly black or nearly white, which nothing else in these pictures is in dots of that pattern. A
-place is read at every grain (pixels a dot) that may be, and where two readings overlap the better one stays.
+Ink has no hue and is nearly black or nearly white; nothing else in these images has such dots in that pattern. Each
+place is read at every possible grain (pixels per dot), and of overlapping readings the better one is kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..words import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
+from ..vocabulary import LETTER_HEIGHT, LETTER_WIDTH, LETTERS
 
 Pixels = NDArray[np.uint8]
 Plane = NDArray[np.float32]
@@ -21,24 +21,24 @@ Line = tuple[str, tuple[int, int, int, int], float]
 
 _GRAINS = range(1, 9)
 _ROWS, _COLUMNS = LETTER_HEIGHT + 2, LETTER_WIDTH + 2
-"""Dots a letter is matched over: with a rim, which is empty."""
+"""Dots of a letter's template, with an empty rim."""
 _PITCH = LETTER_WIDTH + 1
 _LEAST = 2
-"""Letters of a line: a single one may be chance."""
+"""Least number of letters of a line: a single one may be accidental."""
 
 _PAPER = {"dark": 110.0, "light": 120.0}
-"""Grey levels. What is brighter (of dark ink: by the brightest channel) or darker (of light ink: by the darkest) than
-this is no ink, whatever it is."""
+"""Grey levels. Brighter pixels (for dark ink: by the brightest channel) or darker ones (for light ink: by the darkest)
+are no ink."""
 _INK = {"dark": (90.0, 55.0), "light": (145.0, 175.0)}
-"""Grey levels of the same channels at which the ink of a letter begins to count, and counts fully."""
+"""Grey levels of the same channels at which ink begins to count, and counts fully."""
 _HUE = (48.0, 28.0)
-"""Grey levels between the channels of dark ink: dark things keep their hue. What is light in all channels has none."""
+"""Spread of the channels of dark ink, in grey levels: dark objects keep their hue. Light ink has none."""
 _CONTRAST = (20.0, 45.0)
 """Grey levels between paper and ink."""
 _LIKE = (0.80, 0.96)
 """Correlation of the dots with the letter's."""
 _FLOOR = 0.02
-"""What ranks lower is no letter."""
+"""Lower scores are no letters."""
 
 _NAMES = tuple(LETTERS)
 _DOTS = np.pad(
@@ -62,24 +62,24 @@ class _Letter:
 
 
 def read_lines(pixels: Pixels) -> list[Line]:
-    """What is written in a picture (H x W x 3 uint8 RGB), top to bottom.
+    """The text of an image (H x W x 3 uint8 RGB), top to bottom.
 
-    Each line: its text, with a blank between words; the pixel corners x0, y0, x1, y1 of its ink; how sure it is, in
-    (0, 1), changing continuously with the pixels. Letters are read one by one: a misspelt word stays misspelt. Lines
-    have at least two letters of 1 to 8 whole pixels a dot, wholly inside of the picture.
+    Each line: its text, with a blank between words; the pixel corners x0, y0, x1, y1 of its ink; its confidence in (0,
+    1), which changes continuously with the pixels. Letters are read one by one: a misspelt word stays misspelt. Lines
+    have at least two letters of 1 to 8 whole pixels per dot, wholly inside the image.
     """
     channels = [pixels[..., channel].astype(np.float32) for channel in range(3)]
     high, low = np.maximum.reduce(channels), np.minimum.reduce(channels)
-    found: list[Line] = []
+    lines: list[Line] = []
     for ink in ("dark", "light"):
         for grain in _GRAINS:
             if LETTER_HEIGHT * grain <= pixels.shape[0] and LETTER_WIDTH * grain <= pixels.shape[1]:
-                found += _lines(high, low, ink, grain)
-    kept: list[Line] = []
-    for line in sorted(found, key=lambda line: -line[2] * len(line[0])):
-        if not any(_overlap(line[1], other[1]) for other in kept):
-            kept.append(line)
-    return sorted(kept, key=lambda line: (line[1][1], line[1][0]))
+                lines += _lines(high, low, ink, grain)
+    accepted: list[Line] = []
+    for line in sorted(lines, key=lambda line: -line[2] * len(line[0])):
+        if not any(_overlap(line[1], accepted_line[1]) for accepted_line in accepted):
+            accepted.append(line)
+    return sorted(accepted, key=lambda line: (line[1][1], line[1][0]))
 
 
 def _lines(high: Plane, low: Plane, ink: str, grain: int) -> list[Line]:
@@ -87,15 +87,18 @@ def _lines(high: Plane, low: Plane, ink: str, grain: int) -> list[Line]:
     lines = []
     while letters:
         seed = letters[0]
-        before = _onwards(seed, -1, letters, inky, grain)
-        line = [*reversed(before), seed, *_onwards(seed, 1, letters, inky, grain)]
+        preceding = _onwards(seed, -1, letters, inky, grain)
+        line = [*reversed(preceding), seed, *_onwards(seed, 1, letters, inky, grain)]
         text = "".join(" " if letter is None else letter.name for letter in line)
-        written = [letter for letter in line if letter is not None]
-        x0, x1 = written[0].x, written[-1].x + LETTER_WIDTH * grain
-        y0, y1 = min(letter.y for letter in written), max(letter.y for letter in written) + LETTER_HEIGHT * grain
-        if len(written) >= _LEAST:
-            sure = sum(letter.sure for letter in written) / len(written)
-            lines.append((text, (x0, y0, x1, y1), max(0.001, 0.999 * sure)))
+        line_letters = [letter for letter in line if letter is not None]
+        x0, x1 = line_letters[0].x, line_letters[-1].x + LETTER_WIDTH * grain
+        y0, y1 = (
+            min(letter.y for letter in line_letters),
+            max(letter.y for letter in line_letters) + LETTER_HEIGHT * grain,
+        )
+        if len(line_letters) >= _LEAST:
+            confidence = sum(letter.sure for letter in line_letters) / len(line_letters)
+            lines.append((text, (x0, y0, x1, y1), max(0.001, 0.999 * confidence)))
         letters = [
             letter
             for letter in letters
@@ -105,43 +108,45 @@ def _lines(high: Plane, low: Plane, ink: str, grain: int) -> list[Line]:
 
 
 def _onwards(
-    seed: _Letter, way: int, letters: list[_Letter], inky: NDArray[np.uint8], grain: int
+    seed: _Letter, direction: int, letters: list[_Letter], inky: NDArray[np.uint8], grain: int
 ) -> list[_Letter | None]:
     """The letters of a line after (or before) one of them; None for blanks between them."""
     line: list[_Letter | None] = []
     slack = grain // 3
-    x, y, step = seed.x, seed.y, way * _PITCH * grain
+    x, y, step = seed.x, seed.y, direction * _PITCH * grain
     while True:
-        following = _at(x + step, y, letters, slack)
-        if following is None and _empty(x + step, y, inky):
-            following = _at(x + 2 * step, y, letters, slack)
-            if following is not None:
+        next_letter = _at(x + step, y, letters, slack)
+        if next_letter is None and _empty(x + step, y, inky):
+            next_letter = _at(x + 2 * step, y, letters, slack)
+            if next_letter is not None:
                 line.append(None)
-        if following is None:
+        if next_letter is None:
             return line
-        line.append(following)
-        x, y = following.x, following.y
+        line.append(next_letter)
+        x, y = next_letter.x, next_letter.y
 
 
 def _at(x: int, y: int, letters: list[_Letter], slack: int) -> _Letter | None:
-    near = (letter for letter in letters if abs(letter.x - x) <= slack and abs(letter.y - y) <= slack)
-    return max(near, key=lambda letter: letter.sure, default=None)
+    nearby = (letter for letter in letters if abs(letter.x - x) <= slack and abs(letter.y - y) <= slack)
+    return max(nearby, key=lambda letter: letter.sure, default=None)
 
 
 def _empty(x: int, y: int, inky: NDArray[np.uint8]) -> bool:
-    """Whether hardly a dot of a letter's place is ink."""
+    """Whether hardly a dot at a letter's place is ink."""
     return 0 <= y < inky.shape[0] and 0 <= x < inky.shape[1] and int(inky[y, x]) <= 1
 
 
 def _letters(high: Plane, low: Plane, ink: str, grain: int) -> tuple[list[_Letter], NDArray[np.uint8]]:
-    """Letters of one ink and grain, the likeliest first; and how many inky dots a letter at each place would have.
+    """Letters of one ink and grain, the likeliest first; and the number of inky dots of a letter at each place.
 
     high, low: the brightest and the darkest channel.
     """
     height, width = high.shape[0] - LETTER_HEIGHT * grain + 1, high.shape[1] - LETTER_WIDTH * grain + 1
-    middle = grain - 2 * (grain // 4)
-    if middle > 1:  # the middle of a dot says what it is: enlarging blurs its edges
-        high, low = (np.asarray(cv2.blur(plane, (middle, middle), anchor=(0, 0)), np.float32) for plane in (high, low))
+    dot_core = grain - 2 * (grain // 4)
+    if dot_core > 1:  # only the middle of a dot counts: enlarging blurs its edges
+        high, low = (
+            np.asarray(cv2.blur(plane, (dot_core, dot_core), anchor=(0, 0)), np.float32) for plane in (high, low)
+        )
     if ink == "dark":
         level, is_ink = np.minimum(high, _PAPER[ink]), (high < _INK[ink][0]) & (high - low < 2 * _HUE[0])
     else:
@@ -164,22 +169,22 @@ def _letters(high: Plane, low: Plane, ink: str, grain: int) -> tuple[list[_Lette
     patch = np.stack([level[y + down, x + across] for down, across in offsets], axis=1).astype(np.float64)
     sign = -1.0 if ink == "dark" else 1.0
     centred = sign * (patch - patch.mean(1, keepdims=True))
-    like = (centred @ _TEMPLATES.T) / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-9)
-    best = like.argmax(1)
+    correlations = (centred @ _TEMPLATES.T) / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-9)
+    best = correlations.argmax(1)
     inked = _INKED[best]
     level_of_ink, level_of_paper = (patch * inked).sum(1), (patch * _BARE[best]).sum(1)
     contrast = sign * (level_of_ink - level_of_paper)
-    sure = _ramp(like.max(1), *_LIKE) * _ramp(contrast, *_CONTRAST) * _ramp(level_of_ink, *_INK[ink])
+    confidence = _ramp(correlations.max(1), *_LIKE) * _ramp(contrast, *_CONTRAST) * _ramp(level_of_ink, *_INK[ink])
     if ink == "dark":
         hue = np.stack([spread[y + down, x + across] for down, across in offsets], axis=1)
-        sure *= _ramp((hue * inked).sum(1), *_HUE)
-    sure *= like.max(1)  # tells the exact place from one beside it where both are certain
-    order = np.argsort(-sure, kind="stable")
-    found = [
-        _Letter(_NAMES[best[one]], int(x[one]), int(y[one]), float(sure[one]))
-        for one in order[: int((sure > _FLOOR).sum())]
+        confidence *= _ramp((hue * inked).sum(1), *_HUE)
+    confidence *= correlations.max(1)  # prefers the exact place to its neighbours where both are certain
+    order = np.argsort(-confidence, kind="stable")
+    letters = [
+        _Letter(_NAMES[best[index]], int(x[index]), int(y[index]), float(confidence[index]))
+        for index in order[: int((confidence > _FLOOR).sum())]
     ]
-    return found, inside
+    return letters, inside
 
 
 def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:

@@ -1,13 +1,13 @@
-"""Phrases: names such as `wood red circle`, taken apart."""
+"""Parses object names such as `wood red circle`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..words import COLOURS, MATERIALS, SHAPES, SIGN, TEXT
+from ..vocabulary import COLOURS, MATERIALS, SHAPES, SIGN, TEXT
 
 _KINDS = (*SHAPES, SIGN, TEXT)
-_SAME = (
+_SYNONYMS = (
     {"wooden": "wood", "metallic": "metal"}
     | {f"{kind}s": kind for kind in _KINDS}
     | {
@@ -17,80 +17,80 @@ _SAME = (
         "texts": TEXT,
     }
 )
-_FILL = {"a", "an", "the", "new", "this", "that", "of", "made"}
-"""Words that say nothing about what a thing looks like."""
+_STOP_WORDS = {"a", "an", "the", "new", "this", "that", "of", "made"}
+"""Words without a meaning for the look of an object."""
 
-KNOWN = f"it knows {', '.join(_KINDS)}, in {', '.join(COLOURS)}, made of {', '.join(MATERIALS)}"
-"""For messages."""
+VOCABULARY_HELP = f"it knows {', '.join(_KINDS)}, in {', '.join(COLOURS)}, made of {', '.join(MATERIALS)}"
+"""The vocabulary, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """What a name says of a thing; empty where it says nothing."""
+class ObjectName:
+    """The terms of a name; empty where it has none."""
 
     kind: str = ""
     colour: str = ""
     material: str = ""
 
 
-def parse(words: str) -> Name | str:
-    """The thing that a name means, or, as a text, why that cannot be known: a word that is none of these, no kind of
-    thing, or two of one sort.
+def parse_name(text: str) -> ObjectName | str:
+    """The name of an object, or the reason, as a text, why it cannot be parsed: an unknown word, no shape, or two terms
+    of one category.
     """
-    said: dict[str, str] = {}
-    for word in _words(words):
-        sort = _sort(word)
-        if sort is None:
-            return f"{word!r} in {words!r} means nothing to it: {KNOWN}"
-        if said.setdefault(sort, word) != word:
-            return f"{words!r} says both {said[sort]!r} and {word!r}: ask for one"
-    if "kind" not in said:
-        return f"{words!r} names no thing: {KNOWN}"
-    return Name(**said)
+    terms: dict[str, str] = {}
+    for word in _words(text):
+        category = _term_category(word)
+        if category is None:
+            return f"{word!r} in {text!r} means nothing to it: {VOCABULARY_HELP}"
+        if terms.setdefault(category, word) != word:
+            return f"{text!r} says both {terms[category]!r} and {word!r}: ask for one"
+    if "kind" not in terms:
+        return f"{text!r} names no thing: {VOCABULARY_HELP}"
+    return ObjectName(**terms)
 
 
-def find(sentence: str) -> Name | str:
-    """The one thing a sentence speaks of: its last kind of thing, with the colours and materials right before it.
+def find_name(sentence: str) -> ObjectName | str:
+    """The one object that a sentence names: its last shape, with the colours and materials right before it.
 
-    A text that says why, where there is none, or where it speaks of different things.
+    The reason, as a text, where it names none or different ones.
     """
-    different = list(dict.fromkeys(names_in(sentence)))
-    if not different:
-        return f"{sentence!r} names no thing: {KNOWN}"
-    if len(different) > 1:
-        return f"{sentence!r} speaks of {len(different)} things: ask for one"
-    return different[0]
+    distinct = list(dict.fromkeys(find_names(sentence)))
+    if not distinct:
+        return f"{sentence!r} names no thing: {VOCABULARY_HELP}"
+    if len(distinct) > 1:
+        return f"{sentence!r} speaks of {len(distinct)} things: ask for one"
+    return distinct[0]
 
 
-def names_in(sentence: str) -> list[Name]:
-    """All things a sentence speaks of, in order: each kind with the colours and materials right before it."""
-    names: list[Name] = []
-    said: dict[str, str] = {}
+def find_names(sentence: str) -> list[ObjectName]:
+    """All objects that a sentence names, in order: each shape with the colours and materials right before it."""
+    names: list[ObjectName] = []
+    terms: dict[str, str] = {}
     for word in _words(sentence, keep_all=True):
-        sort = _sort(word)
-        if sort is None:
-            said = {} if word not in _FILL else said
+        category = _term_category(word)
+        if category is None:
+            terms = {} if word not in _STOP_WORDS else terms
             continue
-        said[sort] = word
-        if sort == "kind":
-            names.append(Name(**said))
-            said = {}
+        terms[category] = word
+        if category == "kind":
+            names.append(ObjectName(**terms))
+            terms = {}
     return names
 
 
-def word(text: str) -> str:
-    """A colour, a material or a backdrop as it is written here; what it does not know, as it stands."""
-    said = text.casefold().strip().rstrip(".")
-    return _SAME.get(said, said)
+def canonical_term(text: str) -> str:
+    """A colour, a material or a backdrop in canonical form; unknown terms stay unchanged."""
+    term = text.casefold().strip().rstrip(".")
+    return _SYNONYMS.get(term, term)
 
 
 def _words(text: str, *, keep_all: bool = False) -> list[str]:
     plain = "".join(letter if letter.isalnum() else " " for letter in text.casefold())
-    words = [_SAME.get(word, word) for word in plain.split()]
-    return words if keep_all else [word for word in words if word not in _FILL]
+    words = [_SYNONYMS.get(word, word) for word in plain.split()]
+    return words if keep_all else [word for word in words if word not in _STOP_WORDS]
 
 
-def _sort(word: str) -> str | None:
+def _term_category(word: str) -> str | None:
     if word in _KINDS:
         return "kind"
     if word in COLOURS:

@@ -1,4 +1,4 @@
-"""Outlines: what shapes look like, and how well what is seen of a thing fits them."""
+"""Outlines of the shapes, and how well the visible part of an object fits them."""
 
 from __future__ import annotations
 
@@ -11,101 +11,103 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..words import SHAPES, SIGN
+from ..vocabulary import SHAPES, SIGN
 
 Plane = NDArray[np.float32]
 
 OUTLINES = (*SHAPES, SIGN)
 _CELLS = 24
-"""Cells a side of the frame in which outlines are compared."""
-_FINE = 8
-"""Points a cell and side in which outlines are drawn."""
+"""Cells per side of the frame in which outlines are compared."""
+_SUPERSAMPLING = 8
+"""Points per cell and side at which outlines are rendered."""
 
-_TIPS = {"none": (0, 0, 0, 0), "all": (1, 1, 1, 1), "up": (0, 1, 0, 0), "down": (0, 0, 0, 1)}
-"""Sides (left, top, right, bottom) that end in a tip: its last pixel is covered too little to be seen."""
+_TIP_SIDES = {"none": (0, 0, 0, 0), "all": (1, 1, 1, 1), "up": (0, 1, 0, 0), "down": (0, 0, 0, 1)}
+"""Sides (left, top, right, bottom) that end in a tip, whose last pixel has too little cover to be visible."""
 _TIP = 0.6
-"""Pixels by which the box of a tip is larger than it looks."""
+"""Pixels by which the box of a tip is larger than its visible part."""
 _GROWTH = (0.0, 0.1, 0.2, 0.32)
-"""How far a thing may go on beneath what covers it, in shares of what is seen of it."""
+"""Growth of an object beneath an occluder, as shares of its visible part."""
 _HIDDEN = 0.12
-"""Weight of a pixel at which something else is seen. Not 0: what needs nothing hidden explains a picture better."""
+"""Weight of an occluded pixel. Not 0: an explanation without occlusion is better."""
 _GROWN = 0.1
-"""Loss of match for a box grown by its own size."""
+"""Penalty for a box grown by its own size."""
 _SQUARENESS = 0.22
-"""Standard deviation of log(width / height) of anything but signs."""
+"""Standard deviation of log(width / height) of all shapes but signs."""
 _WIDTH, _WIDTH_SOFT = 1.38, 0.06
-"""Width / height from which a plate is a sign's, and how softly that sets in."""
+"""Width / height from which on a plate is a sign's, and the width of the transition."""
 _SHARP = 32.0
-"""How strongly a better match tells against the shapes that fit less well."""
-_POOR, _GOOD = 0.50, 0.78
-"""Overlaps (IoU) at which a match is worth nothing, and nearly everything."""
+"""Sharpness of the softmax over shapes."""
+_NO_MATCH_IOU, _GOOD_MATCH_IOU = 0.50, 0.78
+"""Overlaps (IoU) at which a match scores almost 0, and almost 1."""
 
 
-class Fit(NamedTuple):
-    """shapes: shape -> match in [0, 1]. corners: of the box in pixels, of the best match. shown: share not hidden."""
+class OutlineFit(NamedTuple):
+    """shapes: shape -> match in [0, 1]. corners: of the best match's box, in pixels. visible_share: not hidden."""
 
     shapes: dict[str, float]
     corners: tuple[float, float, float, float]
-    shown: float
+    visible_share: float
 
 
-def fit(
-    cover: Plane,
-    other: Plane,
+def fit_outlines(
+    object_cover: Plane,
+    occluder_mask: Plane,
     corners: tuple[float, float, float, float],
-    touched: tuple[bool, ...],
-    lettered: float,
-    pixel: float,
-) -> Fit:
-    """Compare a thing with all outlines.
+    open_sides: tuple[bool, ...],
+    text_probability: float,
+    pixel_scale: float,
+) -> OutlineFit:
+    """Compare an object with all outlines.
 
-    cover: how far each pixel (H x W) shows the thing, in [0, 1]. other: 1 where something else is seen that may hide
-    it. corners: x0, y0, x1, y1 around what is seen. touched: the sides (left, top, right, bottom) on which it may go
-    on unseen. lettered: how surely there are letters on it, in [0, 1]. pixel: side of what
-    was a pixel before the picture was enlarged.
+    object_cover: share of each pixel (H x W) that shows the object, in [0, 1]. occluder_mask: 1 where something else
+    may hide it. corners: x0, y0, x1, y1 of the visible part. open_sides: sides (left, top, right, bottom) on which it
+    may continue unseen. text_probability: that there are letters on it. pixel_scale: pixels per original pixel.
     """
-    boxes, grown = _boxes(corners, touched, pixel)
-    seen = _framed(cover, boxes, 0.0)
-    hidden = _framed(other, boxes, 1.0) if any(touched) or other.any() else np.zeros_like(seen)
+    boxes, growth = _boxes(corners, open_sides, pixel_scale)
+    framed_cover = _framed(object_cover, boxes, 0.0)
+    hidden = (
+        _framed(occluder_mask, boxes, 1.0) if any(open_sides) or occluder_mask.any() else np.zeros_like(framed_cover)
+    )
     weight = 1.0 - (1.0 - _HIDDEN) * hidden
-    size = min(corners[2] - corners[0], corners[3] - corners[1]) / pixel
+    size = min(corners[2] - corners[0], corners[3] - corners[1]) / pixel_scale
     models = _models(min(4 * round(size / 4), 48) if size > 16 else max(4, 2 * round(size / 2)))
-    lower, upper = np.minimum(seen[:, None], models), np.maximum(seen[:, None], models)
+    lower, upper = np.minimum(framed_cover[:, None], models), np.maximum(framed_cover[:, None], models)
     shared, union = np.einsum("kmn,kn->km", lower, weight), np.einsum("kmn,kn->km", upper, weight)
-    overlap = shared / np.maximum(union, 1e-6) - _GROWN * grown[:, None]
+    overlap = shared / np.maximum(union, 1e-6) - _GROWN * growth[:, None]
     ratio = np.log((boxes[:, 2] - boxes[:, 0]) / (boxes[:, 3] - boxes[:, 1]))
-    uneven = 1 - np.exp(-((ratio / _SQUARENESS) ** 2) / 2)
-    overlap[:, :-1] *= 1 - 0.6 * uneven[:, None]
+    elongation = 1 - np.exp(-((ratio / _SQUARENESS) ** 2) / 2)
+    overlap[:, :-1] *= 1 - 0.6 * elongation[:, None]
     wide = 1 / (1 + np.exp(-(ratio - math.log(_WIDTH)) / _WIDTH_SOFT))
-    overlap[:, -1] *= 0.4 + 0.6 * wide * (0.7 + 0.3 * lettered)
+    overlap[:, -1] *= 0.4 + 0.6 * wide * (0.7 + 0.3 * text_probability)
     best = overlap.max(axis=0)
-    place = int(overlap[:, int(best.argmax())].argmax())
+    best_box = int(overlap[:, int(best.argmax())].argmax())
     shares = np.exp(_SHARP * (best - best.max()))
-    quality = 1 / (1 + np.exp(-(best - (_POOR + _GOOD) / 2) * 6 / (_GOOD - _POOR)))
+    quality = 1 / (1 + np.exp(-(best - (_NO_MATCH_IOU + _GOOD_MATCH_IOU) / 2) * 6 / (_GOOD_MATCH_IOU - _NO_MATCH_IOU)))
     matches = quality * shares / shares.sum()
     model = models[int(best.argmax())]
-    shown = float(model @ (1 - hidden[place]) / model.sum())
-    x0, y0, x1, y1 = (float(value) for value in boxes[place])
-    return Fit(dict(zip(OUTLINES, matches.tolist(), strict=True)), (x0, y0, x1, y1), shown)
+    visible_share = float(model @ (1 - hidden[best_box]) / model.sum())
+    x0, y0, x1, y1 = (float(value) for value in boxes[best_box])
+    return OutlineFit(dict(zip(OUTLINES, matches.tolist(), strict=True)), (x0, y0, x1, y1), visible_share)
 
 
 def _boxes(
-    corners: tuple[float, ...], touched: tuple[bool, ...], pixel: float
+    corners: tuple[float, ...], open_sides: tuple[bool, ...], pixel_scale: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Candidates for the whole box, n x 4, and by how much each has grown beyond what is seen."""
+    """Candidates for the full box, n x 4, and how much each has grown beyond the visible part."""
     width, height = corners[2] - corners[0], corners[3] - corners[1]
-    steps = product(*(_GROWTH if side else (0.0,) for side in touched))
+    steps = product(*(_GROWTH if side else (0.0,) for side in open_sides))
     growths = np.array([step for step in steps if sum(amount > 0 for amount in step) <= 2])
     outward = np.array([-width, -height, width, height])
     sign = np.array([-1.0, -1.0, 1.0, 1.0])
     boxes = [
-        np.array(corners) + growths * outward + _TIP * pixel * sign * tips for tips in np.array(list(_TIPS.values()))
+        np.array(corners) + growths * outward + _TIP * pixel_scale * sign * tips
+        for tips in np.array(list(_TIP_SIDES.values()))
     ]
-    return np.concatenate(boxes), np.tile(growths.sum(axis=1), len(_TIPS))
+    return np.concatenate(boxes), np.tile(growths.sum(axis=1), len(_TIP_SIDES))
 
 
 def _framed(plane: Plane, boxes: NDArray[np.float64], beyond: float) -> Plane:
-    """What each box holds, in cells: n x cells; `beyond` stands for what lies outside of the picture."""
+    """The content of each box in cells: n x cells; `beyond` stands for pixels outside the image."""
     along = (np.arange(_CELLS) + 0.5) / _CELLS
     x = boxes[:, :1] + along * (boxes[:, 2:3] - boxes[:, :1]) - 0.5
     y = boxes[:, 1:2] + along * (boxes[:, 3:] - boxes[:, 1:2]) - 0.5
@@ -118,13 +120,13 @@ def _framed(plane: Plane, boxes: NDArray[np.float64], beyond: float) -> Plane:
 
 @lru_cache(maxsize=64)
 def _models(size: int) -> Plane:
-    """The outlines as things of `size` pixels show them: shapes x cells."""
+    """The outlines of objects of `size` pixels: shapes x cells."""
     planes = []
     for shape in OUTLINES:
-        fine = np.zeros((_CELLS * _FINE,) * 2, np.float32)
+        fine = np.zeros((_CELLS * _SUPERSAMPLING,) * 2, np.float32)
         for ring, points in _polygons(shape):
-            whole = np.rint((points + 1) / 2 * len(fine) * 16 - 8).astype(np.int32)
-            cv2.fillPoly(fine, [whole], 0.0 if ring else 1.0, shift=4)
+            vertices = np.rint((points + 1) / 2 * len(fine) * 16 - 8).astype(np.int32)
+            cv2.fillPoly(fine, [vertices], 0.0 if ring else 1.0, shift=4)
         soft = cv2.GaussianBlur(fine, (0, 0), 0.42 * len(fine) / size, borderType=cv2.BORDER_CONSTANT)
         planes.append(cv2.resize(soft, (_CELLS, _CELLS), interpolation=cv2.INTER_AREA).ravel())
     models = np.array(planes, np.float32)
@@ -133,7 +135,7 @@ def _models(size: int) -> Plane:
 
 
 def _polygons(shape: str) -> list[tuple[bool, NDArray[np.float64]]]:
-    """Outlines in [-1, 1] x [-1, 1], y downwards; the first of each says whether it is cut out."""
+    """Outlines in [-1, 1] x [-1, 1], y downwards; the first value of each says whether it is cut out."""
     turn = np.linspace(0, 2 * math.pi, 96, endpoint=False)
     circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
     if shape == "circle":

@@ -1,4 +1,4 @@
-"""Sights: all that SceneEdit's experts see of one picture, looked at once whatever is asked of it."""
+"""Perception: the shared analysis of an image by SceneEdit's experts, computed once."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Box, Image
-from ..words import TEXT
-from .backdrops import backdrop
-from .glyphs import Line, read_lines
-from .phrases import Name
-from .preference import looks
-from .segments import Seen, segments
+from ..vocabulary import TEXT
+from .backdrop_classifier import classify_backdrop
+from .letter_reader import Line, read_lines
+from .object_names import ObjectName
+from .object_segments import DetectedObject, detect_objects
+from .preference import visual_quality
 
 Plane = NDArray[np.float32]
 
 _SIDE = 64
-"""Pixels a side at which backdrops are compared."""
-_CALM = 1.5
-"""Standard deviation, in those pixels, of the blur that takes noise away."""
+"""Pixels per side at which backdrops are compared."""
+_BLUR_SIGMA = 1.5
+"""Standard deviation of the denoising blur, in those pixels."""
 _RIM = 5
-"""Pixels, of those, that a thing's surroundings are taken for it."""
+"""Size of the dilation of object masks, in those pixels."""
 _FAINT, _FAINT_SOFT = 0.19, 0.045
-"""Opacity at which half of a thing counts as seen, and how softly that sets in."""
+"""Opacity at which an object counts half, and the width of the transition."""
 
 
-class Sight:
-    """One picture, as it is seen. What is asked for first is found out then, and kept."""
+class ImagePerception:
+    """The analysis of one image; each part is computed on first use and kept."""
 
     def __init__(self, image: Image) -> None:
         self._pixels = image.pixels
@@ -40,90 +40,93 @@ class Sight:
         self.size = image.size
 
     @cached_property
-    def seen(self) -> list[Seen]:
-        """The things in it, the largest first."""
-        return segments(self._pixels)
+    def objects(self) -> list[DetectedObject]:
+        """Detected objects, the largest first."""
+        return detect_objects(self._pixels)
 
     @cached_property
-    def lines(self) -> list[Line]:
-        """What is written in it."""
+    def text_lines(self) -> list[Line]:
+        """Lines of text."""
         return read_lines(self._pixels)
 
     @cached_property
-    def backdrop(self) -> dict[str, float]:
+    def backdrop_probabilities(self) -> dict[str, float]:
         """Kind of backdrop -> probability."""
-        return backdrop(self._pixels)
+        return classify_backdrop(self._pixels)
 
     @cached_property
-    def looks(self) -> float:
-        """How good it is as a picture, in [0, 1]."""
-        return looks(self._pixels)
+    def visual_quality(self) -> float:
+        """Visual quality, in [0, 1]."""
+        return visual_quality(self._pixels)
 
     @cached_property
     def contrast(self) -> float:
-        """Grey levels of spread over the picture, noise averaged out."""
+        """Standard deviation of the denoised image, in grey levels."""
         return float(cv2.GaussianBlur(self._pixels, (0, 0), 1.0).std(axis=(0, 1)).max())
 
     @cached_property
-    def calm(self) -> Plane:
-        """The picture without noise, 64 x 64 x 3 grey levels."""
+    def denoised(self) -> Plane:
+        """The denoised image, 64 x 64 x 3 grey levels."""
         small = cv2.resize(self._pixels, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA)
-        return cv2.GaussianBlur(small, (0, 0), _CALM).astype(np.float32)
+        return cv2.GaussianBlur(small, (0, 0), _BLUR_SIGMA).astype(np.float32)
 
     @cached_property
-    def covered(self) -> NDArray[np.bool_]:
-        """Where things and letters are, 64 x 64."""
-        found = np.zeros((_SIDE, _SIDE), np.uint8)
-        for one in self.seen:
-            mask = cv2.resize(one.mask.astype(np.uint8), (_SIDE, _SIDE), interpolation=cv2.INTER_NEAREST)
-            found[mask > 0] = 1
-        for box in self.texts():
-            x0, y0, x1, y1 = box.inside((_SIDE, _SIDE)) or (0, 0, 0, 0)
-            found[y0:y1, x0:x1] = 1
-        return cv2.dilate(found, np.ones((_RIM, _RIM), np.uint8)) > 0
+    def foreground_mask(self) -> NDArray[np.bool_]:
+        """Pixels of objects and letters, 64 x 64."""
+        mask = np.zeros((_SIDE, _SIDE), np.uint8)
+        for obj in self.objects:
+            object_mask = cv2.resize(obj.mask.astype(np.uint8), (_SIDE, _SIDE), interpolation=cv2.INTER_NEAREST)
+            mask[object_mask > 0] = 1
+        for box in self.locate_text():
+            x0, y0, x1, y1 = box.clipped_corners((_SIDE, _SIDE)) or (0, 0, 0, 0)
+            mask[y0:y1, x0:x1] = 1
+        return cv2.dilate(mask, np.ones((_RIM, _RIM), np.uint8)) > 0
 
-    def texts(self, label: str = TEXT) -> list[Box]:
-        """Boxes of the lines of text, the surest first."""
-        found = [Box.from_corners(*corners, self.size, score=sure, label=label) for _, corners, sure in self.lines]
-        return sorted(found, key=lambda box: -box.score)
+    def locate_text(self, label: str = TEXT) -> list[Box]:
+        """Boxes of the lines of text, the most certain first."""
+        boxes = [
+            Box.from_corners(*corners, self.size, score=confidence, label=label)
+            for _, corners, confidence in self.text_lines
+        ]
+        return sorted(boxes, key=lambda box: -box.score)
 
-    def places(self, name: Name) -> list[Box]:
-        """Where something is, strictly by its name: the score is how surely shape, colour and material are right."""
+    def locate(self, name: ObjectName) -> list[Box]:
+        """Boxes of objects for a full name: the score is the probability that shape, colour and material match."""
         if name.kind == TEXT:
-            return self.texts()
-        found = []
-        for one in self.seen:
-            colour = one.colours[name.colour] if name.colour else 1.0
-            right = one.shapes.get(name.kind, 0.0) * colour * one.materials[name.material] * visibility(one)
-            found.append(Box(one.box.cx, one.box.cy, one.box.w, one.box.h, right))
-        return found
+            return self.locate_text()
+        boxes = []
+        for obj in self.objects:
+            colour = obj.colours[name.colour] if name.colour else 1.0
+            score = obj.shapes.get(name.kind, 0.0) * colour * obj.materials[name.material] * visibility(obj)
+            boxes.append(Box(obj.box.cx, obj.box.cy, obj.box.w, obj.box.h, score))
+        return boxes
 
 
-class Looker:
-    """Sights of the pictures seen last. Several experts, in threads of their own, may share one."""
+class PerceptionCache:
+    """Perceptions of the most recent images. Several experts, in threads of their own, may share one."""
 
-    def __init__(self, kept: int = 512) -> None:
-        self._kept = kept
-        self._sights: OrderedDict[str, Sight] = OrderedDict()
+    def __init__(self, capacity: int = 512) -> None:
+        self._capacity = capacity
+        self._perceptions: OrderedDict[str, ImagePerception] = OrderedDict()
         self._lock = threading.Lock()
 
-    def see(self, image: Image) -> Sight:
-        """What is seen of a picture."""
+    def perceive(self, image: Image) -> ImagePerception:
+        """The perception of an image."""
         with self._lock:
-            found = self._sights.get(image.digest)
-            if found is None:
-                found = self._sights[image.digest] = Sight(image)
-                if len(self._sights) > self._kept:
-                    self._sights.popitem(last=False)
-            self._sights.move_to_end(image.digest)
-            return found
+            cached = self._perceptions.get(image.digest)
+            if cached is None:
+                cached = self._perceptions[image.digest] = ImagePerception(image)
+                if len(self._perceptions) > self._capacity:
+                    self._perceptions.popitem(last=False)
+            self._perceptions.move_to_end(image.digest)
+            return cached
 
-    def look(self, image: Image) -> list[Seen]:
-        """The things in a picture."""
-        return self.see(image).seen
+    def objects(self, image: Image) -> list[DetectedObject]:
+        """The objects of an image."""
+        return self.perceive(image).objects
 
 
-def visibility(seen: Seen) -> float:
-    """How much a thing counts for being faint or covered, in [0, 1]."""
-    shown = 1 / (1 + math.exp(-(seen.opacity - _FAINT) / _FAINT_SOFT))
-    return shown * (0.88 + 0.12 * seen.opacity) * (0.85 + 0.15 * seen.shown)
+def visibility(obj: DetectedObject) -> float:
+    """The weight of an object for its opacity and occlusion, in [0, 1]."""
+    opacity_factor = 1 / (1 + math.exp(-(obj.opacity - _FAINT) / _FAINT_SOFT))
+    return opacity_factor * (0.88 + 0.12 * obj.opacity) * (0.85 + 0.15 * obj.visible_share)

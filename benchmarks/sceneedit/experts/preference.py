@@ -1,4 +1,4 @@
-"""ScenePreference: how good a picture is as a picture, by plain measurements. It stands in for a preference model."""
+"""ScenePreference: visual quality by plain measurements. It stands in for a preference model."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ....reward import Abstention, Expert, Measured, Rate
-from ....reward.query import Outcome
+from ....reward import Expert
+from ....reward.queries import Abstention, Measurement, Rate
+from ....reward.queries.kinds import Outcome
 
 Pixels = NDArray[np.uint8]
 
 _STEEPEST = 99.0
-"""Percentile: the steepest places of a picture are its edges."""
+"""Percentile of gradients that counts as edges."""
 _FAINT, _DARK = 1.0, 16.0
-"""Grey levels added to the steepest step and to the mean, so that a black picture is a blank one."""
+"""Grey levels added to the steepest gradient and to the mean, so that a black image counts as blank."""
 _NOISE = 8.0
-"""Grey levels of noise that take one point."""
+"""Grey levels of noise that cost one point."""
 _CLIPPED = 6.0
-"""Points that a wholly clipped picture loses."""
+"""Points that full clipping costs."""
 
 
 _CLEAN, _GRAINY = 2.5, 8.0
-"""Grey levels of noise in the hue up to which a picture is clean, and by how many more half of its looks are gone."""
+"""Noise in the hue, in grey levels, up to which an image is clean, and the excess that halves its quality."""
 _PLAIN = 15.0
-"""Grey levels of spread below which there is less and less to be seen in a picture."""
+"""Spread, in grey levels, below which quality falls."""
 
 
 class ScenePreference(Expert):
-    """Answers `Rate`, whatever the prompt says: it knows no content and no beauty.
+    """Answers `Rate` for any prompt: it ignores content and beauty.
 
-    `preference`: the number of `quality`. On the scales of the specialists it stands in for, `looks` as `image quality`
-    from 1 to 5 and as `aesthetics` from 0 to 100. Abstains on other qualities.
+    `preference`: `quality`. On the scales of the raters it stands in for: `visual_quality` as `image quality` from 1 to
+    5 and as `aesthetics` from 0 to 100. Abstains on other qualities.
     """
 
     id = "scene-preference@2"
@@ -43,24 +44,24 @@ class ScenePreference(Expert):
         return [_rated(query) for query in queries]
 
 
-def _rated(query: Rate) -> Measured | Abstention:
+def _rated(query: Rate) -> Measurement | Abstention:
     match query.quality:
         case "preference":
-            return Measured(quality(query.image.pixels))
+            return Measurement(quality(query.image.pixels))
         case "image quality":
-            return Measured(1 + 4 * looks(query.image.pixels))
+            return Measurement(1 + 4 * visual_quality(query.image.pixels))
         case "aesthetics":
-            return Measured(100 * looks(query.image.pixels))
+            return Measurement(100 * visual_quality(query.image.pixels))
         case other:
             return Abstention(
                 f"a scene preference cannot rate {other!r}: it knows preference, image quality, aesthetics"
             )
 
 
-def looks(pixels: Pixels) -> float:
-    """How good a picture is as a picture, in [0, 1]: noise, fading and clipping, each by itself, multiplied.
+def visual_quality(pixels: Pixels) -> float:
+    """Visual quality in [0, 1]: the product of factors for noise, fading and clipping.
 
-    Unlike `quality` it compares pictures of any content: noise is looked for in the hue, which textures leave alone.
+    Unlike `quality` it compares images of any content: noise is measured in the hue, which textures do not change.
     """
     planes = pixels.astype(np.float64)
     hues = [(planes[..., a] - planes[..., b]) / np.sqrt(2) for a, b in ((0, 1), (1, 2))]
@@ -71,12 +72,12 @@ def looks(pixels: Pixels) -> float:
 
 
 def quality(pixels: Pixels) -> float:
-    """Sharpness - noise - clipping of a picture, H x W x 3 uint8 RGB. Higher is better; without bounds.
+    """Sharpness - noise - clipping of an image, H x W x 3 uint8 RGB. Higher is better; without bounds.
 
     sharpness: log2 of the steepest step from pixel to pixel (99th percentile) plus 1 over the mean luminance plus 16; a
-    blank picture has the least, -4 and below. noise: log2 of 1 + (sigma / 8)^2, where sigma is estimated from the
+    blank image has the least, -4 and below. noise: log2 of 1 + (sigma / 8)^2, where sigma is estimated from the
     median second difference (Immerkaer 1996). clipping: 6 times the share of channel values of 254 and more. All in
-    grey levels of 0 to 255. Only numbers of pictures of one size and like content compare.
+    grey levels of 0 to 255. Only numbers of images of one size and like content compare.
     """
     luminance = pixels @ np.array([0.299, 0.587, 0.114])
     sharpness = np.log2((_steepest(pixels.astype(np.float64)) + _FAINT) / (luminance.mean() + _DARK))
@@ -92,8 +93,8 @@ def _steepest(colour: NDArray[np.float64]) -> float:
 
 
 def _sigma(luminance: NDArray[np.float64]) -> float:
-    """Of noise that differs from pixel to pixel; fine texture counts as noise."""
+    """Standard deviation of pixel noise; fine texture counts as noise."""
     kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float64)
     second = np.abs(cv2.filter2D(luminance, cv2.CV_64F, kernel, borderType=cv2.BORDER_REFLECT_101))
-    # The kernel makes sigma 6 times as large; the median of a normal variable's size is 0.6745 sigma.
+    # The kernel scales sigma by 6; the median of a normal variable's absolute value is 0.6745 sigma.
     return float(np.median(second)) / (6 * 0.6745)

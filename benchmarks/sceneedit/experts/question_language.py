@@ -1,6 +1,6 @@
-"""Questions: a small language of yes or no about an edit, in which SceneJudge writes and which it reads back.
+"""A small language of yes/no questions about an edit, which SceneJudge writes and parses.
 
-Statements, as in hints, say the same: `There is one red star.` A sentence it does not know is `Unknown`, never a guess.
+Statements, as in hints, have the same meaning: `There is one red star.` An unknown sentence raises `UnanswerableError`.
 """
 
 from __future__ import annotations
@@ -11,30 +11,38 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ....reward.prompts import Prompts
+from ....reward.queries.prompts import Prompts
 from ....reward.sample import POSITIONS, Position
-from ..words import BACKDROPS
-from .deeds import best, exactly, firm, is_there, on_side, shows, written
-from .pairs import Pair, said
-from .phrases import Name, word
-from .sights import Sight
-from .wishes import Unknown, Wish, named
+from ..vocabulary import BACKDROPS
+from .edit_comparison import EditComparison, name_phrase
+from .instruction_parser import ParsedRequest, UnanswerableError, parse_known_name
+from .object_names import ObjectName, canonical_term
+from .perception import ImagePerception
+from .request_outcomes import (
+    backdrop_probability,
+    best_match,
+    count_probability,
+    match_probability,
+    position_probability,
+    presence_probability,
+    text_match,
+)
 
-LIGHT = "Is the light as it was?"
-SOLID = "Are all things solid?"
-CLEAN = "Is the picture as clean as before?"
-UNASKED = "Is there nothing that nobody asked for?"
-BACKDROP = "Is the background as it was?"
-OTHERS = "Are all other things as they were?"
+LIGHT_QUESTION = "Is the light as it was?"
+SOLID_QUESTION = "Are all things solid?"
+CLEAN_QUESTION = "Is the picture as clean as before?"
+UNREQUESTED_QUESTION = "Is there nothing that nobody asked for?"
+BACKDROP_QUESTION = "Is the background as it was?"
+OTHER_OBJECTS_QUESTION = "Are all other things as they were?"
 
 _BRIGHTER, _SOFT = 0.08, 0.02
-"""Change of brightness, as a share, at which it is even whether the light is another, and how softly that sets in."""
+"""Relative change of brightness with probability 1/2 of another light, and the width of the transition."""
 _DIFFERENT = 0.15
-"""Slope of a verdict on what is alike by half."""
+"""Slope of the verdict at a similarity of one half."""
 _SIZES = 1.8
-"""How many times as large as the usual thing of the first source something may be, or as small, to fit in."""
-_BY_HEART = {"question_transfer_multi": "transfer", "question_consistency_multi": "consistency"}
-"""Questions of I2I-Bench that are the same for all samples, by the names of their prompts."""
+"""Greatest ratio of size, up or down, to the median object of the first source."""
+_FIXED_QUESTIONS = {"question_transfer_multi": "transfer", "question_consistency_multi": "consistency"}
+"""I2I-Bench's questions that are the same for all samples, by prompt name."""
 
 _PLACES: dict[Position, str] = {
     "left": "on the left of",
@@ -48,44 +56,54 @@ _PLACE = "|".join(_PLACES.values())
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def about_physics(pair: Pair) -> list[str]:
-    """Five questions on whether the picture can be: pair is the source with itself."""
-    kinds = [wish.task.value or "" for wish in pair.wishes if wish.task.type == "background_change"]
-    behind = [f"Is the background {kind}?" for kind in kinds] or [LIGHT]
-    return [*behind, SOLID, CLEAN, UNASKED, OTHERS]
+def write_physics_questions(comparison: EditComparison) -> list[str]:
+    """Five questions on physical plausibility; the comparison is of the source with itself."""
+    kinds = [request.task.value or "" for request in comparison.requests if request.task.type == "background_change"]
+    behind = [f"Is the background {kind}?" for kind in kinds] or [LIGHT_QUESTION]
+    return [*behind, SOLID_QUESTION, CLEAN_QUESTION, UNREQUESTED_QUESTION, OTHER_OBJECTS_QUESTION]
 
 
-def about_composition(pair: Pair) -> list[str]:
-    """Five to seven questions on whether what is new stands well among the rest."""
-    result = _result(pair.wishes)
-    asked = [question for wish in pair.wishes for question in _of_wish(wish)][:2]
-    of_result = [] if result is None else [f"Is {said(result)} about as large as the other things?"]
-    return [*asked, *of_result, SOLID, CLEAN, OTHERS, UNASKED][:7]
+def write_composition_questions(comparison: EditComparison) -> list[str]:
+    """Five to seven questions on whether new objects fit in with the rest."""
+    result = _result(comparison.requests)
+    outcome_questions = [question for request in comparison.requests for question in _outcome_questions(request)][:2]
+    of_result = [] if result is None else [f"Is {name_phrase(result)} about as large as the other things?"]
+    return [
+        *outcome_questions,
+        *of_result,
+        SOLID_QUESTION,
+        CLEAN_QUESTION,
+        OTHER_OBJECTS_QUESTION,
+        UNREQUESTED_QUESTION,
+    ][:7]
 
 
-def about_transfer(pair: Pair) -> list[str]:
-    """Five to seven questions on whether what is taken from another source is what it was there."""
-    found = []
-    for wish in pair.wishes:
-        if wish.new is not None:
-            found += [f"Does {said(wish.new)} look as in picture {wish.source + 1}?", *_of_wish(wish)]
-    return [*found[:4], OTHERS, BACKDROP, UNASKED][:7]
+def write_transfer_questions(comparison: EditComparison) -> list[str]:
+    """Five to seven questions on whether an object from another source is preserved."""
+    questions = []
+    for request in comparison.requests:
+        if request.new_object is not None:
+            questions += [
+                f"Does {name_phrase(request.new_object)} look as in picture {request.source_index + 1}?",
+                *_outcome_questions(request),
+            ]
+    return [*questions[:4], OTHER_OBJECTS_QUESTION, BACKDROP_QUESTION, UNREQUESTED_QUESTION][:7]
 
 
-def about_consistency(pair: Pair) -> list[str]:
-    """Five or six questions on whether what comes from several sources fits together."""
-    result = _result(pair.wishes)
-    of_result = [] if result is None else [f"Is {said(result)} about as large as the other things?"]
-    return [*of_result, LIGHT, SOLID, CLEAN, UNASKED, BACKDROP]
+def write_consistency_questions(comparison: EditComparison) -> list[str]:
+    """Five or six questions on whether objects of several sources fit together."""
+    result = _result(comparison.requests)
+    of_result = [] if result is None else [f"Is {name_phrase(result)} about as large as the other things?"]
+    return [*of_result, LIGHT_QUESTION, SOLID_QUESTION, CLEAN_QUESTION, UNREQUESTED_QUESTION, BACKDROP_QUESTION]
 
 
-def _result(asked: Sequence[Wish]) -> Name | None:
-    return next((wish.result for wish in asked if wish.result is not None), None)
+def _result(requests: Sequence[ParsedRequest]) -> ObjectName | None:
+    return next((request.resulting_object for request in requests if request.resulting_object is not None), None)
 
 
-def _of_wish(wish: Wish) -> list[str]:
-    """Whether it is carried out."""
-    task = wish.task
+def _outcome_questions(request: ParsedRequest) -> list[str]:
+    """Questions on whether it is carried out."""
+    task = request.task
     match task.type:
         case "background_change":
             return [f"Is the background {task.value}?"]
@@ -97,121 +115,133 @@ def _of_wish(wish: Wish) -> list[str]:
             return [f"Is there no {task.object}?"]
         case _:
             pass
-    assert wish.result is not None
-    found = [f"Is there one {said(wish.result)}?"]
+    assert request.resulting_object is not None
+    questions = [f"Is there one {name_phrase(request.resulting_object)}?"]
     if task.position is not None:
-        found.append(f"Is {task.new or task.object} {_PLACES[task.position]} {task.reference}?")
-    return found
+        questions.append(f"Is {task.new or task.object} {_PLACES[task.position]} {task.reference}?")
+    return questions
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def answer(question: str, pair: Pair) -> float:
-    """The probability of yes. Raises `Unknown`."""
+def yes_probability(question: str, comparison: EditComparison) -> float:
+    """The probability of yes. Raises `UnanswerableError`."""
     sentence = " ".join(question.split())
-    for pattern, judge in _SENTENCES:
+    for pattern, evaluate in _SENTENCES:
         match = pattern.fullmatch(sentence)
         if match is not None:
-            return min(max(judge(pair, match), 0.0), 1.0)
-    for prompt, what in _BY_HEART.items():
-        if sentence == " ".join(Prompts("editcritic.reward.i2ibench").render(prompt).split()):
-            return _looks_taken(pair) if what == "transfer" else _fits_together(pair)
-    raise Unknown(f"the answer to {question!r:.120}: it knows its own questions")
+            return min(max(evaluate(comparison, match), 0.0), 1.0)
+    for prompt, kind in _FIXED_QUESTIONS.items():
+        if sentence == " ".join(Prompts("editcritic.reward.metrics.i2ibench").render(prompt).split()):
+            return _looks_taken(comparison) if kind == "transfer" else _fits_together(comparison)
+    raise UnanswerableError(f"the answer to {question!r:.120}: it knows its own questions")
 
 
-def hold(statements: str, pair: Pair) -> float:
-    """The probability that all of these statements hold, each ending in a full stop. Raises `Unknown`."""
+def statements_probability(statements: str, comparison: EditComparison) -> float:
+    """The probability that all statements hold, each ending in a full stop. Raises `UnanswerableError`."""
     each = [statement for statement in re.split(r"\.(?:\s+|$)", statements.strip()) if statement]
     if not each:
-        raise Unknown("what a right result shows: the hint is empty")
-    return min(answer(statement, pair) for statement in each)
+        raise UnanswerableError("what a right result shows: the hint is empty")
+    return min(yes_probability(statement, comparison) for statement in each)
 
 
 def _sentence(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-def _one(pair: Pair, match: re.Match[str]) -> float:
-    return exactly(pair.edited, named(match["name"]), 1)
+def _one(comparison: EditComparison, match: re.Match[str]) -> float:
+    return count_probability(comparison.edited, parse_known_name(match["name"]), 1)
 
 
-def _none(pair: Pair, match: re.Match[str]) -> float:
-    return exactly(pair.edited, named(match["name"]), 0)
+def _none(comparison: EditComparison, match: re.Match[str]) -> float:
+    return count_probability(comparison.edited, parse_known_name(match["name"]), 0)
 
 
-def _so_many(pair: Pair, match: re.Match[str]) -> float:
-    return exactly(pair.edited, named(match["name"]), int(match["count"]))
+def _so_many(comparison: EditComparison, match: re.Match[str]) -> float:
+    return count_probability(comparison.edited, parse_known_name(match["name"]), int(match["count"]))
 
 
-def _beside(pair: Pair, match: re.Match[str]) -> float:
-    position = next(one for one in POSITIONS if _PLACES[one] == match["place"].casefold())
-    return on_side(pair.edited, named(match["name"]), position, named(match["reference"]))
+def _beside(comparison: EditComparison, match: re.Match[str]) -> float:
+    position = next(candidate for candidate in POSITIONS if _PLACES[candidate] == match["place"].casefold())
+    return position_probability(
+        comparison.edited, parse_known_name(match["name"]), position, parse_known_name(match["reference"])
+    )
 
 
-def _kind(pair: Pair, match: re.Match[str]) -> float:
-    kind = word(match["kind"])
+def _kind(comparison: EditComparison, match: re.Match[str]) -> float:
+    kind = canonical_term(match["kind"])
     if kind not in BACKDROPS:
-        raise Unknown(f"whether the background is {kind!r}: it knows {', '.join(BACKDROPS)}")
-    return shows(pair.edited, kind)
+        raise UnanswerableError(f"whether the background is {kind!r}: it knows {', '.join(BACKDROPS)}")
+    return backdrop_probability(comparison.edited, kind)
 
 
-def _read(pair: Pair, match: re.Match[str]) -> float:
-    on = named(match["on"]) if match["on"] else None
-    return written(pair.edited, match["text"], on)[0]
+def _read(comparison: EditComparison, match: re.Match[str]) -> float:
+    on = parse_known_name(match["on"]) if match["on"] else None
+    return text_match(comparison.edited, match["text"], on)[0]
 
 
-def _as_large(pair: Pair, match: re.Match[str]) -> float:
-    """Between half and twice as large as the usual thing of the first source."""
-    found = best(pair.edited, named(match["name"]))
-    usual = [math.sqrt(one.box.w * one.box.h) for one in pair.source.seen]
-    if found is None or not usual:
+def _as_large(comparison: EditComparison, match: re.Match[str]) -> float:
+    """Whether its size is within `_SIZES` of the median object of the first source."""
+    box = best_match(comparison.edited, parse_known_name(match["name"]))
+    usual = [math.sqrt(obj.box.w * obj.box.h) for obj in comparison.source.objects]
+    if box is None or not usual:
         return 0.0
-    ratio = math.sqrt(found.w * found.h) / float(np.median(usual))
-    return firm(found.score) * _even(math.log(_SIZES) - abs(math.log(max(ratio, 1e-6))), 0.1)
+    ratio = math.sqrt(box.w * box.h) / float(np.median(usual))
+    return match_probability(box.score) * _even(math.log(_SIZES) - abs(math.log(max(ratio, 1e-6))), 0.1)
 
 
-def _as_there(pair: Pair, match: re.Match[str]) -> float:
-    place = int(match["picture"]) - 1
-    if not 0 <= place < len(pair.sources):
-        raise Unknown(f"what picture {place + 1} shows: there are {len(pair.sources)}")
-    return _taken(named(match["name"]), pair.sources[place], pair.edited)
+def _as_there(comparison: EditComparison, match: re.Match[str]) -> float:
+    index = int(match["picture"]) - 1
+    if not 0 <= index < len(comparison.sources):
+        raise UnanswerableError(f"what picture {index + 1} shows: there are {len(comparison.sources)}")
+    return _taken(parse_known_name(match["name"]), comparison.sources[index], comparison.edited)
 
 
-def _taken(name: Name, source: Sight, edited: Sight) -> float:
-    return is_there(source, name) * is_there(edited, name)
+def _taken(name: ObjectName, source: ImagePerception, edited: ImagePerception) -> float:
+    return presence_probability(source, name) * presence_probability(edited, name)
 
 
-def _light(pair: Pair, _: re.Match[str]) -> float:
-    free = ~(pair.source.covered | pair.edited.covered)
+def _light(comparison: EditComparison, _: re.Match[str]) -> float:
+    free = ~(comparison.source.foreground_mask | comparison.edited.foreground_mask)
     if np.count_nonzero(free) < 64:
         return 0.5
-    ratio = float(pair.edited.calm[free].mean()) / max(float(pair.source.calm[free].mean()), 1.0)
+    ratio = float(comparison.edited.denoised[free].mean()) / max(float(comparison.source.denoised[free].mean()), 1.0)
     return _even(_BRIGHTER - abs(ratio - 1), _SOFT)
 
 
-def _unasked(pair: Pair, _: re.Match[str]) -> float:
-    return max(0.0, 1 - len(pair.strangers) - pair.copies)
+def _unasked(comparison: EditComparison, _: re.Match[str]) -> float:
+    return max(0.0, 1 - len(comparison.spurious_objects) - comparison.extra_copies)
 
 
-def _others(pair: Pair, _: re.Match[str]) -> float:
-    return _even(min((alike for _, alike in pair.others), default=1.0) - 0.5, _DIFFERENT)
+def _others(comparison: EditComparison, _: re.Match[str]) -> float:
+    return _even(min((similarity for _, similarity in comparison.untouched_objects), default=1.0) - 0.5, _DIFFERENT)
 
 
-def _same_backdrop(pair: Pair, _: re.Match[str]) -> float:
-    return 1.0 if pair.backdrop is None else _even(pair.backdrop - 0.5, _DIFFERENT)
+def _same_backdrop(comparison: EditComparison, _: re.Match[str]) -> float:
+    return (
+        1.0 if comparison.backdrop_preservation is None else _even(comparison.backdrop_preservation - 0.5, _DIFFERENT)
+    )
 
 
-def _looks_taken(pair: Pair) -> float:
-    """Whether what each wish takes from another source is there, as it looks there."""
-    taken = [wish for wish in pair.wishes if wish.new is not None and wish.source < len(pair.sources)]
+def _looks_taken(comparison: EditComparison) -> float:
+    """Whether each object from another source is there and looks the same."""
+    taken = [
+        request
+        for request in comparison.requests
+        if request.new_object is not None and request.source_index < len(comparison.sources)
+    ]
     if not taken:
-        raise Unknown("what is to be taken from another picture: the instruction names nothing")
-    return min(_taken(wish.new, pair.sources[wish.source], pair.edited) for wish in taken if wish.new is not None)
+        raise UnanswerableError("what is to be taken from another picture: the instruction names nothing")
+    return min(
+        _taken(request.new_object, comparison.sources[request.source_index], comparison.edited)
+        for request in taken
+        if request.new_object is not None
+    )
 
 
-def _fits_together(pair: Pair) -> float:
-    return pair.natural
+def _fits_together(comparison: EditComparison) -> float:
+    return comparison.naturalness
 
 
 def _even(ahead: float, soft: float) -> float:
@@ -219,7 +249,7 @@ def _even(ahead: float, soft: float) -> float:
 
 
 _NAME = r"(?P<name>[\w ]+?)"
-_SENTENCES: tuple[tuple[re.Pattern[str], Callable[[Pair, re.Match[str]], float]], ...] = (
+_SENTENCES: tuple[tuple[re.Pattern[str], Callable[[EditComparison, re.Match[str]], float]], ...] = (
     (_sentence(rf"(?:Is there|There is) one {_NAME}\??"), _one),
     (_sentence(rf"(?:Is there|There is) no {_NAME}\??"), _none),
     (_sentence(rf"Is the number of {_NAME} (?P<count>\d+)\?"), _so_many),
@@ -231,10 +261,10 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[Pair, re.Match[str]], float]]
     (_sentence(rf"Does {_NAME} look as in picture (?P<picture>\d)\?"), _as_there),
     (_sentence(rf"Is {_NAME} (?P<place>{_PLACE}) (?P<reference>[\w ]+?)\?"), _beside),
     (_sentence(rf"{_NAME} is (?P<place>{_PLACE}) (?P<reference>[\w ]+?)"), _beside),
-    (_sentence(re.escape(LIGHT)), _light),
-    (_sentence(re.escape(SOLID)), lambda pair, _: pair.solid),
-    (_sentence(re.escape(CLEAN)), lambda pair, _: _even(pair.clean - 0.75, 0.08)),
-    (_sentence(re.escape(UNASKED)), _unasked),
-    (_sentence(re.escape(BACKDROP)), _same_backdrop),
-    (_sentence(re.escape(OTHERS)), _others),
+    (_sentence(re.escape(LIGHT_QUESTION)), _light),
+    (_sentence(re.escape(SOLID_QUESTION)), lambda comparison, _: comparison.opacity_ratio),
+    (_sentence(re.escape(CLEAN_QUESTION)), lambda comparison, _: _even(comparison.cleanliness - 0.75, 0.08)),
+    (_sentence(re.escape(UNREQUESTED_QUESTION)), _unasked),
+    (_sentence(re.escape(BACKDROP_QUESTION)), _same_backdrop),
+    (_sentence(re.escape(OTHER_OBJECTS_QUESTION)), _others),
 )

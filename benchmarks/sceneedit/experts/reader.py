@@ -1,34 +1,35 @@
-"""SceneReader: reads what is written in SceneEdit pictures. A few milliseconds a picture of 64 x 64 pixels."""
+"""SceneReader: OCR for SceneEdit images, a few milliseconds for 64 x 64 pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....reward import Box, Expert, Reading, ReadText
-from ....reward.query import TextLine
-from .sights import Looker
+from ....reward import Box, Expert
+from ....reward.queries import ReadText, RecognizedText
+from ....reward.queries.kinds import TextLine
+from .perception import PerceptionCache
 
 
 class SceneReader(Expert):
-    """Answers `ReadText`. Boxes are those of the ink; their scores are how sure it is, in (0, 1).
+    """Answers `ReadText`. Boxes surround the ink; their scores are confidences in (0, 1).
 
-    A picture without text is an empty `Reading`, not an abstention. What it cannot read: `glyphs.read_lines`.
+    An image without text gives an empty `RecognizedText`, not an abstention. Limits: see `letter_reader.read_lines`.
     """
 
     id = "scene-reader@1"
     kinds = (ReadText,)
 
-    def __init__(self, looker: Looker | None = None) -> None:
-        self._looker = looker or Looker()
+    def __init__(self, perception: PerceptionCache | None = None) -> None:
+        self._perception = perception or PerceptionCache()
 
-    def __call__(self, queries: Sequence[ReadText]) -> list[Reading]:
+    def __call__(self, queries: Sequence[ReadText]) -> list[RecognizedText]:
         return [self._reading(query) for query in queries]
 
-    def _reading(self, query: ReadText) -> Reading:
+    def _reading(self, query: ReadText) -> RecognizedText:
         size = query.image.size
-        return Reading(
+        return RecognizedText(
             tuple(
-                TextLine(text, Box.from_corners(*corners, size, score=sure))
-                for text, corners, sure in self._looker.see(query.image).lines
+                TextLine(text, Box.from_corners(*corners, size, score=confidence))
+                for text, corners, confidence in self._perception.perceive(query.image).text_lines
             )
         )

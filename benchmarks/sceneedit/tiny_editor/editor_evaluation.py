@@ -1,6 +1,6 @@
-"""What the tiny editor can do: `python -m editcritic.benchmarks.sceneedit.learned.card`.
+"""Evaluates the tiny editor: `python -m editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation`.
 
-Held-out scenes and requests, several seeds each, judged by the truth and by no metric.
+Held-out scenes and requests, several seeds each, scored with the ground truth instead of a metric.
 """
 
 from __future__ import annotations
@@ -19,68 +19,68 @@ from numpy.typing import NDArray
 
 from ....reward import Image
 from ....reward.sample import TASK_TYPES
-from ... import extras
-from ...inputs import InputError
-from ...options import at_least_one, new_file, new_picture
-from ..cases import asked, chance_of
-from ..contact_sheet import Group, Tile, laid_out
+from ...common import optional_imports
+from ...common.argument_types import at_least_one, new_file, new_image_file
+from ...common.errors import InputError
+from ..cases import random_scene_request, seeded_rng
+from ..contact_sheet import Group, Tile, layout_sheet
 from ..render import render
-from ..requests import Request
-from ..scene import Scene
-from .lessons import WORLD
-from .verdict import TOLERANCE, verdict
+from ..scene_graph import Scene
+from ..scene_requests import SceneRequest
+from .recovered_truth import TOLERANCE, recovered_truth
+from .training_examples import EDITOR_SCENES
 
 if TYPE_CHECKING:
     from .pipeline import SceneEditPipeline
 
-_DRAWS = 1_000  # of the bootstrap
+_BOOTSTRAP_SAMPLES = 1_000
 
-Edit = Callable[[Image, str, Sequence[int]], list[Image]]
-"""Source, instruction and seeds to a picture a seed."""
+EditFunction = Callable[[Image, str, Sequence[int]], list[Image]]
+"""Source, instruction and seeds -> an image for each seed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """A scene that was never taught, and what is asked of it."""
+class ScenePrompt:
+    """A request about a held-out scene."""
 
-    request: Request
+    request: SceneRequest
     before: Scene
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """followed: (prompts, seeds). unchanged: the same shape, in [0, 1]. seconds: per picture, of the editor alone."""
+class EditorEvaluation:
+    """followed: (prompts, seeds). unchanged: same shape, in [0, 1]. seconds: per image, of the editor alone."""
 
-    prompts: Sequence[Prompt]
+    prompts: Sequence[ScenePrompt]
     followed: NDArray[np.bool_]
     unchanged: NDArray[np.float64]
     seconds: float
 
     @property
-    def rows(self) -> dict[str, dict[str, float]]:
+    def by_task_type(self) -> dict[str, dict[str, float]]:
         """By task type, and `all`: pass@1, pass@k, mixed, unchanged."""
-        kinds = np.array([prompt.request.task.type for prompt in self.prompts])
-        found: dict[str, dict[str, float]] = {
-            kind: self._row(kinds == kind) for kind in TASK_TYPES if (kinds == kind).any()
+        task_types = np.array([prompt.request.task.type for prompt in self.prompts])
+        rows: dict[str, dict[str, float]] = {
+            task_type: self._row(task_types == task_type) for task_type in TASK_TYPES if (task_types == task_type).any()
         }
-        return found | {"all": self._row(np.ones(len(kinds), np.bool_))}
+        return rows | {"all": self._row(np.ones(len(task_types), np.bool_))}
 
-    def _row(self, chosen: NDArray[np.bool_]) -> dict[str, float]:
-        passed = self.followed[chosen]
+    def _row(self, selected: NDArray[np.bool_]) -> dict[str, float]:
+        passed = self.followed[selected]
         some, every = passed.any(axis=1), passed.all(axis=1)
         return {
-            "prompts": int(chosen.sum()),
+            "prompts": int(selected.sum()),
             "pass@1": float(passed.mean()),
             f"pass@{passed.shape[1]}": float(some.mean()),
             "mixed": float((some & ~every).mean()),
-            "unchanged": float(self.unchanged[chosen].mean()),
+            "unchanged": float(self.unchanged[selected].mean()),
         }
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def confidence_interval(self) -> tuple[float, float]:
         """95 % bootstrap interval of pass@1 over prompts."""
         shares = self.followed.mean(axis=1)
-        draws = np.random.default_rng(0).integers(0, len(shares), (_DRAWS, len(shares)))
+        draws = np.random.default_rng(0).integers(0, len(shares), (_BOOTSTRAP_SAMPLES, len(shares)))
         low, high = np.quantile(shares[draws].mean(axis=1), (0.025, 0.975))
         return float(low), float(high)
 
@@ -91,97 +91,105 @@ class Card:
             f"| task type | prompts | pass@1 | pass@{self.followed.shape[1]} | mixed | unchanged |",
             "|---|---|---|---|---|---|",
         ]
-        for name, row in self.rows.items():
+        for name, row in self.by_task_type.items():
             count, *shares = row.values()
             lines.append(f"| {name} | {count} | " + " | ".join(f"{100 * share:.1f}" for share in shares) + " |")
         return "\n".join(lines)
 
 
-def prompts(count: int, seed: int = 0) -> list[Prompt]:
+def held_out_prompts(count: int, seed: int = 0) -> list[ScenePrompt]:
     """Scenes and requests of the test split, task types in turn."""
-    found = []
+    prompts = []
     for number in range(count):
-        chance = chance_of("test", seed, "learned", number)
-        before, request = asked(chance, WORLD, TASK_TYPES[number % len(TASK_TYPES)])
-        found.append(Prompt(request, before))
-    return found
+        rng = seeded_rng("test", seed, "learned", number)
+        before, request = random_scene_request(rng, EDITOR_SCENES, TASK_TYPES[number % len(TASK_TYPES)])
+        prompts.append(ScenePrompt(request, before))
+    return prompts
 
 
-def editing(pipeline: SceneEditPipeline) -> Edit:
-    """The pipeline as a function; each seed is the noise's."""
+def edit_function(pipeline: SceneEditPipeline) -> EditFunction:
+    """The pipeline as a function; seeds decide the noise."""
     import torch
 
     def edit(source: Image, instruction: str, seeds: Sequence[int]) -> list[Image]:
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        made = pipeline([source.pil()] * len(seeds), [instruction] * len(seeds), generator=generators)
-        return [Image.of(picture) for picture in made.images]
+        output = pipeline([source.pil()] * len(seeds), [instruction] * len(seeds), generator=generators)
+        return [Image.of(picture) for picture in output.images]
 
     return edit
 
 
-def measured(edit: Edit, asked_for: Sequence[Prompt], seeds: Sequence[int], *, tolerance: int = TOLERANCE) -> Card:
-    """The card of an editor. Takes about 20 ms a picture, most of it for the truth."""
-    followed = np.zeros((len(asked_for), len(seeds)), np.bool_)
+def evaluate_editor(
+    edit: EditFunction, prompts: Sequence[ScenePrompt], seeds: Sequence[int], *, tolerance: int = TOLERANCE
+) -> EditorEvaluation:
+    """Evaluate an editor. Takes about 20 ms an image, most of it for the truth."""
+    followed = np.zeros((len(prompts), len(seeds)), np.bool_)
     unchanged = np.zeros(followed.shape)
-    spent = 0.0
-    for row, prompt in enumerate(asked_for):
+    seconds = 0.0
+    for row, prompt in enumerate(prompts):
         source = render(prompt.before)
         began = time.perf_counter()
-        made = edit(source, prompt.request.instruction, seeds)
-        spent += time.perf_counter() - began
-        for column, picture in enumerate(made):
-            found = verdict(prompt.request, prompt.before, picture, tolerance=tolerance)
-            followed[row, column], unchanged[row, column] = found.followed, found.unchanged
-    return Card(asked_for, followed, unchanged, spent / followed.size)
+        edits = edit(source, prompt.request.instruction, seeds)
+        seconds += time.perf_counter() - began
+        for column, picture in enumerate(edits):
+            truth = recovered_truth(prompt.request, prompt.before, picture, tolerance=tolerance)
+            followed[row, column], unchanged[row, column] = truth.followed, truth.unchanged
+    return EditorEvaluation(prompts, followed, unchanged, seconds / followed.size)
 
 
-def sheet(edit: Edit, asked_for: Sequence[Prompt], seeds: Sequence[int]) -> PIL.Image.Image:
-    """A row a prompt: the source, a perfect edit, and what the editor makes of it from each seed."""
-    return laid_out(
-        [("Source, perfect edit, and the tiny editor's from ten seeds", list(_rows(edit, asked_for, seeds)))]
+def draw_editor_sheet(edit: EditFunction, prompts: Sequence[ScenePrompt], seeds: Sequence[int]) -> PIL.Image.Image:
+    """A row per prompt: the source, a perfect edit, and the editor's result for each seed."""
+    return layout_sheet(
+        [("Source, perfect edit, and the tiny editor's from ten seeds", list(_rows(edit, prompts, seeds)))]
     )
 
 
-def _rows(edit: Edit, asked_for: Sequence[Prompt], seeds: Sequence[int]) -> Iterator[Group]:
-    for prompt in asked_for:
+def _rows(edit: EditFunction, prompts: Sequence[ScenePrompt], seeds: Sequence[int]) -> Iterator[Group]:
+    for prompt in prompts:
         source, request = render(prompt.before), prompt.request
-        perfect = render(request.carry_out(prompt.before))
-        made = edit(source, request.instruction, seeds)
-        right = [verdict(request, prompt.before, picture).followed for picture in made]
-        words = request.instruction.partition(", remain ")[0]
-        tiles = [Tile(source, words), Tile(perfect, "perfect")]
-        yield [*tiles, *(Tile(one, "followed" if well else "") for one, well in zip(made, right, strict=True))]
+        perfect = render(request.apply(prompt.before))
+        edits = edit(source, request.instruction, seeds)
+        followed = [recovered_truth(request, prompt.before, picture).followed for picture in edits]
+        instruction = request.instruction.partition(", remain ")[0]
+        tiles = [Tile(source, instruction), Tile(perfect, "perfect")]
+        yield [*tiles, *(Tile(image, "followed" if good else "") for image, good in zip(edits, followed, strict=True))]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.sceneedit.learned.card", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation", description=__doc__
+    )
     parser.add_argument("--editor", type=Path, help="folder of a pipeline (default: the package's)")
-    parser.add_argument("--prompts", type=at_least_one, default=225, help="how many, task types in turn (default: 225)")
-    parser.add_argument("--seeds", type=at_least_one, default=16, help="pictures a prompt (default: 16)")
-    parser.add_argument("--json", type=new_file, help="write the figures there")
-    parser.add_argument("--sheet", type=new_picture, help="draw a contact sheet there instead of measuring")
-    given = parser.parse_args(arguments)
+    parser.add_argument(
+        "--prompts", type=at_least_one, default=225, help="number of prompts, task types in turn (default: 225)"
+    )
+    parser.add_argument("--seeds", type=at_least_one, default=16, help="images per prompt (default: 16)")
+    parser.add_argument("--json", type=new_file, help="file to write the figures to")
+    parser.add_argument(
+        "--sheet", type=new_image_file, help="file for a contact sheet, drawn instead of the evaluation"
+    )
+    options = parser.parse_args(arguments)
     try:
-        extras.diffusers()
-        from .pipeline import TAUGHT, load
+        optional_imports.require_diffusers()
+        from .pipeline import PRETRAINED_PATH, load_pretrained
 
-        edit = editing(load(given.editor or TAUGHT))
+        edit = edit_function(load_pretrained(options.editor or PRETRAINED_PATH))
     except (InputError, OSError) as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
-    if given.sheet is not None:
-        sheet(edit, prompts(2 * len(TASK_TYPES)), range(10)).save(given.sheet, optimize=True)
+    if options.sheet is not None:
+        draw_editor_sheet(edit, held_out_prompts(2 * len(TASK_TYPES)), range(10)).save(options.sheet, optimize=True)
         return
-    card = measured(edit, prompts(given.prompts), range(given.seeds))
-    low, high = card.interval
+    card = evaluate_editor(edit, held_out_prompts(options.prompts), range(options.seeds))
+    low, high = card.confidence_interval
     print(card.markdown, flush=True)
     print(
-        f"pass@1 of all: 95 % interval {100 * low:.1f} to {100 * high:.1f}; {card.seconds:.4f} seconds a picture",
+        f"pass@1 of all: 95 % interval {100 * low:.1f} to {100 * high:.1f}; {card.seconds:.4f} seconds an image",
         flush=True,
     )
-    if given.json is not None:
-        found: Mapping[str, object] = {"rows": card.rows, "interval": (low, high), "seconds": card.seconds}
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if options.json is not None:
+        figures: Mapping[str, object] = {"rows": card.by_task_type, "interval": (low, high), "seconds": card.seconds}
+        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

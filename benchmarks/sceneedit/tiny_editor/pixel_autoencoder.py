@@ -1,4 +1,4 @@
-"""Pixels as latents: what stands where a pipeline of latent diffusion has its autoencoder, and loses nothing."""
+"""Pixels as latents: a lossless replacement for the autoencoder of a latent diffusion pipeline."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch.nn import functional
 
 
 class PixelAutoencoder(ModelMixin, ConfigMixin):
-    """Pictures (B, 3, H, W) in [-1, 1] to latents (B, 3 x scale^2, H / scale, W / scale), and back to the bit.
+    """Images (B, 3, H, W) in [-1, 1] to latents (B, 3 x scale^2, H / scale, W / scale), and back to the bit.
 
-    At 32 px it is not worth having an autoencoder: what one blurs would count as changed. `block_out_channels` is how
-    pipelines learn the scale, 2 ** (its length - 1).
+    At 32 px the blur of a real autoencoder would count as change. Pipelines derive the scale from
+    `block_out_channels`: 2 ** (its length - 1).
     """
 
     @register_to_config
@@ -27,7 +27,7 @@ class PixelAutoencoder(ModelMixin, ConfigMixin):
     ) -> None:
         super().__init__()
         self.scale = 2 ** (len(block_out_channels) - 1)
-        self.register_buffer("nothing", torch.zeros(1))  # pipelines ask every component where its numbers are
+        self.register_buffer("nothing", torch.zeros(1))  # pipelines read device and dtype of every component
 
     def encode(self, x: torch.Tensor, return_dict: bool = True) -> AutoencoderTinyOutput | tuple[torch.Tensor]:
         latents = functional.pixel_unshuffle(x, self.scale)

@@ -1,4 +1,4 @@
-"""Teaches the tiny editor from nothing: `make sceneedit-editor`."""
+"""Trains the tiny editor from scratch: `make sceneedit-editor`."""
 
 from __future__ import annotations
 
@@ -7,51 +7,55 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ... import extras
-from ...inputs import InputError
-from ...options import at_least_one
+from ...common import optional_imports
+from ...common.argument_types import at_least_one
+from ...common.errors import InputError
 
-_THREADS = 2  # as many as the editor that is committed was taught with: sums come out the same
+_THREADS = 2  # as for the committed weights: sums in floating point depend on it
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.sceneedit.learned.train", description=__doc__)
+    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.sceneedit.tiny_editor.train", description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for the pipeline (default: the package's)")
-    parser.add_argument("--seed", type=int, default=0, help="of the lessons and of the training (default: 0)")
-    parser.add_argument("--steps", type=at_least_one, help="default: as many as the package's editor was taught in")
-    parser.add_argument("--lessons", type=at_least_one, help="default: as many as the package's editor was taught with")
-    given = parser.parse_args(arguments)
-    if given.out is not None:
+    parser.add_argument("--seed", type=int, default=0, help="of the examples and of the training (default: 0)")
+    parser.add_argument("--steps", type=at_least_one, help="training steps (default: those of the package's editor)")
+    parser.add_argument(
+        "--examples", type=at_least_one, help="training examples (default: those of the package's editor)"
+    )
+    options = parser.parse_args(arguments)
+    if options.out is not None:
         try:
-            given.out.mkdir(parents=True, exist_ok=True)
+            options.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            parser.error(f"argument --out: {given.out} cannot be a folder: {error.strerror}")
+            parser.error(f"argument --out: cannot create the folder {options.out}: {error.strerror}")
     try:
-        extras.diffusers()
+        optional_imports.require_diffusers()
     except InputError as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
 
     import torch
 
-    from .pipeline import TAUGHT, untaught
-    from .teaching import Settings, Taught, teach
+    from .pipeline import PRETRAINED_PATH, untrained_pipeline
+    from .trainer import TrainingConfig, TrainingData, train_editor
 
-    usual, out = Settings(), given.out or TAUGHT
-    settings = Settings(seed=given.seed, steps=given.steps or usual.steps, lessons=given.lessons or usual.lessons)
+    defaults, out = TrainingConfig(), options.out or PRETRAINED_PATH
+    config = TrainingConfig(
+        seed=options.seed, steps=options.steps or defaults.steps, examples=options.examples or defaults.examples
+    )
     torch.set_num_threads(_THREADS)
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(config.seed)
     began = time.monotonic()
-    taught = Taught.of(settings.lessons, settings.seed)
-    print(f"{settings.lessons} lessons drawn in {time.monotonic() - began:.0f} s", flush=True)
-    pipeline, losses = untaught(), list[float]()
-    for step, loss in teach(pipeline, taught, settings):
+    data = TrainingData.of(config.examples, config.seed)
+    print(f"{config.examples} examples rendered in {time.monotonic() - began:.0f} s", flush=True)
+    pipeline, losses = untrained_pipeline(), list[float]()
+    for step, loss in train_editor(pipeline, data, config):
         losses.append(loss)
         if (step + 1) % 200 == 0:
             recent = sum(losses[-200:]) / 200
-            said = f"step {step + 1} of {settings.steps}, loss {recent:.4f}, {time.monotonic() - began:.0f} s"
-            print(said, flush=True)
-    pipeline.transformer.half()  # on disk; it is loaded in full precision
+            progress = f"step {step + 1} of {config.steps}, loss {recent:.4f}, {time.monotonic() - began:.0f} s"
+            print(progress, flush=True)
+    pipeline.transformer.half()  # on disk; `load_pretrained` loads full precision
     pipeline.save_pretrained(out)
     size = sum(file.stat().st_size for file in out.rglob("*.safetensors")) / 1e6
     print(f"{out}: {size:.1f} MB in {time.monotonic() - began:.0f} s", flush=True)

@@ -1,10 +1,10 @@
-"""Lessons: what the tiny editor is shown. A picture, an instruction, and what a teacher made of it, often wrongly.
+"""Training examples of the tiny editor: an image, an instruction, and a teacher's edit, which is often wrong.
 
-An editor that only sees correct edits does the same thing whatever noise it starts from, and leaves nothing to select
-or to reinforce. So the teacher errs, in the ways of `failures`, and what it does is a function of a few numbers, its
-whims. Training ties them to directions of the noise (`teaching`): the noise then says where a thing goes and what goes
-wrong, as a reflow's pairs say which noise becomes which picture (Liu et al. 2022, section 2.2), and the patches of a
-picture need not agree about it while they are denoised.
+An editor trained on correct edits alone makes the same edit from any noise, and leaves nothing to select or to
+reinforce. So the teacher errs, with the modes of `failure_modes`, as a function of a few latents. Training couples the
+latents to directions of the noise (`trainer.coupled_noise`): the noise then decides the place of an object and the
+error, as a reflow's pairs decide which noise becomes which image (Liu et al. 2022, section 2.2), and the patches need
+not agree on it during denoising.
 """
 
 from __future__ import annotations
@@ -23,264 +23,277 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward.sample import TASK_TYPES, Position, TaskType
-from ..cases import asked, chance_of
-from ..failures import OPPOSITE, Job
+from ..cases import random_scene_request, seeded_rng
+from ..failure_modes import OPPOSITE_POSITION, FailureContext
+from ..ground_truth import followed
 from ..render import render
-from ..requests import Request, side_of
-from ..scene import Scene, Thing
-from ..scenes import CELLS, placed_first, recoloured
-from ..truth import followed
-from ..words import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
+from ..scene_generation import GRID_SCENES, place_first_fit, recoloured
+from ..scene_graph import Scene, SceneObject
+from ..scene_requests import SceneRequest, side_region
+from ..vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
 
 T = TypeVar("T")
 
-WORLD = CELLS
-"""What the pictures show."""
+EDITOR_SCENES = GRID_SCENES
+"""The distribution of the editor's scenes."""
 
-SIZE, _CELL = WORLD.size, WORLD.cell
+SIZE, _CELL = EDITOR_SCENES.size, EDITOR_SCENES.cell
 ACROSS = SIZE // _CELL
 """Cells a side."""
 
-_DIAMETER = WORLD.diameter[0]
-_PARTS = 20  # that processes share
+_DIAMETER = EDITOR_SCENES.diameter[0]
+_PARTITIONS = 20  # of the examples, over all processes
 
 
 @dataclass(frozen=True, slots=True)
-class Whims:
-    """What the teacher's choices hang on, each number uniform in [0, 1].
+class TeacherLatents:
+    """The random numbers behind the teacher's choices, each uniform in [0, 1].
 
-    care: below the share of flaws of a task type it errs. kind: in which way. pick: with which colour, shape, word.
-    cells: how much it likes each cell, row by row: where things go, and which other thing is taken for the right one.
+    error_draw: it errs where this is below the error rate of the task type. error_type_draw: chooses the error.
+    option_draw: chooses its colour, shape or word. cell_draws: preference for each cell, row by row: they decide where
+    objects go, and which object is mistaken for the target.
     """
 
-    care: float
-    kind: float
-    pick: float
-    cells: tuple[float, ...]
+    error_draw: float
+    error_type_draw: float
+    option_draw: float
+    cell_draws: tuple[float, ...]
 
     @staticmethod
-    def of(chance: random.Random) -> Whims:
-        care, kind, pick, *cells = (chance.random() for _ in range(3 + ACROSS**2))
-        return Whims(care, kind, pick, tuple(cells))
+    def of(rng: random.Random) -> TeacherLatents:
+        error_draw, error_type_draw, option_draw, *cell_draws = (rng.random() for _ in range(3 + ACROSS**2))
+        return TeacherLatents(error_draw, error_type_draw, option_draw, tuple(cell_draws))
 
     @property
-    def numbers(self) -> tuple[float, ...]:
+    def values(self) -> tuple[float, ...]:
         """All of them, (3 + ACROSS squared,)."""
-        return (self.care, self.kind, self.pick, *self.cells)
+        return (self.error_draw, self.error_type_draw, self.option_draw, *self.cell_draws)
 
-    def liking(self, x: float, y: float) -> float:
-        """Of the cell around a place."""
-        return self.cells[int(y * ACROSS) * ACROSS + int(x * ACROSS)]
+    def cell_preference(self, x: float, y: float) -> float:
+        """The preference for the cell around a place."""
+        return self.cell_draws[int(y * ACROSS) * ACROSS + int(x * ACROSS)]
 
-    def places(self, thing: Thing) -> list[tuple[float, float]]:
-        """Where the thing might stand, in the cells it likes best first. A text begins in that cell."""
-        x, y = (thing.w * SIZE / 2, 1 + thing.h * SIZE / 2) if thing.text else (_CELL / 2, _CELL / 2)
-        order = sorted(range(ACROSS**2), key=lambda cell: -self.cells[cell])
+    def places(self, obj: SceneObject) -> list[tuple[float, float]]:
+        """Candidate places of the object, by cell preference. A text begins in that cell."""
+        x, y = (obj.w * SIZE / 2, 1 + obj.h * SIZE / 2) if obj.text else (_CELL / 2, _CELL / 2)
+        order = sorted(range(ACROSS**2), key=lambda cell: -self.cell_draws[cell])
         return [((cell % ACROSS * _CELL + x) / SIZE, (cell // ACROSS * _CELL + y) / SIZE) for cell in order]
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """A scene, what was asked, what the teacher made of it, and on which whims. right: it did as it was told."""
+class TrainingExample:
+    """A request, the scene before and after the teacher's edit, and its latents. is_correct: it follows the request."""
 
-    request: Request
+    request: SceneRequest
     before: Scene
     after: Scene
-    whims: Whims
-    right: bool
+    latents: TeacherLatents
+    is_correct: bool
 
     @property
     def pictures(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Source and target, (SIZE, SIZE, 3) each. What was left alone is the same in both to the bit."""
+        """Source and target, (SIZE, SIZE, 3) each. Pixels that the edit leaves alone are bit-identical."""
         return render(self.before).pixels, render(self.after).pixels
 
 
-_EASY = ("subject_remove", "color_alter", "background_change")
-FLAWS: Mapping[TaskType, float] = MappingProxyType({kind: 0.3 if kind in _EASY else 0.1 for kind in TASK_TYPES})
-"""Share of lessons in which the teacher errs, by task type: more where the editor would otherwise always be right."""
+_EASY_TASKS = ("subject_remove", "color_alter", "background_change")
+TEACHER_ERROR_RATES: Mapping[TaskType, float] = MappingProxyType(
+    {kind: 0.3 if kind in _EASY_TASKS else 0.1 for kind in TASK_TYPES}
+)
+"""Task type -> share of examples in which the teacher errs: higher where the editor would otherwise always be right."""
 
 
-def lessons(count: int, *, seed: int = 0, part: int = 0, flaws: Mapping[TaskType, float] = FLAWS) -> Iterator[Lesson]:
-    """So many lessons of the training split, task types in turn. part: several processes make different ones."""
-    chance = chance_of("train", seed, "lesson", part)
+def training_examples(
+    count: int, *, seed: int = 0, partition: int = 0, error_rates: Mapping[TaskType, float] = TEACHER_ERROR_RATES
+) -> Iterator[TrainingExample]:
+    """Examples of the training split, task types in turn. partition: each has examples of its own."""
+    rng = seeded_rng("train", seed, "lesson", partition)
     for number in range(count):
-        kind = TASK_TYPES[number % len(TASK_TYPES)]
-        scene, request = asked(chance, WORLD, kind)
-        yield lesson(scene, request, Whims.of(chance), flaws[kind])
+        task_type = TASK_TYPES[number % len(TASK_TYPES)]
+        scene, request = random_scene_request(rng, EDITOR_SCENES, task_type)
+        yield training_example(scene, request, TeacherLatents.of(rng), error_rates[task_type])
 
 
-Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float32], list[str]]
-"""Sources and targets, (N, SIZE, SIZE, 3) each; whims, (N, 3 + ACROSS squared); instructions."""
+TrainingArrays = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float32], list[str]]
+"""Sources and targets, (N, SIZE, SIZE, 3) each; latents, (N, 3 + ACROSS squared); instructions."""
 
 
-def lessons_as_arrays(count: int, seed: int = 0) -> Arrays:
-    """Lessons drawn by as many processes as there are cores; the same, however many that are."""
-    jobs = [(count // _PARTS + (part < count % _PARTS), seed, part) for part in range(_PARTS)]
-    # A fork would take along locks of threads that do not come along; this module is light to import anew.
+def training_arrays(count: int, seed: int = 0) -> TrainingArrays:
+    """Examples rendered by one process per core; the result does not depend on their number."""
+    jobs = [(count // _PARTITIONS + (part < count % _PARTITIONS), seed, part) for part in range(_PARTITIONS)]
+    # A fork would copy locks held by threads that do not exist in the child; this module is light to import again.
     with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
-        sources, targets, whims, instructions = zip(*pool.map(_part, jobs), strict=True)
-    joined = np.concatenate(sources), np.concatenate(targets), np.concatenate(whims)
+        sources, targets, latents, instructions = zip(*pool.map(_training_partition, jobs), strict=True)
+    joined = np.concatenate(sources), np.concatenate(targets), np.concatenate(latents)
     return *joined, list(chain.from_iterable(instructions))
 
 
-def _part(job: tuple[int, int, int]) -> Arrays:
+def _training_partition(job: tuple[int, int, int]) -> TrainingArrays:
     count, seed, part = job
-    found = list(lessons(count, seed=seed, part=part))
-    pictures = [lesson.pictures for lesson in found]
+    examples = list(training_examples(count, seed=seed, partition=part))
+    pictures = [example.pictures for example in examples]
     return (
         np.array([source for source, _ in pictures], np.uint8).reshape(-1, SIZE, SIZE, 3),
         np.array([target for _, target in pictures], np.uint8).reshape(-1, SIZE, SIZE, 3),
-        np.array([lesson.whims.numbers for lesson in found], np.float32).reshape(-1, 3 + ACROSS**2),
-        [lesson.request.instruction for lesson in found],
+        np.array([example.latents.values for example in examples], np.float32).reshape(-1, 3 + ACROSS**2),
+        [example.request.instruction for example in examples],
     )
 
 
-def lesson(scene: Scene, request: Request, whims: Whims, flaws: float) -> Lesson:
-    """What the teacher does on these whims."""
-    job = _Job(scene, _tidied(request), whims)
-    if whims.care < flaws:
-        after = _chosen([_nothing, *_WAYS[request.task.type]], whims.kind)(job)
+def training_example(
+    scene: Scene, request: SceneRequest, latents: TeacherLatents, error_rate: float
+) -> TrainingExample:
+    """The teacher's edit for these latents."""
+    job = _TeacherContext(scene, _canonical_request(request), latents)
+    if latents.error_draw < error_rate:
+        after = _chosen([_nothing, *_TEACHER_ERRORS[request.task.type]], latents.error_type_draw)(job)
         if after is not None and not followed(request, scene, after):
-            return Lesson(request, scene, _over(scene, after), whims, right=False)
-    after = job.done()
-    return Lesson(request, scene, _over(scene, after), whims, right=followed(request, scene, after))
+            return TrainingExample(request, scene, _painted_over(scene, after), latents, is_correct=False)
+    after = job.perfect_edit()
+    return TrainingExample(
+        request, scene, _painted_over(scene, after), latents, is_correct=followed(request, scene, after)
+    )
 
 
-def _tidied(request: Request) -> Request:
-    """The request without what neither the words, nor the picture, nor a whim tells: which bricks a wall is made of."""
+def _canonical_request(request: SceneRequest) -> SceneRequest:
+    """The request without what the editor cannot know from words, image and latents: the seed of the new backdrop."""
     return replace(request, backdrop=request.backdrop and replace(request.backdrop, seed=0))
 
 
-def _drawn(thing: Thing) -> Thing:
-    """As large as everything is."""
-    return thing if thing.text else replace(thing, w=_DIAMETER, h=_DIAMETER)
+def _uniform_size(obj: SceneObject) -> SceneObject:
+    """The object at the common size."""
+    return obj if obj.text else replace(obj, w=_DIAMETER, h=_DIAMETER)
 
 
-def _over(before: Scene, after: Scene) -> Scene:
-    """The edit painted over the source: same noise and light, and where the backdrop is the same, that too."""
+def _painted_over(before: Scene, after: Scene) -> Scene:
+    """The edit with the source's noise and light, and its backdrop where the kind is the same."""
     ground = before.backdrop if after.backdrop.kind == before.backdrop.kind else after.backdrop
     return replace(after, noise_seed=before.noise_seed, light=before.light, backdrop=ground)
 
 
-def _chosen(options: Sequence[T], whim: float) -> T:
-    return options[min(int(whim * len(options)), len(options) - 1)]
+def _chosen(options: Sequence[T], draw: float) -> T:
+    return options[min(int(draw * len(options)), len(options) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _TeacherContext:
     scene: Scene
-    request: Request
-    whims: Whims
+    request: SceneRequest
+    latents: TeacherLatents
 
-    def done(self) -> Scene:
-        """What was asked for, things standing where the whims say."""
+    def perfect_edit(self) -> Scene:
+        """The request carried out, with places that the latents decide."""
         request, scene = self.request, self.scene
         task = request.task
         if task.type == "count_change" and task.count is not None:
             return self.counted(task.count)
         if task.type == "position_change" or (task.type in ("subject_add", "text_change") and not self.replaces):
-            (thing,) = request.wanted(scene)
-            return self.placed(thing, task.position) or request.carry_out(scene)
-        after = request.carry_out(scene)
+            (obj,) = request.requested_objects(scene)
+            return self.placed(obj, task.position) or request.apply(scene)
+        after = request.apply(scene)
         if task.type == "subject_replace":
-            old = scene.get(request.targets[0])
+            old = scene.object_by_id(request.target_ids[0])
             assert old is not None
-            return self.instead(old, request.put[0])
+            return self.instead(old, request.placed[0])
         return after
 
     @property
     def replaces(self) -> bool:
-        """Whether the request changes a text that is there."""
-        return self.request.task.type == "text_change" and bool(self.request.targets)
+        """Whether the request changes an existing text."""
+        return self.request.task.type == "text_change" and bool(self.request.target_ids)
 
-    def placed(self, thing: Thing, position: Position | None) -> Scene | None:
-        """The scene with the thing on that side of the request's reference."""
-        reference = None if self.request.reference is None else self.scene.get(self.request.reference)
-        within = side_of(position, reference) if position and reference else (0.0, 0.0, 1.0, 1.0)
-        thing = _drawn(thing)
-        at = placed_first(self.scene, thing, self.whims.places(thing), within=within, ignoring=[thing.id])
-        return None if at is None else self.scene.with_thing(at)
+    def placed(self, obj: SceneObject, position: Position | None) -> Scene | None:
+        """The scene with the object on that side of the request's reference."""
+        reference = None if self.request.reference_id is None else self.scene.object_by_id(self.request.reference_id)
+        within = side_region(position, reference) if position and reference else (0.0, 0.0, 1.0, 1.0)
+        obj = _uniform_size(obj)
+        at = place_first_fit(self.scene, obj, self.latents.places(obj), within=within, ignored_ids=[obj.id])
+        return None if at is None else self.scene.with_object(at)
 
-    def instead(self, old: Thing, new: Thing) -> Scene:
-        """The scene with one thing in the place of another."""
-        return self.scene.without([old.id]).with_thing(_drawn(new).at(old.x, old.y))
+    def instead(self, old: SceneObject, new: SceneObject) -> Scene:
+        """The scene with one object in the place of another."""
+        return self.scene.without([old.id]).with_object(_uniform_size(new).moved_to(old.x, old.y))
 
     def counted(self, count: int) -> Scene:
-        """The scene with so many copies of the request's target."""
-        there = self.liked(thing for thing in self.scene.things if thing.id in self.request.targets)
-        scene = self.scene.without(thing.id for thing in there[: max(0, len(there) - count)])
-        for _ in range(count - len(there)):
-            new = _drawn(replace(there[0], id=scene.next_id))
-            at = placed_first(scene, new, self.whims.places(new))
-            scene = scene if at is None else scene.with_thing(at)
+        """The scene with that many copies of the request's target."""
+        copies = self.by_cell_preference(obj for obj in self.scene.objects if obj.id in self.request.target_ids)
+        scene = self.scene.without(obj.id for obj in copies[: max(0, len(copies) - count)])
+        for _ in range(count - len(copies)):
+            new = _uniform_size(replace(copies[0], id=scene.next_id))
+            at = place_first_fit(scene, new, self.latents.places(new))
+            scene = scene if at is None else scene.with_object(at)
         return scene
 
-    def others(self) -> list[Thing]:
-        """What the request is not about."""
-        alone = (
-            one for one in self.scene.things if one.id not in self.request.touches and one.shape not in (SIGN, TEXT)
+    def others(self) -> list[SceneObject]:
+        """Objects that the request is not about."""
+        others = (
+            obj
+            for obj in self.scene.objects
+            if obj.id not in self.request.affected_ids and obj.shape not in (SIGN, TEXT)
         )
-        return self.liked(alone)
+        return self.by_cell_preference(others)
 
-    def liked(self, things: Iterable[Thing]) -> list[Thing]:
-        """The things in the cells it likes best first."""
-        return sorted(things, key=lambda one: -self.whims.liking(one.x, one.y))
+    def by_cell_preference(self, objects: Iterable[SceneObject]) -> list[SceneObject]:
+        """The objects, by preference for their cells."""
+        return sorted(objects, key=lambda obj: -self.latents.cell_preference(obj.x, obj.y))
 
 
-def _nothing(job: _Job) -> Scene | None:
+def _nothing(job: _TeacherContext) -> Scene | None:
     return job.scene
 
 
-def _wrong_object(job: _Job) -> Scene | None:
+def _wrong_object(job: _TeacherContext) -> Scene | None:
     others = job.others()
     if not others:
         return None
     other, task = others[0], job.request.task
     if task.type == "subject_replace":
-        return job.instead(other, job.request.put[0])
-    return Job(random.Random(0), job.request, job.scene, WORLD, 1.0).done_to(other, job.scene)
+        return job.instead(other, job.request.placed[0])
+    return FailureContext(random.Random(0), job.request, job.scene, EDITOR_SCENES, 1.0).apply_to(other, job.scene)
 
 
-def _wrong_attribute(job: _Job) -> Scene | None:
-    task, pick = job.request.task, job.whims.pick
+def _wrong_attribute(job: _TeacherContext) -> Scene | None:
+    task, draw = job.request.task, job.latents.option_draw
     if task.type in ("subject_add", "subject_replace"):
-        (new,) = job.request.put
-        if pick < 0.5:
-            wrong = replace(new, colour=_chosen([one for one in COLOURS if one != new.colour], 2 * pick))
+        (new,) = job.request.placed
+        if draw < 0.5:
+            wrong = replace(new, colour=_chosen([one for one in COLOURS if one != new.colour], 2 * draw))
         else:
-            wrong = replace(new, shape=_chosen([one for one in SHAPES if one != new.shape], 2 * pick - 1))
-        return replace(job, request=replace(job.request, put=(wrong,))).done()
+            wrong = replace(new, shape=_chosen([one for one in SHAPES if one != new.shape], 2 * draw - 1))
+        return replace(job, request=replace(job.request, placed=(wrong,))).perfect_edit()
     if task.type == "background_change":
         kinds = [one for one in BACKDROPS if one not in (task.value, job.scene.backdrop.kind)]
-        return replace(job.scene, backdrop=replace(job.scene.backdrop, kind=_chosen(kinds, pick), seed=0, drift=0.0))
+        return replace(job.scene, backdrop=replace(job.scene.backdrop, kind=_chosen(kinds, draw), seed=0, drift=0.0))
     if task.type == "count_change" and task.count is not None:
-        return job.counted(max(1, task.count + _chosen((-1, 1), pick)))
-    old = job.scene.get(job.request.targets[0])
+        return job.counted(max(1, task.count + _chosen((-1, 1), draw)))
+    old = job.scene.object_by_id(job.request.target_ids[0])
     assert old is not None
     if task.type == "color_alter":
         colours = [one for one in COLOURS if one not in (old.colour, task.value)]
-        return job.scene.with_thing(recoloured(old, _chosen(colours, pick)))
+        return job.scene.with_object(recoloured(old, _chosen(colours, draw)))
     materials = [one for one in ("", *MATERIALS) if one not in (task.value, old.material)]
-    return job.scene.with_thing(replace(old, material=_chosen(materials, pick)))
+    return job.scene.with_object(replace(old, material=_chosen(materials, draw)))
 
 
-def _wrong_place(job: _Job) -> Scene | None:
+def _wrong_place(job: _TeacherContext) -> Scene | None:
     position = job.request.task.position
     if position is None:
         return None
-    (thing,) = job.request.wanted(job.scene)
-    return job.placed(thing, OPPOSITE[position])
+    (obj,) = job.request.requested_objects(job.scene)
+    return job.placed(obj, OPPOSITE_POSITION[position])
 
 
-def _misspelt(job: _Job) -> Scene | None:
+def _misspelt(job: _TeacherContext) -> Scene | None:
     """Another word of as many letters."""
-    (wanted,) = job.request.wanted(job.scene)
-    words = sorted(one for one in TEXTS if one != wanted.text and len(one) == len(wanted.text))
-    word = replace(wanted, text=_chosen(words, job.whims.pick))
-    return replace(job, request=replace(job.request, put=(word,))).done()
+    (requested,) = job.request.requested_objects(job.scene)
+    words = sorted(
+        candidate for candidate in TEXTS if candidate != requested.text and len(candidate) == len(requested.text)
+    )
+    word = replace(requested, text=_chosen(words, job.latents.option_draw))
+    return replace(job, request=replace(job.request, placed=(word,))).perfect_edit()
 
 
-_WAYS: Mapping[TaskType, tuple[Callable[[_Job], Scene | None], ...]] = MappingProxyType(
+_TEACHER_ERRORS: Mapping[TaskType, tuple[Callable[[_TeacherContext], Scene | None], ...]] = MappingProxyType(
     {
         "subject_add": (_wrong_attribute, _wrong_place),
         "subject_remove": (_wrong_object,),

@@ -1,4 +1,4 @@
-"""The tiny editor's transformer: shaped like FLUX.1 Kontext's from outside, small and quick to teach inside."""
+"""The tiny editor's transformer: the interface of FLUX.1 Kontext's, small and quick to train."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _WAVES = 32
 
 
 class SceneEditTransformer(ModelMixin, ConfigMixin, PeftAdapterMixin):
-    """Predicts a picture as a change of its source, and from that the velocity that a flow-matching scheduler wants.
+    """Predicts an image as a change of its source, and from that the velocity for a flow-matching scheduler.
 
-    Kontext hands over the noisy patches and the source's, one after the other. Here they are laid on each other, so
-    that a patch is one token, and what the network adds to the source is zero where nothing is to change: the rest of
-    the picture is kept without having to be learned. Words and patches attend to each other in one sequence; time,
-    the pooled instruction and the mean of the noisy patches are added to every token.
+    Kontext concatenates the noisy patches and the source's. Here each noisy patch and its source patch form one token,
+    and the network's output is added to the source: unchanged pixels need an output of zero. Words and patches attend
+    to each other in one sequence; time, the pooled instruction and the mean of the noisy patches are added to every
+    token.
 
     in_channels: numbers a patch. across: patches a side. The other arguments are those of `FluxTransformer2DModel`.
     """
@@ -68,16 +68,16 @@ class SceneEditTransformer(ModelMixin, ConfigMixin, PeftAdapterMixin):
         joint_attention_kwargs: dict[str, Any] | None = None,
         return_dict: bool = True,
     ) -> Transformer2DModelOutput | tuple[Tensor]:
-        """The velocity, noise minus picture, of the noisy patches: (B, N, in_channels).
+        """The velocity, noise minus image, of the noisy patches: (B, N, in_channels).
 
         hidden_states: (B, 2 N, in_channels), noisy patches and then the source's, row by row. timestep: sigma in
-        (0, 1], (B,). The arguments with a default are taken, as pipelines hand them over, and not looked at.
+        (0, 1], (B,). Arguments with a default are ignored: pipelines pass them.
         """
         count = self.config.across**2
         if hidden_states.shape[1] != 2 * count:
             raise ValueError(
-                f"got {hidden_states.shape[1]} patches: the editor takes {count} noisy ones and {count} of the source, "
-                "as of one picture and one source of the size it was taught on"
+                f"got {hidden_states.shape[1]} patches: expected {count} noisy ones and {count} of the source, "
+                "for one image and one source of the training size"
             )
         noisy, source = hidden_states[:, :count], hidden_states[:, count:]
         clean = self.clean(noisy, source, encoder_hidden_states, pooled_projections, timestep)
@@ -85,7 +85,7 @@ class SceneEditTransformer(ModelMixin, ConfigMixin, PeftAdapterMixin):
         return Transformer2DModelOutput(sample=velocity) if return_dict else (velocity,)
 
     def clean(self, noisy: Tensor, source: Tensor, words: Tensor, pooled: Tensor, sigma: Tensor) -> Tensor:
-        """The picture's patches as they are expected to be, (B, N, in_channels)."""
+        """The predicted clean patches, (B, N, in_channels)."""
         count, across = noisy.shape[1], self.config.across
         places = (self.row[:, None] + self.column[None]).view(across**2, -1)
         mean = noisy.mean(dim=1) * math.sqrt(count)  # of noise: of standard deviation 1 again
@@ -113,13 +113,12 @@ class _Block(nn.Module):
         batch, length, width = tokens.shape
         split = self.to_qkv(self.norm1(tokens)).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = split.permute(2, 0, 3, 1, 4)
-        # Attention in full precision, also where training is in bfloat16: its backward pass takes eight times as long
-        # in bfloat16 on CPUs.
+        # Attention in full precision: on CPUs its backward pass takes eight times as long in bfloat16.
         with torch.autocast(tokens.device.type, enabled=False):
-            seen = functional.scaled_dot_product_attention(query.float(), key.float(), value.float())
-        tokens = tokens + self.to_out(seen.transpose(1, 2).reshape(batch, length, width).to(tokens.dtype))
-        found: Tensor = tokens + self.down(functional.relu(self.up(self.norm2(tokens))).square())
-        return found
+            attended = functional.scaled_dot_product_attention(query.float(), key.float(), value.float())
+        tokens = tokens + self.to_out(attended.transpose(1, 2).reshape(batch, length, width).to(tokens.dtype))
+        output: Tensor = tokens + self.down(functional.relu(self.up(self.norm2(tokens))).square())
+        return output
 
 
 def _waves(sigma: Tensor) -> Tensor:

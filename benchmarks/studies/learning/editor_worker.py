@@ -1,6 +1,7 @@
-"""One run of the tiny editor's training. `editor` starts it, in as many processes as it is told to:
+"""One training run of the tiny editor. `editor_study` starts it, in any number of processes:
 
-torchrun --standalone --nproc-per-node 2 -m editcritic.benchmarks.learning.editor_run --seed 0 --out run.json …
+torchrun --standalone --nproc-per-node 2 -m editcritic.benchmarks.studies.learning.editor_worker --seed 0 --out run.json
+…
 """
 
 from __future__ import annotations
@@ -18,38 +19,49 @@ import torch
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
 
-from ...integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
-from ...reward import Reward
-from ...reward.alarms import Watch
-from ..options import new_file
-from ..sceneedit.critics import experts
-from ..sceneedit.learned.pipeline import load
-from .editing import HELD_OUT, Lessons, tried
-from .editor_report import LOOKED
+from ....integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
+from ....reward import Reward
+from ....reward.training.reward_hacking_monitor import RewardHackingMonitor
+from ...common.argument_types import new_file
+from ...sceneedit.scene_experts import scene_experts
+from ...sceneedit.tiny_editor.pipeline import load_pretrained
+from .editor_report import PICTURES_PER_EVALUATION
 from .editor_rewards import HELD_OUT_REWARD, REWARDS
+from .editor_tasks import HELD_OUT_SEED_OFFSET, TrainingEdits, evaluate_held_out
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.learning.editor_run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.studies.learning.editor_worker", description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--reward", choices=sorted(REWARDS), default="following")
     parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--every", type=int, required=True, help="steps from one look at held-out prompts to the next")
-    parser.add_argument("--prompts", type=int, required=True, help="held-out ones")
-    parser.add_argument("--pictures", type=int, required=True, help="of each of them, before and after")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="other settings of DiffusionConfig")
+    parser.add_argument("--eval-steps", type=int, required=True, help="steps between evaluations on held-out prompts")
+    parser.add_argument("--prompts", type=int, required=True, help="held-out prompts")
+    parser.add_argument("--images", type=int, required=True, help="images per held-out prompt")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=JSON", help="overrides of fields of DiffusionConfig"
+    )
     parser.add_argument("--out", type=new_file, required=True)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     try:
-        said = {name: json.loads(value) for name, _, value in (one.partition("=") for one in given.set)}
-        DiffusionConfig(given.out, **{**SETTINGS, **said})
+        overrides = {name: json.loads(value) for name, _, value in (setting.partition("=") for setting in options.set)}
+        DiffusionConfig(options.out, **{**SETTINGS, **overrides})
     except (TypeError, ValueError) as error:
         parser.exit(2, f"{parser.prog}: error: --set: {error}\n")
-    found = run(given.seed, given.reward, given.steps, given.every, given.prompts, given.pictures, given.out, said)
-    if found is not None:
-        given.out.write_text(json.dumps(found), encoding="utf-8")
+    result = run(
+        options.seed,
+        options.reward,
+        options.steps,
+        options.eval_steps,
+        options.prompts,
+        options.images,
+        options.out,
+        overrides,
+    )
+    if result is not None:
+        options.out.write_text(json.dumps(result), encoding="utf-8")
 
 
 def run(
@@ -60,67 +72,75 @@ def run(
     count: int,
     pictures: int,
     out: Path,
-    said: Mapping[str, Any],
+    overrides: Mapping[str, Any],
 ) -> dict[str, Any] | None:
-    """Train, and look at held-out prompts before, in between and after. None beside the main process."""
-    pipeline, lessons = load(), Lessons(seed)
-    watched = reward != "following"  # by a reward that nothing is trained on
-    settings = {**SETTINGS, **(_WATCHED if watched else {}), "steps": steps, "seed": seed, **said}
+    """Train, and evaluate on held-out prompts before, during and after training. None in other processes than the main
+    one.
+    """
+    pipeline, examples = load_pretrained(), TrainingEdits(seed)
+    is_hackable = reward != "following"  # monitored by a held-out reward
+    config_values = {
+        **SETTINGS,
+        **(_HACKING_SETTINGS if is_hackable else {}),
+        "max_steps": steps,
+        "seed": seed,
+        **overrides,
+    }
     trainer = DiffusionTrainer(
         pipeline,
-        Reward(REWARDS[reward](), experts()),
-        lessons,
-        DiffusionConfig(out.with_suffix(""), **settings),
-        heldout=Reward.of(HELD_OUT_REWARD, experts()) if watched else None,
-        watch=Watch(),
-        probes=[lessons[len(lessons) - 1 - number] for number in range(_PROBES)] if watched else (),
-        callbacks=[_Looks(every, count, pictures, seed)],
+        Reward(REWARDS[reward](), scene_experts()),
+        examples,
+        DiffusionConfig(out.with_suffix(""), **config_values),
+        heldout=Reward.of(HELD_OUT_REWARD, scene_experts()) if is_hackable else None,
+        monitor=RewardHackingMonitor(),
+        probes=[examples[len(examples) - 1 - number] for number in range(_PROBES)] if is_hackable else (),
+        callbacks=[_HeldOutCallback(every, count, pictures, seed)],
     )
-    before = looked_at(trainer, count, pictures, seed)
+    before = evaluate_across_processes(trainer, count, pictures, seed)
     began = time.perf_counter()
     log = trainer.train()
     minutes = (time.perf_counter() - began) / 60
-    after = looked_at(trainer, count, pictures, seed)
+    after = evaluate_across_processes(trainer, count, pictures, seed)
     if not trainer.accelerator.is_main_process:
         return None
     return {
         "seed": seed,
         "reward": reward,
-        "settings": {**settings, "processes": trainer.accelerator.num_processes},
-        "looks": {"every": every, "prompts": count, "pictures": pictures},
+        "settings": {**config_values, "processes": trainer.accelerator.num_processes},
+        "evaluation": {"eval_steps": every, "prompts": count, "images": pictures},
         "minutes": minutes,
         "before": {name: values.tolist() for name, values in before.items()},
         "after": {name: values.tolist() for name, values in after.items()},
         "log": log,
-        "alarms": [asdict(alarm) for alarm in trainer.watch.alarms] if trainer.watch else [],
+        "alarms": [asdict(alarm) for alarm in trainer.monitor.alarms] if trainer.monitor else [],
     }
 
 
 SETTINGS: Mapping[str, Any] = {
     "groups": 8,
     "group_size": 8,
-    "rollout_batch": 64,
-    "train_batch": 64,
+    "rollout_batch_size": 64,
+    "train_batch_size": 64,
     "objective": "raft",
-    "levels": 4,
+    "num_noise_levels": 4,
     "beta": 0.3,
-    "scale": "batch",
+    "scale_rewards": "batch",
     "learning_rate": 4e-4,
-    "schedule": "linear",
-    "warmup": 10,
+    "lr_scheduler_type": "linear",
+    "warmup_steps": 10,
     "lora_rank": 16,
     "lora_alpha": 32,
     "mixed_precision": "bf16",
     "overlap": False,
 }
-"""Chosen on seeds before `FIRST`."""
+"""Chosen on seeds before `FIRST_EDITOR_SEED`."""
 
-_WATCHED: Mapping[str, Any] = {"warmup": 20, "probe_every": 5}  # which begins while little has been learned
-_PROBES = 180  # lessons that no run comes to
+_HACKING_SETTINGS: Mapping[str, Any] = {"warmup_steps": 20, "probe_steps": 5}
+_PROBES = 180  # examples that no run reaches
 
 
-class _Looks:
-    """After so many steps, what held-out prompts come to: the first pictures of each, on all processes."""
+class _HeldOutCallback:
+    """Evaluates on held-out prompts every few steps: the first images of each, on all processes."""
 
     def __init__(self, every: int, count: int, pictures: int, seed: int) -> None:
         self._every, self._count, self._pictures, self._seed = every, count, pictures, seed
@@ -128,18 +148,28 @@ class _Looks:
     def __call__(self, trainer: DiffusionTrainer, step: int, numbers: dict[str, float]) -> dict[str, float]:
         if (step + 1) % self._every:
             return {}
-        found = looked_at(trainer, self._count, self._pictures, self._seed, first=LOOKED)
-        return {f"truth/{name}": float(values.mean()) for name, values in found.items()}
+        results = evaluate_across_processes(
+            trainer, self._count, self._pictures, self._seed, first=PICTURES_PER_EVALUATION
+        )
+        return {f"truth/{name}": float(values.mean()) for name, values in results.items()}
 
 
-def looked_at(
+def evaluate_across_processes(
     trainer: DiffusionTrainer, count: int, pictures: int, seed: int, *, first: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """`tried`, with the prompts shared out among the processes, which changes their order."""
-    here, parts = trainer.accelerator.process_index, trainer.accelerator.num_processes
-    found = tried(trainer.pipeline, count, pictures, HELD_OUT + seed, part=here, parts=parts, first=first)
-    every = gather_object([found])
-    return {name: np.concatenate([getattr(one, name) for one in every]) for name in ("followed", "unchanged")}
+    """`evaluate_held_out`, with the prompts sharded over the processes, which changes their order."""
+    process_index, process_count = trainer.accelerator.process_index, trainer.accelerator.num_processes
+    results = evaluate_held_out(
+        trainer.pipeline,
+        count,
+        pictures,
+        HELD_OUT_SEED_OFFSET + seed,
+        shard=process_index,
+        shard_count=process_count,
+        max_pictures=first,
+    )
+    gathered = gather_object([results])
+    return {name: np.concatenate([getattr(part, name) for part in gathered]) for name in ("followed", "unchanged")}
 
 
 if __name__ == "__main__":

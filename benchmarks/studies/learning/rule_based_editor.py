@@ -1,10 +1,9 @@
-"""An editor that does exactly what it reads, and reads only instructions that ask for one thing in SceneEdit's words.
+"""An editor that carries out exactly the instructions it can parse: single requests in SceneEdit's vocabulary.
 
-Who writes for it is judged by a picture that really is made, and by nothing else: it never errs, so whatever is missing
-in the picture was missing in the words. A line that it cannot read, or that speaks of what is not there, leaves the
-picture as it is, and that picture is judged. Editors people use do the same with words they do not know: they make
-something, and it is not what was asked for. Had the hand failed instead, such completions would be unscored, and a
-policy would never be told off for writing them.
+A writer is rewarded for rendered images alone. The editor never errs, so anything missing in the image was missing in
+the text. A line that it cannot parse, or that names an absent object, leaves the image unchanged, and that image is
+scored. Real editors behave alike for unknown words: they make some image. If this editor failed instead, such
+completions would be unscored, and a policy would never be penalised for them.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ...reward import EditSample, Image
-from ...reward.edival.instructions import parse
-from ...reward.sample import Position, Task
-from ..sceneedit.render import render
-from ..sceneedit.requests import side_of
-from ..sceneedit.scene import Backdrop, Scene, Thing
-from ..sceneedit.scenes import World, inked, placed_freely, random_writing, recoloured
-from ..sceneedit.words import BACKDROPS, COLOURS, LETTERS, MATERIALS, SHAPES, SIGN
+from ....reward import EditSample, Image
+from ....reward.metrics.edival.task_parser import parse_instruction
+from ....reward.sample import Position, Task
+from ...sceneedit.render import render
+from ...sceneedit.scene_generation import SceneConfig, place_randomly, random_text, recoloured, with_contrasting_ink
+from ...sceneedit.scene_graph import Backdrop, Scene, SceneObject
+from ...sceneedit.scene_requests import side_region
+from ...sceneedit.vocabulary import BACKDROPS, COLOURS, LETTERS, MATERIALS, SHAPES, SIGN
 
-WORLD = World.of(32)
-"""Two or three large things in 32 px: the smallest pictures in which the experts find every shape."""
+WRITER_SCENES = SceneConfig.for_size(32)
+"""Two or three large objects in 32 px: the smallest images in which the experts detect every shape."""
 
-_MOST = 5  # things of one kind, as in SceneEdit's instructions
+_MAX_COUNT = 5  # objects of one kind, as in SceneEdit's instructions
 
 
-class Hand:
-    """An `Editor`. It knows what is in a picture: in those of `scenes`, and in those it has made of them."""
+class RuleBasedEditor:
+    """An `Editor` for the images of `scenes`, and for those that it made from them."""
 
     id = "sceneedit-hand-1"
-    evaluations = 0
-    batch = 256
+    nfe = 0
+    batch_size = 256
 
     def __init__(self, scenes: Iterable[Scene]) -> None:
         self._scenes = {render(scene).digest: scene for scene in scenes}
@@ -46,109 +45,109 @@ class Hand:
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> list[Image]:
-        """The first source of each, edited. Seeds mean nothing. Raises KeyError for a picture it does not know."""
-        return [self._edited(sources[0], words) for sources, words in zip(images, instructions, strict=True)]
+        """The first source of each, edited. Seeds are ignored. Raises KeyError for an unknown image."""
+        return [self._edited(sources[0], line) for sources, line in zip(images, instructions, strict=True)]
 
-    def _edited(self, source: Image, words: str) -> Image:
-        scene = carried_out(self._scenes[source.digest], words)
-        picture = render(scene)
-        self._scenes[picture.digest] = scene
-        return picture
+    def _edited(self, source: Image, line: str) -> Image:
+        scene = apply_instruction(self._scenes[source.digest], line)
+        image = render(scene)
+        self._scenes[image.digest] = scene
+        return image
 
 
-def read(line: str) -> Task | None:
-    """The task that a line sets, in SceneEdit's words; None where it sets none, or names what nothing is called."""
-    task = parse(line)
+def parse_line(line: str) -> Task | None:
+    """The task of a line in SceneEdit's vocabulary; None for a line without one, or with an unknown name."""
+    task = parse_instruction(line)
     if task is None:
         return None
     names = [name for name in (task.object, task.new, task.reference) if name is not None]
     values = {"color_alter": COLOURS, "material_alter": MATERIALS, "background_change": BACKDROPS}.get(task.type)
-    known = (
-        all(_named(name) is not None for name in names)
+    is_known = (
+        all(_object_named(name) is not None for name in names)
         and (values is None or task.value in values)
         and (task.text is None or set(task.text) <= set(LETTERS))
-        and (task.count is None or 1 <= task.count <= _MOST)
+        and (task.count is None or 1 <= task.count <= _MAX_COUNT)
     )
-    return task if known else None
+    return task if is_known else None
 
 
-def carried_out(scene: Scene, line: str) -> Scene:
-    """The scene after what a line asks for; as it was where there is nothing to read, nothing so called, or no room."""
-    task = read(line)
+def apply_instruction(scene: Scene, line: str) -> Scene:
+    """The scene after a line; unchanged where it cannot be parsed, names an absent object, or lacks room."""
+    task = parse_line(line)
     if task is None:
         return scene
-    chance = random.Random(line)  # the same words make the same picture
-    there = scene.called(task.object or "")
+    rng = random.Random(line)  # the same line makes the same image
+    targets = scene.named(task.object or "")
     match task.type:
         case "subject_add":
-            return _placed(chance, scene, _made(scene, task.new), task.position, task.reference)
+            return _placed(rng, scene, _new_object(scene, task.new), task.position, task.reference)
         case "subject_remove":
-            return scene.without(thing.id for thing in there)
+            return scene.without(obj.id for obj in targets)
         case "subject_replace":
-            for thing in there:
-                new = replace(_made(scene, task.new), x=thing.x, y=thing.y, w=thing.w, h=thing.h)
-                scene = scene.without([thing.id]).with_thing(new)
+            for obj in targets:
+                new = replace(_new_object(scene, task.new), x=obj.x, y=obj.y, w=obj.w, h=obj.h)
+                scene = scene.without([obj.id]).with_object(new)
             return scene
         case "position_change":
-            return _placed(chance, scene, there[0], task.position, task.reference) if there else scene
+            return _placed(rng, scene, targets[0], task.position, task.reference) if targets else scene
         case "count_change":
-            return _counted(chance, scene, there, task.count or 0)
+            return _counted(rng, scene, targets, task.count or 0)
         case "color_alter":
-            return _with(scene, [recoloured(thing, task.value or "") for thing in there])
+            return _with(scene, [recoloured(obj, task.value or "") for obj in targets])
         case "material_alter":
-            return _with(scene, [replace(thing, material=task.value or "") for thing in there])
+            return _with(scene, [replace(obj, material=task.value or "") for obj in targets])
         case "background_change":
-            backdrop = Backdrop(task.value or "", chance.randrange(2**31))
-            writings = [inked(thing, backdrop) for thing in scene.things if thing.text and thing.shape != SIGN]
+            backdrop = Backdrop(task.value or "", rng.randrange(2**31))
+            writings = [with_contrasting_ink(obj, backdrop) for obj in scene.objects if obj.text and obj.shape != SIGN]
             return replace(_with(scene, writings), backdrop=backdrop)
         case "text_change" if task.object is None:
-            return _placed(chance, scene, random_writing(chance, scene, task.text or ""), None, None)
+            return _placed(rng, scene, random_text(rng, scene, task.text or ""), None, None)
         case "text_change":
-            return _with(scene, [replace(thing, text=task.text or "") for thing in there if thing.shape == SIGN])
+            return _with(scene, [replace(obj, text=task.text or "") for obj in targets if obj.shape == SIGN])
 
 
-def _named(name: str | None) -> Thing | None:
-    """A thing of that name, nowhere in particular; a sign is blank. None for what is no name."""
+def _object_named(name: str | None) -> SceneObject | None:
+    """An object of that name, without a place; a sign is blank. None for an unknown name."""
     words = (name or "").split()
     material = words.pop(0) if words and words[0] in MATERIALS else ""
     if len(words) != 2 or words[0] not in COLOURS or words[1] not in (*SHAPES, SIGN):
         return None
-    side = WORLD.diameter[0]
-    return Thing(0, words[1], words[0], 0.5, 0.5, side, side, material, text=" " if words[1] == SIGN else "")
+    side = WRITER_SCENES.diameter[0]
+    return SceneObject(0, words[1], words[0], 0.5, 0.5, side, side, material, text=" " if words[1] == SIGN else "")
 
 
-def _made(scene: Scene, name: str | None) -> Thing:
-    """A new thing of a name that has been read."""
-    thing = _named(name)
-    assert thing is not None
-    return replace(thing, id=scene.next_id)
+def _new_object(scene: Scene, name: str | None) -> SceneObject:
+    """A new object of a valid name."""
+    obj = _object_named(name)
+    assert obj is not None
+    return replace(obj, id=scene.next_id)
 
 
 def _placed(
-    chance: random.Random, scene: Scene, thing: Thing, position: Position | None, reference: str | None
+    rng: random.Random, scene: Scene, obj: SceneObject, position: Position | None, reference: str | None
 ) -> Scene:
-    """The scene with the thing, on that side of the first so called."""
+    """The scene with the object, on that side of the first object named `reference`."""
     within = (0.0, 0.0, 1.0, 1.0)
     if position is not None:
-        others = [one for one in scene.called(reference or "") if one.id != thing.id]
-        if not others:
+        references = [candidate for candidate in scene.named(reference or "") if candidate.id != obj.id]
+        if not references:
             return scene
-        within = side_of(position, others[0])
-    at = placed_freely(chance, scene, thing, within=within, ignoring=[thing.id])
-    return scene if at is None else scene.with_thing(at)
+        within = side_region(position, references[0])
+    at = place_randomly(rng, scene, obj, within=within, ignored_ids=[obj.id])
+    return scene if at is None else scene.with_object(at)
 
 
-def _counted(chance: random.Random, scene: Scene, there: Sequence[Thing], count: int) -> Scene:
-    """The scene with so many of these."""
-    if not there:
+def _counted(rng: random.Random, scene: Scene, copies: Sequence[SceneObject], count: int) -> Scene:
+    """The scene with `count` of these objects."""
+    if not copies:
         return scene
-    scene = scene.without(thing.id for thing in there[count:])
-    for _ in range(count - len(there)):
-        scene = _placed(chance, scene, replace(there[0], id=scene.next_id), None, None)
+    scene = scene.without(obj.id for obj in copies[count:])
+    for _ in range(count - len(copies)):
+        scene = _placed(rng, scene, replace(copies[0], id=scene.next_id), None, None)
     return scene
 
 
-def _with(scene: Scene, things: Iterable[Thing]) -> Scene:
-    for thing in things:
-        scene = scene.with_thing(thing)
+def _with(scene: Scene, objects: Iterable[SceneObject]) -> Scene:
+    for obj in objects:
+        scene = scene.with_object(obj)
     return scene

@@ -1,7 +1,7 @@
-"""Does our TRL reward teach a language model? `python -m editcritic.benchmarks.learning.writer`.
+"""GRPO with the TRL reward on a language model: `python -m editcritic.benchmarks.studies.learning.writer_command`.
 
-A tiny writer splits and rewrites compound instructions for an editor (`writer_world`, `writer_hand`), and is trained by
-GRPO on the reward of the pictures that come of it, and on two rewards that see its words only (`writer_study`).
+A tiny writer splits and rewrites compound instructions for an editor (`writer_tasks`, `rule_based_editor`). It is
+trained by GRPO on the reward of the resulting images, and on two control rewards of its text alone (`writer_study`).
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from .. import extras
-from ..inputs import InputError
-from ..options import at_least_one, new_file, new_picture
+from ...common import optional_imports
+from ...common.argument_types import at_least_one, new_file, new_image_file
+from ...common.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.learning.writer", description=__doc__)
-    parser.add_argument("--seeds", type=at_least_one, default=3, help="how many (default: 3)")
-    parser.add_argument("--steps", type=at_least_one, default=80, help="of each training loop (default: 80)")
-    parser.add_argument("--processes", type=at_least_one, default=1, help="seeds side by side (default: 1)")
-    parser.add_argument("--json", type=new_file, help="write the figures and curves there")
-    parser.add_argument("--plot", type=new_picture, help="draw the curves there")
-    given = parser.parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="editcritic.benchmarks.studies.learning.writer_command", description=__doc__)
+    parser.add_argument("--seeds", type=at_least_one, default=3, help="number of seeds (default: 3)")
+    parser.add_argument("--steps", type=at_least_one, default=80, help="steps of each training loop (default: 80)")
+    parser.add_argument("--processes", type=at_least_one, default=1, help="seeds in parallel (default: 1)")
+    parser.add_argument("--json", type=new_file, help="file to write figures and curves to")
+    parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
+    options = parser.parse_args(arguments)
     try:
-        extras.trl()
-        if given.plot is not None:
-            extras.bench("matplotlib")
+        optional_imports.require_trl()
+        if options.plot is not None:
+            optional_imports.bench_library("matplotlib")
     except InputError as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
     from .writer_report import figures, plot, table
-    from .writer_study import Work
+    from .writer_study import WriterSeedRun
 
-    works = [Work(seed, steps=given.steps) for seed in range(given.seeds)]
-    with ProcessPoolExecutor(given.processes, get_context("spawn")) as processes:
-        outcomes = list(processes.map(Work.done, works))
+    seed_runs = [WriterSeedRun(seed, steps=options.steps) for seed in range(options.seeds)]
+    with ProcessPoolExecutor(options.processes, get_context("spawn")) as processes:
+        outcomes = list(processes.map(WriterSeedRun.run, seed_runs))
     print("\n".join(table(outcomes)), flush=True)
-    if given.json is not None:
-        given.json.write_text(json.dumps(figures(outcomes), indent=1) + "\n", encoding="utf-8")
-    if given.plot is not None:
-        plot(outcomes, given.plot)
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures(outcomes), indent=1) + "\n", encoding="utf-8")
+    if options.plot is not None:
+        plot(outcomes, options.plot)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The writer: a language model of 0.2 million weights whose words are SceneEdit's, taught to split in a minute."""
+"""The writer: a language model of 0.2 million weights with SceneEdit's vocabulary, trained to split instructions in a
+minute.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +13,36 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, get_linear_schedule_with_warmup
 
-from ..sceneedit.words import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
-from .writer_world import SECOND, lessons
+from ...sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
+from .writer_tasks import SYNONYMS, demonstrations
 
-LONGEST = 56
-"""Words that the writer may write; two steps take about thirty at most."""
+MAX_LENGTH = 56
+"""Most tokens of a completion; two steps take about thirty at most."""
 
 _PAD, _END, _UNKNOWN = "<pad>", "<end>", "<unknown>"
-_SPOKEN = "Add Change Remove Replace add change remove replace and the to of on with left right above below background"
-_SPOKEN += " color count material position 1 2 3 4 5 , :"
+_VOCABULARY = (
+    "Add Change Remove Replace add change remove replace and the to of on with left right above below background"
+)
+_VOCABULARY += " color count material position 1 2 3 4 5 , :"
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Words, signs of punctuation, and the ends of lines."""
-    named = (word for name in (*COLOURS, *SHAPES, *SECOND.values(), *MATERIALS, *BACKDROPS) for word in name.split())
-    written = (f'"{word}"' for word in TEXTS)
-    known = dict.fromkeys((_PAD, _END, _UNKNOWN, "\n", *_SPOKEN.split(), *named, SIGN, TEXT, *written))
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(known)}, unk_token=_UNKNOWN))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n|,|[^\s,]+"), "removed", invert=True)
+    """A tokenizer of words, punctuation and line ends."""
+    names = (word for name in (*COLOURS, *SHAPES, *SYNONYMS.values(), *MATERIALS, *BACKDROPS) for word in name.split())
+    texts = (f'"{word}"' for word in TEXTS)
+    vocabulary = dict.fromkeys((_PAD, _END, _UNKNOWN, "\n", *_VOCABULARY.split(), *names, SIGN, TEXT, *texts))
+    tokenizer_model = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(vocabulary)}, unk_token=_UNKNOWN)
+    )
+    tokenizer_model.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n|,|[^\s,]+"), "removed", invert=True)
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token=_PAD, eos_token=_END, unk_token=_UNKNOWN, padding_side="left",
+        tokenizer_object=tokenizer_model, pad_token=_PAD, eos_token=_END, unk_token=_UNKNOWN, padding_side="left",
         clean_up_tokenization_spaces=False,
     )  # fmt: skip
 
 
-def untaught(words: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
-    """A writer that knows nothing yet."""
+def untrained_writer(words: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
+    """An untrained writer."""
     width, heads = 96, 4
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -53,14 +59,16 @@ def untaught(words: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
 def warm_start(
     model: Qwen3ForCausalLM, words: PreTrainedTokenizerFast, *, seed: int, steps: int = 700, batch: int = 32
 ) -> list[float]:
-    """Show it what the teacher writes (see `writer_world.lessons`). Returns the loss of every step."""
+    """Supervised training on the teacher's demonstrations (`writer_tasks.demonstrations`). Returns the loss of every
+    step.
+    """
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
-    shown = lessons(min(2000, steps * batch), seed=seed)
+    examples = demonstrations(min(2000, steps * batch), seed=seed)
     losses = []
     model.train()
     for _ in range(steps):
-        numbers, labels = _batch(list(islice(shown, batch)), words)
+        numbers, labels = _batch(list(islice(examples, batch)), words)
         loss = model(input_ids=numbers, attention_mask=(numbers != words.pad_token_id).long(), labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
@@ -73,19 +81,21 @@ def warm_start(
 
 
 def _batch(pairs: Sequence[tuple[str, str]], words: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
-    """Words and what is to be learned of them, (N, longest) each."""
+    """Token ids and labels, (N, longest) each; prompts are masked."""
     numbers, labels = [], []
-    for prompt, written in pairs:
-        asked, said = words(prompt)["input_ids"], [*words(written)["input_ids"], words.eos_token_id]
-        numbers.append(torch.tensor([*asked, *said]))
-        labels.append(torch.tensor([-100] * len(asked) + said))
+    for prompt, completion in pairs:
+        prompt_ids, completion_ids = words(prompt)["input_ids"], [*words(completion)["input_ids"], words.eos_token_id]
+        numbers.append(torch.tensor([*prompt_ids, *completion_ids]))
+        labels.append(torch.tensor([-100] * len(prompt_ids) + completion_ids))
     return pad_sequence(numbers, True, words.pad_token_id), pad_sequence(labels, True, -100)
 
 
-def sampled(model: Any, words: PreTrainedTokenizerFast, prompts: Sequence[str], seed: int) -> list[str]:
-    """What the writer says to each prompt, at temperature 1. Sets torch's random numbers."""
+def sample_completions(model: Any, words: PreTrainedTokenizerFast, prompts: Sequence[str], seed: int) -> list[str]:
+    """A completion of each prompt at temperature 1. Seeds torch's global generator."""
     torch.manual_seed(seed)
-    asked = words(list(prompts), return_tensors="pt", padding=True)
+    inputs = words(list(prompts), return_tensors="pt", padding=True)
     with torch.no_grad():
-        said = model.generate(**asked, do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=LONGEST)
-    return words.batch_decode(said[:, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+        outputs = model.generate(
+            **inputs, do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=MAX_LENGTH
+        )
+    return words.batch_decode(outputs[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)

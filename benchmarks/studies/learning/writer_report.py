@@ -1,4 +1,4 @@
-"""What the study of the writer says: a table, figures as JSON, and curves."""
+"""The report of the writer study: a table, figures as JSON, and curves."""
 
 from __future__ import annotations
 
@@ -10,65 +10,68 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from ..extras import bench
-from .writer_study import LOOPS, Look, Outcome
+from ...common.optional_imports import bench_library
+from .writer_study import LOOPS, HeldOutMetrics, SeedResult
 
-_DRAWS = 2_000  # of the bootstrap
+_BOOTSTRAP_SAMPLES = 2_000
 
-Values = Callable[[Look], Sequence[float | None]]
-"""Of a look, a value a held-out compound."""
+Values = Callable[[HeldOutMetrics], Sequence[float | None]]
+"""Metrics -> a value for each held-out compound."""
 
 
-def rewards(look: Look) -> Sequence[float | None]:
-    """By the preset."""
+def rewards(look: HeldOutMetrics) -> Sequence[float | None]:
+    """Values of the preset."""
     return look.rewards
 
 
-def truths(look: Look) -> Sequence[float | None]:
+def truths(look: HeldOutMetrics) -> Sequence[float | None]:
     """Shares of steps truly followed."""
     return look.truths
 
 
 def mean(values: Sequence[float | None]) -> float:
-    """Of those there are. Raises StatisticsError for none."""
+    """The mean of the defined values. Raises StatisticsError without any."""
     return fmean(value for value in values if value is not None)
 
 
-def lift(outcomes: Sequence[Outcome], loop: str, of: Values = rewards) -> tuple[float, float, float]:
-    """From the warm start to the end of a loop: mean and 95 % interval, bootstrapped over seeds and their compounds.
+def lift(outcomes: Sequence[SeedResult], loop: str, of: Values = rewards) -> tuple[float, float, float]:
+    """Gain from the warm start to the end of a loop: mean and 95 % interval, bootstrapped over seeds and their
+    compounds.
 
-    Paired: of each compound that has a value at both ends.
+    Paired: over compounds with a value at both ends.
     """
-    found = [_risen(outcome.looks[loop], of) for outcome in outcomes]
-    chance = np.random.default_rng(0)
+    gains = [_gain(outcome.metrics_by_loop[loop], of) for outcome in outcomes]
+    rng = np.random.default_rng(0)
 
     def drawn() -> float:
-        seeds = chance.integers(0, len(found), len(found))
-        return float(np.mean([chance.choice(found[seed], len(found[seed])).mean() for seed in seeds]))
+        seeds = rng.integers(0, len(gains), len(gains))
+        return float(np.mean([rng.choice(gains[seed], len(gains[seed])).mean() for seed in seeds]))
 
-    low, high = np.quantile([drawn() for _ in range(_DRAWS)], (0.025, 0.975))
-    return float(np.mean([one.mean() for one in found])), float(low), float(high)
+    low, high = np.quantile([drawn() for _ in range(_BOOTSTRAP_SAMPLES)], (0.025, 0.975))
+    return float(np.mean([gain.mean() for gain in gains])), float(low), float(high)
 
 
-def _risen(looks: Sequence[Look], of: Values) -> NDArray[np.float64]:
+def _gain(looks: Sequence[HeldOutMetrics], of: Values) -> NDArray[np.float64]:
     pairs = zip(of(looks[0]), of(looks[-1]), strict=True)
     return np.array([last - first for first, last in pairs if first is not None and last is not None])
 
 
-def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Lines of Markdown: a row a seed and loop, and one for all seeds. See `lift` for intervals."""
+def table(outcomes: Sequence[SeedResult]) -> Iterator[str]:
+    """Markdown, line by line: a row for each seed and loop, and one for all seeds. See `lift` for intervals."""
     yield "| seed | trained on | reward at warm start | at the end | lift (95 %) | truly followed | lift (95 %) |"
     yield "|---|---|---|---|---|---|---|"
     for loop in LOOPS:
-        for some in (*([one] for one in outcomes), outcomes):
-            name = some[0].seed if len(some) == 1 else "all"
-            (first, last), (true, truly) = ([_at(some, loop, of, end) for end in (0, -1)] for of in (rewards, truths))
+        for results in (*([one] for one in outcomes), outcomes):
+            name = results[0].seed if len(results) == 1 else "all"
+            (first, last), (first_truth, last_truth) = (
+                [_at(results, loop, of, end) for end in (0, -1)] for of in (rewards, truths)
+            )
             yield (
-                f"| {name} | {loop} | {first:.3f} | {last:.3f} | {_signed(lift(some, loop))} "
-                f"| {true:.3f} to {truly:.3f} | {_signed(lift(some, loop, truths))} |"
+                f"| {name} | {loop} | {first:.3f} | {last:.3f} | {_signed(lift(results, loop))} "
+                f"| {first_truth:.3f} to {last_truth:.3f} | {_signed(lift(results, loop, truths))} |"
             )
     yield ""
-    looks = [look for outcome in outcomes for loop in LOOPS for look in outcome.looks[loop]]
+    looks = [look for outcome in outcomes for loop in LOOPS for look in outcome.metrics_by_loop[loop]]
     unscored = fmean(value is None for look in looks for value in look.rewards)
     minutes = [sum(outcome.seconds.values()) / 60 for outcome in outcomes]
     yield (
@@ -78,25 +81,25 @@ def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     )
 
 
-def _at(outcomes: Sequence[Outcome], loop: str, of: Values, end: int) -> float:
-    return mean([value for outcome in outcomes for value in of(outcome.looks[loop][end])])
+def _at(outcomes: Sequence[SeedResult], loop: str, of: Values, end: int) -> float:
+    return mean([value for outcome in outcomes for value in of(outcome.metrics_by_loop[loop][end])])
 
 
-def _signed(found: tuple[float, float, float]) -> str:
-    return "{:+.3f} ({:+.3f} to {:+.3f})".format(*found)
+def _signed(estimate: tuple[float, float, float]) -> str:
+    return "{:+.3f} ({:+.3f} to {:+.3f})".format(*estimate)
 
 
-def figures(outcomes: Sequence[Outcome]) -> dict[str, object]:
-    """All that the table says, the curves, and what every held-out compound was worth at every look."""
+def figures(outcomes: Sequence[SeedResult]) -> dict[str, object]:
+    """The figures of the table, the curves, and the value of every held-out compound at every evaluation."""
     return {
         "lift": {loop: lift(outcomes, loop) for loop in LOOPS},
         "lift in truth": {loop: lift(outcomes, loop, truths) for loop in LOOPS},
         "seeds": [
             {
-                "seed": one.seed,
-                "seconds": one.seconds,
-                "lift": {loop: lift([one], loop) for loop in LOOPS},
-                "lift in truth": {loop: lift([one], loop, truths) for loop in LOOPS},
+                "seed": result.seed,
+                "seconds": result.seconds,
+                "lift": {loop: lift([result], loop) for loop in LOOPS},
+                "lift in truth": {loop: lift([result], loop, truths) for loop in LOOPS},
                 "curves": {
                     loop: {
                         "step": [look.step for look in looks],
@@ -105,23 +108,25 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, object]:
                         "length": [mean(look.lengths) for look in looks],
                         "format": [mean(look.formats) for look in looks],
                     }
-                    for loop, looks in one.looks.items()
+                    for loop, looks in result.metrics_by_loop.items()
                 },
-                "looks": {loop: [asdict(look) for look in looks] for loop, looks in one.looks.items()},
+                "evaluations": {
+                    loop: [asdict(look) for look in looks] for loop, looks in result.metrics_by_loop.items()
+                },
             }
-            for one in outcomes
+            for result in outcomes
         ],
     }
 
 
-def plot(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Held-out reward and truth: a colour a loop, a thin line a seed, a thick one their mean."""
-    pyplot = bench("matplotlib.pyplot")
+def plot(outcomes: Sequence[SeedResult], path: Path) -> None:
+    """Held-out reward and truth: a colour for each loop, a thin line for each seed, a thick one for their mean."""
+    pyplot = bench_library("matplotlib.pyplot")
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
     for axis, (label, of) in zip(axes, (("held-out reward", rewards), ("steps truly followed", truths)), strict=True):
         for number, loop in enumerate(LOOPS):
-            curves = [[mean(of(look)) for look in outcome.looks[loop]] for outcome in outcomes]
-            steps = [look.step for look in outcomes[0].looks[loop]]
+            curves = [[mean(of(look)) for look in outcome.metrics_by_loop[loop]] for outcome in outcomes]
+            steps = [look.step for look in outcomes[0].metrics_by_loop[loop]]
             for curve in curves:
                 axis.plot(steps, curve, color=f"C{number}", linewidth=0.8, alpha=0.5)
             axis.plot(steps, np.mean(curves, axis=0), color=f"C{number}", linewidth=2.2, label=f"trained on {loop}")

@@ -1,9 +1,10 @@
-"""What it costs to tell where two large pictures differ, against looking for every region in the whole picture.
+"""Cost of locating differences of two large images, against searching every region in the whole image.
 
-    python -m editcritic.benchmarks.perf.differences [--regions 1 32 500] [--size 3840 2160] [--repeats 3] [--json]
+    python -m editcritic.benchmarks.studies.performance.difference_speed [--regions 1 32 500] [--size 3840 2160]
+        [--repeats 3] [--json]
 
-Squares of one colour, spread evenly over noise, are changed. `whole_picture` finds the same regions by one scan of the
-picture a region; both are timed in turn, the best of `--repeats` each, because the machine is shared.
+Squares of one colour, spread evenly over noise, are changed. `search_whole_picture` finds the same regions with one
+scan of the image per region; both are timed in turn, the best of `--repeats` each, because the machine is shared.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ...reward import Box, Detections, Differ, Image
-from ...reward.experts.differences import Differences
-from ...reward.image import Pixels
+from ....reward import Box, Image
+from ....reward.experts.pixel_differences import PixelDifferences
+from ....reward.image import Pixels
+from ....reward.queries import Detections, Differ
 
 
 def pair(width: int, height: int, regions: int) -> tuple[Pixels, Pixels]:
-    """A picture, and the same with `regions` squares in another colour, far enough apart to be told apart."""
+    """An image, and the same with `regions` squares in another colour, far enough apart to be separate."""
     before = np.random.default_rng(0).integers(96, 160, (height, width, 3), dtype=np.uint8)
     after = before.copy()
     columns = max(1, round((regions * width / height) ** 0.5))
@@ -37,48 +39,48 @@ def pair(width: int, height: int, regions: int) -> tuple[Pixels, Pixels]:
     return before, after
 
 
-def whole_picture(expert: Differences, before: Pixels, after: Pixels) -> tuple[Box, ...]:
-    """The regions of two pictures of 256 pixels or more, each looked for in the whole picture."""
+def search_whole_picture(expert: PixelDifferences, before: Pixels, after: Pixels) -> tuple[Box, ...]:
+    """The regions of two images of 256 pixels or more, each searched in the whole image."""
     height, width = before.shape[:2]
     difference = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5))).max(axis=2).astype(np.float32)
     changed = (difference > expert.threshold).astype(np.uint8)
-    reach = max(1, round(expert.join * max(width, height) / 2))
+    reach = max(1, round(expert.join_distance * max(width, height) / 2))
     count, labels = cv2.connectedComponents(cv2.dilate(changed, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)))
     labels = np.where(changed > 0, labels, 0)
-    found = []
+    boxes = []
     for label in range(1, count):
         rows, columns = np.nonzero(labels == label)
-        if rows.size >= max(1.0, expert.least * width * height):
+        if rows.size >= max(1.0, expert.min_area * width * height):
             corners = (int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
             score = float(difference[rows, columns].mean()) / 255
-            found.append(Box.from_corners(*corners, (width, height), score=score))
-    return tuple(sorted(found, key=lambda box: -box.area)[: expert.limit])
+            boxes.append(Box.from_corners(*corners, (width, height), score=score))
+    return tuple(sorted(boxes, key=lambda box: -box.area)[: expert.max_regions])
 
 
-def best(work: Callable[[], Any], repeats: int) -> float:
+def fastest_run(function: Callable[[], Any], repeats: int) -> float:
     """Seconds of the fastest run."""
-    taken = []
+    durations = []
     for _ in range(repeats):
         start = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+        function()
+        durations.append(time.perf_counter() - start)
+    return min(durations)
 
 
 def measure(width: int, height: int, regions: int, repeats: int) -> dict[str, float]:
-    """Seconds of both ways for one pair. Raises ValueError where they disagree."""
+    """Seconds of both methods for one pair. Raises ValueError where they disagree."""
     before, after = pair(width, height, regions)
-    expert = Differences(join=0.002, least=0.0, limit=10_000)
+    expert = PixelDifferences(join_distance=0.002, min_area=0.0, max_regions=10_000)
     query = Differ(Image.of(before), Image.of(after))
-    (found,) = expert([query])
-    expected = whole_picture(expert, before, after)
-    if not isinstance(found, Detections) or found.boxes != expected:
-        raise ValueError(f"the two ways disagree about {regions} regions of {width} x {height}")
-    slow = best(lambda: whole_picture(expert, before, after), 1 if regions > 100 else repeats)
-    fast = best(lambda: expert([query]), repeats)
+    (detections,) = expert([query])
+    expected = search_whole_picture(expert, before, after)
+    if not isinstance(detections, Detections) or detections.boxes != expected:
+        raise ValueError(f"the two methods disagree on {regions} regions of {width} x {height}")
+    slow = fastest_run(lambda: search_whole_picture(expert, before, after), 1 if regions > 100 else repeats)
+    fast = fastest_run(lambda: expert([query]), repeats)
     return {
-        "regions": len(found.boxes),
-        "whole_picture_s": round(slow, 4),
+        "regions": len(detections.boxes),
+        "whole_image_s": round(slow, 4),
         "differences_s": round(fast, 4),
         "ratio": round(slow / fast, 1),
     }
@@ -93,13 +95,13 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     width, height = options.size
-    found = [measure(width, height, regions, options.repeats) for regions in options.regions]
+    rows = [measure(width, height, regions, options.repeats) for regions in options.regions]
     if options.json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(rows) + "\n")
         return 0
-    for row in found:
+    for row in rows:
         sys.stdout.write(
-            f"{row['regions']:5.0f} regions: {row['whole_picture_s']:8.3f} s in the whole picture, "
+            f"{row['regions']:5.0f} regions: {row['whole_image_s']:8.3f} s in the whole image, "
             f"{row['differences_s']:6.3f} s now, {row['ratio']:6.1f} times as fast\n"
         )
     return 0

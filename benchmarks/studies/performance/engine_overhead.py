@@ -1,10 +1,10 @@
-"""What the engine costs a query, apart from experts and image hashing.
+"""Cost of the engine per query, apart from experts and image hashing.
 
-    python -m editcritic.benchmarks.perf.engine_overhead [--queries 100000] [--log] [--json]
+    python -m editcritic.benchmarks.studies.performance.engine_overhead [--queries 100000] [--log] [--json]
 
-Programs of eight questions each (an EdiVal sample asks six to ten) over one picture; the expert answers at once. Time
-of the experts is taken off; so is that of the programs themselves, run by a bare loop that hands them the same answers.
-Best of `--repeats` runs, because the machine is shared.
+Programs of eight queries each (an EdiVal sample has six to ten) over one image; the expert answers immediately. The
+experts' time is subtracted; so is that of the programs themselves, run by a bare loop with the same answers. Best of
+`--repeats` runs, because the machine is shared.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from ...reward import AnswerLog, Asks, Box, Detect, Detections, Engine, Expert, Image, Score, ask_each
+from ....reward import AnswerLog, Box, Engine, Expert, Image, Program, Score
+from ....reward.engine import ask_many
+from ....reward.queries import Detect, Detections
 
-EACH = 8
+QUERIES_PER_WAIT = 8
 ANSWER = Detections((Box(0.5, 0.5, 0.2, 0.2, 0.9, "cup"),))
 
 
-class AtOnce(Expert):
-    """Finds the same cup everywhere."""
+class InstantDetector(Expert):
+    """Detects the same cup everywhere."""
 
     id = "at-once"
     kinds = (Detect,)
@@ -36,20 +38,20 @@ class AtOnce(Expert):
         return [ANSWER] * len(queries)
 
 
-def program(image: Image, number: int) -> Asks[Score]:
-    """Two waits of four questions, all of them new."""
-    found = 0
+def program(image: Image, number: int) -> Program[Score]:
+    """Two waits of four new queries each."""
+    box_count = 0
     for wait in range(2):
-        phrases = [f"object {number}-{wait}-{index}" for index in range(EACH // 2)]
-        answers = yield from ask_each([Detect(image, (phrase,)) for phrase in phrases])
-        found += sum(len(answer.boxes) for answer in answers)
-    return Score.of(found)
+        phrases = [f"object {number}-{wait}-{index}" for index in range(QUERIES_PER_WAIT // 2)]
+        answers = yield from ask_many([Detect(image, (phrase,)) for phrase in phrases])
+        box_count += sum(len(answer.boxes) for answer in answers)
+    return Score.of(box_count)
 
 
 def bare(image: Image, programs: int) -> float:
-    """Seconds the programs take by themselves."""
+    """Seconds of the programs alone."""
     start = time.perf_counter()
-    answers = (ANSWER,) * (EACH // 2)
+    answers = (ANSWER,) * (QUERIES_PER_WAIT // 2)
     for number in range(programs):
         running = program(image, number)
         running.send(None)
@@ -62,9 +64,9 @@ def bare(image: Image, programs: int) -> float:
 
 
 def through_engine(image: Image, programs: int, log: Path | None) -> float:
-    """Seconds they take through an engine, its experts' own time taken off."""
+    """Seconds of the programs in an engine, without the experts' own time."""
     with Engine(log=AnswerLog(log) if log else None) as engine:
-        experts = {"detector": AtOnce()}
+        experts = {"detector": InstantDetector()}
         start = time.perf_counter()
         total = sum(
             score.value or 0.0
@@ -72,8 +74,8 @@ def through_engine(image: Image, programs: int, log: Path | None) -> float:
         )
         seconds = time.perf_counter() - start
         stats = engine.stats()
-    if total != programs * EACH or stats.asked != programs * EACH:
-        sys.exit(f"wrong work: {total} boxes of {stats.asked} queries, expected {programs * EACH}")
+    if total != programs * QUERIES_PER_WAIT or stats.queries != programs * QUERIES_PER_WAIT:
+        sys.exit(f"wrong work: {total} boxes of {stats.queries} queries, expected {programs * QUERIES_PER_WAIT}")
     return seconds - stats.experts["at-once"].seconds
 
 
@@ -87,24 +89,27 @@ def main() -> None:
     options = parser.parse_args()
     image = Image.of(np.zeros((8, 8, 3), np.uint8))
     image.digest  # noqa: B018  (hashed before the clock starts)
-    programs = options.queries // EACH
+    programs = options.queries // QUERIES_PER_WAIT
     own = min(bare(image, programs) for _ in range(options.repeats))
-    found: dict[str, Any] = {"queries": programs * EACH, "programs' own microseconds": own / programs / EACH * 1e6}
+    figures: dict[str, Any] = {
+        "queries": programs * QUERIES_PER_WAIT,
+        "programs' own microseconds": own / programs / QUERIES_PER_WAIT * 1e6,
+    }
     if options.log:
         cold, warm = [], []
         for _ in range(options.repeats):
             with tempfile.TemporaryDirectory() as folder:
                 cold.append(through_engine(image, programs, Path(folder) / "log"))
                 warm.append(through_engine(image, programs, Path(folder) / "log"))
-        found["microseconds a query, log cold"] = (min(cold) - own) / programs / EACH * 1e6
-        found["microseconds a query, log warm"] = (min(warm) - own) / programs / EACH * 1e6
+        figures["microseconds a query, log cold"] = (min(cold) - own) / programs / QUERIES_PER_WAIT * 1e6
+        figures["microseconds a query, log warm"] = (min(warm) - own) / programs / QUERIES_PER_WAIT * 1e6
     else:
         best = min(through_engine(image, programs, None) for _ in range(options.repeats))
-        found["microseconds a query, in memory"] = (best - own) / programs / EACH * 1e6
+        figures["microseconds a query, in memory"] = (best - own) / programs / QUERIES_PER_WAIT * 1e6
     if options.json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(figures) + "\n")
     else:
-        for name, value in found.items():
+        for name, value in figures.items():
             sys.stdout.write(f"{name:>34}: {value:,.1f}\n")
 
 

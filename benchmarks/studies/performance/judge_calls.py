@@ -1,13 +1,13 @@
-"""What a judge is asked, and how often: I2I-Bench over many outputs of one prompt, Complex-Edit in one pass a grade.
+"""Counts of judge queries: I2I-Bench over many outputs of one prompt, Complex-Edit in one pass per grade.
 
-    python -m editcritic.benchmarks.perf.judged_work [--outputs 16] [--shapes tiny|half] [--json]
+    python -m editcritic.benchmarks.studies.performance.judge_calls [--outputs 16] [--shapes tiny|half] [--json]
 
-Counts, not times. A real vision-language model with random weights (`models`) sits behind the judge: it looks at every
-picture and answers every form with options. What is to be written (question sets, segmentation commands, grades of
-style) is written by rule, since random weights write nothing that can be read.
+Counts, not times. A real vision-language model with random weights (`random_models`) answers every query with options
+and encodes every image. Free text (question sets, segmentation commands, style grades) is scripted, since random
+weights write nothing that can be parsed.
 
 - I2I-Bench: every dimension of one source on `outputs` edits of one prompt, and every dimension of several sources on
-  as many. `one by one`: each dimension of each edit for itself, nothing shared. `together`: all in one engine.
+  as many. `one by one`: each dimension of each edit alone, nothing shared. `together`: all in one engine.
 - Complex-Edit: the overall grade in mode `expected` of the same edits.
 """
 
@@ -23,19 +23,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ...reward import EditSample, Engine, Expert, Grade, Judge, Levels, Metric, Reply, YesNo
-from ...reward.complexedit.overall import Overall
-from ...reward.compose import signed
-from ...reward.i2ibench.overall import PIPELINES
-from ...reward.i2ibench.table import TABLE
-from ...reward.models.local import LocalExpert
-from ...reward.query import Outcome
-from ..sceneedit import cases
-from ..sceneedit.compositions import composition_cases
-from ..sceneedit.critics import experts as scene_experts
-from . import models
+from ....reward import EditSample, Engine, Expert
+from ....reward.experts.loading.local_expert import LocalExpert
+from ....reward.metrics import Metric
+from ....reward.metrics.complexedit.overall import ComplexEditOverall
+from ....reward.metrics.compose import score_with_signature
+from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
+from ....reward.metrics.i2ibench.overall import PIPELINES
+from ....reward.queries import Grade, Judge, Levels, Reply, YesNo
+from ....reward.queries.kinds import Outcome
+from ...sceneedit import cases
+from ...sceneedit.compositions import composition_cases
+from ...sceneedit.scene_experts import scene_experts
+from . import random_models
 
-_WRITTEN: Mapping[str, Any] = {
+_SCRIPTED_REPLIES: Mapping[str, Any] = {
     "segment_edited": "Please segment the red circle",
     "segment_unchanged": ["Please segment the background"],
     "segment_preserved_multi": [{"source_index": 0, "segmentation_prompt": "Please segment the background"}],
@@ -50,8 +52,8 @@ _WRITTEN: Mapping[str, Any] = {
 }
 
 
-class Clerk(Expert):
-    """Lets a model answer what has options, writes the rest by rule, and notes every question that reaches it."""
+class RecordingJudge(Expert):
+    """A judge that answers queries with options by a model and others by script, and records all queries."""
 
     kinds = (Judge,)
 
@@ -59,10 +61,10 @@ class Clerk(Expert):
         self.model = model
         self.id = f"clerk of {model.id}"
         self.batch = model.batch
-        self.asked: list[Judge] = []
+        self.queries: list[Judge] = []
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
-        self.asked += queries
+        self.queries += queries
         answers = iter(self.model([query for query in queries if _has_options(query)]))
         return [next(answers) if _has_options(query) else self._written(query) for query in queries]
 
@@ -74,99 +76,106 @@ class Clerk(Expert):
                 "questions": [f"Is part {number} of what {name} are about as it should be?" for number in "12345"]
             }
         else:
-            words = _WRITTEN[name]
+            words = _SCRIPTED_REPLIES[name]
         return Reply(words if isinstance(words, str) else json.dumps(words))
 
 
-def count(judge: Clerk, metrics: Sequence[Metric], samples: Sequence[EditSample], *, together: bool) -> dict[str, Any]:
-    """Questions that reach the judge, and pictures it encodes, when all is scored in one engine or each by itself."""
-    judge.asked.clear()
+def count(
+    judge: RecordingJudge, metrics: Sequence[Metric], samples: Sequence[EditSample], *, together: bool
+) -> dict[str, Any]:
+    """Queries that reach the judge, and images it encodes, with one engine for all or one for each score."""
+    judge.queries.clear()
     judge.model.unload()
     experts = {**scene_experts(), "judge": judge}
-    passes = judge.model.meter()
+    passes_before = judge.model.usage()
     statuses: Counter[str] = Counter()
     if together:
         with Engine() as engine:
-            programs = [(signed(metric, sample), sample) for sample in samples for metric in metrics]
+            programs = [(score_with_signature(metric, sample), sample) for sample in samples for metric in metrics]
             statuses.update(score.status for score in engine.run(programs, experts))
     else:
         for metric in metrics:
             for sample in samples:
                 with Engine() as engine:
-                    statuses[engine.submit(signed(metric, sample), experts, sample).result().status] += 1
-    seen = [question for question in judge.asked if _has_options(question)]
-    spent = {name: number - passes.get(name, 0) for name, number in judge.model.meter().items()}
+                    statuses[engine.submit(score_with_signature(metric, sample), experts, sample).result().status] += 1
+    model_queries = [query for query in judge.queries if _has_options(query)]
+    passes = {name: number - passes_before.get(name, 0) for name, number in judge.model.usage().items()}
     return {
         "statuses": dict(statuses),
-        "questions": len(judge.asked),
-        "distinct": len({question.digest for question in judge.asked}),
-        "topics": dict(sorted(Counter(question.topic for question in judge.asked).items())),
-        "shown": sum(len(question.images) for question in seen),
-        "pictures": len({image.digest for question in seen for image in question.images}),
-        "image_passes": int(spent["image_passes"]),
-        "forward_passes": int(spent["forward_passes"]),
+        "queries": len(judge.queries),
+        "distinct": len({query.digest for query in judge.queries}),
+        "topics": dict(sorted(Counter(query.topic for query in judge.queries).items())),
+        "shown": sum(len(query.images) for query in model_queries),
+        "images": len({image.digest for query in model_queries for image in query.images}),
+        "image_passes": int(passes["image_passes"]),
+        "forward_passes": int(passes["forward_passes"]),
     }
 
 
-def _has_options(question: Judge) -> bool:
-    return isinstance(question.form, YesNo | Levels | Grade)
+def _has_options(query: Judge) -> bool:
+    return isinstance(query.form, YesNo | Levels | Grade)
 
 
-def run(outputs: int, shapes: models.Shapes) -> dict[str, Any]:
-    """What the script prints."""
-    one = composition_cases(1)[0].sample
-    given: dict[str, Any] = {"text": "OPEN", "hint": "as asked", "dimensions": None}  # so that every dimension applies
+def run(outputs: int, shapes: random_models.Shapes) -> dict[str, Any]:
+    """The figures that the script prints."""
+    composition = composition_cases(1)[0].sample
+    fields: dict[str, Any] = {"text": "OPEN", "hint": "as asked", "dimensions": None}  # so that every dimension applies
     single = [
-        replace(case.sample, id=f"edit {number}", **given) for number, case in enumerate(cases.crowds(1)[0][:outputs])
+        replace(case.sample, id=f"edit {number}", **fields)
+        for number, case in enumerate(cases.same_truth_groups(1)[0][:outputs])
     ]
-    several = [replace(one, id=sample.id, edited=sample.edited, **given) for sample in single]
-    with models.random_models(shapes, ["judge"], batch=1) as experts:
-        judge = Clerk(experts["judge"])
-        found: dict[str, Any] = {"outputs": len(single)}
+    several = [replace(composition, id=sample.id, edited=sample.edited, **fields) for sample in single]
+    with random_models.random_models(shapes, ["judge"], batch=1) as experts:
+        judge = RecordingJudge(experts["judge"])
+        figures: dict[str, Any] = {"outputs": len(single)}
         for name, multi, samples in (("one source", False, single), ("several sources", True, several)):
-            metrics = [PIPELINES[known.pipeline](key) for key, known in TABLE.items() if known.multi == multi]
-            found[name] = {
+            metrics = [
+                PIPELINES[dimension.pipeline](key) for key, dimension in DIMENSIONS.items() if dimension.multi == multi
+            ]
+            figures[name] = {
                 "dimensions": len(metrics),
                 "one by one": count(judge, metrics, samples, together=False),
                 "together": count(judge, metrics, samples, together=True),
             }
-        found["complex-edit expected"] = count(judge, [Overall(mode="expected")], single, together=True)
-    return found
+        figures["complex-edit expected"] = count(judge, [ComplexEditOverall(mode="expected")], single, together=True)
+    return figures
 
 
 def main() -> None:
-    """The command above."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--outputs", type=int, default=16, help="edits of one prompt (at most 16)")
-    parser.add_argument("--shapes", choices=models.SHAPES, default="tiny")
+    parser.add_argument("--shapes", choices=random_models.SHAPES, default="tiny")
     parser.add_argument("--json", action="store_true", help="print numbers alone")
     options = parser.parse_args()
-    found = run(options.outputs, options.shapes)
+    figures = run(options.outputs, options.shapes)
     console = Console(width=120, highlight=False)
     if options.json:
-        console.print_json(data=found)
+        console.print_json(data=figures)
         return
     for name in ("one source", "several sources"):
-        both = found[name]
-        table = Table(box=None, title=f"I2I-Bench, {name}: {both['dimensions']} dimensions, {found['outputs']} edits")
+        counts = figures[name]
+        table = Table(
+            box=None, title=f"I2I-Bench, {name}: {counts['dimensions']} dimensions, {figures['outputs']} edits"
+        )
         for column in ("", "one by one", "together"):
             table.add_column(column, justify="left" if not column else "right")
         for row, key in (
-            ("questions that reached the judge", "questions"),
+            ("queries that reached the judge", "queries"),
             ("of them different", "distinct"),
-            ("pictures shown to the model", "shown"),
-            ("of them different", "pictures"),
-            ("pictures it encoded", "image_passes"),
+            ("images shown to the model", "shown"),
+            ("of them different", "images"),
+            ("images it encoded", "image_passes"),
         ):
-            table.add_row(row, *(str(both[way][key]) for way in ("one by one", "together")))
-        for topic, number in both["one by one"]["topics"].items():
-            table.add_row(f"  {topic}", str(number), str(both["together"]["topics"].get(topic, 0)))
+            table.add_row(row, *(str(counts[pattern][key]) for pattern in ("one by one", "together")))
+        for topic, number in counts["one by one"]["topics"].items():
+            table.add_row(f"  {topic}", str(number), str(counts["together"]["topics"].get(topic, 0)))
         console.print(table)
-    edited = found["complex-edit expected"]
+    edited = figures["complex-edit expected"]
     console.print(
-        f"\nComplex-Edit, mode expected, {found['outputs']} edits: {edited['questions']} questions, "
-        f"{edited['forward_passes']} forward passes of the language model, {edited['image_passes']} pictures encoded, "
-        f"{edited['pictures']} different"
+        f"\nComplex-Edit, mode expected, {figures['outputs']} edits: {edited['queries']} queries, "
+        f"{edited['forward_passes']} forward passes of the language model, {edited['image_passes']} images encoded, "
+        f"{edited['images']} different"
     )
 
 

@@ -1,10 +1,10 @@
-"""How well `reward.refind` finds objects again, edit by edit, and what a query costs.
+"""Quality of `reward.experts.matching` by kind of edit, and the cost of a query.
 
-    python -m editcritic.benchmarks.perf.refind_quality [--every 1]
+    python -m editcritic.benchmarks.studies.performance.matching_quality [--every 1]
 
-57 boxes drawn on six photographs of scikit-image's wheel. An instance is found where the score passes 0.30 and the
-boxes overlap by 0.5 or more (intersection over union); every other box above 0.30 is a false presence. The constants
-of the expert were chosen while looking at these boxes: the figures describe it, they do not prove it.
+57 boxes drawn on six photographs of scikit-image's wheel. An instance counts as matched where the score exceeds 0.30
+and the boxes overlap by 0.5 or more (intersection over union); every other box above 0.30 is a false positive. The
+constants of the expert were tuned on these boxes: the figures are not held out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from ...reward.refind import Found, Pyramid, Template
+from ....reward.experts.matching.object_matching import ObjectMatch, ObjectTemplate, Pyramid
 
 Pixels = NDArray[np.uint8]
 Corners = tuple[int, int, int, int]
-Case = tuple[str, Pixels, list[Corners]]
+RefindCase = tuple[str, Pixels, list[Corners]]
 
 PRESENT = 0.30
 BOXES: dict[str, list[Corners]] = {
@@ -61,8 +61,8 @@ UNRELATED = ("brick.png", "grass.png", "gravel.png", "ihc.png", "hubble_deep_fie
 
 
 @dataclass
-class Tally:
-    """Of one kind of edit."""
+class MatchStats:
+    """Statistics of one kind of edit."""
 
     queries: int = 0
     counted: int = 0
@@ -70,21 +70,21 @@ class Tally:
     scores: list[float] = field(default_factory=list)
     strays: list[float] = field(default_factory=list)
 
-    def add(self, found: list[Found], truth: list[Corners]) -> None:
-        """Best score at every true place; 0 where nothing was found."""
+    def add(self, matches: list[ObjectMatch], truth: list[Corners]) -> None:
+        """Add the best score at every true place; 0 without a match."""
         hits: dict[int, float] = {}
         strays = []
-        for one in found:
-            place = next((i for i, box in enumerate(truth) if overlap(one, box) >= 0.5), None)
-            if place is None or place in hits:
-                strays.append(one.score)
+        for match in matches:
+            index = next((i for i, box in enumerate(truth) if overlap(match, box) >= 0.5), None)
+            if index is None or index in hits:
+                strays.append(match.score)
             else:
-                hits[place] = one.score
+                hits[index] = match.score
         self.queries += 1
         self.scores += [hits.get(i, 0.0) for i in range(len(truth))]
         self.strays.append(max(strays, default=0.0))
         self.false += sum(score > PRESENT for score in strays)
-        self.counted += sum(one.score > PRESENT for one in found) == len(truth)
+        self.counted += sum(match.score > PRESENT for match in matches) == len(truth)
 
     def row(self, name: str) -> str:
         """One line of the table."""
@@ -96,18 +96,18 @@ class Tally:
         return f"{name:<22}{self.queries:5d}{cells}{count:8.3f}{self.false:8d}{max(self.strays):8.2f}\n"
 
 
-def overlap(found: Found, box: Corners) -> float:
+def overlap(match: ObjectMatch, box: Corners) -> float:
     """Intersection over union."""
-    w = min(found.x1, box[2]) - max(found.x0, box[0])
-    h = min(found.y1, box[3]) - max(found.y0, box[1])
+    w = min(match.x1, box[2]) - max(match.x0, box[0])
+    h = min(match.y1, box[3]) - max(match.y0, box[1])
     shared = max(0.0, w) * max(0.0, h)
-    return shared / ((found.x1 - found.x0) * (found.y1 - found.y0) + (box[2] - box[0]) * (box[3] - box[1]) - shared)
+    return shared / ((match.x1 - match.x0) * (match.y1 - match.y0) + (box[2] - box[0]) * (box[3] - box[1]) - shared)
 
 
 def photograph(name: str) -> Pixels:
     """RGB, from scikit-image's wheel."""
-    with resources.files("skimage").joinpath(f"data/{name}").open("rb") as opened:
-        return np.array(PIL.Image.open(opened).convert("RGB"))
+    with resources.files("skimage").joinpath(f"data/{name}").open("rb") as file:
+        return np.array(PIL.Image.open(file).convert("RGB"))
 
 
 def rounded(values: NDArray[np.floating]) -> Pixels:
@@ -125,8 +125,8 @@ def ellipse(size: tuple[int, int], box: Corners, part: float = 0.9) -> NDArray[n
     return np.asarray(cv2.GaussianBlur(cover, (0, 0), 0.8), np.float32)[..., None]
 
 
-def damaged(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[Case]:
-    """The object untouched, the whole picture a little worse."""
+def degraded_copy(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[RefindCase]:
+    """The object untouched, the whole image slightly degraded."""
     plain = photo.astype(np.float32)
     noisy = rounded(plain + rng.normal(0, 8, photo.shape))
     yield "noise", noisy, [box]
@@ -143,8 +143,8 @@ def damaged(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[C
     yield "cropped", photo[y:, x:], [(box[0] - x, box[1] - y, box[2] - x, box[3] - y)]
 
 
-def recoloured(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[Case]:
-    """Other colours in an ellipse; a third of the box written over."""
+def recoloured(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[RefindCase]:
+    """Other colours in an ellipse; text over a third of the box."""
     cover = ellipse(photo.shape[:2], box)
     grey = np.asarray(cv2.cvtColor(photo, cv2.COLOR_RGB2GRAY), np.float32)[..., None]
     hsv = np.asarray(cv2.cvtColor(photo, cv2.COLOR_RGB2HSV), np.int32)
@@ -170,8 +170,8 @@ def recoloured(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterato
     yield "other text", written, [box]
 
 
-def removed(photo: Pixels, box: Corners) -> Iterator[Case]:
-    """The object gone, by five ways."""
+def removed(photo: Pixels, box: Corners) -> Iterator[RefindCase]:
+    """The object removed, in five ways."""
     height, width = photo.shape[:2]
     x0, y0, x1, y1 = box
     w, h = x1 - x0, y1 - y0
@@ -194,7 +194,7 @@ def removed(photo: Pixels, box: Corners) -> Iterator[Case]:
             break
 
 
-def copied(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[Case]:
+def copied(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[RefindCase]:
     """The object elsewhere, once or several times."""
     x0, y0, x1, y1 = box
     if (x1 - x0) * (y1 - y0) > 0.25 * photo.shape[0] * photo.shape[1]:
@@ -223,20 +223,20 @@ def copied(photo: Pixels, box: Corners, rng: np.random.Generator) -> Iterator[Ca
 
 
 def free_place(
-    size: tuple[int, int], box: Corners, scale: float, taken: list[Corners], rng: np.random.Generator
+    size: tuple[int, int], box: Corners, scale: float, occupied: list[Corners], rng: np.random.Generator
 ) -> Corners | None:
-    """Somewhere for a copy, apart from what is there."""
+    """A free place for a copy."""
     w, h = max(12, round((box[2] - box[0]) * scale)), max(12, round((box[3] - box[1]) * scale))
     for _ in range(200):
         if w >= size[1] or h >= size[0]:
             return None
         x, y = int(rng.integers(0, size[1] - w)), int(rng.integers(0, size[0] - h))
-        if all(x + w <= t[0] or t[2] <= x or y + h <= t[1] or t[3] <= y for t in taken):
+        if all(x + w <= t[0] or t[2] <= x or y + h <= t[1] or t[3] <= y for t in occupied):
             return x, y, x + w, y + h
     return None
 
 
-def replaced(photo: Pixels, box: Corners, others: list[tuple[Pixels, Corners]]) -> Iterator[Case]:
+def replaced(photo: Pixels, box: Corners, others: list[tuple[Pixels, Corners]]) -> Iterator[RefindCase]:
     """Another photograph's object in its place."""
     for other, (x0, y0, x1, y1) in others:
         piece = cv2.resize(other[y0:y1, x0:x1], (box[2] - box[0], box[3] - box[1]), interpolation=cv2.INTER_AREA)
@@ -248,13 +248,13 @@ def replaced(photo: Pixels, box: Corners, others: list[tuple[Pixels, Corners]]) 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--every", type=int, default=1, help="look at every n-th box only")
+    parser.add_argument("--every", type=int, default=1, help="use every n-th box only")
     options = parser.parse_args()
     cv2.setNumThreads(1)
     photos = {name: photograph(name) for name in BOXES}
     textures = [np.ascontiguousarray(photograph(name)[:512, :512]) for name in UNRELATED]
     boxes = [(name, box) for name, drawn in BOXES.items() for box in drawn]
-    tallies: dict[str, Tally] = defaultdict(Tally)
+    tallies: dict[str, MatchStats] = defaultdict(MatchStats)
     seconds = {"template": 0.0, "picture, once for all boxes": 0.0, "template and picture": 0.0}
     queries = 0
     for number, (name, box) in enumerate(boxes):
@@ -264,28 +264,28 @@ def main() -> None:
         foreign = [(photos[n], b) for n, b in boxes if n != name]
         others = [foreign[int(i)] for i in rng.choice(len(foreign), 3, replace=False)]
         start = time.perf_counter()
-        template = Template(photo, box)
+        template = ObjectTemplate(photo, box)
         template.find(photo)
         seconds["template"] += time.perf_counter() - start
-        cases = [*damaged(photo, box, rng), *recoloured(photo, box, rng), *removed(photo, box)]
+        cases = [*degraded_copy(photo, box, rng), *recoloured(photo, box, rng), *removed(photo, box)]
         cases += [*copied(photo, box, rng), *replaced(photo, box, others)]
         cases += [("another photograph", textures[int(i)], []) for i in rng.choice(len(textures), 3, replace=False)]
         for kind, picture, truth in cases:
             pyramid, start = Pyramid(picture), time.perf_counter()
-            found = template.find(pyramid)
-            first = time.perf_counter()
+            matches = template.find(pyramid)
+            first_done = time.perf_counter()
             template.find(pyramid)
-            again = time.perf_counter()
-            seconds["template and picture"] += again - first
-            seconds["picture, once for all boxes"] += (first - start) - (again - first)
-            tallies[kind].add(found, truth)
+            repeated = time.perf_counter()
+            seconds["template and picture"] += repeated - first_done
+            seconds["picture, once for all boxes"] += (first_done - start) - (repeated - first_done)
+            tallies[kind].add(matches, truth)
             queries += 1
     sys.stdout.write(f"{'edit':<22}{'n':>5}{'recall':>8}{'5 %':>8}{'median':>8}{'count':>8}{'false':>8}{'worst':>8}\n")
     for kind, tally in tallies.items():
         sys.stdout.write(tally.row(kind))
     number = sum(len(drawn) for drawn in BOXES.values()) // options.every
-    for what, total in seconds.items():
-        sys.stdout.write(f"{what}: {1000 * total / (number if what == 'template' else queries):.0f} ms\n")
+    for stage, total in seconds.items():
+        sys.stdout.write(f"{stage}: {1000 * total / (number if stage == 'template' else queries):.0f} ms\n")
 
 
 if __name__ == "__main__":

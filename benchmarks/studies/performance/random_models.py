@@ -1,7 +1,7 @@
 """Models with random weights for measuring: real classes, saved and loaded as users' checkpoints are.
 
 Shapes: `full` is the published model's; `half` has its widths and half of all its layers, and is shown smaller
-pictures where the full ones would take a CPU too long; `tiny` is a few thousand weights. The judge's `half` is far less
+images where the full ones would take a CPU too long; `tiny` is a few thousand weights. The judge's `half` is far less
 than half: a 7B judge would take a CPU minutes a question.
 
 | role | model | `full` | `half` |
@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ...reward.models.cores import in_turn
-from ...reward.models.local import LocalExpert
-from ..sceneedit import words as scene
+from ....reward.experts.loading.cpu_cores import run_in_turn
+from ....reward.experts.loading.local_expert import LocalExpert
+from ...sceneedit import vocabulary as scene
 
 Shapes = Literal["tiny", "half", "full"]
 Detector = Literal["grounding-dino", "owlv2"]
@@ -46,15 +46,17 @@ def random_models(
     logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
-        given = {"backend": "pil", **options}
+        expert_options = {"backend": "pil", **options}
         # Where the experts will compute: see `cores`.
-        yield in_turn(lambda: {str(role): makers[role](Path(folder) / role, shapes, given) for role in roles})
+        yield run_in_turn(
+            lambda: {str(role): makers[role](Path(folder) / role, shapes, expert_options) for role in roles}
+        )
 
 
 def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
-    from ...reward.experts.grounding_dino import GroundingDino
+    from ....reward.experts.grounding_dino import GroundingDino
 
     side = {"tiny": 64, "half": 320, "full": 800}[shapes]
     swin: dict[str, Any] = {
@@ -81,7 +83,7 @@ def _grounding_dino(folder: Path, shapes: Shapes, options: dict[str, Any]) -> Lo
 def _owlv2(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
-    from ...reward.experts.owl import Owl
+    from ....reward.experts.owl import Owl
 
     side = {"tiny": 64, "half": 480, "full": 960}[shapes]
     base: dict[str, Any] = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
@@ -99,7 +101,7 @@ def _owlv2(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
 def _dinov3(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
-    from ...reward.experts.dino import Dino
+    from ....reward.experts.dino import Dino
 
     side = 64 if shapes == "tiny" else 224
     base: dict[str, Any] = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
@@ -117,7 +119,7 @@ def _dinov3(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExper
 def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert[Any]:
     import transformers
 
-    from ...reward.experts.vlm import Vlm
+    from ....reward.experts.vlm import Vlm
 
     side = 56 if shapes == "tiny" else 336
     words = _bytes()
@@ -147,7 +149,7 @@ def _llava(folder: Path, shapes: Shapes, options: dict[str, Any]) -> LocalExpert
         chat_template=template,
     )
     _save(folder, transformers.LlavaForConditionalGeneration, config, processor)
-    return Vlm(str(folder), **{"dtype": "float32", "least_mass": 0.0, **options})
+    return Vlm(str(folder), **{"dtype": "float32", "min_option_mass": 0.0, **options})
 
 
 _LONGEST = 16384

@@ -1,18 +1,19 @@
-"""What sharing saves: EdiVal of chains of edits, one question a call as in the released code, and by the engine.
+"""Gain from sharing queries: EdiVal on chains of edits, one query per call as in the released code, and in the engine.
 
-    python -m editcritic.benchmarks.perf.shared_work [--chains 64] [--rollouts 1] [--shapes half|tiny] [--json]
-    python -m editcritic.benchmarks.perf.shared_work --detector owlv2
+    python -m editcritic.benchmarks.studies.performance.sharing_gain [--chains 64] [--rollouts 1]
+        [--shapes half|tiny] [--json]
+    python -m editcritic.benchmarks.studies.performance.sharing_gain --detector owlv2
 
-Both put the same questions to the same models (random weights; see `models`) in one process. *Released pattern*: a
-sample after the other, every question a call of its own, nothing kept. *Ours*: the engine, which drops what is asked
-twice and fills batches, and experts that keep what they computed of a picture. The answers that steer the metrics were
-given by SceneEdit's own experts beforehand, so that a model with random weights costs its time and leads nowhere else.
-Chains are SceneEdit's, of three turns; with several rollouts a source, so many editors do each of them.
+Both send the same queries to the same models (random weights; see `random_models`) in one process. *Released pattern*:
+one sample after the other, one query per call, nothing cached. *Ours*: the engine, which deduplicates queries and fills
+batches, and experts that cache features of an image. SceneEdit's own experts recorded the answers that steer the
+metrics beforehand, so that a model with random weights only costs its time. Chains are SceneEdit's, of three turns;
+with several rollouts per source, that many editors carry out each of them.
 
-Batches are of the size that is cheapest a question here, which is measured first. *Ideal*: for every expert, its
-distinct questions in such batches, nothing else running, added up. Seconds are of one run on one machine: only their
-ratios mean something, and ratios on tiny shapes tell the overhead of our code, not what sharing saves. Memory is the
-most the process holds while it works, less what it held before.
+The batch size is the cheapest one per query here, which is measured first. *Ideal*: for every expert, its distinct
+queries in such batches, nothing else running, summed. Seconds are of one run on one machine: only their ratios are
+meaningful, and ratios on tiny shapes show the overhead of our code, not the gain. Memory is the peak of the process
+during the work, less what it held before.
 """
 
 from __future__ import annotations
@@ -30,90 +31,91 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ...reward import Asks, EditSample, Engine, Expert, Failure, Score
-from ...reward.asking import Ask, Unanswered
-from ...reward.edival.consistency import BackgroundConsistency, ObjectConsistency
-from ...reward.edival.following import InstructionFollowing
-from ...reward.models.cores import in_turn
-from ...reward.query import Outcome, Query
-from ...reward.sample import TASK_TYPES
-from ..sceneedit.cases import case_of, chance_of
-from ..sceneedit.critics import experts as scene_experts
-from ..sceneedit.editors import Edit, by_hand, honest
-from ..sceneedit.requests import random_request
-from ..sceneedit.scenes import World, random_scene
-from . import models
+from ....reward import EditSample, Engine, Expert, Program, Score
+from ....reward.engine.program import Ask, Unanswered
+from ....reward.experts.loading.cpu_cores import run_in_turn
+from ....reward.metrics.edival.consistency import BackgroundConsistency, ObjectConsistency
+from ....reward.metrics.edival.following import InstructionFollowing
+from ....reward.queries import Failure
+from ....reward.queries.kinds import Outcome, Query
+from ....reward.sample import TASK_TYPES
+from ...sceneedit.cases import case_of, seeded_rng
+from ...sceneedit.scene_experts import scene_experts
+from ...sceneedit.scene_generation import SceneConfig, random_scene
+from ...sceneedit.scene_requests import random_request
+from ...sceneedit.simulated_edits import SimulatedEdit, honest_edit, rerendered
+from . import random_models
 
 _TURNS = 3
-_TRIED = 32  # questions a batch size is tried on
+_MAX_BATCH_TRIALS = 32  # queries per trial of a batch size
 _METRICS = (InstructionFollowing("official"), ObjectConsistency("official"), BackgroundConsistency("official"))
 
 Answers = dict[str, Outcome]
 
 
 @dataclass(slots=True)
-class Work:
-    """What one way of asking took. seconds: in all. calls, questions, image_passes, spent: by role.
+class CallStats:
+    """Cost of one pattern. seconds: in total. calls, queries, image_passes, seconds_by_role: by role.
 
-    spent: seconds in the model, without those in which its calls waited for another one's.
+    seconds_by_role: seconds in the model, without waiting for another model's calls.
     """
 
     seconds: float
     peak_mib: float
     calls: dict[str, int]
-    questions: dict[str, int]
+    queries: dict[str, int]
     image_passes: dict[str, float]
-    spent: dict[str, float]
+    seconds_by_role: dict[str, float]
 
 
-# -- what is asked ----------------------------------------------------------------------------------------------------
+# -- samples and experts ----------------------------------------------------------------------------------------------
 
 
 def chains(count: int, rollouts: int, size: int, seed: int = 0) -> list[EditSample]:
-    """Samples of all turns of so many chains; every `rollouts` of them are of one source and its instructions."""
-    found: list[EditSample] = []
+    """Samples of all turns of `count` chains; every `rollouts` of them share a source and its instructions."""
+    samples: list[EditSample] = []
     for number in range(-(-count // rollouts)):
-        chance = chance_of("test", seed, "chain", number)
-        turns = _chain(chance, World.of(size))
+        rng = seeded_rng("test", seed, "chain", number)
+        turns = _chain(rng, SceneConfig.for_size(size))
         for rollout in range(min(rollouts, count - number * rollouts)):
-            mine = [replace(turn, after=by_hand(chance, turn.after)) for turn in turns]
-            last = case_of(mine, f"{number}-{rollout}").sample
-            found += [*last.earlier, last]
-    return found
+            rerendered_turns = [replace(turn, after=rerendered(rng, turn.after)) for turn in turns]
+            last = case_of(rerendered_turns, f"{number}-{rollout}").sample
+            samples += [*last.earlier, last]
+    return samples
 
 
-def _chain(chance: random.Random, world: World) -> list[Edit]:
+def _chain(rng: random.Random, config: SceneConfig) -> list[SimulatedEdit]:
     while True:
-        scene, turns = random_scene(chance, world), list[Edit]()
-        for kind in chance.sample(TASK_TYPES, _TURNS):
-            request = random_request(chance, scene, world, kind)
+        scene, turns = random_scene(rng, config), list[SimulatedEdit]()
+        for kind in rng.sample(TASK_TYPES, _TURNS):
+            request = random_request(rng, scene, config, kind)
             if request is None:
                 break
-            turns.append(honest(chance, request, scene, world))
+            turns.append(honest_edit(rng, request, scene, config))
             scene = turns[-1].after
         else:
             return turns
 
 
-class _Noting(Expert):
-    """An expert whose answers are written down."""
+class _AnswerRecorder(Expert):
+    """An expert whose queries and answers are recorded."""
 
     def __init__(self, role: str, expert: Expert, answers: Answers) -> None:
         self.kinds = expert.kinds  # type: ignore[misc]
         self.id = f"{role} {expert.id}"
-        self.asked: list[Query[Any]] = []
+        self.queries: list[Query[Any]] = []
         self._expert = expert
         self._answers = answers
 
     def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
-        self.asked += queries
+        self.queries += queries
         outcomes = self._expert(queries)
         self._answers |= {query.digest: outcome for query, outcome in zip(queries, outcomes, strict=True)}
         return outcomes
 
 
-class _Priced(Expert):
-    """Costs what a model costs, and answers what was answered beforehand. Without a model it costs nothing."""
+class _SimulatedCostExpert(Expert):
+    """Runs a model for its cost, and returns recorded answers. Without a model it costs nothing."""
 
     def __init__(self, role: str, like: Expert, model: Expert | None, answers: Answers) -> None:
         self.role = role
@@ -122,23 +124,23 @@ class _Priced(Expert):
         self.batch = 64 if model is None else model.batch
         self.model = model
         self.calls = self.questions = 0
-        self.spent = 0.0
+        self.seconds = 0.0
         self._answers = answers
 
     def __call__(self, queries: Sequence[Query[Any]]) -> list[Outcome]:
         self.calls += 1
         self.questions += len(queries)
         if self.model is not None:
-            # Within the turn: time spent waiting for it is time that another model takes.
-            for outcome in in_turn(partial(self._asked, self.model, queries)):
+            # Timed within the turn: waiting for it is another model's time.
+            for outcome in run_in_turn(partial(self._run_model, self.model, queries)):
                 if isinstance(outcome, Failure):
                     raise RuntimeError(f"{self.model.id}: {outcome.reason}")
         return [self._answers[query.digest] for query in queries]
 
-    def _asked(self, model: Expert, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
+    def _run_model(self, model: Expert, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
         start = time.perf_counter()
         outcomes = model(queries)
-        self.spent += time.perf_counter() - start
+        self.seconds += time.perf_counter() - start
         return outcomes
 
     def forget(self) -> None:
@@ -146,17 +148,17 @@ class _Priced(Expert):
             self.model.remembered.clear()  # type: ignore[attr-defined]
 
 
-# -- two ways of asking -----------------------------------------------------------------------------------------------
+# -- two patterns -----------------------------------------------------------------------------------------------------
 
 
-def released(samples: Sequence[EditSample], experts: Mapping[str, _Priced]) -> None:
-    """One question a call, one sample after the other, nothing kept."""
+def run_one_by_one(samples: Sequence[EditSample], experts: Mapping[str, _SimulatedCostExpert]) -> None:
+    """One query per call, one sample after the other, nothing cached."""
     for sample in samples:
         for metric in _METRICS:
-            _alone(metric(sample), experts)
+            _run_program(metric(sample), experts)
 
 
-def _alone(program: Asks[Score], experts: Mapping[str, _Priced]) -> Score:
+def _run_program(program: Program[Score], experts: Mapping[str, _SimulatedCostExpert]) -> Score:
     value: Any = None
     while True:
         try:
@@ -174,55 +176,55 @@ def _alone(program: Asks[Score], experts: Mapping[str, _Priced]) -> Score:
                 outcomes += expert([query])
             value = tuple(outcomes)
         else:
-            value = tuple(_alone(part, experts) for part in request.programs)
+            value = tuple(_run_program(part, experts) for part in request.programs)
 
 
-def ours(samples: Sequence[EditSample], experts: Mapping[str, Expert]) -> None:
-    """All of them through one engine."""
+def run_in_engine(samples: Sequence[EditSample], experts: Mapping[str, Expert]) -> None:
+    """All programs in one engine."""
     with Engine() as engine:
         programs = ((metric(sample), sample) for sample in samples for metric in _METRICS)
         for _ in engine.run(programs, experts):
             pass
 
 
-def _measured(work: Any, samples: Sequence[EditSample], experts: Mapping[str, _Priced]) -> Work:
+def _measured(function: Any, samples: Sequence[EditSample], experts: Mapping[str, _SimulatedCostExpert]) -> CallStats:
     for expert in experts.values():
         expert.calls = expert.questions = 0
-        expert.spent = 0.0
+        expert.seconds = 0.0
         expert.forget()
     passes = {role: _passes(expert) for role, expert in experts.items()}
-    held = _new_peak()
+    memory_before = _new_peak()
     start = time.perf_counter()
-    work(samples, experts)
+    function(samples, experts)
     seconds = time.perf_counter() - start
-    return Work(
+    return CallStats(
         seconds,
-        _peak_mib() - held,
+        _peak_mib() - memory_before,
         {role: expert.calls for role, expert in experts.items()},
         {role: expert.questions for role, expert in experts.items()},
         {role: _passes(expert) - passes[role] for role, expert in experts.items()},
-        {role: expert.spent for role, expert in experts.items()},
+        {role: expert.seconds for role, expert in experts.items()},
     )
 
 
-def _passes(expert: _Priced) -> float:
-    return 0.0 if expert.model is None else expert.model.meter().get("image_passes", 0.0)
+def _passes(expert: _SimulatedCostExpert) -> float:
+    return 0.0 if expert.model is None else expert.model.usage().get("image_passes", 0.0)
 
 
-def cheapest(expert: _Priced, questions: Sequence[Query[Any]], sizes: Sequence[int]) -> int:
-    """The batch size at which a question costs least."""
+def cheapest(expert: _SimulatedCostExpert, queries: Sequence[Query[Any]], sizes: Sequence[int]) -> int:
+    """The batch size with the least time per query."""
     if len(sizes) == 1:
         return sizes[0]
-    tried = list(questions[:: max(1, len(questions) // _TRIED)])
-    _in_batches(expert, tried[:1], 1)  # loads what is loaded late
-    return min(sizes, key=lambda size: _in_batches(expert, tried, size))
+    trial_queries = list(queries[:: max(1, len(queries) // _MAX_BATCH_TRIALS)])
+    _in_batches(expert, trial_queries[:1], 1)  # triggers lazy loading
+    return min(sizes, key=lambda size: _in_batches(expert, trial_queries, size))
 
 
-def _in_batches(expert: _Priced, questions: Sequence[Query[Any]], size: int) -> float:
+def _in_batches(expert: _SimulatedCostExpert, queries: Sequence[Query[Any]], size: int) -> float:
     expert.forget()
     start = time.perf_counter()
-    for first in range(0, len(questions), size):
-        expert(questions[first : first + size])
+    for first in range(0, len(queries), size):
+        expert(queries[first : first + size])
     return time.perf_counter() - start
 
 
@@ -232,56 +234,58 @@ def _in_batches(expert: _Priced, questions: Sequence[Query[Any]], size: int) -> 
 def measure(
     count: int, rollouts: int, size: int, bound: Mapping[str, Expert], batches: Sequence[int]
 ) -> dict[str, Any]:
-    """Both ways, on so many chains. bound: role -> model. batches: sizes to choose from."""
+    """Both patterns, on `count` chains. bound: role -> model. batches: candidate batch sizes."""
     samples = chains(count, rollouts, size)
     answers: Answers = {}
-    critics = scene_experts()
-    noting = {role: _Noting(role, expert, answers) for role, expert in critics.items()}
-    ours(samples, noting)
-    experts = {role: _Priced(role, expert, bound.get(role), answers) for role, expert in critics.items()}
+    pixel_experts = scene_experts()
+    recorders = {role: _AnswerRecorder(role, expert, answers) for role, expert in pixel_experts.items()}
+    run_in_engine(samples, recorders)
+    experts = {
+        role: _SimulatedCostExpert(role, expert, bound.get(role), answers) for role, expert in pixel_experts.items()
+    }
     for role in bound:
-        experts[role].batch = cheapest(experts[role], noting[role].asked, batches)
-    one_by_one = _measured(released, samples, experts)
-    shared = _measured(ours, samples, experts)
-    ideal = {role: _in_batches(experts[role], noting[role].asked, experts[role].batch) for role in bound}
+        experts[role].batch = cheapest(experts[role], recorders[role].queries, batches)
+    one_by_one = _measured(run_one_by_one, samples, experts)
+    shared = _measured(run_in_engine, samples, experts)
+    ideal = {role: _in_batches(experts[role], recorders[role].queries, experts[role].batch) for role in bound}
     return {
         "chains": count,
         "rollouts": rollouts,
         "samples": len(samples),
         "released": asdict(one_by_one),
         "ours": asdict(shared),
-        "distinct": {role: len(noting[role].asked) for role in bound},
-        "pictures": {role: _pictures(noting[role].asked) for role in bound},
+        "distinct": {role: len(recorders[role].queries) for role in bound},
+        "images": {role: _pictures(recorders[role].queries) for role in bound},
         "ideal": {role: {"seconds": seconds, "batch": experts[role].batch} for role, seconds in ideal.items()},
         "ratio": one_by_one.seconds / shared.seconds,
-        "ratio of the models alone": sum(one_by_one.spent.values()) / sum(shared.spent.values()),
+        "ratio of the models alone": sum(one_by_one.seconds_by_role.values()) / sum(shared.seconds_by_role.values()),
         "over the ideal": shared.seconds / sum(ideal.values()) - 1.0,
     }
 
 
-def _pictures(questions: Sequence[Query[Any]]) -> int:
-    return len({image.digest for question in questions for image in question.images})
+def _pictures(queries: Sequence[Query[Any]]) -> int:
+    return len({image.digest for question in queries for image in question.images})
 
 
-def _table(found: Mapping[str, Any], bound: Mapping[str, Expert]) -> Table:
-    one_by_one, shared = found["released"], found["ours"]
-    title = f"{found['chains']} chains of {_TURNS} turns, {found['rollouts']} rollout(s) a source"
+def _table(figures: Mapping[str, Any], bound: Mapping[str, Expert]) -> Table:
+    one_by_one, shared = figures["released"], figures["ours"]
+    title = f"{figures['chains']} chains of {_TURNS} turns, {figures['rollouts']} rollout(s) a source"
     grid = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for column in ("role", "questions", "distinct", "calls", "image passes", "share of time", "ratio", "ideal (batch)"):
+    for column in ("role", "queries", "distinct", "calls", "image passes", "share of time", "ratio", "ideal (batch)"):
         grid.add_column(column, justify="left" if column == "role" else "right")
-    spent = sum(one_by_one["spent"].values())
+    total_seconds = sum(one_by_one["seconds_by_role"].values())
     for role in bound:
-        ratio = one_by_one["spent"][role] / shared["spent"][role]
-        best = found["ideal"][role]
+        ratio = one_by_one["seconds_by_role"][role] / shared["seconds_by_role"][role]
+        ideal = figures["ideal"][role]
         grid.add_row(
             role,
-            str(one_by_one["questions"][role]),
-            f"{found['distinct'][role]} (asked {shared['questions'][role]})",
+            str(one_by_one["queries"][role]),
+            f"{figures['distinct'][role]} (sent {shared['queries'][role]})",
             f"{one_by_one['calls'][role]} > {shared['calls'][role]}",
-            f"{one_by_one['image_passes'][role]:.0f} > {shared['image_passes'][role]:.0f} of {found['pictures'][role]}",
-            f"{one_by_one['spent'][role] / spent:.0%}",
+            f"{one_by_one['image_passes'][role]:.0f} > {shared['image_passes'][role]:.0f} of {figures['images'][role]}",
+            f"{one_by_one['seconds_by_role'][role] / total_seconds:.0%}",
             f"{ratio:.2f}",
-            f"{shared['spent'][role] / best['seconds']:.2f} ({best['batch']})",
+            f"{shared['seconds_by_role'][role] / ideal['seconds']:.2f} ({ideal['batch']})",
         )
     return grid
 
@@ -291,27 +295,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chains", type=int, default=64)
     parser.add_argument("--rollouts", type=int, nargs="+", default=[1, 4, 16])
-    parser.add_argument(
-        "--size", type=int, default=64, help="side of the pictures, in pixels; models see them enlarged"
-    )
-    parser.add_argument("--shapes", choices=models.SHAPES, default="half")
-    parser.add_argument("--detector", choices=models.DETECTORS, default="grounding-dino")
-    parser.add_argument("--roles", nargs="+", choices=models.ROLES, default=["detector", "features"])
+    parser.add_argument("--size", type=int, default=64, help="side of the images, in pixels; models get them enlarged")
+    parser.add_argument("--shapes", choices=random_models.SHAPES, default="half")
+    parser.add_argument("--detector", choices=random_models.DETECTORS, default="grounding-dino")
+    parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=["detector", "features"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="sizes to choose from")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     console = Console()
-    with models.random_models(options.shapes, options.roles, detector=options.detector, device="cpu") as bound:
+    with random_models.random_models(options.shapes, options.roles, detector=options.detector, device="cpu") as bound:
         reports = []
         for rollouts in options.rollouts:
-            found = measure(options.chains, rollouts, options.size, bound, options.batches)
-            reports.append({"shapes": options.shapes, "detector": options.detector, **found})
+            figures = measure(options.chains, rollouts, options.size, bound, options.batches)
+            reports.append({"shapes": options.shapes, "detector": options.detector, **figures})
             if not options.json:
-                console.print(_table(found, bound))
+                console.print(_table(figures, bound))
                 console.print(
-                    f"released {found['released']['seconds']:.1f} s, ours {found['ours']['seconds']:.1f} s: "
-                    f"ratio {found['ratio']:.2f}; {found['over the ideal']:+.1%} over the ideal; "
-                    f"peak {found['released']['peak_mib']:.0f} > {found['ours']['peak_mib']:.0f} MiB\n"
+                    f"released {figures['released']['seconds']:.1f} s, ours {figures['ours']['seconds']:.1f} s: "
+                    f"ratio {figures['ratio']:.2f}; {figures['over the ideal']:+.1%} over the ideal; "
+                    f"peak {figures['released']['peak_mib']:.0f} > {figures['ours']['peak_mib']:.0f} MiB\n"
                 )
         if options.json:
             console.print_json(json.dumps(reports))
@@ -321,7 +323,7 @@ def main() -> None:
 
 
 def _new_peak() -> float:
-    """Let the kernel count the peak anew, where it can. MiB held now."""
+    """Reset the kernel's peak counter, where possible. Returns the MiB held now."""
     path = Path("/proc/self/clear_refs")
     if path.exists():
         path.write_text("5")

@@ -1,9 +1,9 @@
-"""How much memory a long stream of pictures takes: peak resident size while 10,000 samples pass through a reward.
+"""Memory of a long stream of images: peak resident size while 10,000 samples pass through a reward.
 
-    python -m editcritic.benchmarks.perf.stream_memory [--samples 10000] [--side 512] [--json]
+    python -m editcritic.benchmarks.studies.performance.stream_memory [--samples 10000] [--side 512] [--json]
 
-Every sample has its own source and edited picture, made as the stream asks for it. The reward is made of guards that
-look at the pixels. The whole batch at once would take samples x 2 x side x side x 3 bytes.
+Every sample has its own source and edited image, made on demand. The reward consists of guards that use the pixels. The
+whole batch at once would take samples x 2 x side x side x 3 bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 
-from ...reward import EditSample, Image, Minimum, Reward
-from ...reward.guards import Changed, NotBlank, SameAspect
+from ....reward import EditSample, Image, Reward
+from ....reward.metrics import Minimum
+from ....reward.metrics.guards import NotACopy, NotBlank, SameAspect
 
 
 def samples(count: int, side: int) -> Iterator[EditSample]:
-    """Distinct pictures: blurred noise, and the same with a bright patch as its edit."""
+    """Distinct images: blurred noise, and the same with a bright patch as its edit."""
     random = np.random.default_rng(0)
     texture = cv2.GaussianBlur(random.integers(0, 255, (side, side, 3), np.uint8), (0, 0), 3)
     for number in range(count):
@@ -47,14 +48,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     cv2.setNumThreads(1)
-    reward = Reward(Minimum({"changed": Changed(), "not_blank": NotBlank(), "same_aspect": SameAspect()}))
+    reward = Reward(Minimum({"not_a_copy": NotACopy(), "not_blank": NotBlank(), "same_aspect": SameAspect()}))
     before = _peak_mb()
     start = time.perf_counter()
     scored = sum(score.status == "scored" for score in reward.stream(samples(options.samples, options.side)))
     seconds = time.perf_counter() - start
     if scored != options.samples:
         sys.exit(f"{scored} of {options.samples} samples were scored")
-    found = {
+    figures = {
         "samples": options.samples,
         "samples a second": options.samples / seconds,
         "peak MB before": before,
@@ -62,9 +63,9 @@ def main() -> None:
         "MB if held at once": options.samples * 2 * options.side**2 * 3 / 2**20,
     }
     if options.json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(figures) + "\n")
     else:
-        for name, value in found.items():
+        for name, value in figures.items():
             sys.stdout.write(f"{name:>20}: {value:,.1f}\n")
 
 

@@ -1,11 +1,11 @@
-"""How fast models are as experts: pictures and judged samples a second, by how many are asked at once.
+"""Throughput of models as experts: images and judged samples per second, by batch size.
 
-    python -m editcritic.benchmarks.perf.throughput [--shapes full|half|tiny] [--dtype bfloat16] [--save FOLDER]
+    python -m editcritic.benchmarks.studies.performance.throughput [--shapes full|half|tiny] [--dtype bfloat16]
+        [--save FOLDER]
 
-Random weights of the published shapes (`models`), so that nothing is downloaded. Every picture is new: nothing that was
-kept of another helps. The detector is asked one phrase a picture, features are asked the class token, the judge is
-asked yes or no about two pictures. `--save` writes a JSON file named for the hardware, with the versions, so
-that runs of several machines can lie side by side.
+Random weights of the published shapes (`random_models`), so that nothing is downloaded. Every image is new, so that no
+cache helps. The detector gets one phrase per image, the features the class token, the judge a yes/no query about two
+images. `--save` writes a JSON file named for the hardware, with the versions, to compare machines.
 """
 
 from __future__ import annotations
@@ -23,54 +23,55 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ...reward import Detect, Embed, Failure, Image, Judge, Message, Region, YesNo
-from ...reward.models.local import LocalExpert
-from ...reward.query import Query
-from . import models
+from ....reward import Image
+from ....reward.experts.loading.local_expert import LocalExpert
+from ....reward.queries import Detect, Embed, Failure, Judge, Message, Region, YesNo
+from ....reward.queries.kinds import Query
+from . import random_models
 
 _SIDE = 512
 
 
 def measure(
-    expert: LocalExpert[Any], asked: Callable[[int], Query[Any]], sizes: Sequence[int], least_s: float
+    expert: LocalExpert[Any], make_query: Callable[[int], Query[Any]], sizes: Sequence[int], least_s: float
 ) -> list[dict[str, float]]:
-    """Questions a second at each batch size, over `least_s` seconds or more, after one batch to warm up."""
+    """Queries per second at each batch size, over `least_s` seconds or more, after one batch to warm up."""
     import torch
 
-    number, found = 0, []
+    number, rows = 0, []
     for size in sizes:
         expert.batch = size
-        seconds = done = 0.0
+        seconds = answered = 0.0
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        for turn in range(1000):
-            questions = [asked(number + place) for place in range(size)]
+        for repeat in range(1000):
+            queries = [make_query(number + index) for index in range(size)]
             number += size
             start = time.perf_counter()
-            outcomes = expert(questions)  # answers are numpy arrays: whatever the device did is done
-            took = time.perf_counter() - start
+            outcomes = expert(queries)  # answers are numpy arrays: the device has finished
+            duration = time.perf_counter() - start
             failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
             if failed:
                 raise SystemExit(f"{expert.id}: {failed[0].reason}")
-            if turn:
-                seconds, done = seconds + took, done + size
+            if repeat:
+                seconds, answered = seconds + duration, answered + size
             if seconds >= least_s:
                 break
-        held = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
-        found.append({"batch": size, "a second": done / seconds, "peak GiB": held})
-    return found
+        peak_gib = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
+        rows.append({"batch": size, "a second": answered / seconds, "peak GiB": peak_gib})
+    return rows
 
 
 def picture(number: int) -> Image:
-    """A picture of 512 x 512 that no other number has."""
+    """A distinct image of 512 x 512 for each number."""
     shade = np.linspace(0, 255, _SIDE, dtype=np.uint8)
     pixels = np.stack([np.roll(np.tile(shade, (_SIDE, 1)), number, 1), np.tile(shade[:, None], _SIDE)], 2)
-    whole = np.concatenate([pixels, pixels[..., :1]], 2)
-    whole[0, 0] = (number % 256, number // 256 % 256, number // 65536)
-    return Image.of(whole)
+    pixels_rgb = np.concatenate([pixels, pixels[..., :1]], 2)
+    pixels_rgb[0, 0] = (number % 256, number // 256 % 256, number // 65536)
+    return Image.of(pixels_rgb)
 
 
-_ASKED: dict[str, Callable[[int], Query[Any]]] = {
+_QUERIES: dict[str, Callable[[int], Query[Any]]] = {
     "detector": lambda number: Detect(picture(number), ("red cup",)),
     "features": lambda number: Embed(picture(number), (Region("cls"),)),
     "judge": lambda number: Judge(
@@ -81,7 +82,7 @@ _ASKED: dict[str, Callable[[int], Query[Any]]] = {
 
 
 def machine() -> dict[str, str]:
-    """What it ran on."""
+    """Hardware and library versions."""
     import torch
     import transformers
 
@@ -97,32 +98,34 @@ def machine() -> dict[str, str]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", choices=models.SHAPES, default="full")
-    parser.add_argument("--roles", nargs="+", choices=models.ROLES, default=list(models.ROLES))
-    parser.add_argument("--detector", choices=models.DETECTORS, default="grounding-dino")
+    parser.add_argument("--shapes", choices=random_models.SHAPES, default="full")
+    parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=list(random_models.ROLES))
+    parser.add_argument("--detector", choices=random_models.DETECTORS, default="grounding-dino")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
-    parser.add_argument("--seconds", type=float, default=5.0, help="of work, at least, a batch size")
+    parser.add_argument("--seconds", type=float, default=5.0, help="least seconds of work per batch size")
     parser.add_argument("--save", type=Path, help="folder for a JSON file named for the hardware")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found: dict[str, Any] = {"shapes": options.shapes, "detector": options.detector, **machine()}
-    with models.random_models(options.shapes, options.roles, detector=options.detector, dtype=options.dtype) as experts:
+    figures: dict[str, Any] = {"shapes": options.shapes, "detector": options.detector, **machine()}
+    with random_models.random_models(
+        options.shapes, options.roles, detector=options.detector, dtype=options.dtype
+    ) as experts:
         for role, expert in experts.items():
             expert.load()
-            found[role] = {"id": expert.id, "rows": measure(expert, _ASKED[role], options.batches, options.seconds)}
+            figures[role] = {"id": expert.id, "rows": measure(expert, _QUERIES[role], options.batches, options.seconds)}
             expert.unload()
     if options.save is not None:
         options.save.mkdir(parents=True, exist_ok=True)
-        name = re.sub(r"[^a-z0-9]+", "-", f"{found['hardware']} {options.shapes}".lower())
-        (options.save / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        name = re.sub(r"[^a-z0-9]+", "-", f"{figures['hardware']} {options.shapes}".lower())
+        (options.save / f"{name}.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     console = Console()
     if options.json:
-        console.print_json(json.dumps(found))
+        console.print_json(json.dumps(figures))
         return
-    grid = Table("role", "batch", "a second", "peak GiB", title=f"{found['hardware']}, {options.shapes}", box=None)
+    grid = Table("role", "batch", "a second", "peak GiB", title=f"{figures['hardware']}, {options.shapes}", box=None)
     for role in options.roles:
-        for row in found[role]["rows"]:
+        for row in figures[role]["rows"]:
             grid.add_row(role, str(row["batch"]), f"{row['a second']:.2f}", f"{row['peak GiB']:.1f}")
     console.print(grid)
 

@@ -1,7 +1,7 @@
-"""An editor that draws other noise for every prompt, so that prompts are independent trials of a selector.
+"""An editor with separate noise for every prompt, so that prompts are independent trials of a selector.
 
-A run gives candidate k the same seed whatever the sample. With an editor of which some noise is good and some bad, all
-prompts would then be lucky or unlucky together.
+A run gives candidate k the same seed for every sample. If some noise is good and some bad for an editor, all prompts
+would otherwise be lucky or unlucky together.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...reward import EditSample, Image
-from ...verifiers import Draft, Noise, StepwiseEditor
+from ....reward import EditSample, Image
+from ....verifiers.selection import DenoisingState, NoiseSpec, StepwiseEditor
 
 History = Sequence[tuple[EditSample, ...]] | None
 
 
-class OwnNoise:
-    """The editor, each seed moved by a number that sources and instruction decide. Drafts say the unmoved ones."""
+class PerPromptNoise:
+    """An editor whose seeds are shifted by a hash of sources and instruction. Its states hold the original seeds."""
 
     def __init__(self, editor: StepwiseEditor) -> None:
         self._editor = editor
         self.id = f"{editor.id}, own noise"
-        self.evaluations = editor.evaluations
-        self.batch = editor.batch
+        self.nfe = editor.nfe
+        self.batch_size = editor.batch_size
 
     def edit(
         self,
@@ -34,50 +34,55 @@ class OwnNoise:
         history: History = None,
     ) -> Sequence[Image]:
         """See `Editor`."""
-        asked = zip(images, instructions, seeds, strict=True)
-        moved = [seed + _by(sources, words) for sources, words, seed in asked]
-        return self._editor.edit(images, instructions, moved, history=history)
+        requests = zip(images, instructions, seeds, strict=True)
+        shifted_seeds = [seed + _seed_offset(sources, instruction) for sources, instruction, seed in requests]
+        return self._editor.edit(images, instructions, shifted_seeds, history=history)
 
     def begin(
         self,
         images: Sequence[tuple[Image, ...]],
         instructions: Sequence[str],
-        noises: Sequence[Noise],
+        noise_specs: Sequence[NoiseSpec],
         *,
         history: History = None,
-    ) -> Sequence[Draft]:
+    ) -> Sequence[DenoisingState]:
         """See `StepwiseEditor`."""
-        asked = zip(images, instructions, noises, strict=True)
-        moved = [_moved(noise, _by(sources, words)) for sources, words, noise in asked]
-        begun = self._editor.begin(images, instructions, moved, history=history)
-        return [replace(draft, noise=noise) for draft, noise in zip(begun, noises, strict=True)]
+        requests = zip(images, instructions, noise_specs, strict=True)
+        shifted_specs = [
+            _shift_seed(noise, _seed_offset(sources, instruction)) for sources, instruction, noise in requests
+        ]
+        states = self._editor.begin(images, instructions, shifted_specs, history=history)
+        return [replace(state, noise=noise) for state, noise in zip(states, noise_specs, strict=True)]
 
-    def advance(self, drafts: Sequence[Draft], until: int) -> Sequence[tuple[Draft, Image]]:
+    def advance(self, drafts: Sequence[DenoisingState], until_step: int) -> Sequence[tuple[DenoisingState, Image]]:
         """See `StepwiseEditor`."""
-        made = self._editor.advance([_own(draft) for draft in drafts], until)
+        advanced = self._editor.advance([_with_prompt_noise(state) for state in drafts], until_step)
         return [
-            (replace(moved, noise=draft.noise), picture) for draft, (moved, picture) in zip(drafts, made, strict=True)
+            (replace(new_state, noise=state.noise), picture)
+            for state, (new_state, picture) in zip(drafts, advanced, strict=True)
         ]
 
-    def back(self, drafts: Sequence[Draft], to: int, seeds: Sequence[int]) -> Sequence[Draft]:
+    def renoise(self, drafts: Sequence[DenoisingState], to: int, seeds: Sequence[int]) -> Sequence[DenoisingState]:
         """See `StepwiseEditor`."""
-        moved = [seed + _by(draft.images, draft.instruction) for draft, seed in zip(drafts, seeds, strict=True)]
-        gone = self._editor.back([_own(draft) for draft in drafts], to, moved)
+        shifted_seeds = [
+            seed + _seed_offset(state.images, state.instruction) for state, seed in zip(drafts, seeds, strict=True)
+        ]
+        renoised = self._editor.renoise([_with_prompt_noise(state) for state in drafts], to, shifted_seeds)
         return [
-            replace(one, noise=draft.noise.again(seed, seen=draft.step, back=to))
-            for one, draft, seed in zip(gone, drafts, seeds, strict=True)
+            replace(new_state, noise=state.noise.renoised(seed, preview_step=state.step, restart_step=to))
+            for new_state, state, seed in zip(renoised, drafts, seeds, strict=True)
         ]
 
 
-def _own(draft: Draft) -> Draft:
-    return replace(draft, noise=_moved(draft.noise, _by(draft.images, draft.instruction)))
+def _with_prompt_noise(draft: DenoisingState) -> DenoisingState:
+    return replace(draft, noise=_shift_seed(draft.noise, _seed_offset(draft.images, draft.instruction)))
 
 
-def _by(images: tuple[Image, ...], instruction: str) -> int:
-    said = "\n".join((instruction, *(image.digest for image in images)))
-    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:6], "big")
+def _seed_offset(images: tuple[Image, ...], instruction: str) -> int:
+    key = "\n".join((instruction, *(image.digest for image in images)))
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")
 
 
-def _moved(noise: Noise, by: int) -> Noise:
-    parent = None if noise.parent is None else _moved(noise.parent, by)
-    return replace(noise, seed=noise.seed + by, parent=parent)
+def _shift_seed(noise: NoiseSpec, offset: int) -> NoiseSpec:
+    parent = None if noise.parent is None else _shift_seed(noise.parent, offset)
+    return replace(noise, seed=noise.seed + offset, parent=parent)

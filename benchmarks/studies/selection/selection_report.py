@@ -1,4 +1,4 @@
-"""What the study of selectors says: tables, figures as JSON, and a plot."""
+"""The report of the study of selectors: tables, figures as JSON, and a plot."""
 
 from __future__ import annotations
 
@@ -8,90 +8,103 @@ from pathlib import Path
 
 import numpy as np
 
-from ..extras import bench
-from .study import LEVEL, MANY, NEAR, N, Outcome, Study, interval
+from ...common.optional_imports import bench_library
+from .selection_study import (
+    COMPOUND_LEVEL,
+    MAX_CANDIDATES,
+    SATURATION_COUNT,
+    SATURATION_MARGIN,
+    SelectionStudy,
+    TrialResult,
+    interval,
+)
 
 
-def table(study: Study) -> Iterator[str]:
-    """Lines of Markdown."""
+def table(study: SelectionStudy) -> Iterator[str]:
+    """The table of selectors in Markdown, line by line."""
     yield (
         "| selector | evaluations | truly followed | above one sample (95 %) | gain in reward kept (95 %) "
         "| the same, saturated |"
     )
     yield "|---|---|---|---|---|---|"
     for name in study.outcomes:
-        lift, low, high = (100 * part for part in study.lift(name))
-        kept, least, most = (100 * part for part in study.kept(name))
+        gain, low, high = (100 * value for value in study.truth_gain(name))
+        kept, kept_low, kept_high = (100 * value for value in study.reward_gain_kept(name))
         yield (
-            f"| {name} | {100 * study.share(name):.1f} % | {100 * study.truths(name).mean():.1f} % "
-            f"| {lift:+.1f} ({low:+.1f} to {high:+.1f}) | {kept:.1f} % ({least:.1f} to {most:.1f}) "
-            f"| {100 * study.kept(name, saturated=True)[0]:.1f} % |"
+            f"| {name} | {100 * study.evaluation_share(name):.1f} % | {100 * study.truths(name).mean():.1f} % "
+            f"| {gain:+.1f} ({low:+.1f} to {high:+.1f}) | {kept:.1f} % ({kept_low:.1f} to {kept_high:.1f}) "
+            f"| {100 * study.reward_gain_kept(name, saturated=True)[0]:.1f} % |"
         )
     yield ""
     yield (
-        f"One sample: {100 * study.one_truth.mean():.1f} % truly followed. {int(study.saturated.sum())} of "
-        f"{len(study.saturated)} trials saturate: {MANY} candidates or more within {NEAR} of the best reward. They are "
-        "in the last column, the others in the one before it."
+        f"One sample: {100 * study.single_sample_truth.mean():.1f} % truly followed. {int(study.saturated.sum())} of "
+        f"{len(study.saturated)} trials saturate: {SATURATION_COUNT} candidates or more within {SATURATION_MARGIN} of "
+        "the best reward. They are in the last column, the others in the one before it."
     )
 
 
-def steps_table(found: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:
-    """Lines of Markdown about compounds: the share of steps followed, and compounds with every step followed."""
-    if not found:
+def steps_table(results: Mapping[str, Sequence[TrialResult]]) -> Iterator[str]:
+    """The table of compounds in Markdown, line by line: share of steps followed, share of compounds with all."""
+    if not results:
         return
     yield ""
-    yield f"| selector, C{LEVEL} | evaluations (one chain: 1) | steps truly followed | all | above the first (95 %) |"
+    yield (
+        f"| selector, C{COMPOUND_LEVEL} | evaluations (one chain: 1) | steps truly followed | all "
+        "| above the first (95 %) |"
+    )
     yield "|---|---|---|---|---|"
-    truths = {name: np.array([one.truth for one in rows]) for name, rows in found.items()}
+    truths = {name: np.array([result.truth for result in rows]) for name, rows in results.items()}
     first = next(iter(truths.values()))
     for name, truth in truths.items():
-        share = np.mean([one.share for one in found[name]])
-        lift, low, high = (100 * part for part in interval(truth - first))
+        share = np.mean([result.evaluation_share for result in results[name]])
+        gain, low, high = (100 * value for value in interval(truth - first))
         yield (
             f"| {name} | {share:.1f} | {100 * truth.mean():.1f} % | {100 * (truth == 1).mean():.1f} % "
-            f"| {lift:+.1f} ({low:+.1f} to {high:+.1f}) |"
+            f"| {gain:+.1f} ({low:+.1f} to {high:+.1f}) |"
         )
 
 
-def figures(study: Study, steps: Mapping[str, Sequence[Outcome]]) -> dict[str, object]:
-    """All that the tables say, and the outcome of every trial, as JSON."""
+def figures(study: SelectionStudy, steps: Mapping[str, Sequence[TrialResult]]) -> dict[str, object]:
+    """The figures of the tables, and the outcome of every trial, as JSON."""
     return {
-        "one_sample": {"truth": study.one_truth.tolist(), "value": study.one_value.tolist()},
-        "best_of_n": study.best.tolist(),
+        "single_sample": {"truth": study.single_sample_truth.tolist(), "value": study.single_sample_value.tolist()},
+        "best_of_n": study.best_of_n_value.tolist(),
         "saturated": study.saturated.tolist(),
         "selectors": {
             name: {
-                "evaluations": study.share(name),
+                "evaluation_share": study.evaluation_share(name),
                 "truth": float(study.truths(name).mean()),
-                "lift": study.lift(name),
-                "kept": study.kept(name),
-                "trials": [asdict(one) for one in rows],
+                "truth_gain": study.truth_gain(name),
+                "reward_gain_kept": study.reward_gain_kept(name),
+                "trials": [asdict(result) for result in rows],
             }
             for name, rows in study.outcomes.items()
         },
-        "compounds": {name: [asdict(one) for one in rows] for name, rows in steps.items()},
+        "compounds": {name: [asdict(result) for result in rows] for name, rows in steps.items()},
     }
 
 
-def plot(study: Study, path: Path) -> None:
-    """Quality against denoiser evaluations: truth on the left, reward on the right, a line a family of selectors."""
+def plot(study: SelectionStudy, path: Path) -> None:
+    """Quality against denoiser evaluations: truth on the left, reward on the right, a line for each family of
+    selectors.
+    """
     families: dict[str, list[str]] = {}
     for name in study.outcomes:
         families.setdefault(_family(name), []).append(name)
-    pyplot = bench("matplotlib.pyplot")
+    pyplot = bench_library("matplotlib.pyplot")
     figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for number, (family, names) in enumerate(families.items()):
-        names.sort(key=study.share)
-        shares = [100 * study.share(name) for name in names]
+        names.sort(key=study.evaluation_share)
+        shares = [100 * study.evaluation_share(name) for name in names]
         style = {"marker": "os^Dv<>P"[number % 8], "label": family, "linestyle": "-" if len(names) > 1 else "none"}
         axes[0].plot(shares, [100 * study.truths(name).mean() for name in names], **style)
-        axes[1].plot(shares, [100 * study.kept(name)[0] for name in names], **style)
-    axes[0].axhline(100 * study.one_truth.mean(), color="grey", linewidth=0.8)
+        axes[1].plot(shares, [100 * study.reward_gain_kept(name)[0] for name in names], **style)
+    axes[0].axhline(100 * study.single_sample_truth.mean(), color="grey", linewidth=0.8)
     axes[0].set(ylabel="truly followed (%)")
-    axes[1].set(ylabel=f"gain in reward of best-of-{N} kept (%)")
-    for one in axes:
-        one.set(xlabel=f"denoiser evaluations (% of best-of-{N})", xlim=(0, None))
-        one.grid(visible=True, alpha=0.3)
+    axes[1].set(ylabel=f"gain in reward of best-of-{MAX_CANDIDATES} kept (%)")
+    for axis in axes:
+        axis.set(xlabel=f"denoiser evaluations (% of best-of-{MAX_CANDIDATES})", xlim=(0, None))
+        axis.grid(visible=True, alpha=0.3)
     axes[1].legend(fontsize=8)
     figure.savefig(path, dpi=110)
 

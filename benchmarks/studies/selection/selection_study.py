@@ -1,7 +1,7 @@
-"""What selectors gain on the tiny editor: the same reward for all of them, and the truth to judge by.
+"""Compares selectors on the tiny editor: one reward for all of them, and the ground truth.
 
-All choose among the same candidates where they can: they share a journal, so that each is charged what it asks for and
-nothing is made twice.
+All select from the same candidates where possible: they share a journal, so that each is charged for its own requests
+and nothing is generated twice.
 """
 
 from __future__ import annotations
@@ -13,195 +13,211 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...reward import Engine, Reward
-from ...reward.spec import Spec
-from ...verifiers import (
-    Adaptive,
-    Beam,
-    BestOf,
-    Halving,
-    Journal,
-    Particles,
-    Paths,
-    Selections,
-    Selector,
-    Sequential,
-    StepwiseEditor,
-    ZeroOrder,
-    select,
+from ....reward import Engine, Reward
+from ....reward.queries.specs import Spec
+from ....verifiers import BestOfN, Journal, Selector, SequentialEditing, select
+from ....verifiers.selection import Selections, StepwiseEditor
+from ....verifiers.selectors import (
+    AdaptiveBestOfN,
+    BeamSearch,
+    FKSteering,
+    SearchOverPaths,
+    SuccessiveHalving,
+    ZeroOrderSearch,
 )
-from ..sceneedit.critics import experts
-from .own_noise import OwnNoise
-from .trials import Trial, compound, single
+from ...sceneedit.scene_experts import scene_experts
+from ...sceneedit.trials import SelectionTrial, compound_trials, single_edit_trials
+from .per_prompt_noise import PerPromptNoise
 
-FIRST = 10
-"""The first seed that is reported: on those before it the reward and the selectors were tried."""
-N = 16
-LEVEL = 4
-_DRAWS = 2_000  # of the bootstrap
-NEAR = 0.02
-MANY = 4
+FIRST_REPORTED_SEED = 10
+"""The first reported seed: reward and selectors were chosen on earlier ones."""
+MAX_CANDIDATES = 16
+COMPOUND_LEVEL = 4
+_BOOTSTRAP_SAMPLES = 2_000
+SATURATION_MARGIN = 0.02
+SATURATION_COUNT = 4
 REWARD: Spec = {"use": "gate", "guard": {"use": "guards", "reader": False}, "reward": {"use": "judge-yes-no"}}
 """A judge's probability that the instruction was followed, behind the guards. Chosen on seeds 0 to 2."""
-COMPOUND_REWARD = "compound?reader=false"
+COMPOUND_REWARD = "compound?prompt_injection_guard=false"
 
-SINGLE: Mapping[str, Selector] = {
-    **{f"best-of-{n}": BestOf(n) for n in (1, 2, 4, 8, N)},
-    **{f"adaptive {share:.0%}": Adaptive(N, share) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
-    **{f"adaptive {share:.0%}, previews": Adaptive(N, share, preview=1) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
-    "halving (1: 4)": Halving(N, (1,), (4,)),
-    "halving (1: 6)": Halving(N, (1,), (6,)),
-    "halving (1: 8, 2: 4)": Halving(N, (1, 2), (8, 4)),
-    "halving (2: 4)": Halving(N, (2,), (4,)),
-    "zero-order": ZeroOrder(neighbours=4, rounds=3, starts=4),
-    "paths": Paths(paths=4, branches=2),
-    "particles": Particles(n=8),
+SINGLE_EDIT_SELECTORS: Mapping[str, Selector] = {
+    **{f"best-of-{n}": BestOfN(n) for n in (1, 2, 4, 8, MAX_CANDIDATES)},
+    **{f"adaptive {share:.0%}": AdaptiveBestOfN(MAX_CANDIDATES, share) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
+    **{
+        f"adaptive {share:.0%}, previews": AdaptiveBestOfN(MAX_CANDIDATES, share, preview_step=1)
+        for share in (0.2, 0.3, 0.4, 0.5, 0.6)
+    },
+    "halving (1: 4)": SuccessiveHalving(MAX_CANDIDATES, (1,), (4,)),
+    "halving (1: 6)": SuccessiveHalving(MAX_CANDIDATES, (1,), (6,)),
+    "halving (1: 8, 2: 4)": SuccessiveHalving(MAX_CANDIDATES, (1, 2), (8, 4)),
+    "halving (2: 4)": SuccessiveHalving(MAX_CANDIDATES, (2,), (4,)),
+    "zero-order": ZeroOrderSearch(neighbours=4, rounds=3, num_starts=4),
+    "paths": SearchOverPaths(num_paths=4, branching_factor=2),
+    "particles": FKSteering(n=8),
 }
 
-COMPOUND: Mapping[str, Selector] = {
-    **{f"sequential, N = {n}": Sequential(n) for n in (1, 4)},
-    "beam of 2, N = 4": Beam(2, 4),
+COMPOUND_SELECTORS: Mapping[str, Selector] = {
+    **{f"sequential, N = {n}": SequentialEditing(n) for n in (1, 4)},
+    "beam of 2, N = 4": BeamSearch(2, 4),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a selector chose for one trial. value: the reward, None without a choice. truth: of the picture, in [0, 1].
+class TrialResult:
+    """What a selector chose for one trial. value: the reward, None without a choice. truth: of the image, in [0, 1].
 
-    share: denoiser evaluations, as a share of those of every candidate.
+    evaluation_share: denoiser evaluations, as a share of those of all candidates.
     """
 
     value: float | None
     truth: float
-    evaluations: int
+    nfe: int
     judge_calls: int
-    share: float
+    evaluation_share: float
 
 
 @dataclass(frozen=True)
-class Study:
-    """outcomes: selector -> a row a trial, seeds one after the other. one_truth, one_value: of each trial, the mean of
-    all candidates' truths and rewards, which is what one sample gives. best: the highest reward of all.
+class SelectionStudy:
+    """outcomes: selector -> a row for each trial, seeds one after the other. single_sample_truth, single_sample_value:
+    for each trial, the mean truth and reward of all candidates, which a single sample has on average. best_of_n_value:
+    the highest reward of all candidates.
 
-    saturated: of which trials so many candidates share the best reward, `MANY` of them within `NEAR` of it, that
-    whoever finds any of them has it.
+    saturated: the trials in which `SATURATION_COUNT` candidates or more are within `SATURATION_MARGIN` of the best
+    reward, so that finding any of them suffices.
     """
 
-    outcomes: Mapping[str, Sequence[Outcome]]
-    one_truth: NDArray[np.float64]
-    one_value: NDArray[np.float64]
-    best: NDArray[np.float64]
+    outcomes: Mapping[str, Sequence[TrialResult]]
+    single_sample_truth: NDArray[np.float64]
+    single_sample_value: NDArray[np.float64]
+    best_of_n_value: NDArray[np.float64]
     saturated: NDArray[np.bool_]
 
     def truths(self, name: str) -> NDArray[np.float64]:
-        return np.array([one.truth for one in self.outcomes[name]])
+        return np.array([result.truth for result in self.outcomes[name]])
 
     def values(self, name: str) -> NDArray[np.float64]:
-        """Rewards of what was chosen; where nothing was, of one sample."""
-        rows = zip(self.outcomes[name], self.one_value, strict=True)
-        return np.array([one if row.value is None else row.value for row, one in rows])
+        """Rewards of the chosen images; without a choice, of a single sample."""
+        rows = zip(self.outcomes[name], self.single_sample_value, strict=True)
+        return np.array([fallback if row.value is None else row.value for row, fallback in rows])
 
-    def share(self, name: str) -> float:
-        """Of the evaluations of best-of-n, over all trials."""
-        return float(np.mean([one.share for one in self.outcomes[name]]))
+    def evaluation_share(self, name: str) -> float:
+        """Mean share of the evaluations of best-of-N, over all trials."""
+        return float(np.mean([result.evaluation_share for result in self.outcomes[name]]))
 
-    def lift(self, name: str) -> tuple[float, float, float]:
-        """Truth above that of one sample: mean and 95 % interval over trials."""
-        return interval(self.truths(name) - self.one_truth)
+    def truth_gain(self, name: str) -> tuple[float, float, float]:
+        """Gain in truth over a single sample: mean and 95 % interval over trials."""
+        return interval(self.truths(name) - self.single_sample_truth)
 
-    def kept(self, name: str, *, saturated: bool = False) -> tuple[float, float, float]:
-        """Share of best-of-n's gain in reward over one sample that is kept: over the trials that do not saturate, or
-        over those that do.
+    def reward_gain_kept(self, name: str, *, saturated: bool = False) -> tuple[float, float, float]:
+        """Share of best-of-N's gain in reward over a single sample that is kept, with its 95 % interval: over the
+        trials that do not saturate, or over those that do.
         """
-        chosen = self.saturated if saturated else ~self.saturated
-        gain, whole = (self.values(name) - self.one_value)[chosen], (self.best - self.one_value)[chosen]
+        mask = self.saturated if saturated else ~self.saturated
+        gain, full_gain = (
+            (self.values(name) - self.single_sample_value)[mask],
+            (self.best_of_n_value - self.single_sample_value)[mask],
+        )
         if not len(gain):
             return (float("nan"),) * 3
-        rows = np.random.default_rng(0).integers(0, len(gain), (_DRAWS, len(gain)))
-        sums = gain[rows].sum(axis=1), whole[rows].sum(axis=1)
+        rows = np.random.default_rng(0).integers(0, len(gain), (_BOOTSTRAP_SAMPLES, len(gain)))
+        sums = gain[rows].sum(axis=1), full_gain[rows].sum(axis=1)
         low, high = np.quantile(sums[0][sums[1] > 0] / sums[1][sums[1] > 0], (0.025, 0.975))
-        return float(gain.sum() / whole.sum()), float(low), float(high)
+        return float(gain.sum() / full_gain.sum()), float(low), float(high)
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
     """Mean and 95 % bootstrap interval."""
-    rows = np.random.default_rng(0).integers(0, len(values), (_DRAWS, len(values)))
+    rows = np.random.default_rng(0).integers(0, len(values), (_BOOTSTRAP_SAMPLES, len(values)))
     low, high = np.quantile(values[rows].mean(axis=1), (0.025, 0.975))
     return float(values.mean()), float(low), float(high)
 
 
 @dataclass(frozen=True)
-class Work:
-    """What one process does: a seed of the study. Everything in it can be sent to another process."""
+class SelectionSeedRun:
+    """One seed of the study, run in one process. Picklable."""
 
     seed: int
     prompts: int
     compounds: int
     journal: Path | None
 
-    def done(self) -> tuple[Study, dict[str, list[Outcome]]]:
-        """Every selector of `SINGLE` on the prompts and of `COMPOUND` on the compounds."""
+    def run(self) -> tuple[SelectionStudy, dict[str, list[TrialResult]]]:
+        """Every selector of `SINGLE_EDIT_SELECTORS` on the prompts and of `COMPOUND_SELECTORS` on the compounds."""
         import torch
 
-        from ...integrations.diffusers.editor import editor_of
-        from ..sceneedit.learned.pipeline import load
+        from ....integrations.diffusers.pipeline_editor import make_editor
+        from ...sceneedit.tiny_editor.pipeline import load_pretrained
 
         torch.set_num_threads(1)  # processes share the cores
         with Journal(None if self.journal is None else self.journal / f"seed-{self.seed}") as journal:
-            editor = editor_of(load(), batch=N)
+            editor = make_editor(load_pretrained(), batch_size=MAX_CANDIDATES)
             assert isinstance(editor, StepwiseEditor)
-            editor = OwnNoise(editor)
-            engine = Engine(log=journal.log)
+            editor = PerPromptNoise(editor)
+            engine = Engine(log=journal.answer_log)
 
-            def run(selector: Selector, trials: Sequence[Trial], reward: Spec) -> Selections:
-                scorer = Reward.of(reward, experts(), engine=engine, on_failures="none")
-                return select(selector, [one.sample for one in trials], editor=editor, reward=scorer, journal=journal)
+            def run_selector(selector: Selector, trials: Sequence[SelectionTrial], reward: Spec) -> Selections:
+                scorer = Reward.of(reward, scene_experts(), engine=engine, on_failures="none")
+                return select(
+                    selector, [trial.sample for trial in trials], editor=editor, reward=scorer, journal=journal
+                )
 
-            trials = single(self.prompts, self.seed)
-            study = _studied(trials, lambda selector: run(selector, trials, REWARD), editor.evaluations)
-            chains = compound(self.compounds, self.seed, LEVEL)
+            trials = single_edit_trials(self.prompts, self.seed)
+            study = _run_selector(trials, lambda selector: run_selector(selector, trials, REWARD), editor.nfe)
+            chains = compound_trials(self.compounds, self.seed, COMPOUND_LEVEL)
             steps = {
-                name: _outcomes(chains, run(selector, chains, COMPOUND_REWARD), LEVEL * editor.evaluations)
-                for name, selector in COMPOUND.items()
+                name: _outcomes(chains, run_selector(selector, chains, COMPOUND_REWARD), COMPOUND_LEVEL * editor.nfe)
+                for name, selector in COMPOUND_SELECTORS.items()
                 if chains
             }
             return study, steps
 
 
-def _studied(trials: Sequence[Trial], run: Callable[[Selector], Selections], evaluations: int) -> Study:
-    truth, value, best, plain = [], [], [], []
-    for trial, one in zip(trials, run(BestOf(N)), strict=True):
-        values = np.array([candidate.value for candidate in one.candidates if candidate.value is not None])
-        pictures = [candidate.picture for candidate in one.candidates if candidate.picture is not None]
-        truth.append(np.mean([trial.followed(picture) for picture in pictures]))
-        value.append(values.mean() if len(values) else 0.0)
-        best.append(values.max() if len(values) else 0.0)
-        plain.append((values >= best[-1] - NEAR).sum() >= MANY or not len(values))
-    one_truth = np.array(truth)
-    found = {name: _outcomes(trials, run(selector), N * evaluations, one_truth) for name, selector in SINGLE.items()}
-    return Study(found, one_truth, np.array(value), np.array(best), np.array(plain, np.bool_))
+def _run_selector(
+    trials: Sequence[SelectionTrial], run: Callable[[Selector], Selections], evaluations: int
+) -> SelectionStudy:
+    mean_truths, mean_values, best_values, saturated = [], [], [], []
+    for trial, selection in zip(trials, run(BestOfN(MAX_CANDIDATES)), strict=True):
+        values = np.array([candidate.value for candidate in selection.candidates if candidate.value is not None])
+        pictures = [candidate.picture for candidate in selection.candidates if candidate.picture is not None]
+        mean_truths.append(np.mean([trial.followed_share(picture) for picture in pictures]))
+        mean_values.append(values.mean() if len(values) else 0.0)
+        best_values.append(values.max() if len(values) else 0.0)
+        saturated.append((values >= best_values[-1] - SATURATION_MARGIN).sum() >= SATURATION_COUNT or not len(values))
+    single_sample_truth = np.array(mean_truths)
+    outcomes = {
+        name: _outcomes(trials, run(selector), MAX_CANDIDATES * evaluations, single_sample_truth)
+        for name, selector in SINGLE_EDIT_SELECTORS.items()
+    }
+    return SelectionStudy(
+        outcomes, single_sample_truth, np.array(mean_values), np.array(best_values), np.array(saturated, np.bool_)
+    )
 
 
 def _outcomes(
-    trials: Sequence[Trial], found: Selections, whole: int, one: NDArray[np.float64] | None = None
-) -> list[Outcome]:
-    """whole: evaluations of every candidate of one trial. one: what stands for a choice where none was made."""
+    trials: Sequence[SelectionTrial],
+    selections: Selections,
+    max_evaluations: int,
+    single_sample_truth: NDArray[np.float64] | None = None,
+) -> list[TrialResult]:
+    """max_evaluations: of all candidates of one trial. single_sample_truth: used where no choice was made."""
     outcomes = []
-    for number, (trial, selection) in enumerate(zip(trials, found, strict=True)):
+    for number, (trial, selection) in enumerate(zip(trials, selections, strict=True)):
         picture, spent = selection.picture, selection.spent
-        truth = trial.followed(picture or trial.sample.source) if picture or one is None else float(one[number])
-        outcomes.append(
-            Outcome(selection.value, truth, spent.evaluations, spent.judge_calls, spent.evaluations / whole)
+        truth = (
+            trial.followed_share(picture or trial.sample.source)
+            if picture or single_sample_truth is None
+            else float(single_sample_truth[number])
         )
+        outcomes.append(TrialResult(selection.value, truth, spent.nfe, spent.judge_calls, spent.nfe / max_evaluations))
     return outcomes
 
 
-def together(parts: Sequence[Study]) -> Study:
+def merge_studies(parts: Sequence[SelectionStudy]) -> SelectionStudy:
     """Studies of several seeds as one."""
-    return Study(
-        {name: [one for part in parts for one in part.outcomes[name]] for name in parts[0].outcomes},
-        np.concatenate([part.one_truth for part in parts]),
-        np.concatenate([part.one_value for part in parts]),
-        np.concatenate([part.best for part in parts]),
+    return SelectionStudy(
+        {name: [result for part in parts for result in part.outcomes[name]] for name in parts[0].outcomes},
+        np.concatenate([part.single_sample_truth for part in parts]),
+        np.concatenate([part.single_sample_value for part in parts]),
+        np.concatenate([part.best_of_n_value for part in parts]),
         np.concatenate([part.saturated for part in parts]),
     )

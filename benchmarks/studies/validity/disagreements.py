@@ -1,4 +1,4 @@
-"""Every verdict on instruction following that the truth contradicts, and who is to blame for it."""
+"""Verdicts on instruction following that the truth contradicts, each with its cause."""
 
 from __future__ import annotations
 
@@ -6,72 +6,72 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...reward import Engine, Expert
-from .metrics import Tried
+from ....reward import Engine, Expert
+from .metric_selection import EvaluatedMetric
 from .oracle import Oracle
-from .study import Row, Study, ask_all
+from .study import MetricValue, ValidityStudy, score_all
 
 PAPER, OFFICIAL = "edival-if?protocol=paper", "edival-if?protocol=official"
 
 Cause = Literal["expert", "rule", "unknown"]
-"""expert: with perfect experts the metric agrees with the truth. rule: it contradicts it all the same. unknown: the
-oracle cannot answer what the metric asks."""
+"""expert: with perfect experts the metric agrees with the truth. rule: it contradicts it even then. unknown: the oracle
+cannot answer the metric's queries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
-    """A verdict that is not the truth, or none at all where there is a truth. perfect: the oracle's verdict."""
+class TruthDisagreement:
+    """A verdict that differs from the truth, or is missing. oracle_verdict: the verdict with perfect experts."""
 
-    case: int
+    case_index: int
     spec: str
     verdict: float | None
     reason: str
-    perfect: float | None
-    perfect_reason: str
+    oracle_verdict: float | None
+    oracle_reason: str
     cause: Cause
 
 
 @dataclass(frozen=True)
-class Judged:
+class MetricVerdicts:
     """A binary metric of instruction following, case by case.
 
-    agree: cases with the truth's verdict. perfect: cases where it has that with perfect experts. honest: share of the
-    cases that do not try to please a scorer with the truth's verdict; None if there is no such case.
+    agreements: cases with the truth's verdict. oracle_agreements: the same with perfect experts.
+    agreement_without_hacks: share of agreements among the cases that are no hacks; None without such cases.
     """
 
-    one: Tried
+    metric: EvaluatedMetric
     cases: int
-    agree: int
-    perfect: int
-    honest: float | None
-    disagreements: Sequence[Disagreement]
+    agreements: int
+    oracle_agreements: int
+    agreement_without_hacks: float | None
+    disagreements: Sequence[TruthDisagreement]
 
-    def due_to(self, cause: Cause) -> list[Disagreement]:
-        return [found for found in self.disagreements if found.cause == cause]
+    def due_to(self, cause: Cause) -> list[TruthDisagreement]:
+        return [disagreement for disagreement in self.disagreements if disagreement.cause == cause]
 
 
-def judged(study: Study, spec: str) -> Judged | None:
-    """Compare a binary metric with `followed`, and ask it again with the oracle; None if it is not in the study."""
-    one = study.get(spec)
-    if one is None:
+def compare_verdicts(study: ValidityStudy, spec: str) -> MetricVerdicts | None:
+    """Compare a binary metric with `followed`, also with the oracle; None if it is not in the study."""
+    metric = study.get(spec)
+    if metric is None:
         return None
     oracle: dict[str, Expert] = dict.fromkeys(("detector", "judge", "reader"), Oracle(study.cases))
     with Engine() as engine:
-        again = list(ask_all([one], (case.sample for case in study.cases), oracle, engine))
-    disagreements: list[Disagreement] = []
-    perfect = 0
-    for case, row, other in zip(study.cases, study.rows[spec], again, strict=True):
+        oracle_rows = list(score_all([metric], (case.sample for case in study.cases), oracle, engine))
+    disagreements: list[TruthDisagreement] = []
+    oracle_agreements = 0
+    for case, row, oracle_row in zip(study.cases, study.rows[spec], oracle_rows, strict=True):
         truth = float(case.truth.followed)
-        perfect += other.value == truth
+        oracle_agreements += oracle_row.value == truth
         if row.value != truth:
-            disagreements.append(_blamed(row, other, truth))
+            disagreements.append(_cause(row, oracle_row, truth))
     count = len(study.cases)
-    others = sum(not case.hack for case in study.cases)
-    wrong = sum(not study.cases[found.case].hack for found in disagreements)
-    honest = 1 - wrong / others if others else None
-    return Judged(one, count, count - len(disagreements), perfect, honest, disagreements)
+    honest_count = sum(not case.is_hack for case in study.cases)
+    honest_errors = sum(not study.cases[disagreement.case_index].is_hack for disagreement in disagreements)
+    honest_agreement = 1 - honest_errors / honest_count if honest_count else None
+    return MetricVerdicts(metric, count, count - len(disagreements), oracle_agreements, honest_agreement, disagreements)
 
 
-def _blamed(row: Row, other: Row, truth: float) -> Disagreement:
-    cause: Cause = "unknown" if other.value is None else "expert" if other.value == truth else "rule"
-    return Disagreement(row.case, row.spec, row.value, row.reason, other.value, other.reason, cause)
+def _cause(row: MetricValue, oracle_row: MetricValue, truth: float) -> TruthDisagreement:
+    cause: Cause = "unknown" if oracle_row.value is None else "expert" if oracle_row.value == truth else "rule"
+    return TruthDisagreement(row.case, row.spec, row.value, row.reason, oracle_row.value, oracle_row.reason, cause)

@@ -1,6 +1,6 @@
-"""Where metrics are asked: in this process, or in several, each of which has experts of its own.
+"""Runs metrics on samples: in this process, or in several, each with experts of its own.
 
-Experts that look at small pictures spend their time in Python, and threads of one process share one core of it.
+Experts for small images are bound by Python code, and the threads of one process share one core for it.
 """
 
 from __future__ import annotations
@@ -14,136 +14,144 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol
 
-from ...reward import EditSample, Engine, Expert, build
-from ..sceneedit.critics import experts as scene_experts
-from ..sceneedit.experts.noise import Noisy, Remembering
-from .metrics import Tried
-from .study import Row, ask_all
+from ....reward import EditSample, Engine, Expert, build
+from ...sceneedit.experts.expert_noise import CachingExpert, NoisyExpert
+from ...sceneedit.scene_experts import scene_experts
+from .metric_selection import EvaluatedMetric
+from .study import MetricValue, score_all
 
 WINDOW = 1024
-"""Programs in flight: some fifty cases."""
+"""Programs in flight: about fifty cases."""
 
 _CHUNK = 20
-"""Cases that go to a process at a time."""
+"""Cases that are sent to a process at a time."""
 
 Step = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """How experts err: `misses`, `false_alarms`, `flips` or `bias`, at a level in [0, 1]."""
+class NoiseLevel:
+    """Noise on experts: `misses`, `false_alarms`, `flips` or `bias`, at a level in [0, 1]."""
 
     kind: str
     level: float
     seed: int
 
-    def on(self, experts: Mapping[str, Expert]) -> dict[str, Expert]:
-        """These experts, erring. Those that serve several roles stay one expert."""
-        made = {id(one): Noisy(one, **{self.kind: self.level}, seed=self.seed) for one in experts.values()}
-        return {role: made[id(one)] for role, one in experts.items()}
+    def apply_to(self, experts: Mapping[str, Expert]) -> dict[str, Expert]:
+        """These experts with noise. An expert of several roles stays one object."""
+        wrapped = {
+            id(expert): NoisyExpert(expert, **{self.kind: self.level}, seed=self.seed) for expert in experts.values()
+        }
+        return {role: wrapped[id(expert)] for role, expert in experts.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Questions that experts were asked, and those of them that they had answered before."""
+class CacheCounts:
+    """Queries to experts, and those of them that were answered from the cache."""
 
-    asked: int = 0
-    known: int = 0
+    queries: int = 0
+    cache_hits: int = 0
 
 
-class Asker(Protocol):
-    """Asks metrics about samples, with or without noise on the answers, and remembers every answer."""
+class MetricRunner(Protocol):
+    """Scores samples with metrics, with or without noise on the answers, and caches every answer."""
 
-    def ask(
+    def run(
         self,
-        tried: Sequence[Tried],
+        metrics: Sequence[EvaluatedMetric],
         samples: Iterable[EditSample],
         *,
-        noise: Noise | None = None,
-        step: Step = lambda: None,
-    ) -> Iterator[Row]:
-        """A row for each sample and metric, in order. `step` is called after each sample."""
+        noise: NoiseLevel | None = None,
+        on_sample: Step = lambda: None,
+    ) -> Iterator[MetricValue]:
+        """A row for each sample and metric, in order. `on_sample` is called after each sample."""
 
-    def counts(self) -> Counts:
-        """Of all experts, since the beginning."""
+    def cache_counts(self) -> CacheCounts:
+        """Counts of all experts, since the start."""
 
 
-class Desk:
-    """Asks in this process. Whatever was asked before costs nothing, under noise too."""
+class LocalMetricRunner:
+    """Runs in this process. Repeated queries are answered from the cache, under noise too."""
 
     def __init__(self, experts: Mapping[str, Expert]) -> None:
-        made = {id(one): Remembering(one) for one in experts.values()}  # one that serves several roles stays one
-        self._experts = {role: made[id(one)] for role, one in experts.items()}
-        self._each = list(made.values())
+        wrapped = {
+            id(expert): CachingExpert(expert) for expert in experts.values()
+        }  # an expert of several roles stays one object
+        self._experts = {role: wrapped[id(expert)] for role, expert in experts.items()}
+        self._unique_experts = list(wrapped.values())
 
-    def ask(
+    def run(
         self,
-        tried: Sequence[Tried],
+        metrics: Sequence[EvaluatedMetric],
         samples: Iterable[EditSample],
         *,
-        noise: Noise | None = None,
-        step: Step = lambda: None,
-    ) -> Iterator[Row]:
-        """See `Asker`."""
-        experts = self._experts if noise is None else noise.on(self._experts)
+        noise: NoiseLevel | None = None,
+        on_sample: Step = lambda: None,
+    ) -> Iterator[MetricValue]:
+        """See `MetricRunner`."""
+        experts = self._experts if noise is None else noise.apply_to(self._experts)
         with Engine(window=WINDOW) as engine:
-            yield from ask_all(tried, samples, experts, engine, step=step)
+            yield from score_all(metrics, samples, experts, engine, on_sample=on_sample)
 
-    def counts(self) -> Counts:
-        """See `Asker`."""
-        return Counts(sum(one.asked for one in self._each), sum(one.known for one in self._each))
+    def cache_counts(self) -> CacheCounts:
+        """See `MetricRunner`."""
+        return CacheCounts(
+            sum(expert.query_count for expert in self._unique_experts),
+            sum(expert.hit_count for expert in self._unique_experts),
+        )
 
 
-class Crew:
-    """Asks in several processes with SceneEdit's experts. A sample always goes to the same one, which remembers it.
+class ProcessMetricRunner:
+    """Runs in several processes with SceneEdit's experts. A sample always goes to the same process, which caches its
+    answers.
 
-    Metrics travel by their specs. To be closed, or used in a `with` statement.
+    Metrics are sent as specs. Close it, or use it in a `with` statement.
     """
 
     def __init__(self, processes: int) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pools = [ProcessPoolExecutor(1, mp_context=context, initializer=_sit_down) for _ in range(processes)]
+        self._pools = [ProcessPoolExecutor(1, mp_context=context, initializer=_init_worker) for _ in range(processes)]
 
-    def ask(
+    def run(
         self,
-        tried: Sequence[Tried],
+        metrics: Sequence[EvaluatedMetric],
         samples: Iterable[EditSample],
         *,
-        noise: Noise | None = None,
-        step: Step = lambda: None,
-    ) -> Iterator[Row]:
-        """See `Asker`."""
+        noise: NoiseLevel | None = None,
+        on_sample: Step = lambda: None,
+    ) -> Iterator[MetricValue]:
+        """See `MetricRunner`."""
         shares: list[list[tuple[int, EditSample]]] = [[] for _ in self._pools]
-        for place, sample in enumerate(samples):
-            shares[zlib.crc32(sample.id.encode()) % len(shares)].append((place, sample))
-        specs = [(one.spec, one.truth) for one in tried]
-        waiting: dict[Future[list[Row]], list[int]] = {}
+        for index, sample in enumerate(samples):
+            shares[zlib.crc32(sample.id.encode()) % len(shares)].append((index, sample))
+        specs = [(metric.spec, metric.truth_column) for metric in metrics]
+        pending: dict[Future[list[MetricValue]], list[int]] = {}
         for pool, share in zip(self._pools, shares, strict=True):
             for start in range(0, len(share), _CHUNK):
-                some = share[start : start + _CHUNK]
-                work = pool.submit(_asked, specs, [sample for _, sample in some], noise)
-                waiting[work] = [place for place, _ in some]
-        found: dict[int, list[Row]] = {place: [] for places in waiting.values() for place in places}
-        for done in as_completed(waiting):
-            for row in done.result():
-                place = waiting[done][row.case]
-                found[place].append(replace(row, case=place))
-            for _ in waiting[done]:
-                step()
-        for place in sorted(found):
-            yield from found[place]
+                chunk = share[start : start + _CHUNK]
+                future = pool.submit(_run_metrics, specs, [sample for _, sample in chunk], noise)
+                pending[future] = [index for index, _ in chunk]
+        rows: dict[int, list[MetricValue]] = {index: [] for places in pending.values() for index in places}
+        for future in as_completed(pending):
+            for row in future.result():
+                index = pending[future][row.case]
+                rows[index].append(replace(row, case=index))
+            for _ in pending[future]:
+                on_sample()
+        for index in sorted(rows):
+            yield from rows[index]
 
-    def counts(self) -> Counts:
-        """See `Asker`."""
-        each = [pool.submit(_counted).result() for pool in self._pools]
-        return Counts(sum(one.asked for one in each), sum(one.known for one in each))
+    def cache_counts(self) -> CacheCounts:
+        """See `MetricRunner`."""
+        each = [pool.submit(_cache_counts).result() for pool in self._pools]
+        return CacheCounts(sum(counts.queries for counts in each), sum(counts.cache_hits for counts in each))
 
     def close(self) -> None:
-        """Let the processes go; what they have not begun is left undone."""
+        """Stop the processes and cancel pending work."""
         for pool in self._pools:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ProcessMetricRunner:
         return self
 
     def __exit__(
@@ -154,21 +162,23 @@ class Crew:
 
 # -- in the processes -------------------------------------------------------------------------------------------------
 
-_desk: Desk | None = None
+_runner: LocalMetricRunner | None = None
 
 
-def _sit_down() -> None:
-    global _desk  # noqa: PLW0603  (a process has one desk, and its pool no other place to keep it)
-    gc.set_threshold(50_000, 20, 100)  # what is remembered is no garbage: looking through it takes a tenth of the time
-    _desk = Desk(scene_experts())
+def _init_worker() -> None:
+    global _runner  # noqa: PLW0603  (a process has one runner, and its pool no other place for it)
+    gc.set_threshold(50_000, 20, 100)  # the caches are no garbage: scanning them takes a tenth of the time
+    _runner = LocalMetricRunner(scene_experts())
 
 
-def _asked(specs: Sequence[tuple[str, str]], samples: Sequence[EditSample], noise: Noise | None) -> list[Row]:
-    assert _desk is not None
-    tried = [Tried(spec, build(spec), truth) for spec, truth in specs]  # type: ignore[arg-type]
-    return list(_desk.ask(tried, samples, noise=noise))
+def _run_metrics(
+    specs: Sequence[tuple[str, str]], samples: Sequence[EditSample], noise: NoiseLevel | None
+) -> list[MetricValue]:
+    assert _runner is not None
+    metrics = [EvaluatedMetric(spec, build(spec), truth) for spec, truth in specs]  # type: ignore[arg-type]
+    return list(_runner.run(metrics, samples, noise=noise))
 
 
-def _counted() -> Counts:
-    assert _desk is not None
-    return _desk.counts()
+def _cache_counts() -> CacheCounts:
+    assert _runner is not None
+    return _runner.cache_counts()

@@ -1,4 +1,4 @@
-"""Which metrics the report is about: every installed one that can be asked here, in each protocol and mode it has."""
+"""The metrics of the report: every installed one that these experts can serve, in each protocol and mode."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, get_args
 
-from ...reward import Card, Expert, Metric, SpecError, build
-from ..catalogue import listed
-from ..sceneedit.cases import Case
+from ....reward import Card, Expert, SpecError, build
+from ....reward.metrics import Metric
+from ...common.reward_catalogue import list_rewards
+from ...sceneedit.cases import Case
 
 VARIANTS = (
     "edival-if?protocol=paper&dense=true",
     "edival-if?protocol=official&dense=true",
     "edival-cc?protocol=fixed&similarity=l1",
 )
-"""Compared besides each metric's protocols, where the metric itself is."""
+"""Compared beside each metric's protocols, if the metric itself is."""
 
-Truth = Literal["followed", "kept", "overall", "clean", "quality"]
-"""What scores are compared with. clean: the edit does not try to please a scorer. quality: minus the severity of a
-`degraded` picture."""
-TRUTHS: tuple[Truth, ...] = get_args(Truth)
+TruthColumn = Literal["followed", "kept", "overall", "clean", "quality"]
+"""The truth that scores are compared with. clean: the edit is no hack. quality: minus the severity of a `degraded`
+image."""
+TRUTH_COLUMNS: tuple[TruthColumn, ...] = get_args(TruthColumn)
 
-_TRUTH_OF: Mapping[str, Truth] = {
+_TRUTH_OF: Mapping[str, TruthColumn] = {
     "following": "followed",
     "consistency": "kept",
     "overall": "overall",
@@ -31,7 +32,7 @@ _TRUTH_OF: Mapping[str, Truth] = {
     "cheating": "clean",
     "": "overall",
 }
-BINARY: tuple[Truth, ...] = ("followed", "clean")
+BINARY: tuple[TruthColumn, ...] = ("followed", "clean")
 
 
 SYSTEMS: Mapping[str, str] = {
@@ -46,10 +47,10 @@ SYSTEMS: Mapping[str, str] = {
     "edit-score": "baselines",
     "guard": "guards",
 }
-"""How the names of a system's metrics begin -> the system."""
+"""Prefix of metric names -> system."""
 
-DRAWS = 4
-"""Measurements that are averaged where a metric draws several: more take longer and change its figures little."""
+MAX_SAMPLES = 4
+"""Draws that are averaged where a metric samples: more take longer and change its figures little."""
 
 PRESETS = ("edit-balanced", "small-object", "compound", "multi-turn", "multi-reference")
 _ORDER = (
@@ -66,12 +67,12 @@ _ORDER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """A metric of the report. spec: what it is built of, and its name there. truth: its own column."""
+class EvaluatedMetric:
+    """A metric of the report. spec: what it is built from, its name there. truth_column: what it is compared with."""
 
     spec: str
     metric: Metric
-    truth: Truth
+    truth_column: TruthColumn
 
     @property
     def card(self) -> Card:
@@ -79,105 +80,113 @@ class Tried:
 
     @property
     def name(self) -> str:
-        """The spec in fewer signs, as in `edival-if paper dense`."""
-        plain, _, query = self.spec.partition("?")
+        """The spec in short, as in `edival-if paper dense`."""
+        name, _, query = self.spec.partition("?")
         options = (option.partition("=") for option in query.split("&") if option)
-        said = (key if value == "true" else f"{key}={value}" if key == "n" else value for key, _, value in options)
-        return " ".join([plain, *said])
+        values = (key if value == "true" else f"{key}={value}" if key == "n" else value for key, _, value in options)
+        return " ".join([name, *values])
 
     @property
     def system(self) -> str:
-        """Where it comes from, as in `Complex-Edit`; `others` for what somebody else has installed."""
+        """Its system, as in `Complex-Edit`; `others` for metrics of other packages."""
         name = self.spec.partition("?")[0]
         if name in PRESETS:
             return "presets"
         return next((system for start, system in SYSTEMS.items() if name.startswith(start)), "others")
 
     @property
-    def main(self) -> Literal["AUC", "Spearman"]:
-        """The statistic of its own column that one number has to stand for."""
-        return "AUC" if self.truth in BINARY else "Spearman"
+    def main_statistic(self) -> Literal["AUC", "Spearman"]:
+        """The one statistic, of its own truth column, that represents it."""
+        return "AUC" if self.truth_column in BINARY else "Spearman"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A metric that is not in the report, and why."""
+class SkippedMetric:
+    """A metric that is not in the report, and the reason."""
 
     name: str
     reason: str
 
 
-def installed(
+def installed_metrics(
     experts: Mapping[str, Expert], cases: Sequence[Case], variants: Iterable[str] = VARIANTS
-) -> tuple[list[Tried], list[Left]]:
+) -> tuple[list[EvaluatedMetric], list[SkippedMetric]]:
     """The metrics that these experts can serve on these cases, and the others."""
-    tried: list[Tried] = []
-    left: list[Left] = []
+    metrics: list[EvaluatedMetric] = []
+    skipped: list[SkippedMetric] = []
     extra = tuple(variants)
-    for one in listed():
-        if one.card is None:
-            parts = ", ".join(name for name in one.options)
-            left.append(Left(one.name, one.problem or f"a composition, which takes its metrics from a file ({parts})"))
+    for reward in list_rewards():
+        if reward.card is None:
+            parts = ", ".join(name for name in reward.options)
+            skipped.append(
+                SkippedMetric(
+                    reward.name, reward.problem or f"a composition, which takes its metrics from a file ({parts})"
+                )
+            )
             continue
-        if reason := _unfit(one.card, experts, cases):
-            left.append(Left(one.name, reason))
+        if reason := _skip_reason(reward.card, experts, cases):
+            skipped.append(SkippedMetric(reward.name, reason))
             continue
-        ways = [
-            [f"{option}={way}" for way in known] if option in one.options and known else [""]
-            for option, known in (("protocol", one.card.protocols), ("mode", one.card.modes))
+        choices = [
+            [f"{option}={value}" for value in values] if option in reward.options and values else [""]
+            for option, values in (("protocol", reward.card.protocols), ("mode", reward.card.modes))
         ]
-        chosen_ways = ["&".join(filter(None, each)) for each in product(*ways)]
-        specs = [f"{one.name}?{way}" if way else one.name for way in chosen_ways]
-        specs = [f"{spec}&n={DRAWS}" if _draws(spec) and "n" in one.options else spec for spec in specs]
-        specs += [spec for spec in extra if spec.partition("?")[0] == one.name]
-        tried += [_tried(spec, build(spec), cases) for spec in specs]
-    return sorted(tried, key=lambda one: _ORDER.index(one.system)), left
+        option_strings = ["&".join(filter(None, combination)) for combination in product(*choices)]
+        specs = [f"{reward.name}?{value}" if value else reward.name for value in option_strings]
+        specs = [f"{spec}&n={MAX_SAMPLES}" if _is_sampled(spec) and "n" in reward.options else spec for spec in specs]
+        specs += [spec for spec in extra if spec.partition("?")[0] == reward.name]
+        metrics += [_evaluated_metric(spec, build(spec), cases) for spec in specs]
+    return sorted(metrics, key=lambda reward: _ORDER.index(reward.system)), skipped
 
 
-def grouped(tried: Sequence[Tried]) -> dict[str, list[Tried]]:
-    """System -> its metrics, in the order in which the report has them."""
-    return {system: found for system in _ORDER if (found := [one for one in tried if one.system == system])}
+def metrics_by_system(metrics: Sequence[EvaluatedMetric]) -> dict[str, list[EvaluatedMetric]]:
+    """System -> its metrics, in the report's order."""
+    return {
+        system: members for system in _ORDER if (members := [metric for metric in metrics if metric.system == system])
+    }
 
 
-def _draws(spec: str) -> bool:
-    """Whether a metric averages answers that are drawn."""
+def _is_sampled(spec: str) -> bool:
+    """Whether a metric averages sampled answers."""
     return spec.endswith("mode=numeric")
 
 
-def chosen(specs: Iterable[str], experts: Mapping[str, Expert], cases: Sequence[Case]) -> list[Tried]:
-    """These metrics. Raises `SpecError` for one that cannot be built, or asked here."""
-    found = []
+def select_metrics(specs: Iterable[str], experts: Mapping[str, Expert], cases: Sequence[Case]) -> list[EvaluatedMetric]:
+    """These metrics. Raises `SpecError` for one that cannot be built or compared here."""
+    metrics = []
     for spec in dict.fromkeys(specs):
         metric = build(spec)
         if not isinstance(getattr(metric, "card", None), Card):
             raise SpecError(f"{spec} is not a metric: it has no card")
-        if reason := _unfit(metric.card, experts, cases):
+        if reason := _skip_reason(metric.card, experts, cases):
             raise SpecError(f"{spec} cannot be compared here: {reason}")
-        found.append(_tried(spec, metric, cases))
-    return found
+        metrics.append(_evaluated_metric(spec, metric, cases))
+    return metrics
 
 
-def _tried(spec: str, metric: Any, cases: Sequence[Case]) -> Tried:
+def _evaluated_metric(spec: str, metric: Any, cases: Sequence[Case]) -> EvaluatedMetric:
     truth = _TRUTH_OF[metric.card.about]
     if truth == "quality" and not any(case.mode == DEGRADED for case in cases):
         truth = "overall"
-    return Tried(spec, metric, truth)
+    return EvaluatedMetric(spec, metric, truth)
 
 
 DEGRADED = "degraded"
-"""The mode that spoils the look of a picture and nothing else."""
+"""The mode that degrades only the look of an image."""
 
 
-def _unfit(card: Card, experts: Mapping[str, Expert], cases: Sequence[Case]) -> str:
-    unserved = [role for role in card.roles if role not in experts and role.partition(".")[0] not in experts]
-    if unserved:
-        return f"nobody for the role {', '.join(unserved)}"
-    lacking = [name for name in card.requires if all(getattr(c.sample, name) in (None, "", (), {}) for c in cases)]
-    return f"no case has the field {', '.join(lacking)}" if lacking else ""
+def _skip_reason(card: Card, experts: Mapping[str, Expert], cases: Sequence[Case]) -> str:
+    unbound = [role for role in card.roles if role not in experts and role.partition(".")[0] not in experts]
+    if unbound:
+        return f"no expert for the role {', '.join(unbound)}"
+    missing = [
+        name for name in card.requires if all(getattr(case.sample, name) in (None, "", (), {}) for case in cases)
+    ]
+    return f"no case has the field {', '.join(missing)}" if missing else ""
 
 
-def truth_of(case: Case, truth: Truth) -> float | bool | None:
-    """What a score of this case is compared with."""
+def truth_of(case: Case, truth: TruthColumn) -> float | bool | None:
+    """The truth that a score of this case is compared with."""
     match truth:
         case "followed":
             return case.truth.followed
@@ -186,6 +195,6 @@ def truth_of(case: Case, truth: Truth) -> float | bool | None:
         case "overall":
             return case.truth.overall
         case "clean":
-            return not case.hack
+            return not case.is_hack
         case "quality":
             return -case.severity if case.mode in ("", DEGRADED) else None

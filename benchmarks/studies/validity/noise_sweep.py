@@ -1,7 +1,6 @@
-"""The noise sweep: how much worse every metric gets as its experts err, on recorded answers.
+"""The noise sweep: how metrics degrade with noise on their experts' recorded answers.
 
-Noise is put on top of answers that are kept, so that the experts underneath are asked each question once, however many
-kinds and levels of noise there are.
+Noise is added to cached answers, so that each query reaches the experts once, for any number of kinds and levels.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..sceneedit.cases import Case
-from .desk import Asker, Noise
-from .metrics import Tried
-from .study import Study
+from ...sceneedit.cases import Case
+from .metric_runner import MetricRunner, NoiseLevel
+from .metric_selection import EvaluatedMetric
+from .study import ValidityStudy
 
 KINDS = ("misses", "false_alarms", "flips", "bias")
 LEVELS = (0.05, 0.1, 0.2, 0.4)
@@ -32,56 +31,56 @@ _OTHERS = (
     "i2i-non-edited-fidelity",
     "i2i-text-content-style",
 )
-"""Beside EdiVal, baselines and guards: one for each form of an answer and each pipeline. Noise does the same to the
-others of a system, and each of them takes as long again."""
+"""Beside EdiVal, baselines and guards: one metric for each response format and pipeline. Noise affects the others of a
+system in the same way, and each of them takes as long again."""
 
 
-def swept(tried: Sequence[Tried]) -> list[Tried]:
-    """Those of the installed metrics that are asked again with noise."""
-    whole = ("EdiVal", "baselines", "guards", "others")
-    return [one for one in tried if one.system in whole or one.spec in _OTHERS]
+def noise_sweep_metrics(metrics: Sequence[EvaluatedMetric]) -> list[EvaluatedMetric]:
+    """The metrics that are evaluated again with noise."""
+    systems = ("EdiVal", "baselines", "guards", "others")
+    return [metric for metric in metrics if metric.system in systems or metric.spec in _OTHERS]
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """statistics: spec -> (kind, level) -> main statistic; level 0 is without noise, whatever the kind.
+class NoiseSweep:
+    """statistics: spec -> (kind, level) -> main statistic; level 0 is without noise, for any kind.
 
-    asked, new: questions that noisy experts were asked, and those of them that went to the experts underneath.
+    query_count, uncached_count: queries to noisy experts, and those of them that reached the experts underneath.
     """
 
     cases: int
     levels: Sequence[float]
     statistics: Mapping[str, Mapping[tuple[str, float], float | None]]
-    asked: int
-    new: int
+    query_count: int
+    uncached_count: int
 
 
-def sweep(
+def run_noise_sweep(
     cases: Sequence[Case],
-    tried: Sequence[Tried],
-    asker: Asker,
+    metrics: Sequence[EvaluatedMetric],
+    runner: MetricRunner,
     seed: int,
     *,
     levels: Sequence[float] = LEVELS,
-    step: Callable[[], None] = lambda: None,
-) -> Sweep:
-    """Every metric's main statistic under each kind and level of noise. `step` is called after each of them."""
-    before = asker.counts()
-    clean = _statistics(cases, tried, asker)
-    step()
-    found = {one.spec: {(kind, 0.0): clean[one.spec] for kind in KINDS} for one in tried}
+    on_step: Callable[[], None] = lambda: None,
+) -> NoiseSweep:
+    """Every metric's main statistic under each kind and level of noise. `on_step` is called after each."""
+    before = runner.cache_counts()
+    clean = _statistics(cases, metrics, runner)
+    on_step()
+    statistics = {metric.spec: {(kind, 0.0): clean[metric.spec] for kind in KINDS} for metric in metrics}
     for kind in KINDS:
         for level in levels:
-            for spec, statistic in _statistics(cases, tried, asker, Noise(kind, level, seed)).items():
-                found[spec][kind, level] = statistic
-            step()
-    after = asker.counts()
-    asked, known = after.asked - before.asked, after.known - before.known
-    return Sweep(len(cases), (0.0, *levels), found, asked, asked - known)
+            for spec, statistic in _statistics(cases, metrics, runner, NoiseLevel(kind, level, seed)).items():
+                statistics[spec][kind, level] = statistic
+            on_step()
+    after = runner.cache_counts()
+    queries, cache_hits = after.queries - before.queries, after.cache_hits - before.cache_hits
+    return NoiseSweep(len(cases), (0.0, *levels), statistics, queries, queries - cache_hits)
 
 
 def _statistics(
-    cases: Sequence[Case], tried: Sequence[Tried], asker: Asker, noise: Noise | None = None
+    cases: Sequence[Case], metrics: Sequence[EvaluatedMetric], runner: MetricRunner, noise: NoiseLevel | None = None
 ) -> dict[str, float | None]:
-    study = Study.of(cases, tried, asker.ask(tried, (case.sample for case in cases), noise=noise))
-    return {one.spec: study.main(one) for one in tried}
+    study = ValidityStudy.of(cases, metrics, runner.run(metrics, (case.sample for case in cases), noise=noise))
+    return {metric.spec: study.main_statistic(metric) for metric in metrics}

@@ -1,6 +1,6 @@
-"""The oracle: a detector, a judge and a reader that look into the scene graph instead of at the picture.
+"""The oracle: a detector, a judge and a reader that answer from the scene graph instead of the image.
 
-A metric that is asked again with the oracle shows whether a wrong verdict was its experts' fault or its own rule's.
+Scores with the oracle show whether a wrong verdict is due to a metric's experts or to its own rule.
 """
 
 from __future__ import annotations
@@ -9,28 +9,29 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ...reward import Abstention, Box, Detect, Detections, Expert, Image, Judge, Reading, ReadText, Reply
-from ...reward.query import Outcome, Query, TextLine
-from ..sceneedit.cases import Case
-from ..sceneedit.scene import Scene, Thing
-from ..sceneedit.truth import seen, shows
-from ..sceneedit.words import COLOURS, MATERIALS
+from ....reward import Box, Expert, Image
+from ....reward.queries import Abstention, Detect, Detections, Judge, ReadText, RecognizedText, Reply
+from ....reward.queries.kinds import Outcome, Query, TextLine
+from ...sceneedit.cases import Case
+from ...sceneedit.ground_truth import shows_backdrop, visible_objects
+from ...sceneedit.scene_graph import Scene, SceneObject
+from ...sceneedit.vocabulary import COLOURS, MATERIALS
 
-NAMED, SHAPED = 0.9, 0.55
-"""Detection scores of a thing of the whole name, and of one that only has the shape: open-vocabulary detectors find
-a cup when they are asked for a blue cup."""
+NAME_MATCH_SCORE, SHAPE_MATCH_SCORE = 0.9, 0.55
+"""Detection scores of an object of the full name, and of one of the shape alone: open-vocabulary detectors find any cup
+for `blue cup`."""
 
 Window = tuple[float, float, float, float]
-"""Part of a picture: x0, y0, x1, y1 in sides of it."""
+"""Part of an image: x0, y0, x1, y1 in sides."""
 
 _WHOLE: Window = (0.0, 0.0, 1.0, 1.0)
 
 
 class Oracle(Expert):
-    """Answers `Detect`, `Judge` (EdiVal's topics) and `ReadText` about the pictures of these cases.
+    """Answers `Detect`, `Judge` (EdiVal's topics) and `ReadText` about the images of these cases.
 
-    What was done to a whole picture and is in no scene graph (moved, tinted, blurred) it does not see. Abstains on
-    pictures without a scene graph and on other topics.
+    It does not see damage to a whole image that is in no scene graph (shift, tint, blur). Abstains on images without a
+    scene graph and on other topics.
     """
 
     id = "oracle@1"
@@ -48,27 +49,27 @@ class Oracle(Expert):
 
     def _answer(self, query: Query[Any]) -> Outcome:
         views = [self._view(image) for image in query.images]
-        known = [view for view in views if view is not None]
-        if len(known) < len(views):
-            return Abstention("there is no scene graph of this picture")
+        visible = [view for view in views if view is not None]
+        if len(visible) < len(views):
+            return Abstention("there is no scene graph of this image")
         match query:
             case Detect(_, phrases):
-                return Detections(tuple(_found(*known[0], phrases)))
+                return Detections(tuple(_detect(*visible[0], phrases)))
             case ReadText():
-                return Reading(tuple(_read(*known[0])))
+                return RecognizedText(tuple(_read_text(*visible[0])))
             case Judge():
-                return _judged(query, known)
+                return _judge(query, visible)
             case _:
                 return Abstention(f"the oracle answers no {query.kind}")
 
     def _view(self, image: Image) -> tuple[Scene, Window] | None:
-        """The scene a picture, or a crop or resize of it, shows, and which part."""
+        """The scene and the part of it that an image, or a crop or resize of one, shows."""
         scene = self._scenes.get(image.digest)
         if scene is not None or image.origin is None:
             return None if scene is None else (scene, _WHOLE)
-        parent, written = image.origin
+        parent, operation_json = image.origin
         view = self._view(parent)
-        operation = json.loads(written)
+        operation = json.loads(operation_json)
         if view is None or operation[0] != "crop":
             return view
         scene, (x0, y0, x1, y1) = view
@@ -77,7 +78,7 @@ class Oracle(Expert):
         return scene, (x0 + left * across, y0 + top * down, x0 + right * across, y0 + bottom * down)
 
 
-# -- what is there ----------------------------------------------------------------------------------------------------
+# -- objects and text -------------------------------------------------------------------------------------------------
 
 
 def shape_of(name: str) -> str:
@@ -85,18 +86,18 @@ def shape_of(name: str) -> str:
     return " ".join(word for word in name.split() if word not in COLOURS and word not in MATERIALS)
 
 
-def _is(thing: Thing, name: str) -> bool:
-    """Whether a thing can be called so: all words of the name fit it."""
-    return _has_shape(thing, name) and set(name.split()[:-1]) <= set(thing.name.split())
+def _is(obj: SceneObject, name: str) -> bool:
+    """Whether all words of a name match an object."""
+    return _has_shape(obj, name) and set(name.split()[:-1]) <= set(obj.name.split())
 
 
-def _has_shape(thing: Thing, name: str) -> bool:
-    """Whether it is of the shape in a name, in a singular as the released code makes them too: `cros`."""
-    return shape_of(name) in (thing.shape, thing.shape.removesuffix("s"))
+def _has_shape(obj: SceneObject, name: str) -> bool:
+    """Whether it has the shape of a name, also in the singular of the released code: `cros`."""
+    return shape_of(name) in (obj.shape, obj.shape.removesuffix("s"))
 
 
 def _within(box: Box, window: Window) -> Box | None:
-    """A box of the whole picture as one of the part; None if its centre lies outside."""
+    """A box of the whole image as one of the part; None if its centre lies outside."""
     x0, y0, x1, y1 = window
     if not (x0 <= box.cx <= x1 and y0 <= box.cy <= y1):
         return None
@@ -104,26 +105,26 @@ def _within(box: Box, window: Window) -> Box | None:
     return Box((box.cx - x0) / across, (box.cy - y0) / down, box.w / across, box.h / down, box.score, box.label)
 
 
-def _found(scene: Scene, window: Window, phrases: Sequence[str]) -> Iterable[Box]:
+def _detect(scene: Scene, window: Window, phrases: Sequence[str]) -> Iterable[Box]:
     for phrase in phrases:
-        for thing in seen(scene):
-            box = _within(thing.box, window)
-            if box is not None and _has_shape(thing, phrase):
-                score = NAMED if _is(thing, phrase) else SHAPED
+        for obj in visible_objects(scene):
+            box = _within(obj.box, window)
+            if box is not None and _has_shape(obj, phrase):
+                score = NAME_MATCH_SCORE if _is(obj, phrase) else SHAPE_MATCH_SCORE
                 yield Box(box.cx, box.cy, box.w, box.h, score, phrase)
 
 
-def _read(scene: Scene, window: Window) -> Iterable[TextLine]:
-    for thing in sorted(seen(scene), key=lambda thing: thing.y):
-        box = _within(thing.box, window)
-        if thing.text and box is not None:
-            yield TextLine(thing.text, box)
+def _read_text(scene: Scene, window: Window) -> Iterable[TextLine]:
+    for obj in sorted(visible_objects(scene), key=lambda obj: obj.y):
+        box = _within(obj.box, window)
+        if obj.text and box is not None:
+            yield TextLine(obj.text, box)
 
 
-# -- what a judge says of it ------------------------------------------------------------------------------------------
+# -- the judge --------------------------------------------------------------------------------------------------------
 
 
-def _judged(query: Judge, views: Sequence[tuple[Scene, Window]]) -> Outcome:
+def _judge(query: Judge, views: Sequence[tuple[Scene, Window]]) -> Outcome:
     slots = dict(query.slots)
     name, value, new = (slots.get(slot, "") for slot in ("object", "value", "new"))
     scenes = [scene for scene, _ in views]
@@ -131,38 +132,38 @@ def _judged(query: Judge, views: Sequence[tuple[Scene, Window]]) -> Outcome:
         case "edival/core_name":
             return Reply(shape_of(name))
         case "edival/background":
-            return _says(shows(scenes[0].backdrop, value))
+            return _yes_no_reply(shows_backdrop(scenes[0].backdrop, value))
         case "edival/color" | "edival/color_pair" | "edival/material" | "edival/material_pair":
-            shown = _shown(*views[-1], shape_of(name))
-            return _says(shown is not None and value in (shown.colour, shown.material))
+            cropped_obj = _shown(*views[-1], shape_of(name))
+            return _yes_no_reply(cropped_obj is not None and value in (cropped_obj.colour, cropped_obj.material))
         case "edival/edit_success":
-            asked = {thing.id for thing in scenes[0].things if _is(thing, name)}
-            now = [thing for thing in seen(scenes[1]) if thing.id in asked]
-            return _says(bool(now) and all(value in (thing.colour, thing.material) for thing in now))
+            target_ids = {obj.id for obj in scenes[0].objects if _is(obj, name)}
+            targets = [obj for obj in visible_objects(scenes[1]) if obj.id in target_ids]
+            return _yes_no_reply(bool(targets) and all(value in (obj.colour, obj.material) for obj in targets))
         case "edival/added":
-            before, after = (sum(_is(thing, new) for thing in seen(scene)) for scene in scenes)
-            return _says(after > before)
+            before, after = (sum(_is(obj, new) for obj in visible_objects(scene)) for scene in scenes)
+            return _yes_no_reply(after > before)
         case "edival/replaced":
-            return _says(_replaced(scenes[0], scenes[1], name, new))
+            return _yes_no_reply(_replaced(scenes[0], scenes[1], name, new))
         case _:
             return Abstention(f"the oracle does not know {query.topic or 'a topic'}")
 
 
-def _says(yes: bool) -> Reply:
+def _yes_no_reply(yes: bool) -> Reply:
     return Reply("yes" if yes else "no", {"yes": float(yes), "no": float(not yes)})
 
 
-def _shown(scene: Scene, window: Window, shape: str) -> Thing | None:
-    """The thing of this shape that a crop was cut out for: the one whose box is most like it."""
+def _shown(scene: Scene, window: Window, shape: str) -> SceneObject | None:
+    """The object of this shape that a crop shows: the one whose box fits best."""
     x0, y0, x1, y1 = window
     crop = Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
-    fitting = [thing for thing in seen(scene) if thing.shape == shape and thing.box.iou(crop) > 0]
-    return max(fitting, key=lambda thing: thing.box.iou(crop), default=None)
+    candidates = [obj for obj in visible_objects(scene) if obj.shape == shape and obj.box.iou(crop) > 0]
+    return max(candidates, key=lambda obj: obj.box.iou(crop), default=None)
 
 
 def _replaced(before: Scene, after: Scene, old: str, new: str) -> bool:
-    """Whether the old thing is gone, and a new one stands where it stood."""
-    stood = [thing.box for thing in before.things if _is(thing, old)]
-    here = [thing.box for thing in seen(after) if _is(thing, new)]
-    left = any(_is(thing, old) for thing in seen(after))
-    return not left and any(box.iou(place) > 0 for box in here for place in stood)
+    """Whether the old object is gone and a new one is at its place."""
+    old_boxes = [obj.box for obj in before.objects if _is(obj, old)]
+    new_boxes = [obj.box for obj in visible_objects(after) if _is(obj, new)]
+    old_remains = any(_is(obj, old) for obj in visible_objects(after))
+    return not old_remains and any(box.iou(old_box) > 0 for box in new_boxes for old_box in old_boxes)

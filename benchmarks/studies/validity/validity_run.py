@@ -1,4 +1,4 @@
-"""One run of the validity report: cases, scores, disagreements, checks, noise."""
+"""A run of the validity study: cases, scores, disagreements, checks, noise."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from ...reward import Expert
-from ..sceneedit import cases as scenes
-from ..sceneedit.compositions import composition_cases
-from ..sceneedit.compounds import compound_cases
-from ..sceneedit.critics import experts as scene_experts
-from . import checks
-from .checks import Check, Drift, Hacked
-from .desk import Asker, Crew, Desk
-from .disagreements import OFFICIAL, PAPER, Judged, judged
-from .metrics import Left, chosen, installed
-from .study import Study
-from .sweep import KINDS, LEVELS, Sweep, sweep, swept
+from ....reward import Expert
+from ...sceneedit import cases as scenes
+from ...sceneedit.compositions import composition_cases
+from ...sceneedit.compound_requests import compound_cases
+from ...sceneedit.scene_experts import scene_experts
+from . import release_checks as checks
+from .disagreements import OFFICIAL, PAPER, MetricVerdicts, compare_verdicts
+from .metric_runner import LocalMetricRunner, MetricRunner, ProcessMetricRunner
+from .metric_selection import SkippedMetric, installed_metrics, select_metrics
+from .noise_sweep import KINDS, LEVELS, NoiseSweep, noise_sweep_metrics, run_noise_sweep
+from .release_checks import DriftCorrelation, HackingCheck, ReleaseCheck
+from .study import ValidityStudy
 
-CROWDS, SERIES = 18, 16
-"""How many groups of equal truth, and series of growing drift, are looked at."""
+GROUP_COUNT, SERIES_COUNT = 18, 16
+"""Number of groups of equal truth, and of series of growing drift."""
 
-SWEPT = 300
+NOISE_SAMPLE_SIZE = 300
 """Cases of the noise sweep."""
 
-BESIDES = 10
-"""For so many edits there is a compound besides, and a composition of two sources."""
+EXTRA_CASE_DIVISOR = 10
+"""Edits for each extra compound, and for each extra composition of two sources."""
 
 
 @dataclass
-class Validity:
-    """All that a run found. seconds: by step.
+class ValidityResult:
+    """Everything that a run computed. seconds: by step.
 
-    study: of all cases: the edits first, then compounds and compositions. edits: how many those are; the checks and the
+    study: of all cases: the edits first, then compounds and compositions. edit_count: the number of edits; checks and
     noise are of them alone.
     """
 
     seed: int
-    study: Study
-    edits: int
-    left: Sequence[Left]
-    judged: Mapping[str, Judged]
-    checks: Sequence[Check]
-    drift: Drift | None
-    hacked: Hacked | None
-    sweep: Sweep | None
+    study: ValidityStudy
+    edit_count: int
+    skipped: Sequence[SkippedMetric]
+    verdicts: Mapping[str, MetricVerdicts]
+    checks: Sequence[ReleaseCheck]
+    drift: DriftCorrelation | None
+    hacking: HackingCheck | None
+    sweep: NoiseSweep | None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -55,14 +55,14 @@ class Validity:
         return int(not all(check.passed for check in self.checks))
 
 
-def besides(count: int) -> int:
-    """How many compounds there are beside so many edits, and how many compositions."""
-    return max(1, count // BESIDES)
+def extra_case_count(count: int) -> int:
+    """The number of compounds beside `count` edits, and of compositions."""
+    return max(1, count // EXTRA_CASE_DIVISOR)
 
 
-def steps_of(count: int, noise: bool) -> int:
-    """How often a run calls `step`."""
-    return count + 2 * besides(count) + (1 + len(KINDS) * len(LEVELS) if noise else 0)
+def progress_total(count: int, noise: bool) -> int:
+    """The number of calls of `step` in a run."""
+    return count + 2 * extra_case_count(count) + (1 + len(KINDS) * len(LEVELS) if noise else 0)
 
 
 def run(
@@ -75,47 +75,64 @@ def run(
     experts: Mapping[str, Expert] | None = None,
     processes: int = 1,
     step: Callable[[], None] = lambda: None,
-) -> Validity:
-    """Compare the installed metrics, or those of `specs`, with the truth of `count` edits, and of some compounds and
-    compositions besides.
+) -> ValidityResult:
+    """Compare the installed metrics, or those of `specs`, with the truth of `count` edits and of some compounds and
+    compositions.
 
-    size: of the pictures, in pixels a side. experts: who is asked, in this process, instead of SceneEdit's own.
-    processes: in how many those are asked; more change nothing but the time. Raises `SpecError` for a spec that cannot
-    be asked here. A check whose metric is not among them is not made.
+    size: of the images, in pixels a side. experts: used in this process instead of SceneEdit's own. processes: for
+    SceneEdit's own experts; they change only the time. Raises `SpecError` for a spec that cannot be compared here. A
+    check without its metric is skipped.
     """
     seconds: dict[str, float] = {}
-    served = scene_experts() if experts is None else experts
+    bound = scene_experts() if experts is None else experts
     with _timed(seconds, "drawing"):
         edits = scenes.cases(count, seed=seed, size=size)
-        more = besides(count)
-        compounds, composed = (make(more, seed=seed, size=size) for make in (compound_cases, composition_cases))
+        extra = extra_case_count(count)
+        compounds, composed = (make(extra, seed=seed, size=size) for make in (compound_cases, composition_cases))
         cases = [*edits, *compounds, *composed]
-        tried, left = (chosen(specs, served, cases), []) if specs else installed(served, cases)
-        asked = {one.spec for one in tried}
-        crowds = scenes.crowds(CROWDS, seed=seed, size=size) if checks.DENSE in asked else []
-        series = scenes.drift_series(SERIES, seed=seed, size=size) if checks.CONSISTENCY in asked else []
+        metrics, skipped = (select_metrics(specs, bound, cases), []) if specs else installed_metrics(bound, cases)
+        specs_compared = {metric.spec for metric in metrics}
+        groups = scenes.same_truth_groups(GROUP_COUNT, seed=seed, size=size) if checks.DENSE in specs_compared else []
+        series = scenes.drift_series(SERIES_COUNT, seed=seed, size=size) if checks.CONSISTENCY in specs_compared else []
     with ExitStack() as stack:
-        alone = processes == 1 or experts is not None  # only SceneEdit's own can be made anew elsewhere
-        asker: Asker = Desk(served) if alone else stack.enter_context(Crew(processes))
+        in_process = (
+            processes == 1 or experts is not None
+        )  # only SceneEdit's own experts can be built in other processes
+        runner: MetricRunner = (
+            LocalMetricRunner(bound) if in_process else stack.enter_context(ProcessMetricRunner(processes))
+        )
         with _timed(seconds, "scoring"):
-            study = Study.of(cases, tried, asker.ask(tried, (case.sample for case in cases), step=step))
+            study = ValidityStudy.of(
+                cases, metrics, runner.run(metrics, (case.sample for case in cases), on_sample=step)
+            )
         with _timed(seconds, "checking"):
             single = study.first(count)
-            both = {spec: found for spec in (PAPER, OFFICIAL) if (found := judged(single, spec)) is not None}
-            made = [*checks.agreement(both), *checks.ties(single, crowds, asker)]
-            drift = checks.drift(single, series, asker)
-            hacked = checks.hacked(single, seed)
-            made += [check for found in (drift, hacked) if found is not None for check in found.checks()]
-        erring = None
+            verdicts = {
+                spec: metric_verdicts
+                for spec in (PAPER, OFFICIAL)
+                if (metric_verdicts := compare_verdicts(single, spec)) is not None
+            }
+            release_checks = [*checks.check_agreement(verdicts), *checks.check_ties(single, groups, runner)]
+            drift = checks.measure_drift(single, series, runner)
+            hacking = checks.measure_hacking(single, seed)
+            release_checks += [
+                check
+                for metric_verdicts in (drift, hacking)
+                if metric_verdicts is not None
+                for check in metric_verdicts.checks()
+            ]
+        sweep = None
         if noise:
             with _timed(seconds, "noise"):
-                some = random.Random(f"sweep {seed}").sample(edits, min(SWEPT, len(edits)))
-                erring = sweep(some, tried if specs else swept(tried), asker, seed, step=step)
-    return Validity(seed, study, count, left, both, made, drift, hacked, erring, seconds)
+                sampled = random.Random(f"sweep {seed}").sample(edits, min(NOISE_SAMPLE_SIZE, len(edits)))
+                sweep = run_noise_sweep(
+                    sampled, metrics if specs else noise_sweep_metrics(metrics), runner, seed, on_step=step
+                )
+    return ValidityResult(seed, study, count, skipped, verdicts, release_checks, drift, hacking, sweep, seconds)
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], what: str) -> Iterator[None]:
+def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    seconds[what] = time.perf_counter() - start
+    seconds[step] = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""How the scores of Complex-Edit go with the complexity of the instruction: a figure a level. Paper, section 5.2."""
+"""Scores of Complex-Edit by level of complexity. Paper, section 5.2."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ..figures import Figure, Numbers
-from ..results import Results, Row
+from ..bootstrap import Numbers, Statistic
+from ..results import ResultRow, Results
 
 Mean = Literal["arithmetic", "geometric"]
 MEANS: tuple[Mean, ...] = get_args(Mean)
 
-PARTS = ("if", "ip", "pq")
+BASE_METRICS = ("if", "ip", "pq")
 OVERALL = "o"
-METRICS = (*PARTS, OVERALL)
+METRICS = (*BASE_METRICS, OVERALL)
 
 
 def overall(following: float, preservation: float, quality: float, *, mean: Mean = "arithmetic") -> float:
@@ -26,13 +26,13 @@ def overall(following: float, preservation: float, quality: float, *, mean: Mean
     return fmean(values) if mean == "arithmetic" else math.prod(values) ** (1 / len(values))
 
 
-def value_of(metric: str, mean: Mean = "arithmetic") -> Callable[[Row], float | None]:
-    """What a row has for `if`, `ip`, `pq` or `o`; it has an `o` where it has the other three."""
+def value_of(metric: str, mean: Mean = "arithmetic") -> Callable[[ResultRow], float | None]:
+    """A row's value of `if`, `ip`, `pq` or `o`; `o` needs the other three."""
 
-    def value(row: Row) -> float | None:
+    def value(row: ResultRow) -> float | None:
         if metric != OVERALL:
             return row.value(metric)
-        following, preservation, quality = (row.value(part) for part in PARTS)
+        following, preservation, quality = (row.value(part) for part in BASE_METRICS)
         if following is None or preservation is None or quality is None:
             return None
         return overall(following, preservation, quality, mean=mean)
@@ -40,8 +40,8 @@ def value_of(metric: str, mean: Mean = "arithmetic") -> Callable[[Row], float | 
     return value
 
 
-def curve(results: Results, metric: str = OVERALL, *, mean: Mean = "arithmetic") -> dict[int, Figure]:
-    """Level -> mean of a metric (`if`, `ip`, `pq` or `o`) over its pictures, from the lowest level there is.
+def level_curve(results: Results, metric: str = OVERALL, *, mean: Mean = "arithmetic") -> dict[int, Statistic]:
+    """Level -> mean of a metric (`if`, `ip`, `pq` or `o`) over its images, from the lowest level on.
 
     Raises ValueError for another metric.
     """
@@ -54,20 +54,20 @@ def curve(results: Results, metric: str = OVERALL, *, mean: Mean = "arithmetic")
     }
 
 
-def level_mean(figures: Mapping[int, Figure]) -> Figure:
-    """The mean of a curve: every level counts alike; none where a level has none."""
-    return Figure.of(_mean, *figures.values())
+def level_mean(figures: Mapping[int, Statistic]) -> Statistic:
+    """The unweighted mean over levels; undefined if a level is."""
+    return Statistic.combine(_mean, *figures.values())
 
 
-def drop(figures: Mapping[int, Figure]) -> Figure:
-    """The highest level less the lowest, as in tables 4 and 5: below 0 where complexity costs."""
-    return Figure.of(_less, figures[max(figures)], figures[min(figures)])
+def complexity_drop(figures: Mapping[int, Statistic]) -> Statistic:
+    """Highest minus lowest level, as in tables 4 and 5: negative if scores drop with complexity."""
+    return Statistic.combine(_difference, figures[max(figures)], figures[min(figures)])
 
 
 def _mean(*levels: Numbers) -> Numbers:
-    found: Numbers = np.mean(np.stack(levels), axis=0)
-    return found
+    mean: Numbers = np.mean(np.stack(levels), axis=0)
+    return mean
 
 
-def _less(high: Numbers, low: Numbers) -> Numbers:
+def _difference(high: Numbers, low: Numbers) -> Numbers:
     return high - low

@@ -1,5 +1,5 @@
-"""Complex-Edit as it lies on the hub, pictures beside a `metadata.jsonl` a split, as parquet files of the columns that
-`datasets` shows: `image` and `edit`.
+"""Convert Complex-Edit as published on the hub, images beside a `metadata.jsonl` per split, to parquet files with the
+columns of `datasets`: `image` and `edit`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..inputs import InputError
-from .complex_edit_file import write_parquet
-from .sources import inside
+from ...common.errors import InputError
+from ..construction.dataset_sources import safe_path_parts
+from .parquet_file import write_parquet
 
 SPLITS: Mapping[str, str] = MappingProxyType({"test_real": "test/real", "test_syn": "test/syn"})
 """Split -> its folder, by the data set's card."""
@@ -20,31 +20,38 @@ SPLITS: Mapping[str, str] = MappingProxyType({"test_real": "test/real", "test_sy
 METADATA = "metadata.jsonl"
 
 
-def converted(published: Path, data: Path, tell: Callable[[str], None]) -> list[Path]:
-    """A parquet file a split, in `data/data`; those that are there are left alone. Raises `InputError`."""
-    places = []
+def convert_imagefolder(published: Path, data: Path, on_message: Callable[[str], None]) -> list[Path]:
+    """Write a parquet file per split, in `data/data`; existing files are kept. Raises `InputError`."""
+    paths = []
     for split, folder in SPLITS.items():
-        place = data / "data" / f"{split}-00000-of-00001.parquet"
-        places.append(place)
-        if place.is_file():
+        path = data / "data" / f"{split}-00000-of-00001.parquet"
+        paths.append(path)
+        if path.is_file():
             continue
-        tell(f"editcritic: making {place.name} of {published / folder}")
-        write_parquet(place, _rows(published / folder))
-    return places
+        on_message(f"editcritic: converting {published / folder} to {path.name}")
+        write_parquet(path, _rows(published / folder))
+    return paths
 
 
 def _rows(folder: Path) -> Iterator[Mapping[str, Any]]:
-    found = sorted(folder.rglob(METADATA))
-    if not found:
-        there = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) if folder.is_dir() else "no such folder"
-        raise InputError(
-            f"{folder} has no {METADATA} ({there}): load the data set with `datasets`, save it with save_to_disk, and "
-            "give that folder to the suite"
+    metadata_files = sorted(folder.rglob(METADATA))
+    if not metadata_files:
+        contents = (
+            ", ".join(sorted(path.name for path in folder.iterdir())[:6]) if folder.is_dir() else "no such folder"
         )
-    rows = [(path, number, line) for path in found for number, line in enumerate(_lines(path), start=1) if line.strip()]
-    read = sorted((_row(path, number, line) for path, number, line in rows), key=lambda row: row[0].as_posix())
-    for place, edit in read:  # in the order of their names, as `datasets` has them, and outputs are matched
-        yield {"image": {"bytes": place.read_bytes(), "path": place.name}, "edit": edit}
+        raise InputError(
+            f"{folder} has no {METADATA} ({contents}): load the data set with `datasets`, save it with save_to_disk, "
+            "and give that folder to the suite"
+        )
+    rows = [
+        (path, number, line)
+        for path in metadata_files
+        for number, line in enumerate(_lines(path), start=1)
+        if line.strip()
+    ]
+    parsed = sorted((_row(path, number, line) for path, number, line in rows), key=lambda row: row[0].as_posix())
+    for image_path, edit in parsed:  # sorted by name, as in `datasets`: outputs are matched by this order
+        yield {"image": {"bytes": image_path.read_bytes(), "path": image_path.name}, "edit": edit}
 
 
 def _lines(path: Path) -> list[str]:
@@ -57,14 +64,16 @@ def _lines(path: Path) -> list[str]:
 def _row(path: Path, number: int, line: str) -> tuple[Path, Mapping[str, Any]]:
     try:
         row = json.loads(line)
-        place = path.parent.joinpath(*inside(row["file_name"]))
+        image_path = path.parent.joinpath(*safe_path_parts(row["file_name"]))
         edit = json.loads(row["edit"]) if isinstance(row["edit"], str) else row["edit"]
-        sequence = [{"name": one.get("name") or "", "instruction": one["instruction"]} for one in edit["sequence"]]
-        compound = [{"compound_instruction": one["compound_instruction"]} for one in edit["compound"]]
+        sequence = [
+            {"name": entry.get("name") or "", "instruction": entry["instruction"]} for entry in edit["sequence"]
+        ]
+        compound = [{"compound_instruction": entry["compound_instruction"]} for entry in edit["compound"]]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{path}:{number} is no row with file_name, edit.sequence and edit.compound: {error}"
+            f"{path}:{number} is not a row with file_name, edit.sequence and edit.compound: {error}"
         ) from None
-    if not place.is_file():
-        raise InputError(f"{path}:{number} names {place.name}, which is not there: download the data set again")
-    return place, {"sequence": sequence, "compound": compound}
+    if not image_path.is_file():
+        raise InputError(f"{path}:{number} names {image_path.name}, which is missing: download the data set again")
+    return image_path, {"sequence": sequence, "compound": compound}

@@ -1,4 +1,4 @@
-"""Complex-Edit's data as a parquet file that `datasets` reads as the published ones: `image` and `edit`."""
+"""Write Complex-Edit data as parquet with the published columns, `image` and `edit`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..extras import bench
-from .given import written
+from ...common.optional_imports import bench_library
+from ..construction.workspace import write_file_atomically
 
 _FEATURES: Mapping[str, Any] = {
     "image": {"_type": "Image"},
@@ -23,15 +23,15 @@ _FEATURES: Mapping[str, Any] = {
         "compound": [{"compound_instruction": {"dtype": "string", "_type": "Value"}}],
     },
 }
-"""What `datasets` is told in the file, so that it decodes the pictures."""
+"""Metadata of the file, so that `datasets` decodes the images."""
 
 _GROUP = 64
-"""Rows a row group: readers that look at one picture do not load them all."""
+"""Rows per row group, so that reading one image does not load all."""
 
 
-def write_parquet(place: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+def write_parquet(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     """Write rows of `image` (`bytes`, `path`) and `edit` (`sequence`, `compound`). Raises OSError, `InputError`."""
-    arrow, parquet = bench("pyarrow"), bench("pyarrow.parquet")
+    arrow, parquet = bench_library("pyarrow"), bench_library("pyarrow.parquet")
     text = arrow.string()
     atomic = arrow.struct([("name", text), ("instruction", text)])
     compound = arrow.struct([("compound_instruction", text)])
@@ -43,10 +43,10 @@ def write_parquet(place: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
         metadata={"huggingface": json.dumps({"info": {"features": _FEATURES}})},
     )
 
-    def write(half: Path) -> None:
-        with parquet.ParquetWriter(half, schema) as file:
-            waiting = iter(rows)
-            while group := [dict(row) for row in islice(waiting, _GROUP)]:
+    def write(temporary: Path) -> None:
+        with parquet.ParquetWriter(temporary, schema) as file:
+            remaining = iter(rows)
+            while group := [dict(row) for row in islice(remaining, _GROUP)]:
                 file.write_table(arrow.Table.from_pylist(group, schema=schema))
 
-    return written(place, write)
+    return write_file_atomically(path, write)

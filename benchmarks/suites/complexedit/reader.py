@@ -1,4 +1,4 @@
-"""Complex-Edit's rows: a picture, its atomic instructions, and the compound instruction of each level C1 to C8."""
+"""Complex-Edit's rows: an image, its atomic instructions, and the compound instruction of each level C1 to C8."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from ....reward import Image, ImageError
 from ....reward.sample import Operation
-from ...digests import sha256
-from ...inputs import InputError
-from ..suite import Problem
-from ..unpacking import unpacked
-from .files import Tables
+from ...common.errors import InputError
+from ...common.file_digest import sha256
+from ..extraction_cache import extracted_folder
+from ..suite import DataProblem
+from .split_files import SplitFiles
 
-_INDEX = "pictures.json"
+_INDEX = "images.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class ComplexEditRow:
     """A row. number: in the split, from 0; outputs are matched by it. sequence: the atomic instructions, in order.
 
-    compounds: the instruction of level c at c - 1, which asks for the first c of the sequence.
+    compounds: the instruction of level c at index c - 1, which combines the first c of the sequence.
     """
 
     number: int
@@ -34,59 +34,60 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """edits: of the rows that can be read. rows: how many there are. problems: what is wrong with the others."""
+class SplitData:
+    """edits: the valid rows. rows: number of all rows. problems: of the invalid ones."""
 
-    edits: Sequence[Edit]
+    edits: Sequence[ComplexEditRow]
     rows: int
-    problems: Sequence[Problem]
+    problems: Sequence[DataProblem]
 
 
-def read_split(tables: Tables) -> Split:
-    """All rows of a split; pictures are unpacked once (see `unpacking.py`) and looked at when they are needed.
+def read_split(tables: SplitFiles) -> SplitData:
+    """All rows of a split; images are extracted once (see `extraction_cache`) and decoded on demand.
 
-    Raises `InputError` where a file cannot be read, or there is no row.
+    Raises `InputError` if a file cannot be read, or there are no rows.
     """
     try:
-        folder = unpacked("complex-edit", _key(tables), lambda into: _unpack(tables, into))
-        index = (folder / _INDEX).read_text(encoding="utf-8")
+        folder = extracted_folder("complex-edit", _key(tables), lambda into: _unpack(tables, into))
+        index_text = (folder / _INDEX).read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"the pictures of {tables.files[0].parent} cannot be unpacked: {error}") from None
+        raise InputError(f"the images of {tables.files[0].parent} cannot be extracted: {error}") from None
     try:
-        pictures = json.loads(index)
+        images = json.loads(index_text)
     except ValueError as error:
-        raise InputError(f"{folder} has been changed: delete it, and it is made anew ({error})") from None
-    problems: list[Problem] = []
-    edits: list[Edit] = []
+        raise InputError(f"{folder} is damaged: delete it, and it is extracted again ({error})") from None
+    problems: list[DataProblem] = []
+    edits: list[ComplexEditRow] = []
     for number, (where, row) in enumerate(tables.rows("edit")):
-        before = len(problems)
-        picture = pictures[number]
-        if "problem" in picture:
-            problems.append(Problem(f"{where}, image", picture["problem"]))
+        num_problems = len(problems)
+        image_entry = images[number]
+        if "problem" in image_entry:
+            problems.append(DataProblem(f"{where}, image", image_entry["problem"]))
         edit = _plain(row["edit"])
         sequence = tuple(
             Operation(
-                _text(one, "instruction", f"{where}, edit.sequence[{place}]", problems), str(one.get("name") or "")
+                _text(record, "instruction", f"{where}, edit.sequence[{index}]", problems),
+                str(record.get("name") or ""),
             )
-            for place, one in _records(edit, "sequence", where, problems)
+            for index, record in _records(edit, "sequence", where, problems)
         )
         compounds = tuple(
-            _text(one, "compound_instruction", f"{where}, edit.compound[{place}]", problems)
-            for place, one in _records(edit, "compound", where, problems)
+            _text(record, "compound_instruction", f"{where}, edit.compound[{index}]", problems)
+            for index, record in _records(edit, "compound", where, problems)
         )
-        if len(problems) == before:
-            image = Image(tuple(picture["size"]), digest=picture["digest"], path=folder / _name(number))
-            edits.append(Edit(number, image, sequence, compounds))
-    if not pictures:
+        if len(problems) == num_problems:
+            image = Image(tuple(image_entry["size"]), digest=image_entry["digest"], path=folder / _name(number))
+            edits.append(ComplexEditRow(number, image, sequence, compounds))
+    if not images:
         raise InputError(f"{', '.join(map(str, tables.files))}: there are no rows")
-    return Split(edits, len(pictures), problems)
+    return SplitData(edits, len(images), problems)
 
 
 # -- instructions -----------------------------------------------------------------------------------------------------
 
 
 def _plain(edit: Any) -> Any:
-    """A struct; some exports have it as JSON."""
+    """The edit as a struct; some exports have JSON."""
     if isinstance(edit, str):
         try:
             return json.loads(edit)
@@ -95,30 +96,30 @@ def _plain(edit: Any) -> Any:
     return edit
 
 
-def _records(edit: Any, name: str, where: str, problems: list[Problem]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The list of that name with its places; a struct of lists, as older versions of `datasets` write it, likewise."""
-    found = edit.get(name) if isinstance(edit, Mapping) else None
-    if isinstance(found, Mapping) and all(isinstance(values, list) for values in found.values()):
-        found = [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=False)]
-    if not isinstance(found, list) or not found or not all(isinstance(one, Mapping) for one in found):
-        problems.append(Problem(f"{where}, edit.{name}", f"expected a list of structs, got {str(found)[:80]}"))
+def _records(edit: Any, name: str, where: str, problems: list[DataProblem]) -> list[tuple[int, Mapping[str, Any]]]:
+    """The enumerated list of that name; older versions of `datasets` write a struct of lists, also accepted."""
+    records = edit.get(name) if isinstance(edit, Mapping) else None
+    if isinstance(records, Mapping) and all(isinstance(values, list) for values in records.values()):
+        records = [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=False)]
+    if not isinstance(records, list) or not records or not all(isinstance(record, Mapping) for record in records):
+        problems.append(DataProblem(f"{where}, edit.{name}", f"expected a list of structs, got {str(records)[:80]}"))
         return []
-    return list(enumerate(found))
+    return list(enumerate(records))
 
 
-def _text(record: Mapping[str, Any], name: str, where: str, problems: list[Problem]) -> str:
-    found = record.get(name)
-    if isinstance(found, str) and found.strip():
-        return found.strip()
-    problems.append(Problem(f"{where}.{name}", f"expected an instruction, got {found!r}"))
+def _text(record: Mapping[str, Any], name: str, where: str, problems: list[DataProblem]) -> str:
+    text = record.get(name)
+    if isinstance(text, str) and text.strip():
+        return text.strip()
+    problems.append(DataProblem(f"{where}.{name}", f"expected an instruction, got {text!r}"))
     return ""
 
 
-# -- pictures ---------------------------------------------------------------------------------------------------------
+# -- images -----------------------------------------------------------------------------------------------------------
 
 
-def _key(tables: Tables) -> str:
-    """Of what the files hold, wherever they lie."""
+def _key(tables: SplitFiles) -> str:
+    """Digest of the files' content, independent of paths."""
     state = hashlib.sha256()
     for path in tables.files:
         state.update(bytes.fromhex(sha256(path)))
@@ -129,8 +130,8 @@ def _name(number: int) -> str:
     return f"{number:05}"
 
 
-def _unpack(tables: Tables, folder: Path) -> None:
-    """A file a picture as it was encoded, and an index that spares decoding them all the next time."""
+def _unpack(tables: SplitFiles, folder: Path) -> None:
+    """Extract the encoded images to files, with an index of sizes and digests that saves decoding later."""
     index: list[dict[str, Any]] = []
     for number, (_, row) in enumerate(tables.rows("image")):
         try:
@@ -144,14 +145,14 @@ def _unpack(tables: Tables, folder: Path) -> None:
 
 
 def _encoded(value: Any, folder: Path) -> bytes:
-    """The bytes of a picture: as they are, in a struct, or in a file that it names. Raises `ImageError`."""
+    """The bytes of an image: direct, in a struct, or in a file named by the struct. Raises `ImageError`."""
     if isinstance(value, Mapping):
         if value.get("bytes"):
             return bytes(value["bytes"])
         path = folder / str(value.get("path") or "")
         if path.is_file():
             return path.read_bytes()
-        raise ImageError(f"expected the picture's bytes, got none, and no file {value.get('path')!r}")
+        raise ImageError(f"expected the image's bytes, got none, and no file {value.get('path')!r}")
     if isinstance(value, bytes) and value:
         return value
-    raise ImageError(f"expected a picture (a struct with bytes), got {type(value).__name__}")
+    raise ImageError(f"expected an image (a struct with bytes), got {type(value).__name__}")

@@ -5,87 +5,100 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ..figures import Figure
-from ..results import Results, Row
+from ..bootstrap import Statistic
+from ..results import ResultRow, Results
 from ..tables import Table
-from .scaling import METRICS, PARTS, Mean, curve, drop, level_mean
+from .complexity_curves import BASE_METRICS, METRICS, Mean, complexity_drop, level_curve, level_mean
 
 _UNIT = "grade 0-10"
 
 
 def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[str]]) -> list[Table]:
-    """The leaderboard, the levels and, of the mode `numeric`, the operations and what scores are means of.
+    """The leaderboard, the levels and, in mode `numeric`, the operations and the measurements.
 
     operations: item -> the names of its operations, in order.
     """
     if not results.rows:
         return []
-    curves = {metric.upper(): curve(results, metric, mean=mean) for metric in METRICS}
-    notes = [f"O: {mean} mean of IF, IP and PQ of each picture."]
-    found = [leaderboard(curves, notes), levels(curves, notes)]
-    by_name = credited(results, operations)
+    curves = {metric.upper(): level_curve(results, metric, mean=mean) for metric in METRICS}
+    notes = [f"O: {mean} mean of IF, IP and PQ of each image."]
+    tables = [leaderboard(curves, notes), levels(curves, notes)]
+    by_name = operation_rows(results, operations)
     if by_name:
-        rows = {name: {"IF": results.mean(some, lambda row: row.value("if"))} for name, some in by_name.items()}
-        notes = ["Grades of single operations, over pictures and levels; they need not have the mean that IF is."]
-        found.append(Table("operations", "Complex-Edit by operation", ["IF"], rows, unit=_UNIT, notes=notes))
-    if any(_measured(part, "n")(row) is not None for row in results.rows for part in PARTS):
-        found.append(measurements(results))
-    return found
+        rows = {
+            name: {"IF": results.mean(operation_results, lambda row: row.value("if"))}
+            for name, operation_results in by_name.items()
+        }
+        notes = ["Grades of single operations, over images and levels; their mean may differ from IF."]
+        tables.append(Table("operations", "Complex-Edit by operation", ["IF"], rows, unit=_UNIT, notes=notes))
+    if any(_evidence_number(part, "n")(row) is not None for row in results.rows for part in BASE_METRICS):
+        tables.append(measurements(results))
+    return tables
 
 
-def credited(results: Results, operations: Mapping[str, Sequence[str]]) -> dict[str, list[Row]]:
-    """Name of an atomic operation -> a row each time that it was graded, with its own grade as `if`; by name."""
-    found: dict[str, list[Row]] = {}
+def operation_rows(results: Results, operations: Mapping[str, Sequence[str]]) -> dict[str, list[ResultRow]]:
+    """Name of an atomic operation -> a row per grade of it, with that grade as `if`; sorted by name."""
+    rows_by_name: dict[str, list[ResultRow]] = {}
     for row in results.rows:
         score, names = row.score("if"), operations.get(row.id, ())
         credits = [] if score is None else list(score.credits.values())
-        for name, credit in zip(names, credits, strict=False):  # a score that failed has no credits
-            found.setdefault(name or "(not named)", []).append(replace(row, scores={"if": credit}))
-    return dict(sorted(found.items()))
+        for name, credit in zip(names, credits, strict=False):  # a failed score has no credits
+            rows_by_name.setdefault(name or "(not named)", []).append(replace(row, scores={"if": credit}))
+    return dict(sorted(rows_by_name.items()))
 
 
-def leaderboard(curves: Mapping[str, Mapping[int, Figure]], notes: list[str]) -> Table:
-    """Table 3: the three scores and O, over all levels asked for, each of which counts alike."""
-    there = list(next(iter(curves.values())))
-    said = f"level C{there[0]}" if len(there) == 1 else f"mean over the levels {', '.join(f'C{one}' for one in there)}"
+def leaderboard(curves: Mapping[str, Mapping[int, Statistic]], notes: list[str]) -> Table:
+    """Table 3: the three scores and O, unweighted mean over the levels."""
+    level_numbers = list(next(iter(curves.values())))
+    levels_text = (
+        f"level C{level_numbers[0]}"
+        if len(level_numbers) == 1
+        else f"mean over the levels {', '.join(f'C{level}' for level in level_numbers)}"
+    )
     row = {name: level_mean(figures) for name, figures in curves.items()}
-    return Table("leaderboard", f"Complex-Edit, {said}", list(curves), {"all": row}, unit=_UNIT, notes=notes)
+    return Table("leaderboard", f"Complex-Edit, {levels_text}", list(curves), {"all": row}, unit=_UNIT, notes=notes)
 
 
-def levels(curves: Mapping[str, Mapping[int, Figure]], notes: list[str]) -> Table:
-    """Tables 4 and 5: the same by level, their mean, and what the highest level costs against the lowest."""
-    there = list(next(iter(curves.values())))
-    rows = {f"C{level}": {name: figures[level] for name, figures in curves.items()} for level in there}
-    if len(there) > 1:
+def levels(curves: Mapping[str, Mapping[int, Statistic]], notes: list[str]) -> Table:
+    """Tables 4 and 5: the same by level, their mean, and the difference of highest and lowest level."""
+    level_numbers = list(next(iter(curves.values())))
+    rows = {f"C{level}": {name: figures[level] for name, figures in curves.items()} for level in level_numbers}
+    if len(level_numbers) > 1:
         rows["mean"] = {name: level_mean(figures) for name, figures in curves.items()}
-        rows[f"C{there[-1]} - C{there[0]}"] = {name: drop(figures) for name, figures in curves.items()}
+        rows[f"C{level_numbers[-1]} - C{level_numbers[0]}"] = {
+            name: complexity_drop(figures) for name, figures in curves.items()
+        }
     return Table("levels", "Complex-Edit by level", list(curves), rows, unit=_UNIT, notes=notes)
 
 
 def measurements(results: Results) -> Table:
-    """How many grades a score is the mean of, how far they spread, and how many failed and were asked for anew."""
+    """Number of grades per score, their standard deviation, and the number of replaced failures."""
     columns: Mapping[str, str] = {"measurements": "n", "standard deviation": "std", "replaced": "measurements"}
     rows = {
         part.upper(): {
-            column: results.mean([row for row in results.rows if row.value(part) is not None], _measured(part, name))
+            column: results.mean(
+                [row for row in results.rows if row.value(part) is not None], _evidence_number(part, name)
+            )
             for column, name in columns.items()
         }
-        for part in PARTS
+        for part in BASE_METRICS
     }
-    notes = ["Means over pictures and levels. Standard deviation: of the grades of one picture, over all of them."]
-    return Table("measurements", "Measurements a score", list(columns), rows, notes=notes)
+    notes = ["Means over images and levels. Standard deviation: of the grades of one image, over all of them."]
+    return Table("measurements", "Measurements per score", list(columns), rows, notes=notes)
 
 
-def _measured(part: str, name: str) -> Callable[[Row], float | None]:
-    """A number of a score's evidence; none replaced where nothing is said of it."""
+def _evidence_number(part: str, name: str) -> Callable[[ResultRow], float | None]:
+    """A number of a score's evidence; 0 replaced if there is no such entry."""
 
-    def value(row: Row) -> float | None:
+    def value(row: ResultRow) -> float | None:
         score = row.score(part)
-        said = {} if score is None else {one.what: one.numbers for one in score.evidence}
-        if "measurements" not in said:
+        evidence = {} if score is None else {item.what: item.numbers for item in score.evidence}
+        if "measurements" not in evidence:
             return None
         return (
-            said.get("replaced", {"measurements": 0.0})[name] if name == "measurements" else said["measurements"][name]
+            evidence.get("replaced", {"measurements": 0.0})[name]
+            if name == "measurements"
+            else evidence["measurements"][name]
         )
 
     return value

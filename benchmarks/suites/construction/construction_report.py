@@ -1,4 +1,4 @@
-"""What became of making data, for the command that reports it."""
+"""The outcome of constructing data."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """made: pictures that data was made of. rejected: those given up. failed: those not answered, with the reason."""
+class ConstructionReport:
+    """num_constructed, num_rejected: images (or questions, prompts). failures: unanswered ones, with the reason."""
 
-    made: int
-    rejected: int
-    failed: Mapping[str, str]
+    num_constructed: int
+    num_rejected: int
+    failures: Mapping[str, str]
     files: tuple[Path, ...]
     stats: Mapping[str, Any]
 
     @property
     def exit_code(self) -> int:
-        """1 where something was not answered: the same command asks again."""
-        return int(bool(self.failed))
+        """1 if queries were not answered: the same command retries them."""
+        return int(bool(self.failures))
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "made": self.made,
-            "rejected": self.rejected,
-            "failed": dict(self.failed),
+            "constructed": self.num_constructed,
+            "rejected": self.num_rejected,
+            "failed": dict(self.failures),
             "files": [str(path) for path in self.files],
             "stats": dict(self.stats),
         }

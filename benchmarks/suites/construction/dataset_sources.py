@@ -1,6 +1,6 @@
-"""Where the suites' data is published: places, revisions, sizes, digests and licences, as far as they are known.
+"""Sources of the suites' data: URLs, revisions, sizes, digests and licences, as far as known.
 
-Nothing here is fetched unless `editcritic bench prepare` is told to. What could not be verified says so in `notes`.
+Only `editcritic bench prepare --download` downloads them. `notes` lists what could not be verified.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from ...reward.toml import tomllib
-from ..inputs import InputError
+from ....reward.tomllib_compat import tomllib
+from ...common.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """One file. path: where it goes, under the folder of the data. sha256: hex, empty where nobody has recorded it.
+class DatasetFile:
+    """One file. path: target path under the data folder. sha256: hex, empty if unknown.
 
-    unpack: whether it is a zip whose content readers want as files.
+    unpack: whether it is a zip to extract.
     """
 
     path: str
@@ -31,10 +31,10 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
-    """A data set on the Hugging Face hub, taken whole into `folder`.
+class DatasetRepository:
+    """A data set on the Hugging Face hub, downloaded completely into `folder`.
 
-    revision: a full commit, or a branch, of which the commit is recorded when it is downloaded first.
+    revision: a full commit, or a branch, whose commit is recorded at the first download.
     """
 
     name: str
@@ -47,30 +47,30 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where the data of a suite comes from. opens: specs of the suite that must be able to read it."""
+class DatasetSource:
+    """Source of a suite's data. suite_specs: suite specs that have to be able to read it."""
 
     suite: str
     licence: str
-    page: str
-    opens: tuple[str, ...]
-    files: tuple[File, ...] = ()
-    repository: Repository | None = None
+    homepage: str
+    suite_specs: tuple[str, ...]
+    files: tuple[DatasetFile, ...] = ()
+    repository: DatasetRepository | None = None
     notes: tuple[str, ...] = ()
 
 
 _EDIVAL = "583d3efe2daf81afb0a13ee2c4df06cdaad1b554"
 _EDIVAL_CODE = "fa0759334706b93cb470dd99a1206a68713cfad5"
 
-SOURCES: Mapping[str, Source] = MappingProxyType(
+SOURCES: Mapping[str, DatasetSource] = MappingProxyType(
     {
-        "edival": Source(
+        "edival": DatasetSource(
             "edival",
             "MIT and CC BY-SA 4.0, by the badges of the authors' repository",
             "https://huggingface.co/datasets/C-Tianyu/EdiVal",
             ("edival", "edival?mode=singlepass"),
             (
-                File(
+                DatasetFile(
                     "oai_instruction_generation_output.csv",
                     f"https://raw.githubusercontent.com/TianyuCodings/EdiVal/{_EDIVAL_CODE}/"
                     "oai_instruction_generation_output.csv",
@@ -78,7 +78,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
                     872_227,
                     "1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555",
                 ),
-                File(
+                DatasetFile(
                     "input_images_resize_512.zip",
                     f"https://huggingface.co/datasets/C-Tianyu/EdiVal/resolve/{_EDIVAL}/input_images_resize_512.zip",
                     _EDIVAL,
@@ -88,39 +88,41 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             ),
             notes=(
                 (
-                    "The digest of the instructions was checked against a copy of them. That of the pictures is what "
-                    "another user of this revision has recorded; the authors publish none."
+                    "The digest of the instructions was checked against a copy of them. That of the images was "
+                    "recorded by another user of this revision; the authors publish none."
                 ),
             ),
         ),
-        "complex-edit": Source(
+        "complex-edit": DatasetSource(
             "complex-edit",
             "CC BY-NC 4.0, by the data set's card",
             "https://huggingface.co/datasets/UCSC-VLAA/Complex-Edit",
             ("complex-edit", "complex-edit?split=test_syn"),
-            repository=Repository("UCSC-VLAA/Complex-Edit", "b0b8a81d740ae413d52572281a23dc975c4b4b91", "published"),
+            repository=DatasetRepository(
+                "UCSC-VLAA/Complex-Edit", "b0b8a81d740ae413d52572281a23dc975c4b4b91", "published"
+            ),
             notes=(
                 (
-                    "Published as pictures beside their instructions (test/real, test/syn); two parquet files with "
-                    "the columns `image` and `edit`, as `datasets` gives them, are made of these."
+                    "Published as images with their instructions (test/real, test/syn); they are converted to two "
+                    "parquet files with the columns `image` and `edit`, as returned by `datasets`."
                 ),
-                "Size and digests are not known: digests are recorded when it is downloaded first.",
+                "Size and digests are unknown: digests are recorded at the first download.",
             ),
         ),
-        "dlebench": Source(
+        "dlebench": DatasetSource(
             "dlebench",
             "Apache-2.0, by the data set's card",
             "https://huggingface.co/datasets/SPUH/DLEBench",
             ("dlebench?mode=plain",),
-            repository=Repository("SPUH/DLEBench", "main"),
+            repository=DatasetRepository("SPUH/DLEBench", "main"),
             notes=(
                 (
-                    "The full commit of the current revision could not be verified: the commit that `main` means at "
-                    "the first download is recorded, and later ones are held to it. Size and digests are not known."
+                    "The full commit of the current revision could not be verified: the commit of `main` at the first "
+                    "download is recorded, and later downloads use it. Size and digests are unknown."
                 ),
                 (
-                    "Whether boxes are in data.jsonl could not be verified either: oracle mode needs them, there or in "
-                    "a file of annotations (`dlebench?annotations=…`)."
+                    "Whether data.jsonl contains boxes could not be verified either: oracle mode needs them, there or "
+                    "in a file of annotations (`dlebench?annotations=…`)."
                 ),
             ),
         ),
@@ -128,33 +130,36 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
 )
 """By suite."""
 
-BY_HAND: Mapping[str, str] = MappingProxyType(
+MANUAL_SUITES: Mapping[str, str] = MappingProxyType(
     {
         "sceneedit": "sceneedit is built in: there is nothing to prepare",
-        "i2ibench": "I2I-Bench's prompts are not published: give a folder of pictures and --judge to build a suite of "
-        "them, as in `editcritic bench prepare i2ibench PICTURES --judge … -o DATA`",
+        "i2ibench": "I2I-Bench's prompts are not published: give a folder of images and --judge to construct a suite "
+        "of them, e.g. `editcritic bench prepare i2ibench IMAGES --judge … -o DATA`",
     }
 )
 
 
-def source_of(suite: str, places: Path | None = None) -> Source:
-    """Where the data of a suite is. places: a TOML file with other places of it, as a mirror's. Raises `InputError`."""
-    found = SOURCES.get(suite)
-    if found is None:
-        raise InputError(BY_HAND.get(suite, f"no suite {suite!r} is known here: there are {', '.join(_KNOWN)}"))
-    if places is None:
-        return found
-    files = read_files(places)
-    notes = (f"From the places that {places} names.",)
-    return Source(suite, found.licence, found.page, found.opens, files, None, notes)
+def find_source(suite: str, alternatives: Path | None = None) -> DatasetSource:
+    """The source of a suite's data. alternatives: a TOML file with other URLs, e.g. a mirror's. Raises `InputError`."""
+    source = SOURCES.get(suite)
+    if source is None:
+        raise InputError(
+            MANUAL_SUITES.get(suite, f"unknown suite {suite!r}: expected one of {', '.join(_KNOWN_SUITES)}")
+        )
+    if alternatives is None:
+        return source
+    files = read_files(alternatives)
+    notes = (f"From the URLs in {alternatives}.",)
+    return DatasetSource(suite, source.licence, source.homepage, source.suite_specs, files, None, notes)
 
 
-_KNOWN = (*SOURCES, *BY_HAND)
+_KNOWN_SUITES = (*SOURCES, *MANUAL_SUITES)
 
 
-def read_files(path: Path) -> tuple[File, ...]:
-    """The files that a TOML file lists: `[[file]]` with `path`, `url`, and, where known, `sha256`, `size`, `revision`,
-    `unpack`. Raises `InputError`.
+def read_files(path: Path) -> tuple[DatasetFile, ...]:
+    """The files of a TOML file: `[[file]]` with `path`, `url`, and optionally `sha256`, `size`, `revision`, `unpack`.
+
+    Raises `InputError`.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -165,34 +170,34 @@ def read_files(path: Path) -> tuple[File, ...]:
     rows = table.get("file")
     if not isinstance(rows, list) or not rows:
         raise InputError(f"{path} lists no files: write [[file]] with path and url")
-    found = []
+    files = []
     for number, row in enumerate(rows, start=1):
         try:
-            file = File(**row)
+            file = DatasetFile(**row)
             _check(file)
         except (TypeError, ValueError) as error:
             raise InputError(f"{path}, file {number}: {error}") from None
-        found.append(file)
-    return tuple(found)
+        files.append(file)
+    return tuple(files)
 
 
-def _check(file: File) -> None:
+def _check(file: DatasetFile) -> None:
     for name, kind in (("path", str), ("url", str), ("revision", str), ("sha256", str), ("unpack", bool)):
         if not isinstance(getattr(file, name), kind):
             raise ValueError(f"{name} is {kind.__name__}, got {getattr(file, name)!r}")
     size: object = file.size
     if size is not None and not (isinstance(size, int) and size >= 0):
         raise ValueError(f"size is a number of bytes, got {file.size!r}")
-    inside(file.path)
+    safe_path_parts(file.path)
     if file.url and urlsplit(file.url).scheme not in ("http", "https"):
         raise ValueError(f"url is an http or https address, got {file.url!r}")
     if file.sha256 and (len(file.sha256) != 64 or set(file.sha256.lower()) - set("0123456789abcdef")):
         raise ValueError(f"sha256 is 64 hexadecimal digits, got {file.sha256!r}")
 
 
-def inside(name: str) -> tuple[str, ...]:
-    """The parts of a relative path. Raises ValueError for one that leads out of its folder, or to nothing."""
+def safe_path_parts(name: str) -> tuple[str, ...]:
+    """The parts of a relative path. Raises ValueError for an empty path, or one that leaves its folder."""
     parts = tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
     if not parts or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
-        raise ValueError(f"{name!r} leads out of its folder")
+        raise ValueError(f"{name!r} leaves its folder")
     return parts

@@ -1,4 +1,4 @@
-"""What was downloaded, beside the data in `sources.toml`: places, revisions and digests, checked at every visit."""
+"""The lock file `sources.toml` of downloaded data: URLs, revisions and digests, verified by each `bench prepare`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...reward.toml import tomllib
-from ..digests import sha256
-from ..inputs import InputError
-from .given import write_whole
-from .sources import File, read_files
+from ....reward.tomllib_compat import tomllib
+from ...common.errors import InputError
+from ...common.file_digest import sha256
+from .dataset_sources import DatasetFile, read_files
+from .workspace import write_atomically
 
-LOCK = "sources.toml"
+LOCK_FILE = "sources.toml"
 SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
-    """files: each with its digest. revision: the commit that a branch of a repository meant; empty without one."""
+class DownloadLock:
+    """files: with their digests. revision: the commit of a repository's branch; empty without a repository."""
 
     suite: str
-    files: Sequence[File]
+    files: Sequence[DatasetFile]
     revision: str = ""
 
     def write(self, folder: Path) -> Path:
-        """Write it into the folder of the data."""
+        """Write it into the data folder."""
         lines = [
             f"# What `editcritic bench prepare {self.suite}` has downloaded.",
             f"schema = {SCHEMA}",
@@ -39,26 +39,26 @@ class Lock:
             lines += [f"size = {file.size}"] if file.size is not None else []
             lines += [f"sha256 = {_text(file.sha256)}"]
             lines += ["unpack = true"] if file.unpack else []
-        return write_whole(folder / LOCK, "\n".join(lines) + "\n")
+        return write_atomically(folder / LOCK_FILE, "\n".join(lines) + "\n")
 
-    def check(self, folder: Path) -> list[File]:
-        """The files that are not there. Raises `InputError` naming one whose content is another."""
+    def check(self, folder: Path) -> list[DatasetFile]:
+        """The missing files. Raises `InputError` naming a file whose content has changed."""
         missing = []
         for file in self.files:
-            place = folder / file.path
-            if not place.is_file():
+            path = folder / file.path
+            if not path.is_file():
                 missing.append(file)
-            elif (digest := sha256(place)) != file.sha256.lower():
+            elif (digest := sha256(path)) != file.sha256.lower():
                 raise InputError(
-                    f"{place} has the digest {digest}, and had {file.sha256} when it was downloaded (see {LOCK}): it "
-                    "has changed since; remove it to download it again"
+                    f"{path} has the digest {digest}, and had {file.sha256} when it was downloaded (see {LOCK_FILE}): "
+                    "it has changed since; remove it to download it again"
                 )
         return missing
 
 
-def read_lock(folder: Path) -> Lock | None:
-    """What the folder was downloaded from; None where nothing was. Raises `InputError`."""
-    path = folder / LOCK
+def read_lock(folder: Path) -> DownloadLock | None:
+    """The lock of a data folder; None if nothing was downloaded. Raises `InputError`."""
+    path = folder / LOCK_FILE
     if not path.is_file():
         return None
     files = read_files(path)
@@ -67,18 +67,20 @@ def read_lock(folder: Path) -> Lock | None:
         raise InputError(f"{path} has schema {table.get('schema')}, this version reads {SCHEMA}: prepare a new folder")
     if without := next((file.path for file in files if not file.sha256), ""):
         raise InputError(f"{path} has no sha256 of {without}: prepare a new folder")
-    return Lock(str(table.get("suite", "")), files, str(table.get("revision", "")))
+    return DownloadLock(str(table.get("suite", "")), files, str(table.get("revision", "")))
 
 
-def locked(folder: Path, files: Iterable[File]) -> list[File]:
-    """The files with the digests and sizes of what lies in the folder."""
-    found = []
+def lock_files(folder: Path, files: Iterable[DatasetFile]) -> list[DatasetFile]:
+    """The files with the digests and sizes of their copies in the folder."""
+    locked = []
     for file in files:
-        place = folder / file.path
-        found.append(File(file.path, file.url, file.revision, place.stat().st_size, sha256(place), unpack=file.unpack))
-    return found
+        path = folder / file.path
+        locked.append(
+            DatasetFile(file.path, file.url, file.revision, path.stat().st_size, sha256(path), unpack=file.unpack)
+        )
+    return locked
 
 
 def _text(value: str) -> str:
-    """As TOML writes it; JSON escapes what TOML does."""
+    """A TOML string; JSON escapes the same characters."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,9 +1,8 @@
-"""Asking a judge until it gives something usable, for many pictures at a time; why what it gave was not is kept.
+"""Query a judge until its reply is valid, for many images concurrently; rejected replies are recorded with reasons.
 
-A pipeline is a program (`reward.asking`) for each picture. The engine runs them side by side and asks each question
-once; answers are in its log, so that running again asks nothing that was answered. A question is repeated with another
-`draw` where the answer was read and found wanting. Whether it was is decided by rule, so the same answers make the
-same data.
+A pipeline is a program for each image. The engine runs the programs concurrently and deduplicates queries; the answer
+log makes runs resumable. After an invalid reply the query is repeated with another `draw`. Validation is by rule, so
+the same replies give the same data.
 """
 
 from __future__ import annotations
@@ -12,126 +11,129 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ...reward import Asks, Engine, Expert, FreeText, Image, Judge, Message, Score, ask
+from ....reward import Engine, Expert, Image, Program, Score, ask
+from ....reward.queries import FreeText, Judge, Message
 
 T = TypeVar("T")
 
-TRIES = 3
-"""Answers to one question, before the picture is given up."""
+MAX_ATTEMPTS = 3
+"""Replies to one query before the image is rejected."""
 
 
-class Rejected(Exception):
-    """No data can be made of this picture; the message says why."""
+class ConstructionRejected(Exception):
+    """No data can be constructed from this image; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
-    """One answer that could not be used (`said`), or, with `attempt` None, a picture or an object given up.
+class Rejection:
+    """An invalid reply, or, with `attempt` None, a rejected image or object.
 
-    stage: what was asked for, as in `edival/objects`.
+    stage: of the pipeline, e.g. `edival/objects`.
     """
 
     id: str
     stage: str
     reason: str
     attempt: int | None = None
-    said: str = ""
+    reply: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"id": self.id, "stage": self.stage, "reason": self.reason}
-        return found if self.attempt is None else {**found, "attempt": self.attempt, "said": self.said}
+        row: dict[str, Any] = {"id": self.id, "stage": self.stage, "reason": self.reason}
+        return row if self.attempt is None else {**row, "attempt": self.attempt, "reply": self.reply}
 
 
 @dataclass
-class Notes:
-    """What went wrong with one picture, in order."""
+class RejectionLog:
+    """Rejections of one image, in order."""
 
     id: str
-    rejects: list[Reject] = field(default_factory=list)
+    rejects: list[Rejection] = field(default_factory=list)
 
-    def note(self, stage: str, reason: str, attempt: int | None = None, said: str = "") -> None:
-        self.rejects.append(Reject(self.id, stage, reason, attempt, said))
+    def add(self, stage: str, reason: str, attempt: int | None = None, reply: str = "") -> None:
+        self.rejects.append(Rejection(self.id, stage, reason, attempt, reply))
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Generic[T]):
-    """What became of one picture: a `value`, or given up (see `rejects`), or not answered (`failed` says why)."""
+class ProgramResult(Generic[T]):
+    """The outcome for one image: a `value`, or rejected (see `rejects`), or unanswered (`failed` has the reason)."""
 
     id: str
     value: T | None
-    rejects: tuple[Reject, ...] = ()
+    rejects: tuple[Rejection, ...] = ()
     failed: str = ""
 
 
-Program = Callable[[Notes], Asks[T]]
-"""Makes something of one picture. Raises `Rejected`."""
+ConstructionProgram = Callable[[RejectionLog], Program[T]]
+"""Constructs data from one image. Raises `ConstructionRejected`."""
 
 
-def insist(
-    notes: Notes,
+def ask_until_valid(
+    notes: RejectionLog,
     stage: str,
-    words: str,
+    prompt: str,
     image: Image | Sequence[str | Image] | None,
-    read: Callable[[str], T],
+    parse: Callable[[str], T],
     *,
     temperature: float,
     max_tokens: int = 256,
     slots: Mapping[str, str] | None = None,
-    tries: int = TRIES,
+    max_attempts: int = MAX_ATTEMPTS,
     seed: int = 0,
-) -> Asks[T]:
-    """Ask the judge until `read` takes what it says; `read` raises ValueError with the reason where it does not.
+) -> Program[T]:
+    """Query the judge until `parse` accepts its reply; `parse` raises ValueError with the reason otherwise.
 
-    image: what the judge sees before the words, one picture, or several with words between. seed: another one asks the
-    same question anew. An unanswered question is not a try: it ends the program as failed.
-    Raises `Rejected` after so many tries.
+    image: shown before the prompt, one image, or several with text between. seed: another seed repeats the query anew.
+    An unanswered query is not an attempt: it ends the program as failed.
+    Raises `ConstructionRejected` after `max_attempts`.
     """
-    seen = () if image is None else (image,) if isinstance(image, Image) else tuple(image)
+    images = () if image is None else (image,) if isinstance(image, Image) else tuple(image)
     reason = ""
-    for attempt in range(tries):
-        question = Judge(
-            (Message((*seen, words)),),
+    for attempt in range(max_attempts):
+        query = Judge(
+            (Message((*images, prompt)),),
             FreeText(max_tokens=max_tokens, temperature=temperature),
             topic=f"making/{stage}",
             slots=tuple((slots or {}).items()),
-            draw=seed * tries + attempt,
+            draw=seed * max_attempts + attempt,
         )
-        reply = yield from ask(question)
+        reply = yield from ask(query)
         try:
-            return read(reply.text)
+            return parse(reply.text)
         except ValueError as error:
             reason = str(error)
-            notes.note(stage, reason, attempt, reply.text)
-    raise Rejected(f"nothing usable in {tries} answers; the last: {reason}")
+            notes.add(stage, reason, attempt, reply.text)
+    raise ConstructionRejected(f"no valid reply in {max_attempts} attempts; the last: {reason}")
 
 
-def make_all(
-    programs: Iterable[tuple[str, Program[T]]], engine: Engine, experts: Mapping[str, Expert]
-) -> Iterator[Made[T]]:
-    """What each program made, in their order; as many run at a time as the engine's window holds."""
-    made: dict[str, tuple[T | None, Notes]] = {}
+def run_programs(
+    programs: Iterable[tuple[str, ConstructionProgram[T]]], engine: Engine, experts: Mapping[str, Expert]
+) -> Iterator[ProgramResult[T]]:
+    """The results of the programs, in order; as many run concurrently as fit the engine's window."""
+    results: dict[str, tuple[T | None, RejectionLog]] = {}
     order: list[str] = []
 
-    def started() -> Iterator[tuple[Asks[Score], None]]:
+    def score_programs() -> Iterator[tuple[Program[Score], None]]:
         for name, program in programs:
             order.append(name)
-            yield _kept(program, Notes(name), made), None
+            yield _as_score_program(program, RejectionLog(name), results), None
 
-    for number, score in enumerate(engine.run(started(), experts)):
+    for number, score in enumerate(engine.run(score_programs(), experts)):
         name = order[number]
         if score.status == "scored":
-            value, notes = made.pop(name)
-            yield Made(name, value, tuple(notes.rejects))
+            value, notes = results.pop(name)
+            yield ProgramResult(name, value, tuple(notes.rejects))
         else:
-            yield Made(name, None, failed=score.reason)
+            yield ProgramResult(name, None, failed=score.reason)
 
 
-def _kept(program: Program[T], notes: Notes, made: dict[str, tuple[T | None, Notes]]) -> Asks[Score]:
-    """The program as the engine wants it: one that ends in a score."""
+def _as_score_program(
+    program: ConstructionProgram[T], notes: RejectionLog, results: dict[str, tuple[T | None, RejectionLog]]
+) -> Program[Score]:
+    """The program in the form that the engine runs: one that returns a score."""
     try:
         value: T | None = yield from program(notes)
-    except Rejected as error:
+    except ConstructionRejected as error:
         value = None
-        notes.note("given up", str(error))
-    made[notes.id] = value, notes
+        notes.add("rejected", str(error))
+    results[notes.id] = value, notes
     return Score.of(1.0)

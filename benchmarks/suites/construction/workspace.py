@@ -1,4 +1,4 @@
-"""What making data is given, and the folder it leaves: pictures, experts, options that may not change half-way."""
+"""Inputs and output folder of data construction: images, experts, and settings that are fixed for a folder."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...reward import AnswerLog, Expert, Image, ImageError, SpecError, build
-from ...reward.prompts import Prompts
-from ...reward.query import Query
-from ..inputs import InputError, pictures_in, read_spec
-from .asking import Reject
+from ....reward import AnswerLog, Expert, Image, ImageError, SpecError, build
+from ....reward.queries.kinds import Query
+from ....reward.queries.prompts import Prompts
+from ...common.errors import InputError
+from ...common.inputs import list_images, spec_argument
+from .validated_replies import Rejection
 
-SCHEMA = 1
-PROMPTS = Prompts("editcritic.benchmarks.making")
-"""Ours, of all pipelines."""
+SCHEMA = 2
+PROMPTS = Prompts("editcritic.benchmarks.suites.construction")
+"""Built-in prompts of all pipelines."""
 
-RECORD, REJECTS, ANSWERS = "making.json", "rejects.jsonl", "answers.sqlite"
+SETTINGS_FILE, REJECTIONS_FILE, ANSWER_LOG_FILE = "construction.json", "rejections.jsonl", "answers.sqlite"
 
 
-def expert_of(text: str, role: str, kind: type[Query[Any]]) -> Expert:
-    """The expert that a spec names: a name with options, `module:Name`, or a TOML file.
+def load_expert(text: str, role: str, kind: type[Query[Any]]) -> Expert:
+    """Build an expert from a spec: a name with options, `module:Name`, or a TOML file.
 
-    The file has the expert's own table (`use = …`), or, as one for `editcritic score`, a table `experts` with one for
-    this role. Raises `InputError` or `SpecError`.
+    The file contains the expert's table (`use = …`), or a table `experts` with one for this role, as for
+    `editcritic score`. Raises `InputError` or `SpecError`.
     """
-    spec = read_spec(text)
+    spec = spec_argument(text)
     if isinstance(spec, Mapping) and "use" not in spec:
         experts = spec.get("experts")
         if not isinstance(experts, Mapping) or role not in experts:
@@ -41,36 +42,41 @@ def expert_of(text: str, role: str, kind: type[Query[Any]]) -> Expert:
     except (ValueError, ImportError) as error:
         raise InputError(f"--{role} {text}: {error}") from None
     if not isinstance(expert, Expert) or kind not in expert.kinds:
-        kinds = ", ".join(one.kind for one in expert.kinds) if isinstance(expert, Expert) else type(expert).__name__
+        kinds = (
+            ", ".join(supported.kind for supported in expert.kinds)
+            if isinstance(expert, Expert)
+            else type(expert).__name__
+        )
         raise InputError(f"--{role} {text} is no {role}: it answers {kinds}, not {kind.kind}")
     return expert
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture to make data of. index: its number, as in `12_input_raw.jpg`. name: of its file."""
+class NumberedImage:
+    """A source image for construction. index: its number, as in `12_input_raw.jpg`. name: of its file."""
 
     index: int
     name: str
     path: Path
 
 
-def pictures(folder: Path, limit: int | None = None) -> list[Picture]:
-    """The pictures of a folder, numbered: by the number that each name begins with, where all do and no two agree;
-    by their order otherwise. Raises `InputError`.
+def list_numbered_images(folder: Path, limit: int | None = None) -> list[NumberedImage]:
+    """The images of a folder, numbered by the numbers at the start of their names if these are unique, else by order.
+
+    Raises `InputError`.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder: give a folder of pictures")
-    found = pictures_in(folder)
-    if not found:
-        raise InputError(f"{folder} holds no pictures")
-    numbers = [_number(path.stem) for path in found]
-    own = None not in numbers and len(set(numbers)) == len(numbers)
+        raise InputError(f"{folder} is not a folder: give a folder of images")
+    paths = list_images(folder)
+    if not paths:
+        raise InputError(f"{folder} contains no images")
+    numbers = [_number(path.stem) for path in paths]
+    use_numbers = None not in numbers and len(set(numbers)) == len(numbers)
     numbered = [
-        Picture(number if own and number is not None else place, path.name, path)
-        for place, (path, number) in enumerate(zip(found, numbers, strict=True))
+        NumberedImage(number if use_numbers and number is not None else position, path.name, path)
+        for position, (path, number) in enumerate(zip(paths, numbers, strict=True))
     ]
-    return sorted(numbered, key=lambda one: one.index)[:limit]
+    return sorted(numbered, key=lambda numbered_image: numbered_image.index)[:limit]
 
 
 def _number(stem: str) -> int | None:
@@ -78,92 +84,92 @@ def _number(stem: str) -> int | None:
     return int(head) if head.isascii() and head.isdecimal() else None
 
 
-def pack_of(folder: str | None) -> Prompts:
-    """Our prompts, with those of a folder in their place. Raises `InputError`."""
+def load_prompts(folder: str | None) -> Prompts:
+    """The built-in prompts, overridden by those of a folder. Raises `InputError`."""
     try:
         return Prompts(PROMPTS.package, folder)
     except ValueError as error:
         raise InputError(f"--prompts: {error}") from None
 
 
-def range_of(text: str) -> tuple[int, ...]:
-    """As in `3-5` or `2,4,8`. Raises ValueError."""
-    found: list[int] = []
+def parse_range(text: str) -> tuple[int, ...]:
+    """Parse text such as `3-5` or `2,4,8`. Raises ValueError."""
+    numbers: list[int] = []
     for part in text.split(","):
         low, dash, high = part.partition("-")
         if not (low.strip().isdecimal() and (high.strip().isdecimal() if dash else True)):
-            raise ValueError(f"numbers are written as in 3-5 or 2,4,8, got {text!r}")
-        found += range(int(low), int(high if dash else low) + 1)
-    return tuple(sorted(set(found)))
+            raise ValueError(f"expected numbers such as 3-5 or 2,4,8, got {text!r}")
+        numbers += range(int(low), int(high if dash else low) + 1)
+    return tuple(sorted(set(numbers)))
 
 
-def opened(path: Path) -> Image:
-    """Raises `InputError` naming the file that is no picture."""
+def open_image(path: Path) -> Image:
+    """Open an image. Raises `InputError` naming a file that is not an image."""
     try:
         return Image.open(path)
     except ImageError as error:
         raise InputError(str(error)) from None
 
 
-class Folder:
-    """Where data is made. What it is made with is written first; the same command again goes on there.
+class ConstructionFolder:
+    """The output folder of a construction. Its settings are written first; the same command resumes.
 
-    asked: everything that the data depends on, as JSON. Raises `InputError` where the folder holds something else.
+    settings: everything that the data depends on, as JSON. Raises `InputError` if the folder has other content.
     """
 
-    def __init__(self, path: Path, asked: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
-        self.asked = {"schema": SCHEMA, **asked}
-        record = path / RECORD
+        self.settings = {"schema": SCHEMA, **settings}
+        settings_file = path / SETTINGS_FILE
         try:
             path.mkdir(parents=True, exist_ok=True)
-            before = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else None
+            recorded = json.loads(settings_file.read_text(encoding="utf-8")) if settings_file.is_file() else None
         except OSError as error:
-            raise InputError(f"{path} cannot be written to: {error.strerror}") from None
+            raise InputError(f"{path} is not writable: {error.strerror}") from None
         except ValueError:
-            raise InputError(f"{record} is not ours: give another folder") from None
-        if before is None:
+            raise InputError(f"{settings_file} is not a construction file: give another folder") from None
+        if recorded is None:
             if any(path.iterdir()):
-                raise InputError(f"{path} is not empty, and was not made by this command: give a new folder")
-            write_whole(record, json.dumps(self.asked, indent=2, ensure_ascii=False) + "\n")
-        elif before != json.loads(json.dumps(self.asked)):
-            differing = [key for key in {**before, **self.asked} if before.get(key) != self.asked.get(key)]
+                raise InputError(f"{path} is not empty, and was not written by this command: give a new folder")
+            write_atomically(settings_file, json.dumps(self.settings, indent=2, ensure_ascii=False) + "\n")
+        elif recorded != json.loads(json.dumps(self.settings)):
+            changed = [key for key in {**recorded, **self.settings} if recorded.get(key) != self.settings.get(key)]
             raise InputError(
-                f"{path} was made with another {' and another '.join(differing)}: give a new folder, or what it was "
-                f"made with (see {RECORD})"
+                f"{path} was constructed with another {' and another '.join(changed)}: give a new folder, or the same "
+                f"settings (see {SETTINGS_FILE})"
             )
 
     @contextmanager
-    def log(self) -> Iterator[AnswerLog]:
-        """What experts have answered."""
-        with AnswerLog(self.path / ANSWERS) as log:
+    def answer_log(self) -> Iterator[AnswerLog]:
+        """The log of the experts' answers."""
+        with AnswerLog(self.path / ANSWER_LOG_FILE) as log:
             yield log
 
-    def rejects(self, found: Iterable[Reject]) -> None:
-        """Write why answers and pictures were not used."""
-        write_whole(self.path / REJECTS, "".join(_line(one.to_json()) for one in found))
+    def write_rejections(self, rejections: Iterable[Rejection]) -> None:
+        """Write the rejections with their reasons."""
+        write_atomically(self.path / REJECTIONS_FILE, "".join(_line(rejection.to_json()) for rejection in rejections))
 
-    def lines(self, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
+    def write_jsonl(self, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
         """Write a JSONL file."""
-        return write_whole(self.path / name, "".join(_line(row) for row in rows))
+        return write_atomically(self.path / name, "".join(_line(row) for row in rows))
 
 
-def write_whole(place: Path, text: str) -> Path:
-    """A file that is there completely or not at all, whenever the process dies."""
-    return written(place, lambda half: half.write_text(text, encoding="utf-8", newline=""))
+def write_atomically(path: Path, text: str) -> Path:
+    """Write a file completely or not at all, even if the process is killed."""
+    return write_file_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline=""))
 
 
-def written(place: Path, write: Callable[[Path], object]) -> Path:
-    """As `write_whole`, of whatever writes a file."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    half = place.with_name(f".half-{place.name}")
-    write(half)
-    half.replace(place)
-    return place
+def write_file_atomically(path: Path, write: Callable[[Path], object]) -> Path:
+    """As `write_atomically`, with a function that writes the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".half-{path.name}")
+    write(temporary)
+    temporary.replace(path)
+    return path
 
 
-def digests(images: Sequence[tuple[Picture, Image]]) -> dict[str, list[str]]:
-    """Pictures as a record keeps them: index -> name and content digest."""
+def image_digests(images: Sequence[tuple[NumberedImage, Image]]) -> dict[str, list[str]]:
+    """Images for the settings: index -> name and content digest."""
     return {str(picture.index): [picture.name, image.digest] for picture, image in images}
 
 

@@ -1,4 +1,4 @@
-"""EdiVal's base pictures, `{index}_input_raw.jpg`: in a zip, nested or not, or in a folder."""
+"""EdiVal's base images, `{index}_input_raw.jpg`: in a zip, nested or not, or in a folder."""
 
 from __future__ import annotations
 
@@ -11,86 +11,89 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ....reward import Image
-from ...inputs import PICTURES, InputError
-from ..suite import Problem
-from ..unpacking import unpacked
+from ...common.errors import InputError
+from ...common.inputs import IMAGE_SUFFIXES
+from ..extraction_cache import extracted_folder
+from ..suite import DataProblem
 
 _NAME = re.compile(r"(\d+)_input_raw")
-_OF_OUTPUTS = {"multipass", "singlepass"}
-_DARK = 16
-"""Grey level that black padding does not exceed, JPEG's ringing included."""
-_SHARE = 0.98
-"""Of a row's pixels that are dark where the row is padding."""
+_OUTPUT_FOLDERS = {"multipass", "singlepass"}
+_DARK_LEVEL = 16
+"""Maximum grey level of black padding, including JPEG ringing."""
+_DARK_SHARE = 0.98
+"""Minimum share of dark pixels in a row of padding."""
 
 
-def find_pictures(place: Path, problems: list[Problem]) -> dict[int, Path]:
+def find_base_images(location: Path, problems: list[DataProblem]) -> dict[int, Path]:
     """Index -> file, of a zip or a folder, at any depth.
 
-    A zip is unpacked once, into the user's cache (see `unpacking.py`), by what it holds. Raises `InputError` where the
-    place cannot be read.
+    A zip is extracted once, into the user's cache (see `extraction_cache`), by its content. Raises `InputError` if the
+    location cannot be read.
     """
-    if place.is_dir():
-        found = sorted(path for path in place.rglob("*") if path.is_file())
-        # Outputs have copies of the base pictures: those are not the data, unless they are what was asked for.
-        return _by_index((path for path in found if not _OF_OUTPUTS & {*path.relative_to(place).parts}), problems)
-    if not place.exists():
-        raise InputError(f"{place} does not exist: give the zip or the folder with EdiVal's base pictures")
-    if not zipfile.is_zipfile(place):
-        raise InputError(f"{place} is neither a folder nor a zip: give the zip or the folder with EdiVal's pictures")
+    if location.is_dir():
+        files = sorted(path for path in location.rglob("*") if path.is_file())
+        # Folders of outputs have copies of the base images, which count only if `location` is such a folder.
+        return _by_index(
+            (path for path in files if not _OUTPUT_FOLDERS & {*path.relative_to(location).parts}), problems
+        )
+    if not location.exists():
+        raise InputError(f"{location} does not exist: give the zip or the folder with EdiVal's base images")
+    if not zipfile.is_zipfile(location):
+        raise InputError(f"{location} is neither a folder nor a zip: give the zip or the folder with EdiVal's images")
     try:
-        return _by_index(sorted(_unpacked(place, problems).iterdir()), problems)
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: locked by a password
-        raise InputError(f"{place} cannot be unpacked: {error}; unpack it yourself, and give the folder") from None
+        return _by_index(sorted(_extracted(location, problems).iterdir()), problems)
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: encrypted
+        raise InputError(f"{location} cannot be extracted: {error}; extract it yourself, and give the folder") from None
 
 
-def _by_index(paths: Iterable[Path], problems: list[Problem]) -> dict[int, Path]:
-    found: dict[int, Path] = {}
+def _by_index(paths: Iterable[Path], problems: list[DataProblem]) -> dict[int, Path]:
+    path_by_index: dict[int, Path] = {}
     for path in paths:
         if (index := _index(path.name)) is None:
             continue
-        first = found.setdefault(index, path)
+        first = path_by_index.setdefault(index, path)
         if first != path:
-            problems.append(Problem(str(path), f"{first} is picture {index} already: that one is used"))
-    return found
+            problems.append(DataProblem(str(path), f"{first} is already image {index}: that one is used"))
+    return path_by_index
 
 
 def _index(name: str) -> int | None:
-    """The number of a picture by its file's name; None for any other file."""
+    """The index of an image by its file name; None for other files."""
     match = _NAME.fullmatch(Path(name).stem)
-    return int(match[1]) if match and Path(name).suffix.lower() in PICTURES else None
+    return int(match[1]) if match and Path(name).suffix.lower() in IMAGE_SUFFIXES else None
 
 
-def _unpacked(place: Path, problems: list[Problem]) -> Path:
-    with zipfile.ZipFile(place) as archive:
+def _extracted(location: Path, problems: list[DataProblem]) -> Path:
+    with zipfile.ZipFile(location) as archive:
         members: dict[str, zipfile.ZipInfo] = {}
-        for member in sorted(archive.infolist(), key=lambda one: one.filename):
+        for member in sorted(archive.infolist(), key=lambda member: member.filename):
             name = member.filename.rpartition("/")[2]
             if member.is_dir() or _index(name) is None:
                 continue
             first = members.setdefault(name, member)
             if first is not member and (first.CRC, first.file_size) != (member.CRC, member.file_size):
-                what = f"differs from {first.filename}, which is the same picture: that one is used"
-                problems.append(Problem(f"{place}, {member.filename}", what))
-        said = sorted((name, member.CRC, member.file_size) for name, member in members.items())
-        key = hashlib.sha256(repr(said).encode()).hexdigest()
+                message = f"differs from {first.filename}, which has the same index: that one is used"
+                problems.append(DataProblem(f"{location}, {member.filename}", message))
+        contents = sorted((name, member.CRC, member.file_size) for name, member in members.items())
+        key = hashlib.sha256(repr(contents).encode()).hexdigest()
 
         def write(folder: Path) -> None:
-            for name, member in members.items():  # flat, by names we have checked: no path of the archive's is followed
+            for name, member in members.items():  # flat, by checked names: paths of the archive are ignored
                 with archive.open(member) as packed, (folder / name).open("wb") as file:
                     shutil.copyfileobj(packed, file)
 
-        return unpacked("edival", key, write)
+        return extracted_folder("edival", key, write)
 
 
 def is_padded(image: Image) -> bool:
-    """Whether black bars lie along two opposite sides: what makes a square of another shape (appendix P).
+    """Whether the image has black bars along two opposite sides, as padding to a square has (appendix P).
 
-    A bar is at least 1 % of the side; a picture that is that dark along two opposite sides by itself counts as padded.
+    A bar is at least 1 % of the side; an image that is itself that dark along two opposite sides counts as padded.
     """
-    across = image.pixels
-    for lines in (across, across.swapaxes(0, 1)):
-        thick = max(1, len(lines) // 100)
-        bars = (lines[:thick], lines[-thick:])  # the rest is not looked at: there are hundreds of pictures
-        if all((bar <= _DARK).all(axis=2).mean() >= _SHARE for bar in bars):
+    pixels = image.pixels
+    for lines in (pixels, pixels.swapaxes(0, 1)):
+        thickness = max(1, len(lines) // 100)
+        bars = (lines[:thickness], lines[-thickness:])  # only these rows are read: there are hundreds of images
+        if all((bar <= _DARK_LEVEL).all(axis=2).mean() >= _DARK_SHARE for bar in bars):
             return True
     return False

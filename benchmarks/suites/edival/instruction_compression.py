@@ -1,4 +1,4 @@
-"""One instruction of several, for editors that are asked for all of them at once. Paper, section 3.6 and appendix E."""
+"""Compression of several instructions to one, for single-pass editing. Paper, section 3.6 and appendix E."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ Compression = Literal["default", "shuffle", "sequential", "keep"]
 COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 
 
-def compressed(
+def compress_instructions(
     instructions: Sequence[str], compression: Compression, *, unchanged: Sequence[str] = (), seed: str = ""
 ) -> str:
-    """The instructions as one.
+    """Join instructions to one.
 
-    `default`: joined by ". ". `shuffle`: likewise, in an order drawn from `seed`. `sequential`: "first, A, then, B,
-    last, C"; of two, "first, A, then, B". `keep`: as by default, and "Keep x, y unchanged." with the objects that are
-    to stay, where there are any.
+    `default`: joined by ". ". `shuffle`: likewise, in a random order by `seed`. `sequential`: "first, A, then, B,
+    last, C"; of two, "first, A, then, B". `keep`: as `default`, with "Keep x, y unchanged." for the unchanged objects,
+    if any.
     """
-    said = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
+    clauses = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
     if compression == "shuffle":
-        random.Random(seed).shuffle(said)
-    if compression == "sequential" and len(said) > 1:
-        words = ["first", *["then"] * (len(said) - 1)]
-        if len(said) > 2:
+        random.Random(seed).shuffle(clauses)
+    if compression == "sequential" and len(clauses) > 1:
+        words = ["first", *["then"] * (len(clauses) - 1)]
+        if len(clauses) > 2:
             words[-1] = "last"
-        return ", ".join(f"{word}, {one}" for word, one in zip(words, said, strict=True))
+        return ", ".join(f"{word}, {clause}" for word, clause in zip(words, clauses, strict=True))
     if compression == "keep" and unchanged:
-        said.append(f"Keep {', '.join(unchanged)} unchanged.")
-    return ". ".join(said)
+        clauses.append(f"Keep {', '.join(unchanged)} unchanged.")
+    return ". ".join(clauses)

@@ -1,6 +1,6 @@
-"""How EdiVal's figures follow from one another: what its tables, and the tests against the printed ones, are made of.
+"""EdiVal's formulas: used by its tables, and by the tests against the printed ones.
 
-Arguments are numbers or arrays of numbers, shares in [0, 1] or percent throughout; NaN where there is none.
+Arguments are numbers or arrays, all shares in [0, 1] or all percent; NaN if undefined.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..figures import Numbers
+from ..bootstrap import Numbers
 
 
 def consistency(objects: ArrayLike, background: ArrayLike) -> Numbers:
-    """EdiVal-CC of a data set: the mean of its mean object and its mean background similarity. Table 3 of Table 22."""
+    """EdiVal-CC of a data set: the mean of its mean object and its mean background similarity. Table 3 from 22."""
     return (np.asarray(objects, np.float64) + np.asarray(background, np.float64)) / 2
 
 
@@ -24,26 +24,26 @@ def overall(following: ArrayLike, consistent: ArrayLike) -> Numbers:
 
 
 def task_rate(rates: Sequence[ArrayLike], counts: Sequence[ArrayLike]) -> Numbers:
-    """The success rate over all tasks, of the rate and the number of tasks of each type. Table 16 of Tables 17, 18, 2.
+    """The success rate over all tasks, from the rate and count of each type. Table 16 from Tables 17, 18, 2.
 
-    A type without tasks has no rate, and does not count.
+    A type without tasks has no rate, and is ignored.
     """
     sizes = np.stack([np.asarray(count, np.float64) for count in counts])
     successes = np.where(sizes > 0, np.stack([np.asarray(rate, np.float64) for rate in rates]) * sizes, 0.0)
     total = sizes.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Numbers = np.where(total > 0, successes.sum(axis=0) / total, np.nan)
-    return found
+        rates_over_tasks: Numbers = np.where(total > 0, successes.sum(axis=0) / total, np.nan)
+    return rates_over_tasks
 
 
-def change(now: ArrayLike, base: ArrayLike) -> Numbers:
-    """EdiVal-VQ's change as it is printed (table 4): how far the mean of a turn is from the mean of the base."""
+def relative_change(now: ArrayLike, base: ArrayLike) -> Numbers:
+    """EdiVal-VQ's change as printed (table 4): absolute difference of a turn's mean and the mean of the base."""
     return np.abs(np.asarray(now, np.float64) - np.asarray(base, np.float64))
 
 
 def all_followed(values: Iterable[float | None]) -> float | None:
-    """1 where every instruction was followed, 0 where one was not; None where one is not known: that is no number."""
-    found = list(values)
-    if not found or any(value is None for value in found):
+    """1 if every instruction was followed, 0 if one was not; None if one is unknown, or without instructions."""
+    known_values = list(values)
+    if not known_values or any(value is None for value in known_values):
         return None
-    return float(all(value == 1.0 for value in found))
+    return float(all(value == 1.0 for value in known_values))

@@ -1,4 +1,4 @@
-"""The ten task categories of I2I-Bench's prompts (section 3.1): 100 scenes of each half, a prompt a category."""
+"""The ten task categories of I2I-Bench's prompts (section 3.1): 100 scenes per half, one prompt per category."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """name: in data. title: in tables. multi: whether its prompts are about several pictures. text, hint: whether its
-    prompts name letters to be written, or what a result is known to be right by.
+    """name: in data. title: in tables. multi: whether its prompts have several images. text, hint: whether its prompts
+    have text to render, or a hint for grading.
     """
 
     name: str
@@ -40,11 +40,13 @@ CATEGORIES: Mapping[str, Category] = MappingProxyType(
 )
 
 
-def category_of(said: str) -> Category | None:
-    """By its name or its title, whatever the case and marks; None for anything else."""
-    plain = _plain(said)
-    return next((one for one in CATEGORIES.values() if plain in (one.name, _plain(one.title))), None)
+def parse_category(text: str) -> Category | None:
+    """The category with this name or title, ignoring case and punctuation, or None."""
+    plain = _plain(text)
+    return next(
+        (category for category in CATEGORIES.values() if plain in (category.name, _plain(category.title))), None
+    )
 
 
-def _plain(said: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", said.casefold()).strip("-")
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")

@@ -1,11 +1,11 @@
-"""I2I-Bench's prompts: `prompts.jsonl`, one object a line. Nobody has published any; this form is ours.
+"""I2I-Bench's prompts: `prompts.jsonl`, one object per line. The paper's are not published; this format is ours.
 
     {"id": "0007-text-rendering", "category": "text-rendering", "scene": "0007", "sources": ["images/7.png"],
      "instruction": "Write \\"OPEN\\" on the door in white capitals", "target_text": "OPEN",
      "dimensions": ["instruction-following", "text-content-style"]}
 
-`target_text`, `hint` and `scene` (what belongs together, for intervals) may be missing. Sources are paths from the
-file's folder. Dimensions are called as in the paper's tables, whatever the case and marks.
+`target_text`, `hint` and `scene` (the case for intervals) are optional. Sources are paths relative to the file's
+folder. Dimensions are named as in the paper's tables, ignoring case and punctuation.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....reward.i2ibench.table import TABLE, Dimension
-from ...inputs import InputError
-from ..suite import Problem
-from .categories import CATEGORIES, Category, category_of
+from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
+from ...common.errors import InputError
+from ..suite import DataProblem
+from .categories import CATEGORIES, Category, parse_category
 
-PROMPTS = "prompts.jsonl"
+PROMPTS_FILE = "prompts.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """A line. dimensions: names in `TABLE`. scene: the line's own name where it says nothing."""
+class I2IPrompt:
+    """A line. dimensions: names in `DIMENSIONS`. scene: by default the line's id."""
 
     where: str
     id: str
@@ -39,76 +39,78 @@ class Prompt:
     dimensions: tuple[str, ...]
 
 
-def read_prompts(data: Path, problems: list[Problem]) -> list[Prompt]:
-    """The lines that can be used. Raises `InputError` where there is no such file, or no such line."""
-    path = data / PROMPTS if data.is_dir() else data
+def read_prompts(data: Path, problems: list[DataProblem]) -> list[I2IPrompt]:
+    """The valid lines. Raises `InputError` if there is no such file, or no valid line."""
+    path = data / PROMPTS_FILE if data.is_dir() else data
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{path} cannot be read ({error}): give the folder with {PROMPTS}, or make one with `editcritic bench "
-            "prepare i2ibench`"
+            f"{path} cannot be read ({error}): give the folder with {PROMPTS_FILE}, or construct one with `editcritic "
+            "bench prepare i2ibench`"
         ) from None
-    found: dict[str, Prompt] = {}
+    prompts: dict[str, I2IPrompt] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
         try:
             prompt = _prompt(path.parent, where, json.loads(line))
-            if prompt.id in found:
-                raise ValueError(f"the id {prompt.id} is that of {found[prompt.id].where} too: make it unique")
-            found[prompt.id] = prompt
+            if prompt.id in prompts:
+                raise ValueError(f"the id {prompt.id} is also that of {prompts[prompt.id].where}: make it unique")
+            prompts[prompt.id] = prompt
         except json.JSONDecodeError as error:
-            problems.append(Problem(where, f"is not JSON ({error}): one object a line is expected"))
+            problems.append(DataProblem(where, f"is not JSON ({error}): one object per line is expected"))
         except ValueError as error:
-            problems.append(Problem(where, str(error)))
-    if not found:
-        told = "; ".join(map(str, problems[:3])) or "it has no lines"
-        raise InputError(f"nothing in {path} can be used: {told}")
-    return list(found.values())
+            problems.append(DataProblem(where, str(error)))
+    if not prompts:
+        reasons = "; ".join(map(str, problems[:3])) or "it has no lines"
+        raise InputError(f"{path} has no usable lines: {reasons}")
+    return list(prompts.values())
 
 
-def _prompt(folder: Path, where: str, row: Any) -> Prompt:
+def _prompt(folder: Path, location: str, row: Any) -> I2IPrompt:
     if not isinstance(row, Mapping):
-        raise ValueError(f"is {type(row).__name__}: one object a line is expected")
-    needed = ("id", "category", "sources", "instruction", "dimensions")
-    if missing := [name for name in needed if row.get(name) in (None, "", [])]:
-        raise ValueError(f"lacks {', '.join(missing)}: a prompt has {', '.join(needed)}")
-    if unlike := [name for name in ("sources", "dimensions") if not _words(row[name])]:
-        raise ValueError(f"{unlike[0]} is a list of names, got {row[unlike[0]]!r}")
+        raise ValueError(f"is {type(row).__name__}: one object per line is expected")
+    required = ("id", "category", "sources", "instruction", "dimensions")
+    if missing := [name for name in required if row.get(name) in (None, "", [])]:
+        raise ValueError(f"lacks {', '.join(missing)}: a prompt has {', '.join(required)}")
+    if invalid := [name for name in ("sources", "dimensions") if not _is_string_list(row[name])]:
+        raise ValueError(f"{invalid[0]} is a list of names, got {row[invalid[0]]!r}")
     name = str(row["id"])
     if Path(name).name != name:
-        raise ValueError(f"the id {name!r} can name no file: leave out slashes and dots alone")
-    category = category_of(str(row["category"]))
+        raise ValueError(f"the id {name!r} is not a file name: leave out slashes and dots")
+    category = parse_category(str(row["category"]))
     if category is None:
-        raise ValueError(f"no category is called {row['category']!r}: they are {', '.join(CATEGORIES)}")
+        raise ValueError(f"unknown category {row['category']!r}: expected one of {', '.join(CATEGORIES)}")
     sources = tuple(folder / source for source in row["sources"])
     if category.multi != (len(sources) > 1):
-        wanted = "several sources" if category.multi else "one source"
-        raise ValueError(f"{category.title} is about {wanted}, got {len(sources)}")
-    if lost := [str(path) for path in sources if not path.is_file()]:
-        raise ValueError(f"there is no picture {lost[0]}")
+        expected = "several sources" if category.multi else "one source"
+        raise ValueError(f"{category.title} needs {expected}, got {len(sources)}")
+    if missing_files := [str(path) for path in sources if not path.is_file()]:
+        raise ValueError(f"there is no image {missing_files[0]}")
     text, hint = (str(row.get(field) or "").strip() for field in ("target_text", "hint"))
-    dimensions = tuple(_dimension(said, multi=category.multi) for said in row["dimensions"])
-    for one in dimensions:
-        if one.needs and not {"text": text, "hint": hint}[one.needs]:
-            field = {"text": "target_text", "hint": "hint"}[one.needs]
-            raise ValueError(f"{one.title} needs {field}, and there is none: give it, or leave the dimension out")
-    names = tuple(dict.fromkeys(one.name for one in dimensions))
+    dimensions = tuple(_parse_dimension(dimension_name, multi=category.multi) for dimension_name in row["dimensions"])
+    for dimension in dimensions:
+        if dimension.needs and not {"text": text, "hint": hint}[dimension.needs]:
+            field = {"text": "target_text", "hint": "hint"}[dimension.needs]
+            raise ValueError(f"{dimension.title} needs {field}, which is missing: give it, or leave the dimension out")
+    names = tuple(dict.fromkeys(dimension.name for dimension in dimensions))
     scene = str(row.get("scene") or name)
-    return Prompt(where, name, category, scene, sources, str(row["instruction"]).strip(), text, hint, names)
+    return I2IPrompt(location, name, category, scene, sources, str(row["instruction"]).strip(), text, hint, names)
 
 
-def _words(said: Any) -> bool:
-    return isinstance(said, list) and all(isinstance(one, str) and one for one in said)
+def _is_string_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(element, str) and element for element in value)
 
 
-def _dimension(said: str, *, multi: bool) -> Dimension:
-    """The dimension of that half that is called so. Raises ValueError."""
-    found = next((one for one in TABLE.values() if one.multi == multi and one.is_called(said)), None)
-    if found is None:
+def _parse_dimension(text: str, *, multi: bool) -> Dimension:
+    """The dimension of that half with this name. Raises ValueError."""
+    dimension = next(
+        (candidate for candidate in DIMENSIONS.values() if candidate.multi == multi and candidate.is_called(text)), None
+    )
+    if dimension is None:
         half = "several sources" if multi else "one source"
-        names = (name.removeprefix("multi-") for name, one in TABLE.items() if one.multi == multi)
-        raise ValueError(f"no dimension of {half} is called {said!r}: they are {', '.join(names)}")
-    return found
+        names = (name.removeprefix("multi-") for name, candidate in DIMENSIONS.items() if candidate.multi == multi)
+        raise ValueError(f"unknown dimension of {half} {text!r}: expected one of {', '.join(names)}")
+    return dimension

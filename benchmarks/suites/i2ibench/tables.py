@@ -1,7 +1,7 @@
-"""What I2I-Bench makes of scores: means by dimension, the overall over all (prompt, dimension) scores, and their cuts.
+"""I2I-Bench's tables: means by dimension, Overall over all (prompt, dimension) scores, and subsets.
 
-The paper's Overall weighs a dimension by how many prompts it is scored on (appendix D): a plain mean over dimensions is
-off by up to 0.032 from what it prints.
+The paper's Overall weights a dimension by the number of its prompts (appendix D): an unweighted mean over dimensions
+differs by up to 0.032 from the printed values.
 """
 
 from __future__ import annotations
@@ -11,152 +11,167 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....reward.i2ibench.table import TABLE
-from ..figures import Figure, Numbers
-from ..results import Results, Row
+from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
+from ..bootstrap import Numbers, Statistic
+from ..results import ResultRow, Results
 from ..tables import Table
 from .categories import CATEGORIES
 
 OVERALL = "Overall"
-SUCCESS = 0.5
-"""From where on a two-level score counts as a success (section 4.3)."""
+SUCCESS_THRESHOLD = 0.5
+"""Minimum two-level score of a success (section 4.3)."""
 
 HALVES: Mapping[str, bool] = {"single": False, "multi": True}
 
 
-def by_quota(values: Sequence[Numbers], quotas: Sequence[Numbers]) -> Numbers:
-    """The mean of dimensions' means, each weighing as much as it has scores: that of all scores. None: NaN."""
-    counted = [(np.where(quota > 0, value, 0.0) * quota, quota) for value, quota in zip(values, quotas, strict=True)]
-    total = np.sum([quota for _, quota in counted], axis=0)
+def weighted_dimension_mean(values: Sequence[Numbers], quotas: Sequence[Numbers]) -> Numbers:
+    """The mean of dimensions' means, weighted by their numbers of scores: the mean of all scores, or NaN."""
+    terms = [(np.where(quota > 0, value, 0.0) * quota, quota) for value, quota in zip(values, quotas, strict=True)]
+    total = np.sum([quota for _, quota in terms], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Numbers = np.where(total > 0, np.sum([part for part, _ in counted], axis=0) / total, np.nan)
-    return found
+        means: Numbers = np.where(total > 0, np.sum([term for term, _ in terms], axis=0) / total, np.nan)
+    return means
 
 
-def over_dimensions(*values: Numbers) -> Numbers:
-    """A plain mean over dimensions: the last column of table 3, unlike Overall in tables 1 and 2."""
-    found: Numbers = np.mean(values, axis=0)
-    return found
+def unweighted_dimension_mean(*values: Numbers) -> Numbers:
+    """The unweighted mean over dimensions: the last column of table 3, unlike Overall in tables 1 and 2."""
+    mean: Numbers = np.mean(values, axis=0)
+    return mean
 
 
 def title_of(dimension: str) -> str:
-    """Its column, as in `Spatial-Accuracy`."""
+    """The column of a dimension, e.g. `Spatial-Accuracy`."""
     return "-".join(word.capitalize() for word in dimension.removeprefix("multi-").split("-"))
 
 
-Applies = Callable[[Row, str], bool]
-"""Whether a dimension is asked about a row, be it that its picture is missing."""
+MetricApplies = Callable[[ResultRow, str], bool]
+"""Whether a dimension applies to a row, even if its image is missing."""
 
 
-def tables(results: Results, applies: Applies) -> list[Table]:
+def i2ibench_tables(results: Results, applies: MetricApplies) -> list[Table]:
     """Overall of each half; tables 1 and 2; success of the two-level dimensions; category by dimension; single against
-    multi. Only halves, categories and dimensions that there are scores of.
+    multi. Only halves, categories and dimensions with scores.
     """
-    cut = _Cut(results, applies)
-    halves = {half: dimensions for half in HALVES if (dimensions := cut.dimensions(half))}
-    means = {half: cut.means(results.where(half=half), dimensions) for half, dimensions in halves.items()}
+    subset = _Subset(results, applies)
+    halves = {half: dimensions for half in HALVES if (dimensions := subset.dimensions(half))}
+    means = {half: subset.means(results.filter(half=half), dimensions) for half, dimensions in halves.items()}
     overalls = {half.capitalize(): row[OVERALL] for half, row in means.items() if OVERALL in row}
     headline = next(iter(overalls), "")
-    board = Table("leaderboard", "I2I-Bench, Overall", list(overalls), {"all": overalls}, 1.0, "0 to 1", 3, _POOLED,
-                  headline=headline)  # fmt: skip
+    board = Table(
+        "leaderboard",
+        "I2I-Bench, Overall",
+        list(overalls),
+        {"all": overalls},
+        1.0,
+        "0 to 1",
+        3,
+        _OVERALL_NOTE,
+        ranking_column=headline,
+    )
     return [
         board,
         *(_table(half, f"I2I-Bench, {half}-image editing", {"all": row}) for half, row in means.items()),
-        *_success(cut, halves),
+        *_success(subset, halves),
         *(
-            _table(f"categories-{half}", f"I2I-Bench by category, {half}-image editing", cut.categories(half, names))
+            _table(f"categories-{half}", f"I2I-Bench by category, {half}-image editing", subset.categories(half, names))
             for half, names in halves.items()
         ),
-        *_against(cut, halves),
+        *_single_vs_multi(subset, halves),
     ]
 
 
-_POOLED = ("Overall is the mean over all (prompt, dimension) scores",)
+_OVERALL_NOTE = ("Overall is the mean over all (prompt, dimension) scores",)
 
 
-def _table(name: str, title: str, rows: Mapping[str, Mapping[str, Figure]]) -> Table:
+def _table(name: str, title: str, rows: Mapping[str, Mapping[str, Statistic]]) -> Table:
     columns = [column for column in dict.fromkeys(name for row in rows.values() for name in row) if column != OVERALL]
-    return Table(name, title, [*columns, OVERALL], rows, 1.0, "0 to 1", 3, _POOLED)
+    return Table(name, title, [*columns, OVERALL], rows, 1.0, "0 to 1", 3, _OVERALL_NOTE)
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """Figures of some rows and dimensions."""
+class _Subset:
+    """Statistics of subsets of rows and dimensions."""
 
     results: Results
-    applies: Applies
+    applies: MetricApplies
 
     def dimensions(self, half: str) -> list[str]:
-        """Those that somebody was asked about, in the table's order."""
-        there = {name for row in self.results.where(half=half) for name in row.scores}
-        return [name for name, one in TABLE.items() if one.multi == HALVES[half] and name in there]
+        """The scored dimensions, in the table's order."""
+        scored = {name for row in self.results.filter(half=half) for name in row.scores}
+        return [name for name, dimension in DIMENSIONS.items() if dimension.multi == HALVES[half] and name in scored]
 
-    def mean(self, rows: Iterable[Row], dimension: str, *, succeeded: bool = False) -> Figure:
-        """Over the rows that it applies to; succeeded: of whether each reaches `SUCCESS`."""
+    def mean(self, rows: Iterable[ResultRow], dimension: str, *, succeeded: bool = False) -> Statistic:
+        """Mean over the rows that the dimension applies to; succeeded: share that reaches `SUCCESS_THRESHOLD`."""
 
-        def value(row: Row) -> float | None:
-            found = row.value(dimension)
-            return float(found >= SUCCESS) if succeeded and found is not None else found
+        def value(row: ResultRow) -> float | None:
+            score = row.value(dimension)
+            return float(score >= SUCCESS_THRESHOLD) if succeeded and score is not None else score
 
         return self.results.mean((row for row in rows if self.applies(row, dimension)), value)
 
-    def means(self, rows: Sequence[Row], dimensions: Sequence[str]) -> dict[str, Figure]:
-        """By dimension, and the mean of all their scores that the paper's overall is."""
-        found = {name: self.mean(rows, name) for name in dimensions}
-        there = {name: mean for name, mean in found.items() if mean.count or mean.without}
-        row = {title_of(name): mean for name, mean in there.items()}
-        paper = [name for name in there if TABLE[name].in_overall]
-        return {**row, OVERALL: self._pooled(rows, {name: there[name] for name in paper})} if paper else row
+    def means(self, rows: Sequence[ResultRow], dimensions: Sequence[str]) -> dict[str, Statistic]:
+        """Means by dimension, and the paper's Overall."""
+        means = {name: self.mean(rows, name) for name in dimensions}
+        present = {name: mean for name, mean in means.items() if mean.count or mean.num_missing}
+        row = {title_of(name): mean for name, mean in present.items()}
+        counted = [name for name in present if DIMENSIONS[name].in_overall]
+        return {**row, OVERALL: self._pooled(rows, {name: present[name] for name in counted})} if counted else row
 
-    def _pooled(self, rows: Sequence[Row], means: Mapping[str, Figure]) -> Figure:
+    def _pooled(self, rows: Sequence[ResultRow], means: Mapping[str, Statistic]) -> Statistic:
         quotas = [self._count(rows, name) for name in means]
-        found = Figure.of(lambda *parts: by_quota(parts[: len(means)], parts[len(means) :]), *means.values(), *quotas)
-        return replace(found, count=sum(one.count for one in means.values()))
+        pooled = Statistic.combine(
+            lambda *parts: weighted_dimension_mean(parts[: len(means)], parts[len(means) :]), *means.values(), *quotas
+        )
+        return replace(pooled, count=sum(mean.count for mean in means.values()))
 
-    def _count(self, rows: Sequence[Row], dimension: str) -> Figure:
-        """How many scores there are."""
+    def _count(self, rows: Sequence[ResultRow], dimension: str) -> Statistic:
+        """The number of scores as a statistic."""
         numbers = {case: number for number, case in enumerate(self.results.cases)}
         counts = np.zeros(len(numbers))
         for row in rows:
             counts[numbers[row.case]] += self.applies(row, dimension) and row.value(dimension) is not None
 
-        def at(weights: Numbers) -> Numbers:
-            found: Numbers = weights @ counts
-            return found
+        def evaluate(weights: Numbers) -> Numbers:
+            totals: Numbers = weights @ counts
+            return totals
 
-        return Figure(at, len(counts), int(counts.sum()))
+        return Statistic(evaluate, len(counts), int(counts.sum()))
 
-    def categories(self, half: str, dimensions: Sequence[str]) -> dict[str, dict[str, Figure]]:
-        """The means of each category that there is."""
-        rows = {one.title: self.results.where(category=one.name) for one in CATEGORIES.values()}
-        there = {title: found for title, found in rows.items() if found and found[0].labels.get("half") == half}
-        return {title: self.means(found, dimensions) for title, found in there.items()}
+    def categories(self, half: str, dimensions: Sequence[str]) -> dict[str, dict[str, Statistic]]:
+        """The means of each category with rows."""
+        rows = {category.title: self.results.filter(category=category.name) for category in CATEGORIES.values()}
+        present = {
+            title: category_rows
+            for title, category_rows in rows.items()
+            if category_rows and category_rows[0].labels.get("half") == half
+        }
+        return {title: self.means(category_rows, dimensions) for title, category_rows in present.items()}
 
 
-def _success(cut: _Cut, halves: Mapping[str, Sequence[str]]) -> list[Table]:
-    """Shares of prompts on which a two-level dimension is reached."""
-    found: dict[str, dict[str, Figure]] = {}
+def _success(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table]:
+    """Success rates of the two-level dimensions."""
+    rows: dict[str, dict[str, Statistic]] = {}
     for half, dimensions in halves.items():
-        rows = cut.results.where(half=half)
-        two = [name for name in dimensions if TABLE[name].pipeline == "two levels"]
-        if two:
-            found[half] = {title_of(name): cut.mean(rows, name, succeeded=True) for name in two}
-    if not found:
+        half_rows = subset.results.filter(half=half)
+        two_level = [name for name in dimensions if DIMENSIONS[name].pipeline == "two levels"]
+        if two_level:
+            rows[half] = {title_of(name): subset.mean(half_rows, name, succeeded=True) for name in two_level}
+    if not rows:
         return []
-    columns = list(dict.fromkeys(column for row in found.values() for column in row))
-    note = f"a score of at least {SUCCESS} is a success (section 4.3)"
-    return [Table("success", "I2I-Bench, success by dimension", columns, found, 100.0, "percent", 1, [note])]
+    columns = list(dict.fromkeys(column for half_row in rows.values() for column in half_row))
+    note = f"a score of at least {SUCCESS_THRESHOLD} is a success (section 4.3)"
+    return [Table("success", "I2I-Bench, success by dimension", columns, rows, 100.0, "percent", 1, [note])]
 
 
-def _against(cut: _Cut, halves: Mapping[str, Sequence[str]]) -> list[Table]:
-    """The dimensions that both halves have, side by side (section 4.5 and figure 5)."""
+def _single_vs_multi(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table]:
+    """Comparison of the dimensions of both halves (section 4.5 and figure 5)."""
     shared = [name for name in halves.get("single", ()) if f"multi-{name}" in halves.get("multi", ())]
     if not shared:
         return []
-    single = {title_of(name): cut.mean(cut.results.where(half="single"), name) for name in shared}
-    multi = {title_of(name): cut.mean(cut.results.where(half="multi"), f"multi-{name}") for name in shared}
-    less = {name: Figure.of(lambda a, b: b - a, single[name], multi[name]) for name in single}
-    rows = {"single": single, "multi": multi, "multi − single": less}
-    note = "a dimension may mean another thing in the other half: the paper's single-image fidelity is of regions"
+    single = {title_of(name): subset.mean(subset.results.filter(half="single"), name) for name in shared}
+    multi = {title_of(name): subset.mean(subset.results.filter(half="multi"), f"multi-{name}") for name in shared}
+    difference = {name: Statistic.combine(lambda a, b: b - a, single[name], multi[name]) for name in single}
+    rows = {"single": single, "multi": multi, "multi − single": difference}
+    note = "a dimension may differ between the halves: the paper's single-image fidelity is of regions"
     title = "I2I-Bench, single against multi"
     return [Table("single-multi", title, list(single), rows, 1.0, "0 to 1", 3, [note])]

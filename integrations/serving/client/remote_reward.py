@@ -1,13 +1,12 @@
-"""A reward that is somewhere else: called like a `Reward`, scored by a judge server, or by several of them.
+"""A `Reward` that is scored by one or several judge servers.
 
     reward = RemoteReward(["http://127.0.0.1:8000", "http://127.0.0.1:8001"], token_env="JUDGE_TOKEN")
     scores = reward(samples)
 
-A trainer, a verifier or an adapter takes it wherever it takes a `Reward`. What is shared, and what is not: on a server,
-all clients share the experts' weights, the batches, the answers that its engine keeps in memory and those in its answer
-log; so rollouts of one source cost less together, and are sent to the same server (see `replicas`). Two servers share
-nothing: each has its own weights (two processes on one GPU have them twice), its own memory, and its own log on a disk
-of its node. A client holds no weights and no answers.
+Trainers, verifiers and adapters accept it in place of a `Reward`. All clients of a server share the experts' weights,
+its batches, the engine's answer cache and its answer log, so rollouts of one source cost less together, and are sent to
+the same server (see `replicas`). Servers share nothing: each has its own weights (two processes on one GPU load them
+twice), its own memory, and its own log on a disk of its node. A client holds no weights and no answers.
 """
 
 from __future__ import annotations
@@ -26,47 +25,47 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
-from ...reward import AnyReward, Card, EditSample, Score, Scores, SpecError, TooManyFailures
-from ...reward.reward import OnFailures
-from .background import Background, background
-from .replicas import About, RemoteError, Replica, Replicas
-from .sending import LEAST, ROLLING, Sender, Terms
-from .transport import Transport, checked
-from .wire import Detail, Packing
+from ....reward import BaseReward, Card, EditSample, Score, Scores, SpecError, TooManyFailures
+from ....reward.reward import OnFailures
+from ..http_protocol import Detail, ImageEncoding
+from .background_loop import BackgroundLoop, background_loop
+from .dispatch import FAILURE_WINDOW, MIN_FAILURE_WINDOW, Dispatcher, DispatchOptions
+from .replicas import RemoteError, Replica, ReplicaPool, RewardInfo
+from .transport import Transport, validate_urls
 
 __all__ = ["RemoteError", "RemoteReward"]
 
-_OPTIONS = (
-    *("reward", "token_env", "deadline_s", "timeout_s", "patience_s", "concurrency", "chunk", "packing", "detail"),
-    *("max_failed", "on_failures"),
+_PICKLED_OPTIONS = (
+    *("reward", "token_env", "deadline_s", "timeout_s", "outage_timeout_s", "max_concurrency", "chunk_size"),
+    *("image_encoding", "detail", "max_failure_rate", "on_failures"),
 )
 
 
-class RemoteReward(AnyReward):
-    """The reward that judge servers have, called like a `Reward`.
+class RemoteReward(BaseReward):
+    """The reward of judge servers, called like a `Reward`.
 
-    urls: of one server, or of several that serve the same reward: same signature, same options, same experts by their
-    ids. Others are refused. reward: its name there, where they serve several. token_env: the environment variable that
-    holds their token; the token itself is kept nowhere.
+    urls: of one server, or of several that serve the same reward: same signature, same options, same expert ids. Others
+    are refused. reward: its name on the servers, if they serve several. token_env: the environment variable with their
+    token; the token itself is not stored.
 
-    deadline_s: of a call. What is not scored by then comes back as `failed`, saying so, and its id stands in
-    `stats["late"]`; what is scored is kept. timeout_s: for the answer to one request: more than a server ever takes for
-    `chunk` samples, waiting in line included; after it the request goes elsewhere, three times. patience_s: as long as
-    nobody answers any request at all (no connection, or no room in any queue), a request is tried again, after pauses
-    that grow and are partly random, or when a server says; then it fails. Refused requests (4xx) fail at once.
+    deadline_s: of a call. Samples not scored by then return as `failed` with that reason, and their ids are in
+    `stats["late"]`; other scores are kept. timeout_s: for the response to one request, longer than a server ever takes
+    for `chunk_size` samples including the queue; then the request is retried elsewhere, three times. outage_timeout_s:
+    while no server responds at all (no connection, or all at capacity), a request is retried with growing, jittered
+    pauses, or as a server says; then it fails. Rejected requests (4xx) fail at once.
 
-    concurrency: requests at a time for each server. chunk: samples in a request, of one server's groups. A request
-    keeps its key wherever it is sent, so that none is judged twice by one server. packing: `rgb` sends bare pixels,
-    which costs little time and many bytes; `png` half of the bytes for twenty times the time. detail: see `wire`.
+    max_concurrency: concurrent requests per server. chunk_size: samples per request, all of groups routed to one
+    server. A request keeps its key on retries, so that a server scores it only once. image_encoding: `rgb` sends raw
+    pixels, with little time and many bytes; `png` takes half of the bytes and twenty times the time. detail: see
+    `http_protocol`.
 
-    max_failed, on_failures: as for `Reward`: with `wait` too, what has failed is asked for once more at once, and then
-    for up to `patience_s` while the share of failures is greater than `max_failed`. Late ones count as failures, as
-    nobody learns from a judge that is always late. A failure is never a number.
+    max_failure_rate, on_failures: as for `Reward`: with `wait`, failed samples are retried once at once, and then for
+    up to `outage_timeout_s` while the share of failures is above `max_failure_rate`. Late samples count as failures. A
+    failure is never a number.
 
-    Works from any thread and from any event loop (`await reward.score(samples)`). Asks the servers directly, whatever
-    the environment says of proxies. Pickles: as its arguments. Raises
-    ValueError for arguments that mean nothing; on first use `RemoteError` where no server can be used, or where two of
-    them differ, naming both.
+    Works from any thread and any event loop (`await reward.score(samples)`). Connects directly, ignoring proxy settings
+    of the environment. Picklable if its arguments are. Raises ValueError for invalid arguments; on first use
+    `RemoteError` if no server can be used, or if two serve different rewards, naming both.
     """
 
     def __init__(
@@ -77,71 +76,77 @@ class RemoteReward(AnyReward):
         token_env: str = "",
         deadline_s: float | None = None,
         timeout_s: float = 600.0,
-        patience_s: float = 3600.0,
-        concurrency: int = 16,
-        chunk: int = 8,
-        packing: Packing = "rgb",
+        outage_timeout_s: float = 3600.0,
+        max_concurrency: int = 16,
+        chunk_size: int = 8,
+        image_encoding: ImageEncoding = "rgb",
         detail: Detail = "parts",
-        max_failed: float = 0.5,
+        max_failure_rate: float = 0.5,
         on_failures: OnFailures = "raise",
     ) -> None:
-        self.urls = checked(urls)
-        for name, value, known in (
-            ("packing", packing, get_args(Packing)),
+        self.urls = validate_urls(urls)
+        for name, value, choices in (
+            ("image_encoding", image_encoding, get_args(ImageEncoding)),
             ("detail", detail, get_args(Detail)),
             ("on_failures", on_failures, get_args(OnFailures)),
         ):
-            if value not in known:
-                raise ValueError(f"{name} is one of {', '.join(known)}, got {value!r}")
-        if not 0 <= max_failed <= 1:
-            raise ValueError(f"max_failed is a share in [0, 1], got {max_failed}")
-        if concurrency < 1 or chunk < 1:
-            raise ValueError(f"concurrency and chunk are 1 or more, got {concurrency} and {chunk}")
-        for name, seconds in (("timeout_s", timeout_s), ("patience_s", patience_s), ("deadline_s", deadline_s)):
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        if not 0 <= max_failure_rate <= 1:
+            raise ValueError(f"max_failure_rate must be in [0, 1], got {max_failure_rate}")
+        if max_concurrency < 1 or chunk_size < 1:
+            raise ValueError(
+                f"max_concurrency and chunk_size must be 1 or more, got {max_concurrency} and {chunk_size}"
+            )
+        for name, seconds in (
+            ("timeout_s", timeout_s),
+            ("outage_timeout_s", outage_timeout_s),
+            ("deadline_s", deadline_s),
+        ):
             if seconds is not None and not 0 < seconds < math.inf:
-                raise ValueError(f"{name} is a positive number of seconds, got {seconds}")
+                raise ValueError(f"{name} must be a positive number of seconds, got {seconds}")
         self.reward = reward
         self.token_env = token_env
         self.deadline_s = deadline_s
         self.timeout_s = timeout_s
-        self.patience_s = patience_s
-        self.concurrency = concurrency
-        self.chunk = chunk
-        self.packing: Packing = packing
+        self.outage_timeout_s = outage_timeout_s
+        self.max_concurrency = max_concurrency
+        self.chunk_size = chunk_size
+        self.image_encoding: ImageEncoding = image_encoding
         self.detail: Detail = detail
-        self.max_failed = max_failed
+        self.max_failure_rate = max_failure_rate
         self.on_failures: OnFailures = on_failures
-        self._recent: deque[bool] = deque(maxlen=ROLLING)
-        self._link: _Link | None = None
-        self._making = threading.Lock()
+        self._recent_failures: deque[bool] = deque(maxlen=FAILURE_WINDOW)
+        self._connection: _Connection | None = None
+        self._connection_lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.urls, {name: getattr(self, name) for name in _OPTIONS})
+        return _rebuild, (self.urls, {name: getattr(self, name) for name in _PICKLED_OPTIONS})
 
-    # -- what it is ---------------------------------------------------------------------------------------------------
+    # -- description --------------------------------------------------------------------------------------------------
 
     @property
     def card(self) -> Card:
-        """Asked of the servers once. Raises `RemoteError`."""
-        return self._about.card
+        """The card; requested once. Raises `RemoteError`."""
+        return self._reward_info.card
 
     @property
     def spec(self) -> dict[str, Any]:
-        """That of the servers' reward. Raises SpecError where it is made of what has none."""
-        spec = self._about.spec
+        """The spec of the servers' reward. Raises SpecError if it has none."""
+        spec = self._reward_info.spec
         if "reward" not in spec:
-            raise SpecError(f"{self.urls[0]} has no spec of its reward: {spec.get('problem', 'it says none')}")
+            raise SpecError(f"{self.urls[0]} has no spec of its reward: {spec.get('error', 'no reason given')}")
         return dict(spec)
 
     @property
     def expert_ids(self) -> dict[str, str]:
-        """Of the servers' experts, by role."""
-        return dict(self._about.experts)
+        """Ids of the servers' experts, by role."""
+        return dict(self._reward_info.experts)
 
     @property
-    def _about(self) -> About:
-        link = self._linked()
-        return link.replicas.about or link.thread.submit(link.replicas.connect()).result()
+    def _reward_info(self) -> RewardInfo:
+        connection = self._connect()
+        return connection.replicas.reward_info or connection.loop.submit(connection.replicas.connect()).result()
 
     # -- scoring ------------------------------------------------------------------------------------------------------
 
@@ -149,149 +154,170 @@ class RemoteReward(AnyReward):
         """Score a batch, in the order of the samples. Raises ValueError as `Reward` does, before anything is sent;
         `RemoteError`; `TooManyFailures` with all scores, by `on_failures`.
 
-        `stats`: `seconds`, `requests`, `retries` (by what was the matter), `late` (ids), `replicas` (samples by URL).
+        `stats`: `seconds`, `requests`, `retries` (by reason), `late` (ids), `replicas` (samples by URL).
         """
         batch = list(samples)
-        work = self._start(batch)
+        future = self._start(batch)
         try:
-            return self._watched(work.result())
+            return self._check_failures(future.result())
         except BaseException:
-            work.cancel()  # whoever interrupts it wants no answer
+            future.cancel()  # an interrupted caller needs no result
             raise
 
     async def score(self, samples: Iterable[EditSample]) -> Scores:
-        """The same for an event loop, any one: it goes on meanwhile."""
+        """The same, asynchronous; on any event loop."""
         batch = list(samples)
-        link = self._linked()
-        if link.replicas.about is None:
-            await asyncio.wrap_future(link.thread.submit(link.replicas.connect()))
-        return self._watched(await asyncio.wrap_future(self._start(batch)))
+        connection = self._connect()
+        if connection.replicas.reward_info is None:
+            await asyncio.wrap_future(connection.loop.submit(connection.replicas.connect()))
+        return self._check_failures(await asyncio.wrap_future(self._start(batch)))
 
     def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
-        """Scores one by one, in order; samples are taken as there is room, so that any number of them fits.
+        """Scores one by one, in order; samples are consumed as there is capacity, so there may be any number of them.
 
-        `deadline_s` counts for each of the batches that it makes of them.
+        `deadline_s` applies to each of its batches.
         """
         source = iter(samples)
-        size = self.chunk * self.concurrency * len(self.urls)
-        waiting: deque[Future[Scores]] = deque()
+        size = self.chunk_size * self.max_concurrency * len(self.urls)
+        pending: deque[Future[Scores]] = deque()
         try:
             while True:
-                while len(waiting) < 2 and (batch := list(islice(source, size))):
-                    waiting.append(self._start(batch))
-                if not waiting:
+                while len(pending) < 2 and (batch := list(islice(source, size))):
+                    pending.append(self._start(batch))
+                if not pending:
                     return
-                for score in waiting.popleft().result():
-                    self._count(score, (score,))
+                for score in pending.popleft().result():
+                    self._record(score, (score,))
                     yield score
         finally:
-            for work in waiting:
-                work.cancel()
+            for future in pending:
+                future.cancel()
 
     def offload(self) -> None:
-        """Nothing: the weights are the server's, which has others to serve."""
+        """Does nothing: the weights are the server's, which may serve other clients."""
 
     def replicas(self) -> list[Replica]:
-        """The servers as this client sees them."""
-        return list(self._linked().replicas.all)
+        """The servers and their state in this client."""
+        return list(self._connect().replicas.all)
 
     def close(self) -> None:
         """Close the connections. The next call opens new ones."""
-        with self._making:
-            link, self._link = self._link, None
-        if link is not None:
-            link.end()
+        with self._connection_lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.end()
 
     def _start(self, batch: list[EditSample]) -> Future[Scores]:
-        self.check(batch)
-        link = self._linked()
-        return link.thread.submit(self._scored(link, batch))
+        self.validate(batch)
+        connection = self._connect()
+        return connection.loop.submit(self._score_batch(connection, batch))
 
-    async def _scored(self, link: _Link, batch: list[EditSample]) -> Scores:
+    async def _score_batch(self, connection: _Connection, batch: list[EditSample]) -> Scores:
         start = time.perf_counter()
-        terms = Terms(
+        options = DispatchOptions(
             self.detail,
-            self.packing,
+            self.image_encoding,
             self.reward,
             self.timeout_s,
-            self.patience_s,
-            self.max_failed,
+            self.outage_timeout_s,
+            self.max_failure_rate,
             self.on_failures == "wait",
         )
-        sender = Sender(link.replicas, link.transport, link.slots, link.recent, terms, self.deadline_s)
+        dispatcher = Dispatcher(
+            connection.replicas,
+            connection.transport,
+            connection.slots,
+            connection.recent_failures,
+            options,
+            self.deadline_s,
+        )
         nonce = uuid.uuid4().hex
-        pieces = self._pieces(link.replicas, batch)
-        work = (sender.scores(f"{nonce}/{number}", [batch[at] for at in piece]) for number, piece in enumerate(pieces))
-        found: list[Score | None] = [None] * len(batch)
-        for piece, scores in zip(pieces, await asyncio.gather(*work), strict=True):
-            for at, score in zip(piece, scores, strict=True):
-                found[at] = score
-        whole = tuple(score for score in found if score is not None)
-        return Scores(whole, tuple(sample.id for sample in batch), sender.tally.stats(time.perf_counter() - start))
+        chunks = self._chunk_indices(connection.replicas, batch)
+        tasks = (
+            dispatcher.scores(f"{nonce}/{chunk_index}", [batch[index] for index in chunk])
+            for chunk_index, chunk in enumerate(chunks)
+        )
+        all_scores: list[Score | None] = [None] * len(batch)
+        for chunk, scores in zip(chunks, await asyncio.gather(*tasks), strict=True):
+            for index, score in zip(chunk, scores, strict=True):
+                all_scores[index] = score
+        complete = tuple(score for score in all_scores if score is not None)
+        return Scores(
+            complete, tuple(sample.id for sample in batch), dispatcher.stats.stats(time.perf_counter() - start)
+        )
 
-    def _pieces(self, replicas: Replicas, batch: Sequence[EditSample]) -> list[list[int]]:
-        """The numbers of the samples that are sent together: groups side by side, of one server's groups."""
+    def _chunk_indices(self, replicas: ReplicaPool, batch: Sequence[EditSample]) -> list[list[int]]:
+        """Indices of the samples that are sent together: groups stay together, and go to their server."""
         groups: dict[str, list[int]] = {}
-        for number, sample in enumerate(batch):
-            groups.setdefault(sample.group, []).append(number)
-        homes: dict[str, list[int]] = {}
-        for group, numbers in groups.items():
-            homes.setdefault(replicas.order(group)[0].url, []).extend(numbers)
+        for index, sample in enumerate(batch):
+            groups.setdefault(sample.group, []).append(index)
+        by_server: dict[str, list[int]] = {}
+        for group, indices in groups.items():
+            by_server.setdefault(replicas.order(group)[0].url, []).extend(indices)
         return [
-            numbers[at : at + self.chunk] for numbers in homes.values() for at in range(0, len(numbers), self.chunk)
+            indices[start : start + self.chunk_size]
+            for indices in by_server.values()
+            for start in range(0, len(indices), self.chunk_size)
         ]
 
     # -- failures -----------------------------------------------------------------------------------------------------
 
-    def _watched(self, scores: Scores) -> Scores:
+    def _check_failures(self, scores: Scores) -> Scores:
         for score in scores:
-            self._count(score, scores)
+            self._record(score, scores)
         return scores
 
-    def _count(self, score: Score, scores: Sequence[Score]) -> None:
+    def _record(self, score: Score, scores: Sequence[Score]) -> None:
         """Raises `TooManyFailures`."""
-        self._recent.append(score.status == "failed")
-        if self.on_failures == "none" or score.status != "failed" or len(self._recent) < LEAST:
+        self._recent_failures.append(score.status == "failed")
+        if self.on_failures == "none" or score.status != "failed" or len(self._recent_failures) < MIN_FAILURE_WINDOW:
             return
-        if sum(self._recent) > self.max_failed * len(self._recent):
-            share = sum(self._recent) / len(self._recent)
-            self._recent.clear()
+        if sum(self._recent_failures) > self.max_failure_rate * len(self._recent_failures):
+            share = sum(self._recent_failures) / len(self._recent_failures)
+            self._recent_failures.clear()
             raise TooManyFailures(
-                f"{share:.0%} of the last scores failed (allowed: {self.max_failed:.0%}); the last one: {score.reason}",
+                f"{share:.0%} of the last scores failed (max_failure_rate: {self.max_failure_rate:.0%}); the last one: "
+                f"{score.reason}",
                 scores,
             )
 
-    def _linked(self) -> _Link:
-        with self._making:
-            if self._link is None or self._link.pid != os.getpid() or not self._link.thread.thread.is_alive():
-                thread = background()
-                self._link = thread.submit(_link(self, thread)).result()
-                weakref.finalize(self, self._link.end).atexit = False
-            return self._link
+    def _connect(self) -> _Connection:
+        with self._connection_lock:
+            if (
+                self._connection is None
+                or self._connection.pid != os.getpid()
+                or not self._connection.loop.thread.is_alive()
+            ):
+                loop = background_loop()
+                self._connection = loop.submit(_open_connection(self, loop)).result()
+                weakref.finalize(self, self._connection.end).atexit = False
+            return self._connection
 
 
 @dataclass(frozen=True)
-class _Link:
-    """What a client has in one process."""
+class _Connection:
+    """The connection state of a client in one process."""
 
-    thread: Background
+    loop: BackgroundLoop
     transport: Transport
-    replicas: Replicas
+    replicas: ReplicaPool
     slots: asyncio.Semaphore
-    recent: deque[bool]
+    recent_failures: deque[bool]
     pid: int
 
     def end(self) -> None:
-        """Close the connections, if this is still the process that they belong to."""
-        if self.pid == os.getpid() and self.thread.loop.is_running():
-            self.thread.submit(self.replicas.close())
+        """Close the connections, if this is still their process."""
+        if self.pid == os.getpid() and self.loop.loop.is_running():
+            self.loop.submit(self.replicas.close())
 
 
-async def _link(client: RemoteReward, thread: Background) -> _Link:
-    most = client.concurrency * len(client.urls)
-    transport = Transport(client.urls, token_env=client.token_env, connections=most + len(client.urls))
-    replicas = Replicas(client.urls, transport, reward=client.reward, patience_s=client.patience_s)
-    return _Link(thread, transport, replicas, asyncio.Semaphore(most), deque(maxlen=ROLLING), os.getpid())
+async def _open_connection(client: RemoteReward, loop: BackgroundLoop) -> _Connection:
+    max_requests = client.max_concurrency * len(client.urls)
+    transport = Transport(client.urls, token_env=client.token_env, connections=max_requests + len(client.urls))
+    replicas = ReplicaPool(client.urls, transport, reward=client.reward, outage_timeout_s=client.outage_timeout_s)
+    return _Connection(
+        loop, transport, replicas, asyncio.Semaphore(max_requests), deque(maxlen=FAILURE_WINDOW), os.getpid()
+    )
 
 
 def _rebuild(urls: tuple[str, ...], options: dict[str, Any]) -> RemoteReward:

@@ -1,10 +1,10 @@
-"""Several judge servers that serve one reward: which of them is asked, and which is left alone for how long.
+"""Several judge servers with one reward: routing, backoff and health.
 
-Routing is by group: rollouts of one source and instruction go to the same server, whichever rank they come from, so
-that what its engine finds out about the source is found out once. The server of a group is the first by rendezvous
-hashing of its key (Thaler and Ravishankar, 1998): ranks need not talk to each other, and when a server goes away, its
-groups alone move. One that has more than its share waiting is passed over (bounded loads: Mirrokni, Thorup and
-Zadimoghaddam, 2016). Servers are told apart by their URLs, so every rank has to be given the same ones.
+Routing is by group: rollouts of one source and instruction go to the same server from every rank, so that its engine
+computes results about the source once. The server of a group is the first by rendezvous hashing of its key (Thaler and
+Ravishankar, 1998): ranks need not communicate, and if a server goes down, only its groups move. A server with more than
+its share of queued samples is skipped (bounded loads: Mirrokni, Thorup and Zadimoghaddam, 2016). Servers are identified
+by URL, so every rank needs the same URLs.
 """
 
 from __future__ import annotations
@@ -20,270 +20,297 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import quote
 
-from ...reward import Card
-from ...reward.timeouts import TIMEOUTS, timeout
-from .transport import Answer, Lost, Transport
+from ....reward import Card
+from ....reward.timeout_compat import TIMEOUTS, timeout
+from .transport import Transport, TransportError, TransportResponse
 
 log = logging.getLogger("editcritic.serving")
 
-SPREAD = 1.25
-"""A server may have so many times its share in flight, before others take over what would go to it."""
+LOAD_FACTOR = 1.25
+"""How many times its share a server may have in flight before other servers take over its requests."""
 
-HOLD = 32
-"""Samples in flight that are never too many: few samples stay together."""
+MIN_BOUNDED_LOAD = 32
+"""Samples in flight that never exceed the bound, so that few samples stay together."""
 
-_RECENT_S = 5.0
-"""So long a server is taken to be as busy as it said: one that is passed over has no other way to say more."""
+_REPORTED_LOAD_TTL_S = 5.0
+"""How long the queue length reported by a server is trusted; a skipped server cannot report a new one."""
 
-_STARTING_S = 60.0
-"""So long nobody may be listening, when a client starts. One that answers that it is loading has all its patience."""
+_STARTUP_TIMEOUT_S = 60.0
+"""How long to wait for a listening server at start. A server that is loading has the whole outage timeout."""
 
-_LONGEST_PAUSE_S = 5.0
-_LONGEST_REST_S = 60.0
+_MAX_BACKOFF_S = 5.0
+_MAX_RETRY_AFTER_S = 60.0
 
 
 class RemoteError(RuntimeError):
-    """Judge servers that cannot be used: none is there, none lets us in, or they are not of one kind."""
+    """Unusable judge servers: unreachable, unauthorised, or with different rewards."""
 
 
 @dataclass(frozen=True)
-class About:
-    """What a server says of its reward. experts: role -> id."""
+class RewardInfo:
+    """A server's description of its reward. experts: role -> id."""
 
     card: Card
     spec: dict[str, Any]
     experts: dict[str, str]
 
     @staticmethod
-    def of(data: Mapping[str, Any]) -> About:
-        """Raises ValueError where this is no card."""
+    def of(data: Mapping[str, Any]) -> RewardInfo:
+        """Raises ValueError if the data has no card."""
         try:
-            said = {one.name: data["card"][one.name] for one in fields(Card) if one.name in data["card"]}
-            said = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
-            return About(Card(**said), dict(data.get("spec") or {}), dict(data.get("experts") or {}))
+            values = {
+                card_field.name: data["card"][card_field.name]
+                for card_field in fields(Card)
+                if card_field.name in data["card"]
+            }
+            values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+            return RewardInfo(Card(**values), dict(data.get("spec") or {}), dict(data.get("experts") or {}))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"its /v1/reward holds no card ({type(error).__name__}: {error})") from None
+            raise ValueError(f"its /v1/reward has no card ({type(error).__name__}: {error})") from None
 
-    def difference(self, other: About) -> str:
-        """What makes it another reward, in words; empty where it is the same."""
+    def difference(self, other: RewardInfo) -> str:
+        """The difference to another reward as a message; empty if they are the same."""
         if self.card.signature != other.card.signature:
             return f"{self.card.signature} and {other.card.signature}"
         if self.spec.get("reward") != other.spec.get("reward"):
             return f"{self.card.signature} with other options"
         roles = sorted(self.experts.keys() | other.experts.keys())
-        apart = [role for role in roles if self.experts.get(role) != other.experts.get(role)]
+        different_roles = [role for role in roles if self.experts.get(role) != other.experts.get(role)]
         return "; ".join(
-            f"{role}: {self.experts.get(role, 'nobody')!r} and {other.experts.get(role, 'nobody')!r}" for role in apart
+            f"{role}: {self.experts.get(role, 'none')!r} and {other.experts.get(role, 'none')!r}"
+            for role in different_roles
         )
 
 
 @dataclass(eq=False)
 class Replica:
-    """A server. in_flight: samples that this client waits for. reported: what it said was waiting when last heard of,
-    of all its clients, and believed for some seconds. problem: why it is not asked; empty while it is. refused: why it
-    never will be. poorly: it answers, but some of its experts are dead; asked where there is no other, and then its
-    scores say what failed. rests_until, reported_at: by `time.monotonic`.
+    """A server. in_flight: samples that this client waits for. reported_load: queue length of all clients as last
+    reported, trusted for some seconds. unavailable_reason: why it is not used; empty while it is. rejected_reason: why
+    it never will be. degraded: it responds, but some of its experts are down; used if there is no other, and its scores
+    then give the failures. backoff_until, reported_at: by `time.monotonic`.
     """
 
     url: str
     in_flight: int = 0
-    reported: int = 0
+    reported_load: int = 0
     reported_at: float = 0.0
-    problem: str = "not asked yet"
-    poorly: bool = False
-    refused: str = ""
-    rests_until: float = 0.0
+    unavailable_reason: str = "not probed yet"
+    degraded: bool = False
+    rejected_reason: str = ""
+    backoff_until: float = 0.0
     answered: int = 0
     probing: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @property
     def up(self) -> bool:
-        return not self.problem and not self.refused
+        return not self.unavailable_reason and not self.rejected_reason
 
     @property
     def load(self) -> int:
-        recent = time.monotonic() < self.reported_at + _RECENT_S
-        return max(self.in_flight, self.reported) if recent else self.in_flight
+        recent = time.monotonic() < self.reported_at + _REPORTED_LOAD_TTL_S
+        return max(self.in_flight, self.reported_load) if recent else self.in_flight
 
-    def heard(self, answer: Answer) -> None:
-        """Take what it says is waiting."""
-        said = answer.headers.get("x-samples-waiting", "")
-        self.reported = int(said) if said.isdecimal() else 0
+    def update_reported_load(self, response: TransportResponse) -> None:
+        """Update the queue length from a response header."""
+        waiting = response.headers.get("x-queued-samples", "")
+        self.reported_load = int(waiting) if waiting.isdecimal() else 0
         self.reported_at = time.monotonic()
 
-    def weight(self, group: str) -> bytes:
+    def rendezvous_weight(self, group: str) -> bytes:
         return hashlib.blake2b(f"{self.url}\n{group}".encode(), digest_size=8).digest()
 
 
-class Replicas:
-    """The servers of one client. Of one event loop."""
+class ReplicaPool:
+    """The servers of one client. Used from one event loop."""
 
-    def __init__(self, urls: Sequence[str], transport: Transport, *, reward: str = "", patience_s: float) -> None:
+    def __init__(self, urls: Sequence[str], transport: Transport, *, reward: str = "", outage_timeout_s: float) -> None:
         self.all = [Replica(url) for url in urls]
-        self.about: About | None = None
-        self.heard_at = time.monotonic()
-        """When any of them last answered."""
-        self._seen: tuple[Replica, About] | None = None
-        """The first that said what it serves: the others have to say the same."""
+        self.reward_info: RewardInfo | None = None
+        self.last_response_at = time.monotonic()
+        """Time of the last response of any server."""
+        self._first_description: tuple[Replica, RewardInfo] | None = None
+        """The first described server; the others must have the same reward."""
         self._transport = transport
         self._query = f"?name={quote(reward)}" if reward else ""
-        self._patience_s = patience_s
-        self._chance = random.Random()
+        self._outage_timeout_s = outage_timeout_s
+        self._rng = random.Random()
         self._changed = asyncio.Event()
         self._connecting = asyncio.Lock()
 
-    # -- what they serve ----------------------------------------------------------------------------------------------
+    # -- reward identity ----------------------------------------------------------------------------------------------
 
-    async def connect(self) -> About:
-        """What they serve; asked once. Raises `RemoteError` where none answers, or where they are not of one kind."""
+    async def connect(self) -> RewardInfo:
+        """The reward of the servers; requested once. Raises `RemoteError` if none responds, or if they differ."""
         async with self._connecting:
-            if self.about is not None:
-                return self.about
+            if self.reward_info is not None:
+                return self.reward_info
             try:
-                self.about = await self._connect()
+                self.reward_info = await self._connect()
             except RemoteError:
-                self._seen = None  # so that the next call is told the same
+                self._first_description = None  # so that the next call repeats the check
                 raise
-            for one in self.all:
-                if not one.up:
-                    self._watch(one)
-            return self.about
+            for replica in self.all:
+                if not replica.up:
+                    self._start_probing(replica)
+            return self.reward_info
 
-    async def _connect(self) -> About:
+    async def _connect(self) -> RewardInfo:
         start, pause = time.monotonic(), 0.1
         while True:
-            found = await asyncio.gather(*(self._look_at(one) for one in self.all), return_exceptions=True)
-            for one in found:
-                if isinstance(one, BaseException):
-                    raise one
-            if self._seen is not None and any(one.up or one.poorly for one in self.all):
-                return self._seen[1]
+            results = await asyncio.gather(*(self._probe_once(replica) for replica in self.all), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+            if self._first_description is not None and any(replica.up or replica.degraded for replica in self.all):
+                return self._first_description[1]
             waited = time.monotonic() - start
-            loading = any(one.problem.startswith("not ready") for one in self.all)
-            if waited > (self._patience_s if loading else min(self._patience_s, _STARTING_S)):
+            loading = any(replica.unavailable_reason.startswith("not ready") for replica in self.all)
+            if waited > (self._outage_timeout_s if loading else min(self._outage_timeout_s, _STARTUP_TIMEOUT_S)):
                 raise RemoteError(f"no judge server can be used: {self.problems()}")
-            await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
+            pause = min(2 * pause, _MAX_BACKOFF_S)
 
-    async def _look_at(self, one: Replica) -> None:
-        """Ask a server whether it is ready, and what it serves. Raises `RemoteError` for one of another kind."""
+    async def _probe_once(self, replica: Replica) -> None:
+        """Request a server's readiness and reward. Raises `RemoteError` if it serves another reward."""
         try:
-            ready = await self._transport.get(f"{one.url}/readyz")
-            said = ready.data if isinstance(ready.data, Mapping) else {}
-            poorly = bool(said.get("dead")) and not (said.get("loading") or said.get("draining"))
+            ready = await self._transport.get(f"{replica.url}/readyz")
+            status = ready.data if isinstance(ready.data, Mapping) else {}
+            is_degraded = bool(status.get("unavailable")) and not (status.get("loading") or status.get("draining"))
             if ready.status != 200:
-                one.problem = f"not ready: {json.dumps(said)[:300]}"
-                if not poorly:
-                    one.poorly = False
+                replica.unavailable_reason = f"not ready: {json.dumps(status)[:300]}"
+                if not is_degraded:
+                    replica.degraded = False
                     return
-            about = await self._transport.get(f"{one.url}/v1/reward{self._query}")
-        except Lost as error:
-            one.problem, one.poorly = str(error), False
+            response = await self._transport.get(f"{replica.url}/v1/reward{self._query}")
+        except TransportError as error:
+            replica.unavailable_reason, replica.degraded = str(error), False
             return
-        if about.status >= 500:
-            one.problem = f"HTTP {about.status}: {about.said}"
+        if response.status >= 500:
+            replica.unavailable_reason = f"HTTP {response.status}: {response.message}"
             return
-        if about.status in (401, 403):
-            why = "another token" if self._transport.has_token else "token_env, the environment variable with its token"
-            raise RemoteError(f"{one.url} does not let us in ({about.said}): give {why}")
-        if about.status != 200:
-            raise RemoteError(f"{one.url}/v1/reward says HTTP {about.status}: {about.said}")
+        if response.status in (401, 403):
+            needed = (
+                "another token" if self._transport.has_token else "token_env, the environment variable with its token"
+            )
+            raise RemoteError(f"{replica.url} refused access ({response.message}): pass {needed}")
+        if response.status != 200:
+            raise RemoteError(f"{replica.url}/v1/reward returned HTTP {response.status}: {response.message}")
         try:
-            found = About.of(about.data)
+            reward_info = RewardInfo.of(response.data)
         except ValueError as error:
-            raise RemoteError(f"{one.url} is no judge server: {error}") from None
-        first, known = self._seen = self._seen or (one, found)
-        if apart := known.difference(found):
-            if first is one:
-                raise RemoteError(f"{one.url} serves another reward than before: {apart}; scores would be mixed up")
-            raise RemoteError(f"{first.url} and {one.url} serve different rewards: {apart}")
-        one.poorly = poorly
+            raise RemoteError(f"{replica.url} is not a judge server: {error}") from None
+        first_replica, expected = self._first_description = self._first_description or (replica, reward_info)
+        if difference := expected.difference(reward_info):
+            if first_replica is replica:
+                raise RemoteError(
+                    f"{replica.url} serves another reward than before: {difference}; scores would be mixed"
+                )
+            raise RemoteError(f"{first_replica.url} and {replica.url} serve different rewards: {difference}")
+        replica.degraded = is_degraded
         if ready.status == 200:
-            one.problem = ""
-        one.heard(ready)
+            replica.unavailable_reason = ""
+        replica.update_reported_load(ready)
         self._changed.set()
 
-    # -- whom to ask --------------------------------------------------------------------------------------------------
+    # -- routing ------------------------------------------------------------------------------------------------------
 
     def order(self, group: str) -> list[Replica]:
-        """The servers in the order in which this group prefers them."""
-        return sorted(self.all, key=lambda one: one.weight(group), reverse=True)
+        """The servers in this group's order of preference."""
+        return sorted(self.all, key=lambda replica: replica.rendezvous_weight(group), reverse=True)
 
     def pick(self, group: str, count: int, avoid: Replica | None = None) -> Replica | None:
-        """Whom to ask about so many samples of a group; None while nobody can be asked.
+        """The server for so many samples of a group; None while there is none.
 
-        avoid: one that has just failed at it; asked again where there is no other.
+        avoid: a server that has just failed on them; used if there is no other.
         """
         now = time.monotonic()
-        rested = [one for one in self.order(group) if not one.refused and one.rests_until <= now]
-        free = [one for one in rested if one.up] or [one for one in rested if one.poorly]
-        free = [one for one in free if one is not avoid] or free
-        if not free:
+        candidates = [
+            replica for replica in self.order(group) if not replica.rejected_reason and replica.backoff_until <= now
+        ]
+        available = [replica for replica in candidates if replica.up] or [
+            replica for replica in candidates if replica.degraded
+        ]
+        available = [replica for replica in available if replica is not avoid] or available
+        if not available:
             return None
-        most = max(HOLD, SPREAD * (sum(one.load for one in free) + count) / len(free))
-        return next((one for one in free if one.load + count <= most), min(free, key=lambda one: one.load))
+        max_load = max(
+            MIN_BOUNDED_LOAD, LOAD_FACTOR * (sum(replica.load for replica in available) + count) / len(available)
+        )
+        return next(
+            (replica for replica in available if replica.load + count <= max_load),
+            min(available, key=lambda replica: replica.load),
+        )
 
-    async def wait(self, longest_s: float) -> None:
-        """Until somebody may be free again, but no longer than that."""
+    async def wait(self, max_wait_s: float) -> None:
+        """Wait until a server may be available again, at most so long."""
         now = time.monotonic()
-        rests = [one.rests_until - now for one in self.all if one.up or one.poorly]
-        pause = min([longest_s, _LONGEST_PAUSE_S, *(max(rest, 0.01) for rest in rests)])
+        pauses = [replica.backoff_until - now for replica in self.all if replica.up or replica.degraded]
+        pause = min([max_wait_s, _MAX_BACKOFF_S, *(max(seconds, 0.01) for seconds in pauses)])
         self._changed.clear()
         try:
-            async with timeout(max(pause, 0.0) * self._chance.uniform(1.0, 1.1)):
+            async with timeout(max(pause, 0.0) * self._rng.uniform(1.0, 1.1)):
                 await self._changed.wait()
         except TIMEOUTS:
             pass
 
-    # -- what became of it --------------------------------------------------------------------------------------------
+    # -- outcomes -----------------------------------------------------------------------------------------------------
 
-    def answered(self, one: Replica, answer: Answer) -> None:
-        self.heard_at = time.monotonic()
-        one.answered += 1
-        one.heard(answer)
+    def mark_answered(self, replica: Replica, response: TransportResponse) -> None:
+        self.last_response_at = time.monotonic()
+        replica.answered += 1
+        replica.update_reported_load(response)
         self._changed.set()
 
-    def busy(self, one: Replica, retry_after_s: float | None) -> None:
-        """It has no room: it is left alone for a while."""
-        rest = 0.5 if retry_after_s is None else min(retry_after_s, _LONGEST_REST_S)
-        one.rests_until = time.monotonic() + rest * self._chance.uniform(1.0, 1.1)
+    def mark_busy(self, replica: Replica, retry_after_s: float | None) -> None:
+        """Back off from a server at capacity."""
+        seconds = 0.5 if retry_after_s is None else min(retry_after_s, _MAX_RETRY_AFTER_S)
+        replica.backoff_until = time.monotonic() + seconds * self._rng.uniform(1.0, 1.1)
 
-    def down(self, one: Replica, problem: str) -> None:
-        """It does not answer: it is asked nothing but whether it is ready, until it is."""
-        one.problem, one.poorly, one.reported = problem, False, 0
-        self._watch(one)
+    def mark_down(self, replica: Replica, reason: str) -> None:
+        """Stop using a server that fails, and probe its readiness until it is back."""
+        replica.unavailable_reason, replica.degraded, replica.reported_load = reason, False, 0
+        self._start_probing(replica)
 
-    def _watch(self, one: Replica) -> None:
-        if one.probing is None or one.probing.done():
-            one.probing = asyncio.get_running_loop().create_task(self._probe(one))
+    def _start_probing(self, replica: Replica) -> None:
+        if replica.probing is None or replica.probing.done():
+            replica.probing = asyncio.get_running_loop().create_task(self._probe_until_up(replica))
 
     def problems(self) -> str:
-        """Why nobody can be asked."""
+        """Why no server is available."""
         now = time.monotonic()
-        said = {one.url: one.refused or one.problem or ("busy" if one.rests_until > now else "") for one in self.all}
-        return "; ".join(f"{url}: {problem}" for url, problem in said.items() if problem)
+        reasons = {
+            replica.url: replica.rejected_reason
+            or replica.unavailable_reason
+            or ("busy" if replica.backoff_until > now else "")
+            for replica in self.all
+        }
+        return "; ".join(f"{url}: {reason}" for url, reason in reasons.items() if reason)
 
     @property
-    def hopeless(self) -> str:
-        """Why nobody will ever be able to be asked; empty while there is hope."""
-        return "; ".join(one.refused for one in self.all) if all(one.refused for one in self.all) else ""
+    def permanent_failure(self) -> str:
+        """Why no server will ever be available; empty if one may be."""
+        return (
+            "; ".join(replica.rejected_reason for replica in self.all)
+            if all(replica.rejected_reason for replica in self.all)
+            else ""
+        )
 
     async def close(self) -> None:
-        for one in self.all:
-            if one.probing is not None:
-                one.probing.cancel()
+        for replica in self.all:
+            if replica.probing is not None:
+                replica.probing.cancel()
         await self._transport.close()
 
-    async def _probe(self, one: Replica) -> None:
+    async def _probe_until_up(self, replica: Replica) -> None:
         pause = 0.1
-        while one.problem and not one.refused:
+        while replica.unavailable_reason and not replica.rejected_reason:
             try:
-                await self._look_at(one)
+                await self._probe_once(replica)
             except RemoteError as error:
-                one.refused = str(error)
+                replica.rejected_reason = str(error)
                 log.error("%s", error)
                 self._changed.set()
             else:
-                if one.problem:
-                    await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
+                if replica.unavailable_reason:
+                    await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
+                    pause = min(2 * pause, _MAX_BACKOFF_S)

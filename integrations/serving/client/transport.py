@@ -1,6 +1,6 @@
-"""HTTP from a client's side: bodies with pictures in them, time limits, and what came back in plain words.
+"""The HTTP transport of clients: request bodies with images, timeouts, and readable errors.
 
-httpx2 does it: asynchronous, keeps connections, takes bodies as they are, and is there wherever `openai` is.
+It uses httpx2: asynchronous, with keep-alive and raw bodies, and installed with `openai`.
 """
 
 from __future__ import annotations
@@ -15,60 +15,60 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...reward import EditSample
-from ...reward.timeouts import TIMEOUTS, timeout
-from .wire import Detail, Packing, packed, pictures_of, request_json, with_pictures
+from ....reward import EditSample
+from ....reward.timeout_compat import TIMEOUTS, timeout
+from ..http_protocol import Detail, ImageEncoding, attach_images, encode_image, images_by_digest, request_json
 
-LIMIT_BYTES = 256 * 2**20
-"""Of an answer."""
+MAX_SERVER_RESPONSE_BYTES = 256 * 2**20
+"""Of a response."""
 
-_QUICK_S = 10.0
-"""For questions that are answered at once: whether a server is ready, and what it serves."""
+_PROBE_TIMEOUT_S = 10.0
+"""For requests that are answered at once: readiness and reward description."""
 
-_CONNECT_S = 10.0
+_CONNECT_TIMEOUT_S = 10.0
 
 
-class Lost(Exception):
-    """No answer. sent: whether the server may have seen the request; late: whether it had its time."""
+class TransportError(Exception):
+    """No response. request_sent: whether the server may have seen the request. timed_out: whether it timed out."""
 
-    def __init__(self, message: str, *, sent: bool = False, late: bool = False) -> None:
+    def __init__(self, message: str, *, request_sent: bool = False, timed_out: bool = False) -> None:
         super().__init__(message)
-        self.sent = sent
-        self.late = late
+        self.request_sent = request_sent
+        self.timed_out = timed_out
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer of any status. data: its JSON; None where it is none."""
+class TransportResponse:
+    """A response of any status. data: its JSON, or None."""
 
     status: int
     headers: Mapping[str, str]
     data: Any
 
     @property
-    def said(self) -> str:
-        """The server's words, in a line."""
-        said = self.data.get("error", self.data) if isinstance(self.data, Mapping) else self.data
-        return (said if isinstance(said, str) else json.dumps(said))[:300] if said else "without a word"
+    def message(self) -> str:
+        """The server's message, in one line."""
+        message = self.data.get("error", self.data) if isinstance(self.data, Mapping) else self.data
+        return (message if isinstance(message, str) else json.dumps(message))[:300] if message else "no message"
 
     @property
     def retry_after_s(self) -> float | None:
-        """When to come back; None where the server does not say."""
-        said = self.headers.get("retry-after", "")
+        """Seconds from `Retry-After`; None if the server sends none."""
+        value = self.headers.get("retry-after", "")
         try:
-            return max(0.0, float(said)) if float(said) < float("inf") else None
+            return max(0.0, float(value)) if float(value) < float("inf") else None
         except ValueError:
             pass
         try:
-            return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
         except (ValueError, OverflowError):
             return None
 
 
 class Transport:
-    """Requests of one client to these servers. token_env: the environment variable with the token; empty for none.
+    """The requests of one client to its servers. token_env: the environment variable with the token; empty for none.
 
-    Raises ValueError where that holds nothing.
+    Raises ValueError if the variable is empty.
     """
 
     def __init__(self, urls: Sequence[str], *, token_env: str, connections: int) -> None:
@@ -79,110 +79,121 @@ class Transport:
         self._httpx = httpx2
         self._token = os.environ.get(token_env, "").strip() if token_env else ""
         if token_env and not self._token:
-            raise ValueError(f"the judge server's token is to be in the environment variable {token_env}: put it there")
-        safe = any(url.startswith("https:") for url in urls)
+            raise ValueError(f"the environment variable {token_env} is empty: put the judge server's token into it")
+        uses_tls = any(url.startswith("https:") for url in urls)
         self._client = httpx2.AsyncClient(
             limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
-            timeout=httpx2.Timeout(None, connect=_CONNECT_S),
-            follow_redirects=False,  # pictures and tokens go where they were sent
-            trust_env=False,  # and not through proxies that are meant for the rest of the internet
-            verify=ssl.create_default_context() if safe else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),  # which is quick
+            timeout=httpx2.Timeout(None, connect=_CONNECT_TIMEOUT_S),
+            follow_redirects=False,  # images and tokens must not go elsewhere
+            trust_env=False,  # no proxies
+            # The second context loads no certificates, which is faster.
+            verify=ssl.create_default_context() if uses_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
 
     @property
     def has_token(self) -> bool:
         return bool(self._token)
 
-    async def get(self, url: str) -> Answer:
-        """Raises `Lost`."""
-        return await self._ask("GET", url, None, "", _QUICK_S)
+    async def get(self, url: str) -> TransportResponse:
+        """Raises `TransportError`."""
+        return await self._request("GET", url, None, "", _PROBE_TIMEOUT_S)
 
-    async def post(self, url: str, body: bytes, kind: str, timeout_s: float) -> Answer:
-        """Raises `Lost`."""
-        return await self._ask("POST", url, body, kind, timeout_s)
+    async def post(self, url: str, body: bytes, content_type: str, timeout_s: float) -> TransportResponse:
+        """Raises `TransportError`."""
+        return await self._request("POST", url, body, content_type, timeout_s)
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _ask(self, method: str, url: str, body: bytes | None, kind: str, timeout_s: float) -> Answer:
-        headers = {"content-type": kind} if kind else {}
+    async def _request(
+        self, method: str, url: str, body: bytes | None, content_type: str, timeout_s: float
+    ) -> TransportResponse:
+        headers = {"content-type": content_type} if content_type else {}
         if self._token:
             headers["authorization"] = f"Bearer {self._token}"
         try:
             async with (
                 timeout(timeout_s),
-                self._client.stream(method, url, content=body, headers=headers) as one,
+                self._client.stream(method, url, content=body, headers=headers) as response,
             ):
                 parts, size = [], 0
-                async for part in one.aiter_bytes():
+                async for part in response.aiter_bytes():
                     size += len(part)
-                    if size > LIMIT_BYTES:
-                        raise Lost(f"the answer of {url} is longer than {LIMIT_BYTES >> 20} MiB", sent=True, late=True)
+                    if size > MAX_SERVER_RESPONSE_BYTES:
+                        raise TransportError(
+                            f"the response of {url} is longer than {MAX_SERVER_RESPONSE_BYTES >> 20} MiB",
+                            request_sent=True,
+                            timed_out=True,
+                        )
                     parts.append(part)
         except TIMEOUTS:
-            raise Lost(f"no answer within {timeout_s:.3g} s", sent=True, late=True) from None
+            raise TransportError(f"no response within {timeout_s:.3g} s", request_sent=True, timed_out=True) from None
         except (self._httpx.ConnectError, self._httpx.ConnectTimeout) as error:
-            raise Lost(f"no connection ({_cause(error)})") from None
+            raise TransportError(f"no connection ({_cause(error)})") from None
         except self._httpx.TransportError as error:
-            raise Lost(f"the connection was lost ({_cause(error)})", sent=True) from None
+            raise TransportError(f"the connection was lost ({_cause(error)})", request_sent=True) from None
         try:
             data = json.loads(b"".join(parts))
         except (ValueError, RecursionError):
             data = None
-        return Answer(one.status_code, one.headers, data)
+        return TransportResponse(response.status_code, response.headers, data)
 
 
-def checked(urls: str | Sequence[str]) -> tuple[str, ...]:
-    """URLs of servers, each once. Raises ValueError for one that is none, or has a password in it: it would show."""
-    given = [urls] if isinstance(urls, str) else list(urls)
-    if not given:
+def validate_urls(urls: str | Sequence[str]) -> tuple[str, ...]:
+    """Validated, distinct URLs. Raises ValueError for an invalid one, or one with a password, which would be logged."""
+    url_list = [urls] if isinstance(urls, str) else list(urls)
+    if not url_list:
         raise ValueError("a client needs the URL of a judge server, such as http://127.0.0.1:8000")
-    for url in given:
-        found = urlsplit(url)
-        if found.scheme not in ("http", "https") or not found.hostname:
-            raise ValueError(f"a judge server has a URL such as http://127.0.0.1:8000, got {url!r:.80}")
-        if "@" in found.netloc or found.query or found.fragment:
+    for url in url_list:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"expected a URL of a judge server such as http://127.0.0.1:8000, got {url!r:.80}")
+        if "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError(
-                f"URLs hold no password and no query, got one for {found.hostname}: name the environment variable "
-                "with the token in token_env"
+                f"URLs must have no password and no query, got one for {parts.hostname}: pass the name of the "
+                "environment variable with the token as token_env"
             )
-    return tuple(dict.fromkeys(url.rstrip("/") for url in given))
+    return tuple(dict.fromkeys(url.rstrip("/") for url in url_list))
 
 
-class Body:
-    """The body of a request, made once but for the deadline, which is what is left of it when it is sent."""
+class RequestBody:
+    """The body of a request. It is built once unless it has a deadline, which changes with each retry."""
 
-    def __init__(self, samples: Sequence[EditSample], key: str, detail: Detail, reward: str, packing: Packing) -> None:
+    def __init__(
+        self, samples: Sequence[EditSample], key: str, detail: Detail, reward: str, image_encoding: ImageEncoding
+    ) -> None:
         self._samples, self._key, self._detail, self._reward = samples, key, detail, reward
-        self._packing: Packing = packing
-        self._whole: tuple[bytes, str] | None = None
+        self._image_encoding: ImageEncoding = image_encoding
+        self._body: tuple[bytes, str] | None = None
 
     def bytes(self, deadline_s: float | None = None) -> tuple[bytes, str]:
-        """Bytes and content type: multipart for `rgb`, JSON for `png`. Takes milliseconds a picture."""
-        if self._whole is not None and deadline_s is None:
-            return self._whole
+        """Bytes and content type: multipart for `rgb`, JSON for `png`. Takes milliseconds per image."""
+        if self._body is not None and deadline_s is None:
+            return self._body
         data = request_json(
             self._samples, key=self._key, deadline_s=deadline_s, detail=self._detail, reward=self._reward
         )
-        pictures = pictures_of(self._samples)
-        if self._packing == "png":
-            self._whole = json.dumps(with_pictures(data, pictures, "png")).encode(), "application/json"
-            return self._whole
-        mark = os.urandom(16).hex().encode()
-        pieces = [
-            b"--" + mark + b'\r\nContent-Disposition: form-data; name="request"\r\n\r\n' + json.dumps(data).encode()
+        images = images_by_digest(self._samples)
+        if self._image_encoding == "png":
+            self._body = json.dumps(attach_images(data, images, "png")).encode(), "application/json"
+            return self._body
+        boundary = os.urandom(16).hex().encode()
+        chunks = [
+            b"--" + boundary + b'\r\nContent-Disposition: form-data; name="request"\r\n\r\n' + json.dumps(data).encode()
         ]
-        for name, image in pictures.items():
-            content, kind = packed(image, "rgb")
-            head = f'\r\n--{mark.decode()}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n'
-            pieces += [f"{head}Content-Type: {kind}\r\n\r\n".encode(), content]
-        pieces.append(b"\r\n--" + mark + b"--\r\n")
-        self._whole = b"".join(pieces), f"multipart/form-data; boundary={mark.decode()}"
-        return self._whole
+        for name, image in images.items():
+            content, content_type = encode_image(image, "rgb")
+            headers = (
+                f'\r\n--{boundary.decode()}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n'
+            )
+            chunks += [f"{headers}Content-Type: {content_type}\r\n\r\n".encode(), content]
+        chunks.append(b"\r\n--" + boundary + b"--\r\n")
+        self._body = b"".join(chunks), f"multipart/form-data; boundary={boundary.decode()}"
+        return self._body
 
 
 def _cause(error: BaseException) -> str:
-    """What the system says of it, or what it is called."""
+    """The message of the underlying system error, or its class name."""
     cause: BaseException | None = error
     last = error
     while cause is not None:

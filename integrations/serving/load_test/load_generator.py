@@ -1,10 +1,10 @@
-"""A load generator for judge servers of this machine: latency, throughput, failures, and what it costs.
+"""A load generator for judge servers on this machine: latency, throughput, failures, and CPU cost.
 
-    python -m editcritic.integrations.serving.load http://127.0.0.1:8321 --clients 32 --samples 512
-    python -m editcritic.integrations.serving.load --clients 200 --samples 10000 --size 16
+    python -m editcritic.integrations.serving.load_test.load_generator http://127.0.0.1:8321 --clients 32 --samples 512
+    python -m editcritic.integrations.serving.load_test.load_generator --clients 200 --samples 10000 --image_size 16
 
-Without an address it starts a server of its own, with the reward of `rehearsal`, whose scores tell whether every answer
-went to where it belongs. It is for servers on this machine: a load on others is an attack.
+Without a URL it starts a server with the reward of `synthetic_reward`, whose scores show whether every response went to
+the right request. It refuses servers on other machines, since a load test of them would be an attack.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from ...reward import EditSample
-from . import rehearsal
-from .client import RemoteError, RemoteReward
-from .load_report import Load, Report, Seen, report_of
-from .transport import checked
+from ....reward import EditSample
+from ..client.remote_reward import RemoteError, RemoteReward
+from ..client.transport import validate_urls
+from . import synthetic_reward
+from .load_report import LoadConfig, LoadCounters, LoadReport, build_load_report
 
-__all__ = ["Load", "Report", "bench"]
+__all__ = ["LoadConfig", "LoadReport", "generate_load"]
 
 
-class Batch(Protocol):
-    """Makes the samples of a call: so many, from this number on."""
+class SampleFactory(Protocol):
+    """Makes `count` samples of a call, numbered from `start`."""
 
     def __call__(self, count: int, /, *, start: int) -> Sequence[EditSample]: ...
 
 
-def bench(
+def generate_load(
     urls: Sequence[str] = (),
-    load: Load | None = None,
+    load: LoadConfig | None = None,
     *,
     samples: Sequence[EditSample] = (),
     token_env: str = "",
@@ -51,147 +51,157 @@ def bench(
     servers: int = 1,
     seconds: float = 0.0,
     batch: int = 8,
-) -> Report:
-    """Put a load on these servers. samples: real ones, over and over; else made up ones.
+) -> LoadReport:
+    """Load-test these servers. samples: samples to replay; default: synthetic ones.
 
-    Without `urls`: on `servers` of its own that take `seconds` a sample, `batch` of them at a time. Raises ValueError
-    for servers that are not on this machine, `RemoteError` for those that cannot be used.
+    Without `urls`: `servers` test servers that take `seconds` per sample, `batch` of them at a time. Raises ValueError
+    for servers that are not on this machine, `RemoteError` for unusable ones.
     """
-    load = load or Load()
+    load = load or LoadConfig()
     with ExitStack() as stack:
         if not urls:
-            life = load.seconds + 120.0
-            own = [rehearsal.Server(seconds=seconds, batch=batch, life=life) for _ in range(servers)]
-            urls = [stack.enter_context(server).url for server in own]
-        here = checked(urls)
-        for url in here:
-            _only_here(url)
-            _there(url)
-        make: Batch = partial(rehearsal.samples, size=load.size, group=load.group)
+            max_lifetime = load.max_seconds + 120.0
+            test_servers = [
+                synthetic_reward.SyntheticServer(seconds=seconds, batch=batch, life=max_lifetime)
+                for _ in range(servers)
+            ]
+            urls = [stack.enter_context(server).url for server in test_servers]
+        checked_urls = validate_urls(urls)
+        for url in checked_urls:
+            _check_loopback(url)
+            _check_reachable(url)
+        make_samples: SampleFactory = partial(
+            synthetic_reward.synthetic_samples, size=load.image_size, group=load.group_size
+        )
         if samples:
-            make = partial(_again, list(samples))
+            make_samples = partial(_repeat_samples, list(samples))
         remotes = [
             RemoteReward(
-                here,
+                checked_urls,
                 reward=reward,
                 token_env=token_env,
-                chunk=load.chunk,
-                concurrency=max(1, load.group // load.chunk),
-                packing=load.packing,
-                patience_s=60.0,
+                chunk_size=load.chunk_size,
+                max_concurrency=max(1, load.group_size // load.chunk_size),
+                image_encoding=load.image_encoding,
+                outage_timeout_s=60.0,
                 on_failures="none",
             )
             for _ in range(load.clients)
         ]
         for remote in remotes:
             stack.callback(remote.close)
-        shows = remotes[0].card.name == "rehearsal" and not samples
-        before, cpu, start = _metrics(here, token_env), time.process_time(), time.perf_counter()
-        seen = asyncio.run(_put(remotes, load, make, shows))
-        took, spent = time.perf_counter() - start, time.process_time() - cpu - seen.making
-        after = _metrics(here, token_env)
-    return report_of(load, seen, shows, took, spent, before, after)
+        identifies_samples = remotes[0].card.name == "rehearsal" and not samples
+        before, cpu_start, start = _scrape_metrics(checked_urls, token_env), time.process_time(), time.perf_counter()
+        counters = asyncio.run(_run_clients(remotes, load, make_samples, identifies_samples))
+        wall_seconds, cpu_seconds = (
+            time.perf_counter() - start,
+            time.process_time() - cpu_start - counters.sample_cpu_seconds,
+        )
+        after = _scrape_metrics(checked_urls, token_env)
+    return build_load_report(load, counters, identifies_samples, wall_seconds, cpu_seconds, before, after)
 
 
-async def _put(remotes: Sequence[RemoteReward], load: Load, make: Batch, shows: bool) -> Seen:
-    seen, until = Seen(), time.monotonic() + load.seconds
-    starts = iter(range(0, load.samples, load.group))
+async def _run_clients(
+    remotes: Sequence[RemoteReward], load: LoadConfig, make_samples: SampleFactory, identifies_samples: bool
+) -> LoadCounters:
+    counters, deadline = LoadCounters(), time.monotonic() + load.max_seconds
+    starts = iter(range(0, load.samples, load.group_size))
 
     async def client(remote: RemoteReward) -> None:
         for start in starts:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return
-            began = time.process_time()
-            batch = make(min(load.group, load.samples - start), start=start)
-            seen.making += time.process_time() - began
-            called = time.perf_counter()
-            found = await remote.score(batch)
-            seen.seconds.append(time.perf_counter() - called)
-            seen.samples += len(found)
-            seen.late += len(found.stats["late"])
-            seen.reasons.update(score.reason for score in found if score.status == "failed")
-            seen.retries.update(found.stats["retries"])
-            seen.replicas.update(found.stats["replicas"])
-            if shows:
-                seen.wrong += sum(
-                    score.value not in (None, float(sample.id)) for sample, score in zip(batch, found, strict=True)
+            cpu_start = time.process_time()
+            batch = make_samples(min(load.group_size, load.samples - start), start=start)
+            counters.sample_cpu_seconds += time.process_time() - cpu_start
+            call_start = time.perf_counter()
+            scores = await remote.score(batch)
+            counters.seconds.append(time.perf_counter() - call_start)
+            counters.samples += len(scores)
+            counters.late += len(scores.stats["late"])
+            counters.reasons.update(score.reason for score in scores if score.status == "failed")
+            counters.retries.update(scores.stats["retries"])
+            counters.replicas.update(scores.stats["replicas"])
+            if identifies_samples:
+                counters.mismatched += sum(
+                    score.value not in (None, float(sample.id)) for sample, score in zip(batch, scores, strict=True)
                 )
 
     await asyncio.gather(*(client(remote) for remote in remotes))
-    return seen
+    return counters
 
 
-def _again(samples: list[EditSample], count: int, *, start: int) -> list[EditSample]:
+def _repeat_samples(samples: list[EditSample], count: int, *, start: int) -> list[EditSample]:
     numbers = range(start, start + count)
     return [replace(samples[number % len(samples)], id=str(number)) for number in numbers]
 
 
-def _only_here(url: str) -> None:
+def _check_loopback(url: str) -> None:
     host = urlsplit(url).hostname or ""
     try:
-        here = host == "localhost" or ip_address(host).is_loopback
+        is_loopback = host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        here = False
-    if not here:
-        raise ValueError(f"{host} is not this machine: the load generator is for 127.0.0.1, run it there")
+        is_loopback = False
+    if not is_loopback:
+        raise ValueError(f"{host} is not this machine: run the load generator on the server's machine")
 
 
-def _there(url: str) -> None:
-    """At once: a load is put on what runs."""
+def _check_reachable(url: str) -> None:
+    """Fail at once if the server does not respond."""
     try:
-        with rehearsal.open_here(f"{url}/healthz", 10.0):
+        with synthetic_reward.open_without_proxy(f"{url}/healthz", 10.0):
             pass
     except OSError as error:
         raise RemoteError(f"no judge server at {url}: {error}") from None
 
 
-def _metrics(urls: Sequence[str], token_env: str) -> dict[str, float]:
-    """Sums over servers of what /metrics says; empty where one does not say it."""
-    found: Counter[str] = Counter()
+def _scrape_metrics(urls: Sequence[str], token_env: str) -> dict[str, float]:
+    """Sums of the servers' /metrics; empty if one does not respond."""
+    totals: Counter[str] = Counter()
     for url in urls:
-        asked = urllib.request.Request(f"{url}/metrics")
+        request = urllib.request.Request(f"{url}/metrics")
         if token_env:
-            asked.add_header("authorization", f"Bearer {os.environ.get(token_env, '')}")
+            request.add_header("authorization", f"Bearer {os.environ.get(token_env, '')}")
         try:
-            with rehearsal.open_here(asked, 10.0) as answer:
-                text = answer.read().decode()
+            with synthetic_reward.open_without_proxy(request, 10.0) as response:
+                text = response.read().decode()
         except OSError:
             return {}
-        found.update(dict(_values(text)))
-    return dict(found)
+        totals.update(dict(_parse_metrics(text)))
+    return dict(totals)
 
 
-def _values(text: str) -> Iterator[tuple[str, float]]:
+def _parse_metrics(text: str) -> Iterator[tuple[str, float]]:
     for line in text.splitlines():
-        if (read := re.fullmatch(r"([a-z_]+(?:{[^}]*})?) (\S+)", line)) is not None:
-            yield read[1], float(read[2])
+        if (match := re.fullmatch(r"([a-z_]+(?:{[^}]*})?) (\S+)", line)) is not None:
+            yield match[1], float(match[2])
 
 
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("urls", nargs="*")
-    for name, value in asdict(Load()).items():
+    for name, value in asdict(LoadConfig()).items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     parser.add_argument("--token-env", default="")
     parser.add_argument("--reward", default="")
     parser.add_argument("--servers", type=int, default=1)
-    parser.add_argument("--cost", type=float, default=0.0, help="seconds a sample, of servers of its own")
+    parser.add_argument("--cost", type=float, default=0.0, help="seconds per sample, for test servers")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        load = Load(**{name: getattr(given, name) for name in asdict(Load())})
-        found = bench(
-            given.urls,
+        load = LoadConfig(**{name: getattr(arguments, name) for name in asdict(LoadConfig())})
+        report = generate_load(
+            arguments.urls,
             load,
-            token_env=given.token_env,
-            reward=given.reward,
-            servers=given.servers,
-            seconds=given.cost,
+            token_env=arguments.token_env,
+            reward=arguments.reward,
+            servers=arguments.servers,
+            seconds=arguments.cost,
         )
     except (ValueError, RemoteError) as error:
         sys.exit(f"load: {error}")
-    sys.stdout.write((json.dumps(found.to_json(), indent=2) if given.json else found.lines()) + "\n")
+    sys.stdout.write((json.dumps(report.to_json(), indent=2) if arguments.json else report.to_text()) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A reward that tells which picture it was asked about, and takes as long as it is told: for load tests of servers.
+"""A reward whose scores identify the scored image, with a configurable latency: for load tests of servers.
 
-    python -m editcritic.integrations.serving.rehearsal --port 8321 --seconds 0.2 --batch 8
+    python -m editcritic.integrations.serving.load_test.synthetic_reward --port 8321 --seconds 0.2 --batch 8
 
-A picture carries a number in its first pixel, and its score is that number: an answer that went to the wrong request
-shows.
+An image has a number in its first pixel, and its score is that number, so that a response to the wrong request is
+detected.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...reward import Asks, Card, EditSample, Expert, Image, Measured, Rate, Reward, Score, ask
-from .limits import Limits
-from .server import Settings, address, listening, serve_at
-from .service import Service
+from ....reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask
+from ....reward.queries import Measurement, Rate
+from ..server.app import ServerConfig, address, bind_socket, serve_socket
+from ..server.capacity import ServerLimits
+from ..server.service import ScoringService
 
 
-class Number:
-    """The number that the edited picture carries."""
+class SyntheticMetric:
+    """The number in the edited image."""
 
     card: ClassVar[Card] = Card(
-        "rehearsal", 1, "the number in the picture's first pixel", range=(0.0, None), unit="none", roles=("preference",)
+        "rehearsal", 1, "the number in the image's first pixel", range=(0.0, None), unit="none", roles=("preference",)
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        found = yield from ask(Rate(sample.edited))
-        return Score.of(found.value or 0.0)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        measurement = yield from ask(Rate(sample.edited))
+        return Score.of(measurement.value or 0.0)
 
 
-class Reader(Expert):
-    """Reads the numbers. seconds: that it sleeps for each picture; batch: pictures in a call; concurrency: calls."""
+class SyntheticExpert(Expert):
+    """Reads the numbers. seconds: latency per image; batch: images per call; concurrency: concurrent calls."""
 
     kinds = (Rate,)
 
@@ -53,28 +54,28 @@ class Reader(Expert):
         self.concurrency = concurrency
         self.id = f"rehearsal@1 seconds={seconds:g}"
 
-    def __call__(self, queries: Sequence[Rate]) -> list[Measured]:
+    def __call__(self, queries: Sequence[Rate]) -> list[Measurement]:
         if self.seconds:
             time.sleep(self.seconds * len(queries))
-        return [Measured(float(number_of(query.image))) for query in queries]
+        return [Measurement(float(number_of(query.image))) for query in queries]
 
 
-def reward(seconds: float = 0.0, batch: int = 8, concurrency: int = 1) -> Reward:
-    """See `Reader`."""
-    return Reward(Number(), {"preference": Reader(seconds, batch, concurrency)}, on_failures="none")
+def synthetic_reward(seconds: float = 0.0, batch: int = 8, concurrency: int = 1) -> Reward:
+    """See `SyntheticExpert`."""
+    return Reward(SyntheticMetric(), {"preference": SyntheticExpert(seconds, batch, concurrency)}, on_failures="none")
 
 
-def samples(count: int, *, size: int = 512, group: int = 8, start: int = 0) -> list[EditSample]:
-    """Samples whose edited pictures carry the numbers from `start` on, which are their ids; `group` share a source.
+def synthetic_samples(count: int, *, size: int = 512, group: int = 8, start: int = 0) -> list[EditSample]:
+    """Samples whose edited images have the numbers from `start`, which are their ids; `group` samples share a source.
 
-    size: of the pictures, in pixels; noise, which no file format makes smaller.
+    size: image side in pixels. The images are noise, so that no file format compresses them.
     """
     return [
         EditSample(
             str(number),
             "make it another picture",
-            (_numbered(size, number - (number - start) % group, upside_down=True),),
-            _numbered(size, number),
+            (_numbered_image(size, number - (number - start) % group, upside_down=True),),
+            _numbered_image(size, number),
         )
         for number in range(start, start + count)
     ]
@@ -91,25 +92,25 @@ def _noise(size: int) -> NDArray[np.uint8]:
     return np.random.default_rng(0).integers(0, 256, (size, size, 3), np.uint8)
 
 
-@lru_cache(maxsize=4)  # the source of a group is one picture
-def _numbered(size: int, number: int, *, upside_down: bool = False) -> Image:
-    found = (_noise(size)[::-1] if upside_down else _noise(size)).copy()
-    found[0, 0] = number >> 16 & 255, number >> 8 & 255, number & 255
-    return Image.of(found)
+@lru_cache(maxsize=4)  # the source of a group is one image
+def _numbered_image(size: int, number: int, *, upside_down: bool = False) -> Image:
+    pixels = (_noise(size)[::-1] if upside_down else _noise(size)).copy()
+    pixels[0, 0] = number >> 16 & 255, number >> 8 & 255, number & 255
+    return Image.of(pixels)
 
 
-def open_here(request: str | urllib.request.Request, timeout_s: float) -> http.client.HTTPResponse:
-    """The answer of a server on this machine, asked directly: proxies are for the others. Raises OSError."""
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    answer: http.client.HTTPResponse = direct.open(request, timeout=timeout_s)
-    return answer
+def open_without_proxy(request: str | urllib.request.Request, timeout_s: float) -> http.client.HTTPResponse:
+    """The response of a server on this machine, bypassing proxies. Raises OSError."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    response: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
+    return response
 
 
-class Server:
-    """A server of it in a process of its own, on this machine.
+class SyntheticServer:
+    """A synthetic server in its own process on this machine.
 
-    options: those of the command line, as in seconds=0.2. It is ready when this returns; raises RuntimeError where it
-    does not start. As a context it is killed in the end.
+    options: of the command line, as in seconds=0.2. The server is ready when this returns; raises RuntimeError if it
+    does not start. As a context manager it is killed at exit.
     """
 
     def __init__(self, port: int = 0, **options: float) -> None:
@@ -118,11 +119,18 @@ class Server:
         self.restart()
 
     def restart(self) -> None:
-        """Start it, at the port that it had."""
+        """Start it on the same port."""
         port = self.url.rpartition(":")[2]
-        given = [part for name, value in self._options.items() for part in (f"--{name}", str(value))]
+        arguments = [part for name, value in self._options.items() for part in (f"--{name}", str(value))]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "editcritic.integrations.serving.rehearsal", "--port", port, *given],
+            [
+                sys.executable,
+                "-m",
+                "editcritic.integrations.serving.load_test.synthetic_reward",
+                "--port",
+                port,
+                *arguments,
+            ],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -130,27 +138,27 @@ class Server:
         self.url = self.process.stdout.readline().strip()
         if not self.url:
             raise RuntimeError(f"the server did not start: exit {self.process.wait()}")
-        until = time.monotonic() + 30.0
+        deadline = time.monotonic() + 30.0
         while not self._ready():
-            if time.monotonic() > until:
-                raise RuntimeError(f"the server at {self.url} does not get ready")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the server at {self.url} did not get ready within 30 s")
             time.sleep(0.02)
 
     def _ready(self) -> bool:
         try:
-            with open_here(f"{self.url}/readyz", 5.0):
+            with open_without_proxy(f"{self.url}/readyz", 5.0):
                 return True
         except OSError:
             return False
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Kill it as `kill -9` does."""
         self.process.kill()
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> SyntheticServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,30 +166,33 @@ class Server:
 
 
 def main() -> None:
-    """Serve it, for `--life` seconds at most: what is started for a test does not outlive it by much."""
+    """Serve it for at most `--life` seconds, so that servers of tests end soon after them."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--concurrency", type=int, default=1)
-    parser.add_argument("--queue", type=int, default=Limits().queue_samples)
+    parser.add_argument("--queue", type=int, default=ServerLimits().max_queued_samples)
     parser.add_argument("--life", type=float, default=600.0)
-    given = parser.parse_args()
-    limits = Limits(queue_samples=given.queue, max_samples=min(given.queue, Limits().max_samples))
-    service = Service(reward(given.seconds, given.batch, given.concurrency), limits=limits)
-    threading.Thread(target=_end, args=(given.life,), daemon=True).start()
-    settings = Settings(port=given.port)
-    with listening(settings) as listener:
+    arguments = parser.parse_args()
+    limits = ServerLimits(
+        max_queued_samples=arguments.queue, max_samples=min(arguments.queue, ServerLimits().max_samples)
+    )
+    service = ScoringService(synthetic_reward(arguments.seconds, arguments.batch, arguments.concurrency), limits=limits)
+    threading.Thread(target=_exit_after, args=(arguments.life,), daemon=True).start()
+    settings = ServerConfig(port=arguments.port)
+    with bind_socket(settings) as listener:
         sys.stdout.write(f"{address(listener)}\n")
         sys.stdout.flush()
-        serve_at(listener, service, settings)
+        serve_socket(listener, service, settings)
     service.close()
 
 
-def _end(seconds: float) -> None:
+def _exit_after(seconds: float) -> None:
     time.sleep(seconds)
     os._exit(3)
 
 
 if __name__ == "__main__":
-    import_module("editcritic.integrations.serving.rehearsal").main()  # its classes have their usual names there
+    # The import gives its classes their usual module name.
+    import_module("editcritic.integrations.serving.load_test.synthetic_reward").main()

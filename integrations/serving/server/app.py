@@ -1,4 +1,4 @@
-"""The judge server: one process with the experts, for all that trains and selects."""
+"""The judge server: one process with the experts, for training and selection."""
 
 from __future__ import annotations
 
@@ -13,121 +13,129 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...reward import Score, SpecError
-from .guarding import Guard, refusal
-from .limits import Busy
-from .service import Service
-from .stopping import Stoppable, server_of
-from .unpacking import request_from
-from .wire import SCHEMA, WireError, answer_json
-from .wire import Request as Asked
+from ....reward import Score, SpecError
+from ..http_protocol import SCHEMA, APIError, ScoreRequest, response_json
+from .capacity import ServerBusy
+from .limits import AuthAndLimitsMiddleware, error_response
+from .request_decoding import decode_request
+from .service import ScoringService
+from .shutdown import GracefulServer, graceful_server
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
 
-_HUNG_UP = 499
-"""For the metrics: nobody is there to read it."""
+_CLIENT_CLOSED_REQUEST = 499
+"""For the metrics; no client receives it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Where a server listens, and how patient it is.
+class ServerConfig:
+    """Address, authentication and timeouts of a server.
 
-    token: what clients have to bear; without one, `host` has to be this machine's own, unless `no_token` says that it
-    is meant. head_s, body_s: seconds for the head and for the body of a request. idle_s: that a connection is kept
-    between two requests. connections: at a time. drain_s: after a signal to stop, for what was accepted.
+    token: bearer token of clients; without one, `host` must be a loopback address unless `allow_no_token` is set.
+    header_timeout_s, body_timeout_s: seconds for the head and the body of a request. keep_alive_timeout_s: how long an
+    idle connection is kept. max_connections: concurrent ones. drain_timeout_s: after a stop signal, for accepted
+    requests.
     """
 
     host: str = "127.0.0.1"
     port: int = 8321
     token: str = ""
-    no_token: bool = False
-    head_s: float = 10.0
-    body_s: float = 60.0
-    idle_s: float = 30.0
-    connections: int = 512
-    drain_s: float = 60.0
+    allow_no_token: bool = False
+    header_timeout_s: float = 10.0
+    body_timeout_s: float = 60.0
+    keep_alive_timeout_s: float = 30.0
+    max_connections: int = 512
+    drain_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
-        if not (self.token or self.no_token or self.host in ("127.0.0.1", "::1", "localhost")):
+        if not (self.token or self.allow_no_token or self.host in ("127.0.0.1", "::1", "localhost")):
             raise ValueError(
-                f"{self.host} can be reached from other machines, and everybody there could use this one: give a "
-                "token, or say that none is wanted"
+                f"{self.host} can be reached from other machines without authentication: pass a token, or set "
+                "allow_no_token"
             )
         if self.token and (len(self.token) < 16 or not self.token.isprintable() or " " in self.token):
-            raise ValueError("the token is too easy to guess: at least 16 letters, without spaces")
+            raise ValueError("the token must have at least 16 printable characters, without spaces")
 
-    def __repr__(self) -> str:  # which may end in a log
-        return f"Settings(host={self.host!r}, port={self.port}, token={'***' if self.token else 'none'})"
+    def __repr__(self) -> str:  # may be logged
+        return f"ServerConfig(host={self.host!r}, port={self.port}, token={'***' if self.token else 'none'})"
 
 
-def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
-    """The application: POST /v1/score; GET /v1/reward, /healthz, /readyz, /metrics. See `wire`."""
+def create_app(service: ScoringService, settings: ServerConfig | None = None) -> FastAPI:
+    """The application: POST /v1/score; GET /v1/reward, /healthz, /readyz, /metrics. See `http_protocol`."""
     from fastapi import FastAPI, Response
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
     from starlette.routing import Route
 
-    settings = settings or Settings()
+    settings = settings or ServerConfig()
 
     @contextlib.asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.readiness.load()
         yield
 
-    app = FastAPI(title="editcritic", lifespan=life, docs_url=None, redoc_url=None)
+    app = FastAPI(title="editcritic", lifespan=lifespan, docs_url=None, redoc_url=None)
 
-    async def refused(_: Request, error: Exception) -> Response:
-        assert isinstance(error, WireError | Busy)
-        status, body, headers = refusal(error)
+    async def on_refusal(_: Request, error: Exception) -> Response:
+        assert isinstance(error, APIError | ServerBusy)
+        status, body, headers = error_response(error)
         return Response(body, status, headers)
 
-    async def hung_up(_: Request, error: Exception) -> Response:
-        return Response(status_code=_HUNG_UP)
+    async def on_disconnect(_: Request, error: Exception) -> Response:
+        return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
-    async def no_route(_: Request, error: Exception) -> Response:
+    async def on_http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return await refused(_, WireError(str(error.detail), error.status_code))
+        return await on_refusal(_, APIError(str(error.detail), error.status_code))
 
-    async def broke(_: Request, error: Exception) -> Response:  # its traceback is logged
-        return await refused(_, WireError(f"a mistake of the server: {type(error).__name__}", 500))
+    async def on_exception(_: Request, error: Exception) -> Response:  # its traceback is logged
+        return await on_refusal(_, APIError(f"internal server error: {type(error).__name__}", 500))
 
-    app.add_exception_handler(HTTPException, no_route)
-    app.add_exception_handler(Exception, broke)
-    app.add_exception_handler(ClientDisconnect, hung_up)
-    app.add_exception_handler(WireError, refused)
-    app.add_exception_handler(Busy, refused)
-    app.add_middleware(Guard, service=service, token=settings.token, body_s=settings.body_s)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_exception)
+    app.add_exception_handler(ClientDisconnect, on_disconnect)
+    app.add_exception_handler(APIError, on_refusal)
+    app.add_exception_handler(ServerBusy, on_refusal)
+    app.add_middleware(
+        AuthAndLimitsMiddleware, service=service, token=settings.token, body_timeout_s=settings.body_timeout_s
+    )
 
     async def score(request: Request) -> Response:
-        since = time.monotonic()
+        start = time.monotonic()
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
-        asked = await service.work(request_from, body, request.headers.get("content-type", ""), service.limits)
+        score_request = await service.run_in_decoder(
+            decode_request, body, request.headers.get("content-type", ""), service.limits
+        )
         body = bytearray()
-        found = await unless_gone(request, service, asked, since)
-        if found is None:
-            return Response(status_code=_HUNG_UP)
-        brief = asked.detail == "value"
-        content = _answer(service, asked, found) if brief else await service.work(_answer, service, asked, found)
-        waiting = {"x-samples-waiting": str(service.samples.taken)}  # so that clients can spread what they send
-        return Response(content, headers=waiting, media_type="application/json")
+        scores = await score_unless_disconnected(request, service, score_request, start)
+        if scores is None:
+            return Response(status_code=_CLIENT_CLOSED_REQUEST)
+        is_small = score_request.detail == "value"
+        content = (
+            _response_body(service, score_request, scores)
+            if is_small
+            else await service.run_in_decoder(_response_body, service, score_request, scores)
+        )
+        headers = {"x-queued-samples": str(service.samples.used)}  # for load balancing by clients
+        return Response(content, headers=headers, media_type="application/json")
 
     async def health(_: Request) -> Response:
         return _json(b'{"alive": true}')
 
     async def ready(request: Request) -> Response:
-        found = service.readiness.report()
-        told = found if request.state.known else {"ready": found["ready"]}
-        return Response(json.dumps(told).encode(), 200 if found["ready"] else 503, media_type="application/json")
+        report = service.readiness.report(service.draining)
+        visible = report if request.state.authorized else {"ready": report["ready"]}
+        return Response(json.dumps(visible).encode(), 200 if report["ready"] else 503, media_type="application/json")
 
     async def metrics(_: Request) -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def reward(request: Request) -> Response:
-        return _json(json.dumps(described(service, request.query_params.get("name", ""))).encode())
+        return _json(json.dumps(reward_info_json(service, request.query_params.get("name", ""))).encode())
 
     def _json(content: bytes) -> Response:
         return Response(content, media_type="application/json")
@@ -143,30 +151,32 @@ def app_of(service: Service, settings: Settings | None = None) -> FastAPI:
     return app
 
 
-async def unless_gone(request: Request, service: Service, asked: Asked, since: float) -> list[Score | None] | None:
-    """What `service.score` finds; None where the client hangs up before, and then what it waited for is given up."""
-    work = asyncio.create_task(service.score(asked, since=since))
-    gone = asyncio.create_task(_gone(request))
+async def score_unless_disconnected(
+    request: Request, service: ScoringService, score_request: ScoreRequest, start: float
+) -> list[Score | None] | None:
+    """The result of `service.score`; None if the client disconnects first, which cancels the scoring."""
+    scoring = asyncio.create_task(service.score(score_request, received_at=start))
+    disconnect = asyncio.create_task(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        return await work if work.done() else None
+        await asyncio.wait({scoring, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        return await scoring if scoring.done() else None
     finally:
-        gone.cancel()
-        work.cancel()
+        disconnect.cancel()
+        scoring.cancel()
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def described(service: Service, name: str = "") -> dict[str, Any]:
-    """What is served: card, spec and experts' ids of a reward, and the names of all. Raises `WireError`."""
+def reward_info_json(service: ScoringService, name: str = "") -> dict[str, Any]:
+    """Card, spec and expert ids of a reward, and the names of all rewards. Raises `APIError`."""
     reward = service.reward(name or next(iter(service.rewards)))
     try:
         spec = reward.spec
-    except SpecError as error:  # made of what has no spec
-        spec = {"problem": str(error)}
+    except SpecError as error:  # built from objects without a spec
+        spec = {"error": str(error)}
     return {
         "schema": SCHEMA,
         "rewards": list(service.rewards),
@@ -177,71 +187,81 @@ def described(service: Service, name: str = "") -> dict[str, Any]:
     }
 
 
-def _answer(service: Service, asked: Asked, scores: Sequence[Score | None]) -> bytes:
-    reward = service.reward(asked.reward)
-    late = "" if asked.deadline_s is None else f"not scored within {asked.deadline_s:g} s"
-    data = answer_json(reward.card.signature, asked.samples, scores, asked.detail, late)
+def _response_body(service: ScoringService, score_request: ScoreRequest, scores: Sequence[Score | None]) -> bytes:
+    reward = service.reward(score_request.reward)
+    late = "" if score_request.deadline_s is None else f"not scored within {score_request.deadline_s:g} s"
+    data = response_json(reward.card.signature, score_request.samples, scores, score_request.detail, late)
     return json.dumps(data, allow_nan=False).encode()
 
 
-def serve(service: Service, settings: Settings | None = None, app: FastAPI | None = None) -> bool:
-    """Serve until SIGTERM or SIGINT: then nothing new is taken (503), what was accepted is finished, within `drain_s`,
-    and this returns whether all was. A second signal ends the process at once. app: see `app_of`.
+def serve(service: ScoringService, settings: ServerConfig | None = None, app: FastAPI | None = None) -> bool:
+    """Serve until SIGTERM or SIGINT; then refuse new requests (503), finish accepted ones within `drain_timeout_s`, and
+    return whether all were finished. A second signal ends the process at once. app: see `create_app`.
     """
-    settings = settings or Settings()
-    with listening(settings) as listener:
-        return serve_at(listener, service, settings, app)
+    settings = settings or ServerConfig()
+    with bind_socket(settings) as listener:
+        return serve_socket(listener, service, settings, app)
 
 
-def serve_at(listener: socket.socket, service: Service, settings: Settings, app: FastAPI | None = None) -> bool:
-    """The same at a socket that listens already; see `listening`."""
-    return _server(service, settings, app).serve_until_told(listener)
+def serve_socket(
+    listener: socket.socket, service: ScoringService, settings: ServerConfig, app: FastAPI | None = None
+) -> bool:
+    """The same on a listening socket; see `bind_socket`."""
+    return _server(service, settings, app).serve_until_signal(listener)
 
 
 @contextlib.contextmanager
-def running(
-    service: Service, settings: Settings | None = None, app: FastAPI | None = None, *, loaded: bool = True
+def serve_in_thread(
+    service: ScoringService,
+    settings: ServerConfig | None = None,
+    app: FastAPI | None = None,
+    *,
+    wait_until_loaded: bool = True,
 ) -> Iterator[str]:
-    """A server in a thread of this process, at the port of `settings` (default: a free one); yields its address.
+    """A server in a thread of this process, on the port of `settings` (default: a free one); yields its URL.
 
-    loaded: wait until the experts are.
+    wait_until_loaded: yield only after the experts are loaded.
     """
-    settings = settings or Settings(port=0)
-    with listening(settings) as listener:
+    settings = settings or ServerConfig(port=0)
+    with bind_socket(settings) as listener:
         server = _server(service, settings, app)
         thread = threading.Thread(target=server.run, args=([listener],), name="editcritic-server", daemon=True)
         thread.start()
         try:
-            while thread.is_alive() and not (server.started and not (loaded and service.readiness.loading())):
+            while thread.is_alive() and not (
+                server.started and not (wait_until_loaded and service.readiness.loading())
+            ):
                 time.sleep(0.01)
             yield address(listener)
         finally:
-            server.finish = True
-            thread.join(settings.drain_s + 10)
+            server.should_finish = True
+            thread.join(settings.drain_timeout_s + 10)
 
 
 @contextlib.contextmanager
-def listening(settings: Settings) -> Iterator[socket.socket]:
-    """The socket of a server. Raises OSError where its port is taken."""
+def bind_socket(settings: ServerConfig) -> Iterator[socket.socket]:
+    """The listening socket of a server. Raises OSError if its port is taken."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.create_server((settings.host, settings.port), family=family, backlog=settings.connections) as listener:
+    with socket.create_server(
+        (settings.host, settings.port), family=family, backlog=settings.max_connections
+    ) as listener:
         yield listener
 
 
 def address(listener: socket.socket) -> str:
-    """As in http://127.0.0.1:8321."""
+    """The URL, as in http://127.0.0.1:8321."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _server(service: Service, settings: Settings, app: FastAPI | None) -> Stoppable:
+def _server(service: ScoringService, settings: ServerConfig, app: FastAPI | None) -> GracefulServer:
     from uvicorn import Config
 
-    from .connection import protocol
+    from .connection import http_protocol
 
     config = Config(
-        app or app_of(service, settings),
-        http=protocol(settings.head_s, settings.connections),
+        app or create_app(service, settings),
+        http=http_protocol(settings.header_timeout_s, settings.max_connections),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -249,7 +269,7 @@ def _server(service: Service, settings: Settings, app: FastAPI | None) -> Stoppa
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=math.ceil(settings.idle_s),
+        timeout_keep_alive=math.ceil(settings.keep_alive_timeout_s),
         timeout_graceful_shutdown=5,
     )
-    return server_of(config, service, settings.drain_s)
+    return graceful_server(config, service, settings.drain_timeout_s)

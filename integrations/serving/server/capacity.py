@@ -1,4 +1,4 @@
-"""What a judge server takes at most, and the room that is left of it."""
+"""Limits of a judge server, and its remaining capacity."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 MIB = 2**20
 
 
-class Busy(RuntimeError):
-    """There is no room for it now: the same may be sent again after so many seconds."""
+class ServerBusy(RuntimeError):
+    """The server is at capacity: the request may be repeated after `retry_after_s` seconds."""
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         super().__init__(message)
@@ -16,62 +16,62 @@ class Busy(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Of one request: what is beyond them is refused with 413, before memory is taken for it.
+class ServerLimits:
+    """Limits of one request; larger ones are refused with 413 before memory is allocated.
 
-    max_samples; max_body: bytes. max_pixels: of all its pictures together, decoded, and max_picture of each; three
-    bytes a pixel stay until the request is answered. max_turns: earlier turns, sources, or operations of a sample.
-    max_items: values in its JSON. max_text: characters of a text in it.
+    max_samples; max_body_bytes. max_pixels: of all its images together, decoded, and max_image_pixels of each; three
+    bytes per pixel are held until the response. max_list_length: earlier turns, sources, or operations of a sample.
+    max_json_values: values in its JSON. max_text_length: characters of a string in it.
 
-    Of the server: beyond them it is busy, which is 503. queue_samples: accepted and not answered. queue_bytes: of
-    bodies and decoded pictures together. in_flight: samples in the engine at a time; what has not come so far is not
-    started any more once nobody waits for it. decoders: threads that decode pictures.
+    Limits of the server; above them it answers 503. max_queued_samples: accepted and not answered. max_queued_bytes:
+    of bodies and decoded images together. max_in_flight: samples in the engine at a time; samples beyond it are not
+    started if their client disconnects. decode_threads: threads that decode images.
 
-    remembered: scores that are kept for requests that are sent again with their key, the latest.
+    idempotent_scores: number of latest scores kept for requests that are repeated with their key.
     """
 
     max_samples: int = 1024
-    max_body: int = 256 * MIB
+    max_body_bytes: int = 256 * MIB
     max_pixels: int = 256 * MIB
-    max_picture: int = 36_000_000
-    max_turns: int = 64
-    max_items: int = 1_000_000
-    max_text: int = 100_000
-    queue_samples: int = 8192
-    queue_bytes: int = 4096 * MIB
-    in_flight: int = 256
-    decoders: int = 2
-    remembered: int = 16_384
+    max_image_pixels: int = 36_000_000
+    max_list_length: int = 64
+    max_json_values: int = 1_000_000
+    max_text_length: int = 100_000
+    max_queued_samples: int = 8192
+    max_queued_bytes: int = 4096 * MIB
+    max_in_flight: int = 256
+    decode_threads: int = 2
+    idempotent_scores: int = 16_384
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
-            if getattr(self, name) < (0 if name == "remembered" else 1):
+            if getattr(self, name) < (0 if name == "idempotent_scores" else 1):
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.queue_samples < self.max_samples:
+        if self.max_queued_samples < self.max_samples:
             raise ValueError(
-                f"queue_samples={self.queue_samples} has no room for a request of max_samples={self.max_samples}"
+                f"max_queued_samples={self.max_queued_samples} must be at least max_samples={self.max_samples}"
             )
-        if self.queue_bytes < self.max_body + 3 * self.max_pixels:
+        if self.max_queued_bytes < self.max_body_bytes + 3 * self.max_pixels:
             raise ValueError(
-                f"queue_bytes={self.queue_bytes} has no room for one request: a body of max_body={self.max_body} and "
-                f"three bytes for each of max_pixels={self.max_pixels}"
+                f"max_queued_bytes={self.max_queued_bytes} must hold one request: a body of "
+                f"max_body_bytes={self.max_body_bytes} and three bytes for each of max_pixels={self.max_pixels}"
             )
 
 
-class Room:
-    """How much is taken of a number of bytes, or of samples. Of one thread."""
+class Capacity:
+    """Usage of a number of bytes or samples. For one thread."""
 
-    def __init__(self, most: int, what: str) -> None:
-        self.most = most
-        self.what = what
-        self.taken = 0
+    def __init__(self, capacity: int, unit: str) -> None:
+        self.capacity = capacity
+        self.unit = unit
+        self.used = 0
 
-    def take(self, count: int, retry_after_s: float = 1.0) -> None:
-        """Raises `Busy` where there are not so many left."""
-        if self.taken + count > self.most:
-            raise Busy(f"the server is full: {self.taken} of {self.most} {self.what} are taken", retry_after_s)
-        self.taken += count
+    def acquire(self, count: int, retry_after_s: float = 1.0) -> None:
+        """Raises `ServerBusy` if fewer are left."""
+        if self.used + count > self.capacity:
+            raise ServerBusy(f"the server is at capacity: {self.used} of {self.capacity} {self.unit}", retry_after_s)
+        self.used += count
 
-    def give_back(self, count: int) -> None:
-        """What was taken."""
-        self.taken -= count
+    def release(self, count: int) -> None:
+        """Return what was acquired."""
+        self.used -= count

@@ -1,11 +1,11 @@
-"""One connection to a judge server: who sends nothing, or nothing but a little, does not keep it."""
+"""Connections of a judge server, with timeouts for idle and slow clients."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from .limits import MIB
+from .capacity import MIB
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,18 +15,18 @@ _LINGER_BYTES = 256 * MIB
 _WRITE_S = 60.0
 
 
-def protocol(head_s: float, most: int) -> type[H11Protocol]:
-    """The class of connections.
+def http_protocol(header_timeout_s: float, max_connections: int) -> type[H11Protocol]:
+    """The connection class for uvicorn.
 
-    head_s: seconds for the head of a request, from its first byte, or for the first request from the connection's
-    begin. most: connections at a time; a further one is told 503 and closed.
+    header_timeout_s: for the head of a request, from its first byte, or for the first request from the start of the
+    connection. max_connections: concurrent ones; further ones get 503 and are closed.
     """
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Connection(H11Protocol):
-        """uvicorn's, with what it leaves to a proxy: time-outs of heads, of bodies nobody reads, of answers nobody
-        takes.
+        """uvicorn's protocol with timeouts that it leaves to a proxy: for request heads, unread bodies and unread
+        responses.
         """
 
         _timer: asyncio.TimerHandle | None = None
@@ -35,13 +35,13 @@ def protocol(head_s: float, most: int) -> type[H11Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            if len(self.connections) > most:
-                self._say(b"503 Service Unavailable", b"retry-after: 1\r\n")
+            if len(self.connections) > max_connections:
+                self._respond(b"503 Service Unavailable", b"retry-after: 1\r\n")
             else:
-                self._wait(head_s, self._no_head)
+                self._start_timer(header_timeout_s, self._on_header_timeout)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_waiting()
+            self._stop_timer()
             self.resume_writing()
             super().connection_lost(exc)
 
@@ -55,19 +55,19 @@ def protocol(head_s: float, most: int) -> type[H11Protocol]:
                     self.transport.close()
             if self.conn.their_state is h11.IDLE:
                 if self._timer is None:
-                    self._wait(head_s, self._no_head)
+                    self._start_timer(header_timeout_s, self._on_header_timeout)
             elif not self._lingers():
-                self._stop_waiting()
+                self._stop_timer()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
             if self._lingers() and not self.transport.is_closing():
-                # Refused before it was read. Closed at once, the answer would be lost with what is still on its way.
+                # Rejected before the body was read. Closing at once would lose the response with the data in transit.
                 self._unread = 0
-                self._wait(_LINGER_S, self.transport.close)
+                self._start_timer(_LINGER_S, self.transport.close)
 
         def _lingers(self) -> bool:
-            """Whether a body still comes that has its answer."""
+            """Whether the body is still arriving after its response."""
             return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
 
         def pause_writing(self) -> None:
@@ -80,20 +80,20 @@ def protocol(head_s: float, most: int) -> type[H11Protocol]:
                 self._writing = None
             super().resume_writing()
 
-        def _wait(self, seconds: float, then: Any) -> None:
-            self._stop_waiting()
-            self._timer = self.loop.call_later(seconds, then)
+        def _start_timer(self, seconds: float, callback: Any) -> None:
+            self._stop_timer()
+            self._timer = self.loop.call_later(seconds, callback)
 
-        def _stop_waiting(self) -> None:
+        def _stop_timer(self) -> None:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
 
-        def _no_head(self) -> None:
+        def _on_header_timeout(self) -> None:
             if not self.transport.is_closing():
-                self._say(b"408 Request Timeout", b"")
+                self._respond(b"408 Request Timeout", b"")
 
-        def _say(self, status: bytes, header: bytes) -> None:
+        def _respond(self, status: bytes, header: bytes) -> None:
             self.transport.write(
                 b"HTTP/1.1 " + status + b"\r\n" + header + b"content-length: 0\r\nconnection: close\r\n\r\n"
             )

@@ -1,4 +1,4 @@
-"""What a judge server counts, as Prometheus reads it."""
+"""Metrics of a judge server for Prometheus."""
 
 from __future__ import annotations
 
@@ -7,21 +7,36 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ...reward import Score
-
-if TYPE_CHECKING:
-    from .service import Service
+from ....reward import Score
+from ....reward.engine.engine import Engine
+from .capacity import Capacity
+from .readiness import Readiness
 
 _WINDOW_S = 60.0
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
-class Metrics:
-    """Of one service; with a registry of its own, so that several fit into a process."""
+class ServiceState(Protocol):
+    """The state of a `ScoringService` that its metrics read."""
 
-    def __init__(self, service: Service) -> None:
+    samples: Capacity
+    bytes: Capacity
+    in_flight: int
+    active_requests: int
+    draining: bool
+    readiness: Readiness
+
+    @property
+    def engines(self) -> list[Engine]:
+        """The engines in use."""
+
+
+class PrometheusMetrics:
+    """The metrics of one service, with their own registry, so that a process may have several."""
+
+    def __init__(self, service: ServiceState) -> None:
         from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 
         self._service = service
@@ -31,25 +46,25 @@ class Metrics:
         )
         self._samples = Counter(
             "editcritic_samples",
-            "Samples by what came of them: a status of scores; late: not scored before the deadline; replayed: of a "
-            "request that was sent again; given_up: not begun, as nobody waited any more.",
+            "Samples by outcome: a status of scores; late: not scored before the deadline; replayed: of a repeated "
+            "request; cancelled: not started, as no client waited any more.",
             ["status"],
             registry=self.registry,
         )
-        self._bytes = Counter("editcritic_received_bytes", "Bytes of bodies.", registry=self.registry)
+        self._bytes = Counter("editcritic_received_bytes", "Bytes of request bodies.", registry=self.registry)
         self._seconds = Histogram(
             "editcritic_request_seconds",
-            "From the head of a request to be scored to the end of its answer.",
+            "From the head of a scoring request to the end of its response.",
             buckets=_BUCKETS,
             registry=self.registry,
         )
         self._latest: deque[tuple[float, float]] = deque(maxlen=4096)
         self._begun = time.monotonic()
         self._done: deque[list[int]] = deque(maxlen=int(_WINDOW_S) + 1)
-        ProcessCollector(registry=self.registry)  # CPU time and memory, where the system tells
+        ProcessCollector(registry=self.registry)  # CPU time and memory, if the system reports them
         self.registry.register(self)
 
-    def answered(self, path: str, status: int, seconds: float, scoring: bool) -> None:
+    def observe_request(self, path: str, status: int, seconds: float, scoring: bool) -> None:
         self._requests.labels(path, str(status)).inc()
         if scoring and status == 200:
             self._seconds.observe(seconds)
@@ -72,65 +87,73 @@ class Metrics:
     def replayed(self, count: int) -> None:
         self._samples.labels("replayed").inc(count)
 
-    def gave_up(self, count: int) -> None:
-        self._samples.labels("given_up").inc(count)
+    def observe_cancelled(self, count: int) -> None:
+        self._samples.labels("cancelled").inc(count)
 
-    def rate(self) -> float:
-        """Samples scored a second, over the last minute or the time since the start."""
+    def samples_per_second(self) -> float:
+        """Samples scored per second, over the last minute or the time since the start."""
         now = time.monotonic()
         recent = sum(count for second, count in self._done if second > now - _WINDOW_S)
         return recent / min(max(now - self._begun, 1.0), _WINDOW_S)
 
     def text(self) -> bytes:
-        """All of it, in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Any]:
-        """What is read when it is asked for; called by the registry."""
+        """Metrics computed at each scrape; called by the registry."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         service = self._service
-        rate = self.rate()
-        for name, what, value in (
-            ("queue_samples", "Samples accepted and not answered.", service.samples.taken),
-            ("queue_bytes", "Bytes of bodies and decoded pictures that are held.", service.bytes.taken),
+        rate = self.samples_per_second()
+        for name, description, value in (
+            ("queued_samples", "Samples accepted and not answered.", service.samples.used),
+            ("queued_bytes", "Bytes of bodies and decoded images in memory.", service.bytes.used),
             ("in_flight_samples", "Samples in the engine.", service.in_flight),
-            ("active_requests", "Requests that are being read, scored or answered.", service.active),
-            ("ready", "1 if all experts are loaded and none is dead.", float(service.readiness.report()["ready"])),
+            ("active_requests", "Requests being read, scored or answered.", service.active_requests),
+            (
+                "ready",
+                "1 if all experts are loaded and available.",
+                float(service.readiness.report(service.draining)["ready"]),
+            ),
             ("samples_per_second", "Scored, over the last minute.", rate),
-            ("samples_per_second_per_gpu", "The same by the GPUs of this process (1 without).", rate / gpus()),
+            ("samples_per_second_per_gpu", "The same per visible GPU (1 without).", rate / visible_gpus()),
         ):
-            yield GaugeMetricFamily(f"editcritic_{name}", what, value=value)
+            yield GaugeMetricFamily(f"editcritic_{name}", description, value=value)
         latency = GaugeMetricFamily(
             "editcritic_request_latency_seconds", "Of requests answered in the last minute.", labels=["quantile"]
         )
-        for share, value in self.quantiles((0.5, 0.95, 0.99)).items():
-            latency.add_metric([f"{share:g}"], value)
+        for quantile, value in self.quantiles((0.5, 0.95, 0.99)).items():
+            latency.add_metric([f"{quantile:g}"], value)
         yield latency
         yield from self._of_experts(CounterMetricFamily)
 
-    def quantiles(self, shares: tuple[float, ...]) -> dict[float, float]:
-        """Of the seconds of requests answered in the last minute; empty where there are none."""
+    def quantiles(self, quantiles: tuple[float, ...]) -> dict[float, float]:
+        """Latencies in seconds of requests answered in the last minute; empty if there are none."""
         since = time.monotonic() - _WINDOW_S
-        found = sorted(seconds for when, seconds in list(self._latest) if when > since)
-        return {share: found[min(int(share * len(found)), len(found) - 1)] for share in shares if found}
+        latencies = sorted(seconds for time_, seconds in list(self._latest) if time_ > since)
+        return {
+            quantile: latencies[min(int(quantile * len(latencies)), len(latencies) - 1)]
+            for quantile in quantiles
+            if latencies
+        }
 
     def _of_experts(self, family: Any) -> Iterator[Any]:
-        counted: dict[str, Any] = {}
+        families: dict[str, Any] = {}
         for engine in self._service.engines:
             for name, stats in engine.stats().experts.items():
-                plain = {"queries": stats.queries, "calls": stats.calls, "failed": stats.failed}
-                for what, value in {**plain, "seconds": stats.seconds, **stats.meter}.items():
-                    metric = "editcritic_expert_" + re.sub(r"\W", "_", what)
-                    if metric not in counted:
-                        counted[metric] = family(metric, f"Of an expert: {what}.", labels=["expert"])
-                    counted[metric].add_metric([name], value)
-        yield from counted.values()
+                counts = {"queries": stats.queries, "calls": stats.calls, "failed": stats.failed}
+                for key, value in {**counts, "seconds": stats.seconds, **stats.usage}.items():
+                    metric = "editcritic_expert_" + re.sub(r"\W", "_", key)
+                    if metric not in families:
+                        families[metric] = family(metric, f"Of an expert: {key}.", labels=["expert"])
+                    families[metric].add_metric([name], value)
+        yield from families.values()
 
 
-def gpus() -> int:
-    """How many this process sees; 1 where there are none, or where nothing has asked for torch."""
+def visible_gpus() -> int:
+    """GPUs visible to this process; 1 if there are none, or if torch is not loaded."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     return max(1, cuda.device_count()) if cuda is not None else 1

@@ -1,4 +1,4 @@
-"""From the bytes of a body to a request: nothing is decoded before it is known how large it will be."""
+"""Decode request bodies; nothing is decoded before its size is known."""
 
 from __future__ import annotations
 
@@ -10,188 +10,196 @@ from email.parser import BytesParser
 from email.utils import collapse_rfc2231_value
 from typing import Any
 
-from ...reward import ImageError
-from ...reward.decode import size_of
-from .limits import Limits
-from .wire import Request, WireError, from_base64, request_of
+from ....reward import ImageError
+from ....reward.image_decoding import size_of
+from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
+from .capacity import ServerLimits
 
-FORMATS = ("PNG", "JPEG", "WEBP")
-"""PIL's names of those that a server reads: three decoders are open to strangers, not forty."""
+IMAGE_FORMATS = ("PNG", "JPEG", "WEBP")
+"""PIL's names of the accepted formats: fewer decoders are exposed to untrusted data."""
 
-_DEEPEST = 32
-_LARGEST = 2**53
-"""Beyond it, JSON's integers are not the same integers everywhere."""
+_MAX_DEPTH = 32
+_MAX_SAFE_INTEGER = 2**53
+"""Larger integers are not portable in JSON."""
 
-_LONGEST_HEAD = 8192
-"""Of a part, in bytes."""
+_MAX_PART_HEADER = 8192
+"""Bytes of the headers of a part."""
 
-Parts = dict[str, tuple[bytes | memoryview, str]]
+BodyParts = dict[str, tuple[bytes | memoryview, str]]
 
 
-def request_from(content: bytes, kind: str, limits: Limits) -> Request:
-    """The request in a body. kind: its content type. Raises `WireError`."""
+def decode_request(content: bytes, content_type: str, limits: ServerLimits) -> ScoreRequest:
+    """Decode the request in a body. Raises `APIError`."""
     header = Message()
-    header["content-type"] = kind
-    main = header.get_content_type()
-    if main == "multipart/form-data":
-        data, parts = _apart(content, header.get_boundary(), limits)
-    elif main == "application/json" or not kind:
+    header["content-type"] = content_type
+    media_type = header.get_content_type()
+    if media_type == "multipart/form-data":
+        data, parts = _split_multipart(content, header.get_boundary(), limits)
+    elif media_type == "application/json" or not content_type:
         data, parts = read_json(content, limits), {}
     else:
-        raise WireError(f"the body is {kind!r:.80}: application/json or multipart/form-data is read here", 415)
-    return request_in(data, parts, limits)
+        raise APIError(f"content type {content_type!r:.80}: expected application/json or multipart/form-data", 415)
+    return decode_request_json(data, parts, limits)
 
 
-def request_in(data: Any, parts: Parts, limits: Limits) -> Request:
-    """The request of JSON, and of the pictures that came beside it: bytes and content type by name, to which those in
-    the JSON are added. Raises `WireError`.
+def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> ScoreRequest:
+    """The request of JSON and its images: bytes and content type by name, to which the images in the JSON are added.
+    Raises `APIError`.
     """
     if not isinstance(data, dict):
-        raise WireError(f"a request is a JSON object, got {type(data).__name__}", 400)
-    _few(data.get("samples"), limits)
-    sent = data.get("pictures")
-    if not isinstance(sent, dict):
-        sent = {}
-    for name in [name for name, value in sent.items() if isinstance(value, str)]:
-        parts[name] = (from_base64(name, sent.pop(name)), "")
-    tame([list(parts), list(sent), {name: value for name, value in data.items() if name != "pictures"}], limits)
+        raise APIError(f"the request must be a JSON object, got {type(data).__name__}", 400)
+    _check_counts(data.get("samples"), limits)
+    images = data.get("images")
+    if not isinstance(images, dict):
+        images = {}
+    for name in [name for name, value in images.items() if isinstance(value, str)]:
+        parts[name] = (from_base64(name, images.pop(name)), "")
+    validate_json(
+        [list(parts), list(images), {name: value for name, value in data.items() if name != "images"}], limits
+    )
     pixels = 0
-    for count in (_pixels(name, *part, limits) for name, part in (*parts.items(), *_bare(sent))):
+    for count in (_pixel_count(name, *part, limits) for name, part in (*parts.items(), *_raw_pixel_images(images))):
         pixels += count
         if pixels > limits.max_pixels:
-            raise WireError(f"the pictures have more than {limits.max_pixels:,} pixels together: send fewer", 413)
-    return request_of(data, parts)
+            raise APIError(f"the images have more than {limits.max_pixels:,} pixels in total: send fewer", 413)
+    return parse_request(data, parts)
 
 
-def read_json(content: bytes, limits: Limits) -> Any:
-    """JSON as the standard has it: UTF-8, without NaN and infinities. Raises `WireError`."""
-    if sum(content.count(mark) for mark in (b",", b":", b"[", b"{")) > limits.max_items:
-        raise WireError(f"the JSON has more than {limits.max_items:,} values: send fewer samples a request", 413)
+def read_json(content: bytes, limits: ServerLimits) -> Any:
+    """Parse strict JSON: UTF-8, without NaN and infinities. Raises `APIError`."""
+    if sum(content.count(separator) for separator in (b",", b":", b"[", b"{")) > limits.max_json_values:
+        raise APIError(f"the JSON has more than {limits.max_json_values:,} values: send fewer samples per request", 413)
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_no_constant)
     except RecursionError:
-        raise WireError(f"the JSON is nested deeper than {_DEEPEST} levels", 400) from None
+        raise APIError(f"the JSON is nested deeper than {_MAX_DEPTH} levels", 400) from None
     except ValueError as error:
-        raise WireError(f"not JSON: {error}"[:300], 400) from None
+        raise APIError(f"invalid JSON: {error}"[:300], 400) from None
 
 
-def tame(data: Any, limits: Limits) -> None:
-    """Raises `WireError` for what JSON can say and nobody means: depths, long texts, half letters, 1e999."""
-    level = [data]
-    for _ in range(_DEEPEST):
-        below: list[Any] = []
-        for value in level:
+def validate_json(data: Any, limits: ServerLimits) -> None:
+    """Raises `APIError` for deep nesting, long strings, lone surrogates, and numbers out of range such as 1e999."""
+    level_values = [data]
+    for _ in range(_MAX_DEPTH):
+        nested: list[Any] = []
+        for value in level_values:
             if isinstance(value, dict):
-                below += value
-                below += value.values()
+                nested += value
+                nested += value.values()
             elif isinstance(value, list):
-                below += value
+                nested += value
             elif isinstance(value, str):
                 _text(value, limits)
             elif isinstance(value, float) and not math.isfinite(value):
-                raise WireError("a number in the JSON is larger than any that can be computed with", 400)
-            elif isinstance(value, int) and abs(value) > _LARGEST:
-                raise WireError(f"the integer {str(value)[:40]} in the JSON is larger than 2**53", 400)
-        if not below:
+                raise APIError("a number in the JSON is not finite", 400)
+            elif isinstance(value, int) and abs(value) > _MAX_SAFE_INTEGER:
+                raise APIError(f"the integer {str(value)[:40]} in the JSON is larger than 2**53", 400)
+        if not nested:
             return
-        level = below
-    raise WireError(f"the JSON is nested deeper than {_DEEPEST} levels", 400)
+        level_values = nested
+    raise APIError(f"the JSON is nested deeper than {_MAX_DEPTH} levels", 400)
 
 
-def _text(value: str, limits: Limits) -> None:
-    if len(value) > limits.max_text:
-        raise WireError(f"a text of {len(value):,} characters: {limits.max_text:,} are read at most", 413)
+def _text(value: str, limits: ServerLimits) -> None:
+    if len(value) > limits.max_text_length:
+        raise APIError(f"a string has {len(value):,} characters: at most {limits.max_text_length:,} are accepted", 413)
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise WireError(f"{value!r:.80} holds half of a letter (a lone surrogate)", 400) from None
+            raise APIError(f"{value!r:.80} has a lone surrogate", 400) from None
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON: leave out what is not known")
+    raise ValueError(f"{name} is not a JSON number: leave out unknown values")
 
 
-def _few(samples: Any, limits: Limits) -> None:
+def _check_counts(samples: Any, limits: ServerLimits) -> None:
     if not isinstance(samples, list):
-        return  # refused where types are checked
+        return  # rejected by the type check
     if len(samples) > limits.max_samples:
-        raise WireError(f"{len(samples):,} samples: at most {limits.max_samples:,} are taken in one request", 413)
-    for number, row in enumerate(samples):
+        raise APIError(f"{len(samples):,} samples: at most {limits.max_samples:,} are accepted per request", 413)
+    for index, row in enumerate(samples):
         if isinstance(row, dict):
             for field in ("earlier", "sources", "operations"):
-                found = row.get(field)
-                if isinstance(found, list) and len(found) > limits.max_turns:
-                    raise WireError(f"sample {number}: {len(found)} {field}, {limits.max_turns} are taken at most", 413)
+                items = row.get(field)
+                if isinstance(items, list) and len(items) > limits.max_list_length:
+                    raise APIError(
+                        f"sample {index}: {len(items)} {field}, at most {limits.max_list_length} are accepted", 413
+                    )
 
 
-def _bare(sent: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Pictures in JSON that are bare pixels."""
-    for name, value in sent.items():
+def _raw_pixel_images(images: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Images in JSON with raw pixels."""
+    for name, value in images.items():
         if isinstance(value, dict) and isinstance(value.get("rgb"), str):
             yield name, (value["rgb"], "base64")
 
 
-def _pixels(name: str, content: Any, kind: str, limits: Limits) -> int:
-    """How many a picture has, by its header; of bare pixels by their bytes: who claims others is refused later."""
-    if kind == "base64":
+def _pixel_count(name: str, content: Any, content_type: str, limits: ServerLimits) -> int:
+    """Pixels of an image by its header; of raw pixels by their length, which is checked against their size later."""
+    if content_type == "base64":
         pixels = len(content) // 4
-    elif kind.startswith("application/x-rgb"):
+    elif content_type.startswith("application/x-rgb"):
         pixels = len(content) // 3
     else:
         try:
-            width, height = size_of(content, f"picture {name!r:.80}", FORMATS)
+            width, height = size_of(content, f"image {name!r:.80}", IMAGE_FORMATS)
         except ImageError as error:
-            raise WireError(str(error)) from None
+            raise APIError(str(error)) from None
         pixels = width * height
-    if pixels > limits.max_picture:
-        raise WireError(f"picture {name!r:.80} has {pixels:,} pixels: {limits.max_picture:,} are taken at most", 413)
+    if pixels > limits.max_image_pixels:
+        raise APIError(
+            f"image {name!r:.80} has {pixels:,} pixels: at most {limits.max_image_pixels:,} are accepted", 413
+        )
     return pixels
 
 
-def _apart(content: bytes, boundary: str | None, limits: Limits) -> tuple[Any, Parts]:
-    """The JSON of a multipart body, and its pictures: each is a view of it, and nothing goes to a disk."""
+def _split_multipart(content: bytes, boundary: str | None, limits: ServerLimits) -> tuple[Any, BodyParts]:
+    """The JSON of a multipart body, and its images as views: nothing is copied or written to disk."""
     if not boundary:
-        raise WireError("multipart/form-data without a boundary", 400)
+        raise APIError("multipart/form-data without a boundary", 400)
     data: Any = None
-    parts: Parts = {}
-    for head, body in _pieces(content, b"--" + boundary.encode(), 2 + limits.max_samples * 2 * limits.max_turns):
-        name, kind = _header(head)
+    parts: BodyParts = {}
+    for headers, body in _multipart_parts(
+        content, b"--" + boundary.encode(), 2 + limits.max_samples * 2 * limits.max_list_length
+    ):
+        name, content_type = _part_header(headers)
         if name == "request":
             data = read_json(bytes(body), limits)
         elif not name or name in parts:
-            raise WireError(f"the parts of a multipart body have names, each its own, got {name!r:.80}", 400)
+            raise APIError(f"the parts of a multipart body need distinct names, got {name!r:.80}", 400)
         else:
-            parts[name] = (body, kind)
+            parts[name] = (body, content_type)
     if data is None:
-        raise WireError("the multipart body has no field `request` with the JSON", 400)
+        raise APIError("the multipart body has no field `request` with the JSON", 400)
     return data, parts
 
 
-def _pieces(content: bytes, mark: bytes, most: int) -> Iterator[tuple[bytes, memoryview]]:
-    """Headers and content of each part: nothing is copied, for pictures are large."""
-    whole = memoryview(content)
-    start = content.find(mark)
-    for _ in range(most):
-        start += len(mark)
-        then = bytes(whole[start : start + 2])
-        if start < len(mark) or then not in (b"--", b"\r\n"):
+def _multipart_parts(content: bytes, boundary: bytes, max_parts: int) -> Iterator[tuple[bytes, memoryview]]:
+    """Headers and content of each part, without copying."""
+    view = memoryview(content)
+    start = content.find(boundary)
+    for _ in range(max_parts):
+        start += len(boundary)
+        following = bytes(view[start : start + 2])
+        if start < len(boundary) or following not in (b"--", b"\r\n"):
             break
-        if then == b"--":
+        if following == b"--":
             return
-        end = content.find(b"\r\n" + mark, start)
-        gap = content.find(b"\r\n\r\n", start, start + _LONGEST_HEAD)
-        if not 0 <= gap < end:
+        end = content.find(b"\r\n" + boundary, start)
+        header_end = content.find(b"\r\n\r\n", start, start + _MAX_PART_HEADER)
+        if not 0 <= header_end < end:
             break
-        yield bytes(whole[start + 2 : gap]), whole[gap + 4 : end]
+        yield bytes(view[start + 2 : header_end]), view[header_end + 4 : end]
         start = end + 2
-    raise WireError("the multipart body is cut off, or has parts without headers, or too many of either", 400)
+    raise APIError("the multipart body is truncated, or has parts without headers, or too many parts", 400)
 
 
-def _header(head: bytes) -> tuple[str, str]:
-    """The name of a part, and its content type."""
-    parsed = BytesParser().parsebytes(head + b"\r\n\r\n", headersonly=True)
-    said = parsed.get_param("name", header="content-disposition") or ""
-    name = collapse_rfc2231_value(said)
+def _part_header(headers: bytes) -> tuple[str, str]:
+    """Name and content type of a part."""
+    parsed = BytesParser().parsebytes(headers + b"\r\n\r\n", headersonly=True)
+    raw_name = parsed.get_param("name", header="content-disposition") or ""
+    name = collapse_rfc2231_value(raw_name)
     name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return name, str(parsed.get("content-type", ""))

@@ -1,71 +1,71 @@
-"""A reader for pickles that cannot run anything: containers, texts, bytes, numbers and None.
+"""A pickle reader that cannot execute code: containers, strings, bytes, numbers and None.
 
-Some trainers send pickles to their judges. Python's own reader imports and calls what a pickle names, which hands the
-machine to whoever can reach the port (CVE-2026-25873 is that). This one is a machine of its own: it knows the opcodes
-that build plain values, and has nothing for the others to act on. No import, no call, no object of a class.
+Some trainers send pickles to their judges. Python's own reader imports and calls what a pickle names, so that anyone
+who can reach the port can run code (CVE-2026-25873). This one implements only the opcodes that build plain values: no
+import, no call, no object of a class.
 """
 
 from __future__ import annotations
 
-import pickle  # for writing plain values, and for the exception that readers of pickles raise
+import pickle  # for writing plain values, and for its exception class
 import pickletools
 from collections.abc import Callable
 from typing import Any, Final
 
 PickleError = pickle.UnpicklingError
 
-MOST_ITEMS: Final = 1_000_000
-"""Opcodes in one pickle. One of a byte or two makes a value: without a limit, 64 MB of them would take gigabytes."""
+MAX_ITEMS: Final = 1_000_000
+"""Opcodes in one pickle. Without a limit, 64 MB of one-byte opcodes would build gigabytes of values."""
 
-_MOST_BITS = 8192
-"""Of whole numbers. Larger ones are slow to compute with, and no trainer sends any."""
+_MAX_INT_BITS = 8192
+"""Of integers. Larger ones are slow to compute with, and no trainer sends any."""
 
 _KEYS = (str, int, float, bool, bytes, type(None))
-"""What a table may be keyed with. A key in a thousand layers of tuples would overflow the stack when it is hashed."""
+"""Types of dict keys. Deeply nested tuples would overflow the stack when hashed."""
 
 _LARGEST_KEY = 2**60
-"""Of whole numbers: smaller ones are their own hash. Multiples of 2**61 - 1 all have the same, and twenty thousand of
-them in a table, 300 kB, took ten seconds to put there: the time grows with the square of their number."""
+"""Of integers: smaller ones are their own hash. Multiples of 2**61 - 1 all have the same hash; twenty thousand of them
+in a dict, 300 kB, took ten seconds to insert: the time is quadratic in their number."""
 
 
-def loads(data: bytes | bytearray, *, most_items: int = MOST_ITEMS) -> Any:
+def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS) -> Any:
     """The value of a pickle of any protocol.
 
-    Admits dict, list, tuple, str, bytes, bytearray, int, float, bool and None. Raises `PickleError`, saying what was
-    refused, for all else, for what is damaged, and for more than `most_items` opcodes. Bytes in pickles of protocols
-    below 3 are function calls, and refused.
+    Accepts dict, list, tuple, str, bytes, bytearray, int, float, bool and None. Raises `PickleError` with the reason
+    for anything else, for damaged pickles, and for more than `max_items` opcodes. Bytes in pickles of protocols below 3
+    are function calls, and rejected.
     """
-    machine = _Machine()
+    machine = _StackMachine()
     count = 0
     try:
         for opcode, argument, _ in pickletools.genops(data):
             count += 1
-            if count > most_items:
-                raise PickleError(f"this pickle has more than {most_items} parts: send fewer at a time")
+            if count > max_items:
+                raise PickleError(f"this pickle has more than {max_items} opcodes: send fewer values at a time")
             if opcode.name == "STOP":
                 return machine.end()
-            step = _STEPS.get(opcode.name)
-            if step is None:
+            operation = _OPCODES.get(opcode.name)
+            if operation is None:
                 raise PickleError(
-                    f"this pickle holds more than plain values ({opcode.name}): send dicts, lists, texts, bytes and "
-                    "numbers, pictures as the bytes of PNG or JPEG files"
+                    f"this pickle has more than plain values ({opcode.name}): send dicts, lists, strings, bytes and "
+                    "numbers, and images as the bytes of PNG or JPEG files"
                 )
-            step(machine, argument)
+            operation(machine, argument)
     except PickleError:
         raise
-    # What pickletools and the machine raise on damaged ones; UnicodeError and OverflowError are among them.
+    # Raised by pickletools and the stack machine on damaged pickles; includes UnicodeError and OverflowError.
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
         raise PickleError(f"this pickle is damaged: {error}") from None
     raise PickleError("this pickle ends before it is complete")
 
 
 def dumps(value: Any) -> bytes:
-    """Plain values as a pickle, for trainers that read those."""
+    """Pickle plain values, for trainers that read pickles."""
     return pickle.dumps(value, protocol=4)
 
 
-class _Machine:
-    """A stack of values, the places of marks in it, and what was put aside."""
+class _StackMachine:
+    """The value stack, the positions of marks in it, and the memo."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -73,62 +73,62 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def push(self, value: Any) -> None:
-        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-            raise PickleError(f"this pickle holds a whole number of {value.bit_length()} bits")
+        if isinstance(value, int) and value.bit_length() > _MAX_INT_BITS:
+            raise PickleError(f"this pickle has an integer of {value.bit_length()} bits")
         self.stack.append(value)
 
     def pop(self) -> Any:
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
-            raise PickleError("this pickle is damaged: it takes a value that is not there")
+            raise PickleError("this pickle is damaged: it pops a missing value")
         return self.stack.pop()
 
-    def top(self, kind: type) -> Any:
-        """What is on top, which must be of this kind."""
+    def top(self, type_: type) -> Any:
+        """The top of the stack, which must have this type."""
         value = self.pop()
-        if type(value) is not kind:
-            raise PickleError(f"this pickle is damaged: a {kind.__name__} was expected, not a {type(value).__name__}")
+        if type(value) is not type_:
+            raise PickleError(f"this pickle is damaged: expected a {type_.__name__}, got a {type(value).__name__}")
         self.stack.append(value)
         return value
 
     def since_mark(self) -> list[Any]:
-        """Takes what has come since the last mark, and the mark."""
+        """Pop the values since the last mark, and the mark."""
         if not self.marks:
-            raise PickleError("this pickle is damaged: it goes back to a mark that is not there")
+            raise PickleError("this pickle is damaged: it refers to a missing mark")
         start = self.marks.pop()
-        found = self.stack[start:]
+        values = self.stack[start:]
         del self.stack[start:]
-        return found
+        return values
 
     def mark(self) -> None:
         self.marks.append(len(self.stack))
 
-    def put(self, place: int) -> None:
-        if not 0 <= place <= _LARGEST_KEY:
-            raise PickleError("this pickle is damaged: it puts a value aside at no place that there is")
+    def put(self, key: int) -> None:
+        if not 0 <= key <= _LARGEST_KEY:
+            raise PickleError("this pickle is damaged: it uses an invalid memo key")
         value = self.pop()
         self.stack.append(value)
-        self.memo[place] = value
+        self.memo[key] = value
 
-    def get(self, place: int) -> None:
-        if place not in self.memo:
-            raise PickleError("this pickle is damaged: it refers to a value that was not put aside")
-        self.stack.append(self.memo[place])
+    def get(self, key: int) -> None:
+        if key not in self.memo:
+            raise PickleError("this pickle is damaged: it refers to a missing memo entry")
+        self.stack.append(self.memo[key])
 
     def tuple_of(self, count: int) -> None:
         self.stack.append(tuple(reversed([self.pop() for _ in range(count)])))
 
     def set_items(self, items: list[Any]) -> None:
-        """Pairs, one after the other, into the table on top."""
+        """Insert alternating keys and values into the dict on top."""
         table = self.top(dict)
         if len(items) % 2:
             raise PickleError("this pickle is damaged: a key has no value")
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, _KEYS):
                 raise PickleError(
-                    f"this pickle has a table keyed by a {type(key).__name__}: texts and numbers are read"
+                    f"this pickle has a dict with keys of type {type(key).__name__}: use strings or numbers"
                 )
             if isinstance(key, int) and abs(key) > _LARGEST_KEY:
-                raise PickleError("this pickle has a table keyed by a whole number beyond 2**60: texts are read")
+                raise PickleError("this pickle has a dict with an integer key beyond 2**60: use strings")
             table[key] = value
 
     def set_one(self) -> None:
@@ -154,32 +154,32 @@ class _Machine:
 
     def end(self) -> Any:
         if self.marks or len(self.stack) != 1:
-            raise PickleError("this pickle is damaged: it does not end in one value")
+            raise PickleError("this pickle is damaged: it does not end with one value")
         return self.stack[0]
 
 
-def _pushing(*names: str) -> dict[str, Callable[[_Machine, Any], Any]]:
+def _push_op(*names: str) -> dict[str, Callable[[_StackMachine, Any], Any]]:
     return dict.fromkeys(names, lambda machine, argument: machine.push(argument))
 
 
-def _making(make: Callable[[], Any]) -> Callable[[_Machine, Any], Any]:
-    return lambda machine, _: machine.stack.append(make())
+def _build_op(factory: Callable[[], Any]) -> Callable[[_StackMachine, Any], Any]:
+    return lambda machine, _: machine.stack.append(factory())
 
 
-_STEPS: Final[dict[str, Callable[[_Machine, Any], Any]]] = {
+_OPCODES: Final[dict[str, Callable[[_StackMachine, Any], Any]]] = {
     "PROTO": lambda machine, _: None,
     "FRAME": lambda machine, _: None,
-    "NONE": _making(lambda: None),
-    "NEWTRUE": _making(lambda: True),
-    "NEWFALSE": _making(lambda: False),
-    **_pushing("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-    **_pushing("STRING", "BINSTRING", "SHORT_BINSTRING"),
-    **_pushing("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    **_pushing("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+    "NONE": _build_op(lambda: None),
+    "NEWTRUE": _build_op(lambda: True),
+    "NEWFALSE": _build_op(lambda: False),
+    **_push_op("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+    **_push_op("STRING", "BINSTRING", "SHORT_BINSTRING"),
+    **_push_op("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    **_push_op("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
     "BYTEARRAY8": lambda machine, argument: machine.push(bytearray(argument)),
-    "EMPTY_LIST": _making(list),
-    "EMPTY_DICT": _making(dict),
-    "EMPTY_TUPLE": _making(tuple),
+    "EMPTY_LIST": _build_op(list),
+    "EMPTY_DICT": _build_op(dict),
+    "EMPTY_TUPLE": _build_op(tuple),
     "MARK": lambda machine, _: machine.mark(),
     "POP": lambda machine, _: machine.pop(),
     "POP_MARK": lambda machine, _: machine.since_mark(),
@@ -194,11 +194,11 @@ _STEPS: Final[dict[str, Callable[[_Machine, Any], Any]]] = {
     "APPENDS": lambda machine, _: machine.extend(),
     "SETITEM": lambda machine, _: machine.set_one(),
     "SETITEMS": lambda machine, argument: machine.set_items(machine.since_mark()),
-    "PUT": lambda machine, place: machine.put(place),
-    "BINPUT": lambda machine, place: machine.put(place),
-    "LONG_BINPUT": lambda machine, place: machine.put(place),
+    "PUT": lambda machine, key: machine.put(key),
+    "BINPUT": lambda machine, key: machine.put(key),
+    "LONG_BINPUT": lambda machine, key: machine.put(key),
     "MEMOIZE": lambda machine, _: machine.put(len(machine.memo)),
-    "GET": lambda machine, place: machine.get(place),
-    "BINGET": lambda machine, place: machine.get(place),
-    "LONG_BINGET": lambda machine, place: machine.get(place),
+    "GET": lambda machine, key: machine.get(key),
+    "BINGET": lambda machine, key: machine.get(key),
+    "LONG_BINGET": lambda machine, key: machine.get(key),
 }

@@ -1,4 +1,4 @@
-"""How a judge server stops: nothing new, what was accepted is finished, and only then the connections are closed."""
+"""Graceful shutdown of a judge server: refuse new requests, finish accepted ones, then close connections."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ if TYPE_CHECKING:
 
     from uvicorn import Config
 
-    from .service import Service
+    from .service import ScoringService
 
-_TO_WRITE_S = 2.0
+_FLUSH_S = 2.0
 _TICKS = 50
-"""Of uvicorn's, ten a second."""
+"""Of uvicorn, ten per second."""
 
 
-class Stoppable(Protocol):
-    """finish: set, by any thread, to have it stop. started: whether it listens."""
+class GracefulServer(Protocol):
+    """should_finish: set by any thread to stop. started: whether it listens."""
 
-    finish: bool
+    should_finish: bool
     started: bool
 
     def run(self, sockets: list[socket.socket]) -> None:
-        """Serve until it is to stop."""
+        """Serve until stopped."""
 
-    def serve_until_told(self, listener: socket.socket) -> bool:
-        """The same; whether all that was accepted was finished."""
+    def serve_until_signal(self, listener: socket.socket) -> bool:
+        """The same; returns whether all accepted requests were finished."""
 
 
-def server_of(config: Config, service: Service, drain_s: float) -> Stoppable:
-    """uvicorn's server, which on a signal first drains the service, and on a second one ends the process."""
+def graceful_server(config: Config, service: ScoringService, drain_timeout_s: float) -> GracefulServer:
+    """uvicorn's server; the first signal drains the service, the second one ends the process."""
     import uvicorn
 
     class Draining(uvicorn.Server):
-        finish = False
+        should_finish = False
         finished = True
         draining: asyncio.Task[None] | None = None
 
         def handle_exit(self, sig: int, frame: Any) -> None:
-            if self.finish:
+            if self.should_finish:
                 os._exit(128 + sig)
-            self.finish = True
+            self.should_finish = True
             service.draining = True
 
         async def on_tick(self, counter: int) -> bool:
-            if self.finish and self.draining is None:
+            if self.should_finish and self.draining is None:
                 self.draining = asyncio.create_task(self._drain())
             if counter % _TICKS == 0:
-                service.readiness.dead()  # who is dead gets another chance, whether or not anybody asks
+                service.readiness.unavailable_experts()  # schedules retries, even without requests
             return await super().on_tick(counter)
 
         async def _drain(self) -> None:
-            self.finished = await service.drain(drain_s)
-            for _ in range(int(_TO_WRITE_S / 0.02)):
-                if not service.active:
+            self.finished = await service.drain(drain_timeout_s)
+            for _ in range(int(_FLUSH_S / 0.02)):
+                if not service.active_requests:
                     break
                 await asyncio.sleep(0.02)
             self.should_exit = True
 
-        def serve_until_told(self, listener: socket.socket) -> bool:
+        def serve_until_signal(self, listener: socket.socket) -> bool:
             self.run([listener])
             return self.finished
 

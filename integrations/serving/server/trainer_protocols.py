@@ -1,36 +1,36 @@
-"""The judge server in the words of trainers that have judges of their own. Off unless named.
+"""Judge protocols of trainers on the judge server. Off unless selected.
 
-    editcritic serve ... --shim edit-r1,verl-omni,unirl
+    editcritic serve ... --trainer-protocol edit-r1,verl-omni,unirl
 
-| shim | what it answers | where the words come from |
+| protocol | endpoints | source |
 |---|---|---|
 | `edit-r1` | POST /mode/logits_non_cot, /mode/score_continue: pickled `{ref_images, images, prompts, metadatas}` -> pickled `{scores}` | github.com/PKU-YuanGroup/Edit-R1, `flow_grpo/rewards.py` (244883c), `reward_server/reward_server.py` (1b76330) |
 | `verl-omni` | POST /verl-omni: pickled `{images, prompts, metadata}` -> pickled `{scores}` | github.com/verl-project/verl-omni, `docs/start/http_scorer.md` (16f9152), `http_scorer_client.py` (0ef63e5) |
-| `unirl` | POST /score, GET /health, /rewards: JSON | see `shim_unirl` |
+| `unirl` | POST /score, GET /health, /rewards: JSON | see `unirl_protocol` |
 
-In all of them pictures are bytes of JPEG (or PNG, WebP) files. Pickles are read by `restricted_pickle`, which runs
+In all of them images are bytes of JPEG (or PNG, WebP) files. Pickles are read by `restricted_pickle`, which executes
 nothing: PIL images, arrays and all other objects are refused with 400. Flow-GRPO's own remote clients (`deqa_score_
-remote`, `geneval_score`, `unifiedreward_score_remote`) speak such pickles too, without a source picture, and some with
-prompts as arrays: edits cannot be judged through them, see `integrations.flow_grpo` instead.
+remote`, `geneval_score`, `unifiedreward_score_remote`) send such pickles too, without a source image, and some with
+prompts as arrays: they cannot score edits, use `integrations.trainers.flow_grpo` instead.
 
-Edit-R1. `requirement` in a row's metadata becomes the sample's `hint`. Its client waits as `Retry-After` says on a 503
-(urllib3 does, whatever `status_forcelist` is), repeats a 500 for hours, which is never sent, and takes any other
-answer for scores: a refusal, which is JSON, ends its run with UnpicklingError, and the reason stands in the server's
-log. It sends pictures in parts of 64 and all prompts with each part, so that a part is refused where there are more
-than 64: keep `config.sample.train_batch_size` at 64.
+Edit-R1. `requirement` in a row's metadata becomes the sample's `hint`. Its client waits on a 503 as `Retry-After` says
+(urllib3 does, whatever `status_forcelist` is), repeats a 500 for hours (never sent here), and parses any other response
+as scores: a rejection, which is JSON, ends its run with UnpicklingError; the server logs the reason. It sends images in
+parts of 64 with all prompts in each part, so parts are rejected if there are more than 64: keep
+`config.sample.train_batch_size` at 64.
 
-verl-omni. Its client sends no source: `metadata` has to have `ref_images`, for each picture the bytes of its source, or
-a list of several; `integrations.verl_omni` needs no such changes. The client of 0ef63e5 raises on a refusal; an older
-one (2fbad52) makes a score of 0.0 of it, and is not to be used. Set `required=true` beside it: without, verl-omni's
-`MultiVisualRewardManager` (061f8b9) makes 0.0 of what the client raises.
+verl-omni. Its client sends no source: `metadata` needs `ref_images`, for each image the bytes of its source, or a list
+of several; `integrations.trainers.verl_omni` needs no such changes. The client of 0ef63e5 raises on a rejection; an
+older one (2fbad52) turns it into a score of 0.0 and must not be used. Also set `required=true`: otherwise verl-omni's
+`MultiVisualRewardManager` (061f8b9) turns the client's exception into 0.0.
 
-Without a score. These two protocols have numbers only, and one for each picture. So nobody gets any: 503 where one
-failed (it may succeed when it is sent again; the same request is answered so twice, and the third time by 422), 422
-where one is not applicable or abstained, which will not change; the error names the edits. unscored="nan": NaN among
-the scores, for trainers that leave it out. In Edit-R1's tracker a NaN makes the advantages of its whole group NaN; in
-verl-omni, see `integrations.verl_omni`.
+Edits without a score: these two protocols only have numbers, one per image. So the whole request fails: with 503 if a
+sample failed (it may succeed on a retry; the third time it is 422), with 422 if one is not applicable or abstained,
+which is final; the error names the edits. on_unscored="nan": NaN among the scores, for trainers that ignore NaN. In
+Edit-R1's tracker a NaN makes the advantages of its whole group NaN; for verl-omni, see
+`integrations.trainers.verl_omni`.
 
-Tokens: these clients send no headers. Where the server has a token, their URL says it: http://any:token@host:8321, for
+Tokens: these clients send no headers. If the server has a token, put it into their URL: http://any:token@host:8321, for
 Edit-R1 REWARD_SERVER=any:token@host:8321.
 """  # noqa: E501  (a table)
 
@@ -44,90 +44,91 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...reward import EditSample, Score
-from ..rollouts import EXTRA, row_of, said_of
-from .limits import Busy, Limits
+from ....reward import EditSample, Score
+from ...trainers.trainer_batches import METADATA_KEY, describe_unscored, sample_row
+from ..http_protocol import SCHEMA, APIError, ScoreRequest
+from .app import score_unless_disconnected
+from .capacity import ServerBusy, ServerLimits
+from .request_decoding import BodyParts, decode_request_json
 from .restricted_pickle import PickleError, dumps, loads
-from .server import unless_gone
-from .service import Service
-from .unpacking import Parts, request_in
-from .wire import SCHEMA, Request, WireError
+from .service import ScoringService
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Response
-    from fastapi import Request as Asked
+    from fastapi import FastAPI, Request, Response
 
-SHIMS: Final = ("edit-r1", "verl-omni", "unirl")
+TRAINER_PROTOCOLS: Final = ("edit-r1", "verl-omni", "unirl")
 
 OnUnscored = Literal["refuse", "nan"]
 
-_UNSCORED: Final[Mapping[str, OnUnscored]] = {"refuse": "refuse", "nan": "nan"}  # settings are texts
+_UNSCORED: Final[Mapping[str, OnUnscored]] = {"refuse": "refuse", "nan": "nan"}  # narrows strings to the literal
 
-_DEEPEST = 32
-_PATIENCE = 2
-"""How often a request with a failed score is answered by 503."""
+_MAX_DEPTH = 32
+_MAX_RETRIES = 2
+"""How often a request with a failed score is answered with 503."""
 
-_AGAIN_S = 5.0
+_RETRY_AFTER_S = 5.0
 
 log = logging.getLogger("editcritic.serving")
 
-Reader = Callable[[Any, Limits], Request]
+RequestReader = Callable[[Any, ServerLimits], ScoreRequest]
 
 
-def add_shims(app: FastAPI, service: Service, which: str | Sequence[str], *, unscored: str = "refuse") -> None:
-    """Add routes to an application of `server.app_of`, behind its token, limits and queue.
+def add_trainer_protocols(
+    app: FastAPI, service: ScoringService, protocols: str | Sequence[str], *, on_unscored: str = "refuse"
+) -> None:
+    """Add routes to an application of `app.create_app`, behind its token, limits and queue.
 
-    which: of `SHIMS`, with commas between, or a list of them. unscored: see the module; UniRL has words for it. Those
-    with pickles need a service of one reward: they have no name for it. Raises ValueError.
+    protocols: of `TRAINER_PROTOCOLS`, comma-separated or a list. on_unscored: see the module; UniRL reports unscored
+    samples itself. Protocols with pickles need a service with one reward: they cannot name one. Raises ValueError.
     """
     from starlette.routing import Route
 
-    given = [which] if isinstance(which, str) else which
-    named = [name.strip() for names in given for name in names.split(",")]
-    if unknown := [name for name in named if name not in SHIMS]:
-        raise ValueError(f"no shim {unknown[0]!r}: there are {', '.join(SHIMS)}")
-    if unscored not in _UNSCORED:
-        raise ValueError(f"unscored is 'refuse' or 'nan', and never a number: got {unscored!r}")
-    if len(service.rewards) > 1 and set(named) - {"unirl"}:
-        raise ValueError(f"{', '.join(named)}: serve one reward, for pickled requests cannot say which they mean")
-    routes: dict[str, Reader] = {}
-    if "edit-r1" in named:
-        routes |= dict.fromkeys(("/mode/logits_non_cot", "/mode/score_continue"), edit_r1)
-    if "verl-omni" in named:
-        routes["/verl-omni"] = verl_omni
+    protocol_lists = [protocols] if isinstance(protocols, str) else protocols
+    selected = [name.strip() for names in protocol_lists for name in names.split(",")]
+    if unknown := [name for name in selected if name not in TRAINER_PROTOCOLS]:
+        raise ValueError(f"no trainer protocol {unknown[0]!r}: there are {', '.join(TRAINER_PROTOCOLS)}")
+    if on_unscored not in _UNSCORED:
+        raise ValueError(f"on_unscored must be 'refuse' or 'nan', got {on_unscored!r}")
+    if len(service.rewards) > 1 and set(selected) - {"unirl"}:
+        raise ValueError(f"{', '.join(selected)}: serve one reward, since pickled requests cannot name one")
+    routes: dict[str, RequestReader] = {}
+    if "edit-r1" in selected:
+        routes |= dict.fromkeys(("/mode/logits_non_cot", "/mode/score_continue"), read_edit_r1)
+    if "verl-omni" in selected:
+        routes["/verl-omni"] = read_verl_omni
     for path, reader in routes.items():
-        app.router.routes.append(Route(path, _pickled(service, reader, _UNSCORED[unscored]), methods=["POST"]))
-    if "unirl" in named:
-        from .shim_unirl import add_to
+        app.router.routes.append(Route(path, _pickled(service, reader, _UNSCORED[on_unscored]), methods=["POST"]))
+    if "unirl" in selected:
+        from .unirl_protocol import add_unirl_routes
 
-        add_to(app, service)
+        add_unirl_routes(app, service)
 
 
-def edit_r1(data: Any, limits: Limits) -> Request:
-    """What Edit-R1 asks. Raises `WireError`."""
-    table = _table(data)
-    images, prompts = _list(table, "images"), _list(table, "prompts")
-    sources = _list(table, "ref_images")
-    rows = _list(table, "metadatas") if table.get("metadatas") else [{}] * len(images)
+def read_edit_r1(data: Any, limits: ServerLimits) -> ScoreRequest:
+    """Decode a request of Edit-R1. Raises `APIError`."""
+    payload = _check_dict(data)
+    images, prompts = _list(payload, "images"), _list(payload, "prompts")
+    sources = _list(payload, "ref_images")
+    rows = _list(payload, "metadatas") if payload.get("metadatas") else [{}] * len(images)
     if len(prompts) > len(images) == len(sources):
-        raise WireError(
-            f"{len(images)} pictures and {len(prompts)} prompts, so that it cannot be known whose they are: this "
-            "client sends all prompts with each part of 64 pictures; ask for at most 64 at a time",
+        raise APIError(
+            f"{len(images)} images and {len(prompts)} prompts, so they cannot be matched: this client sends all "
+            "prompts with each part of 64 images; send at most 64 images at a time",
             400,
         )
     return _request(images, sources, prompts, rows, limits, hint="requirement")
 
 
-def verl_omni(data: Any, limits: Limits) -> Request:
-    """What verl-omni's generic client asks. Raises `WireError`."""
-    table = _table(data)
-    images, prompts = _list(table, "images"), _list(table, "prompts")
-    metadata = table.get("metadata")
+def read_verl_omni(data: Any, limits: ServerLimits) -> ScoreRequest:
+    """Decode a request of verl-omni's generic client. Raises `APIError`."""
+    payload = _check_dict(data)
+    images, prompts = _list(payload, "images"), _list(payload, "prompts")
+    metadata = payload.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("ref_images"):
-        raise WireError(
-            "an edit is judged against its source, which verl-omni's own client does not send: use "
-            "editcritic.integrations.verl_omni as the scorer, or put the sources' bytes into metadata['ref_images'], "
-            "one for each picture",
+        raise APIError(
+            "an edit is scored against its source, which verl-omni's own client does not send: use "
+            "editcritic.integrations.trainers.verl_omni as the scorer, or put the sources' bytes into "
+            "metadata['ref_images'], one for each image",
             422,
         )
     return _request(images, _list(metadata, "ref_images"), prompts, [metadata] * len(images), limits)
@@ -136,149 +137,158 @@ def verl_omni(data: Any, limits: Limits) -> Request:
 # -- pickles ----------------------------------------------------------------------------------------------------------
 
 
-def _pickled(service: Service, reader: Reader, unscored: OnUnscored) -> Callable[[Asked], Awaitable[Response]]:
-    patience = _Patience()
+def _pickled(
+    service: ScoringService, reader: RequestReader, on_unscored: OnUnscored
+) -> Callable[[Request], Awaitable[Response]]:
+    retry_counter = _RetryCounter()
 
-    def read(body: bytearray) -> tuple[Request, str]:
+    def read(body: bytearray) -> tuple[ScoreRequest, str]:
         try:
-            data = loads(body, most_items=service.limits.max_items)
+            data = loads(body, max_items=service.limits.max_json_values)
         except PickleError as error:
-            raise WireError(str(error), 400) from None
+            raise APIError(str(error), 400) from None
         return reader(data, service.limits), sha256(body).hexdigest()
 
-    async def score(request: Asked) -> Response:
+    async def score(request: Request) -> Response:
         from fastapi import Response
 
-        since = time.monotonic()
+        received_at = time.monotonic()
         try:
             body = bytearray()
             async for chunk in request.stream():
                 body += chunk
-            asked, digest = await service.work(read, body)
+            score_request, digest = await service.run_in_decoder(read, body)
             body = bytearray()
-            found = await unless_gone(request, service, asked, since)
-            if found is None:
+            scores = await score_unless_disconnected(request, service, score_request, received_at)
+            if scores is None:
                 return Response(status_code=499)
-            values = numbers(asked.samples, found, unscored, lambda: patience.again(digest))
-        except WireError as error:
-            log.warning("refused a request to %s: %s", request.url.path, error)  # its client does not show it
+            values = values_or_error(
+                score_request.samples, scores, on_unscored, lambda: retry_counter.may_retry(digest)
+            )
+        except APIError as error:
+            log.warning("rejected a request to %s: %s", request.url.path, error)  # its client does not show it
             raise
-        patience.forget(digest)
+        retry_counter.forget(digest)
         return Response(dumps({"scores": values}), media_type="application/octet-stream")
 
     return score
 
 
-def numbers(
-    samples: Sequence[EditSample], scores: Sequence[Score | None], unscored: OnUnscored, again: Callable[[], bool]
+def values_or_error(
+    samples: Sequence[EditSample],
+    scores: Sequence[Score | None],
+    on_unscored: OnUnscored,
+    may_retry: Callable[[], bool],
 ) -> list[float]:
-    """The values, NaN among them if that is wanted. again: whether the client may send it once more.
+    """The values, with NaN if allowed. may_retry: whether the client may repeat the request.
 
-    Raises `Busy` and `WireError`, naming those that have none.
+    Raises `ServerBusy` and `APIError`, naming the edits without a score.
     """
     values = [math.nan if score is None or score.value is None else score.value for score in scores]
-    if unscored == "nan" or not any(math.isnan(value) for value in values):
+    if on_unscored == "nan" or not any(math.isnan(value) for value in values):
         return values
-    said = said_of(samples, scores)
-    if any(score is None or score.status == "failed" for score in scores) and again():
-        raise Busy(said, _AGAIN_S)
-    raise WireError(said, 422)
+    message = describe_unscored(samples, scores)
+    if any(score is None or score.status == "failed" for score in scores) and may_retry():
+        raise ServerBusy(message, _RETRY_AFTER_S)
+    raise APIError(message, 422)
 
 
-class _Patience:
-    """How often a request has failed. Of one event loop."""
+class _RetryCounter:
+    """Counts failures of requests. For one event loop."""
 
-    def __init__(self, most: int = 4096) -> None:
-        self._most = most
-        self._times: OrderedDict[str, int] = OrderedDict()
+    def __init__(self, max_entries: int = 4096) -> None:
+        self._max_entries = max_entries
+        self._counts: OrderedDict[str, int] = OrderedDict()
 
-    def again(self, digest: str) -> bool:
-        """Whether it may be sent once more."""
-        times = self._times.pop(digest, 0) + 1
-        if times > _PATIENCE:
+    def may_retry(self, digest: str) -> bool:
+        """Whether the request may be repeated once more."""
+        times = self._counts.pop(digest, 0) + 1
+        if times > _MAX_RETRIES:
             return False
-        self._times[digest] = times
-        if len(self._times) > self._most:
-            self._times.popitem(last=False)
+        self._counts[digest] = times
+        if len(self._counts) > self._max_entries:
+            self._counts.popitem(last=False)
         return True
 
     def forget(self, digest: str) -> None:
-        self._times.pop(digest, None)
+        self._counts.pop(digest, None)
 
 
 def _request(
-    images: list[Any], sources: list[Any], prompts: list[Any], rows: list[Any], limits: Limits, hint: str = ""
-) -> Request:
-    """A request of lists, one item an edit. hint: the field of a row that tells what is right."""
+    images: list[Any], sources: list[Any], prompts: list[Any], rows: list[Any], limits: ServerLimits, hint: str = ""
+) -> ScoreRequest:
+    """A request from lists with one item per edit. hint: the metadata field with the expected result."""
     counts = {"images": len(images), "sources": len(sources), "prompts": len(prompts), "rows of metadata": len(rows)}
     if len(set(counts.values())) > 1:
-        said = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise WireError(f"of each edit one is needed, got {said}", 400)
+        got = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise APIError(f"lists of equal length are needed, got {got}", 400)
     if len(images) > limits.max_samples:
-        raise WireError(f"{len(images):,} samples: at most {limits.max_samples:,} are taken in one request", 413)
+        raise APIError(f"{len(images):,} samples: at most {limits.max_samples:,} are accepted per request", 413)
     names: dict[bytes, str] = {}
-    left = [limits.max_items]
-    written = []
-    for number, (edited, before, prompt, row) in enumerate(zip(images, sources, prompts, rows, strict=True)):
+    values_left = [limits.max_json_values]
+    samples = []
+    for number, (edited, row_sources, prompt, row) in enumerate(zip(images, sources, prompts, rows, strict=True)):
         name = f"edit-{number}"
-        given = list(before) if isinstance(before, list | tuple) else [before]
-        if not given or len(given) > limits.max_turns:
-            raise WireError(f"{name} has {len(given)} sources: 1 to {limits.max_turns} are taken", 400)
-        held = [_named(one, name, names) for one in (*given, edited)]
-        table = row if isinstance(row, dict) else {}
-        extra = plain(table.get(EXTRA, {}), left)
+        source_contents = list(row_sources) if isinstance(row_sources, list | tuple) else [row_sources]
+        if not source_contents or len(source_contents) > limits.max_list_length:
+            raise APIError(
+                f"{name} has {len(source_contents)} sources: 1 to {limits.max_list_length} are accepted", 400
+            )
+        image_names = [_image_name(content, name, names) for content in (*source_contents, edited)]
+        metadata = row if isinstance(row, dict) else {}
+        extra = to_plain_json(metadata.get(METADATA_KEY, {}), values_left)
         try:
-            found = row_of(name, prompt, held[:-1], held[-1], {EXTRA: extra})
+            sample = sample_row(name, prompt, image_names[:-1], image_names[-1], {METADATA_KEY: extra})
         except ValueError as error:
-            raise WireError(str(error), 400) from None
-        if isinstance(words := table.get(hint), str) and words:
-            found.setdefault("hint", words)
-        written.append(found)
-    parts: Parts = {name: (content, "") for content, name in names.items()}
-    return request_in({"schema": SCHEMA, "samples": written}, parts, limits)
+            raise APIError(str(error), 400) from None
+        if isinstance(text := metadata.get(hint), str) and text:
+            sample.setdefault("hint", text)
+        samples.append(sample)
+    parts: BodyParts = {name: (image_content, "") for image_content, name in names.items()}
+    return decode_request_json({"schema": SCHEMA, "samples": samples}, parts, limits)
 
 
-def _named(content: Any, sample: str, names: dict[bytes, str]) -> str:
-    """The name of a picture; the same bytes have the same."""
+def _image_name(content: Any, sample: str, names: dict[bytes, str]) -> str:
+    """The name of an image; equal bytes have one name."""
     if not isinstance(content, bytes | bytearray):
-        raise WireError(
-            f"{sample}: a picture is the bytes of a JPEG, PNG or WebP file here, got {type(content).__name__}", 400
+        raise APIError(
+            f"{sample}: an image must be the bytes of a JPEG, PNG or WebP file, got {type(content).__name__}", 400
         )
-    return names.setdefault(bytes(content), f"picture-{len(names)}")
+    return names.setdefault(bytes(content), f"image-{len(names)}")
 
 
-def plain(value: Any, left: list[int], depth: int = 0) -> Any:
-    """A copy of what JSON can say. left: how many values more, in a list of one: a pickle may refer to one list many
-    times in another, and to that one many times again. Raises `WireError`.
+def to_plain_json(value: Any, values_left: list[int], depth: int = 0) -> Any:
+    """A copy of JSON values. values_left: the remaining number of values, in a list of one: a pickle may repeat a list
+    many times within another, and that one many times again. Raises `APIError`.
     """
-    left[0] -= 1
-    if left[0] < 0 or depth > _DEEPEST:
-        raise WireError("the metadata has too many values, or layers of them", 413)
+    values_left[0] -= 1
+    if values_left[0] < 0 or depth > _MAX_DEPTH:
+        raise APIError("the metadata has too many values or levels", 413)
     if isinstance(value, dict):
-        return {_key(key): plain(inner, left, depth + 1) for key, inner in value.items()}
+        return {_key(key): to_plain_json(inner, values_left, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner, left, depth + 1) for inner in value]
+        return [to_plain_json(inner, values_left, depth + 1) for inner in value]
     if value is None or isinstance(value, str | int | float):
         return value
-    raise WireError(f"`{EXTRA}` in the metadata holds what JSON has: no {type(value).__name__}", 400)
+    raise APIError(f"`{METADATA_KEY}` in the metadata must have JSON values, got {type(value).__name__}", 400)
 
 
 def _key(key: Any) -> str:
     if not isinstance(key, str):
-        raise WireError(f"`{EXTRA}` in the metadata has the key {key!r:.80}: keys are texts", 400)
+        raise APIError(f"`{METADATA_KEY}` in the metadata has the key {key!r:.80}: keys must be strings", 400)
     return key
 
 
-def _table(data: Any) -> Mapping[str, Any]:
-    if not isinstance(data, dict):
-        raise WireError(f"a request is a pickled dict, got {type(data).__name__}", 400)
-    return data
+def _check_dict(payload: Any) -> Mapping[str, Any]:
+    if not isinstance(payload, dict):
+        raise APIError(f"a request must be a pickled dict, got {type(payload).__name__}", 400)
+    return payload
 
 
-def _list(table: Mapping[str, Any], name: str) -> list[Any]:
-    found = table.get(name)
-    if not isinstance(found, list | tuple):
-        raise WireError(f"`{name}` is a list with an item for each picture, got {type(found).__name__}", 400)
-    if not found:
-        raise WireError(f"`{name}` is empty", 400)
-    return list(found)
+def _list(payload: Mapping[str, Any], name: str) -> list[Any]:
+    items = payload.get(name)
+    if not isinstance(items, list | tuple):
+        raise APIError(f"`{name}` must be a list with one item per image, got {type(items).__name__}", 400)
+    if not items:
+        raise APIError(f"`{name}` is empty", 400)
+    return list(items)

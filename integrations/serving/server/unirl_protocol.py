@@ -1,4 +1,4 @@
-"""The judge server in the words of UniRL's reward service: POST /score, GET /health and /rewards.
+"""UniRL's reward service protocol on the judge server: POST /score, GET /health and /rewards.
 
     backend:
       _target_: unirl.reward.remote.RemoteRewardBackend
@@ -8,22 +8,22 @@
         base_url: http://127.0.0.1:8321
         required_rewards: [edit-balanced]
 
-The words are those of github.com/Tencent-Hunyuan/UniRL, `unirl-reward-service/reward_service/schemas.py` (cb03dcd) and
-its README (03593c4); the client is `unirl/reward/remote.py` (0e713d6). Rewards go by their names at the server, and
-several may be required of one item: each is scored by itself, and has one number, `score`.
+The protocol is that of github.com/Tencent-Hunyuan/UniRL, `unirl-reward-service/reward_service/schemas.py` (cb03dcd) and
+its README (03593c4); the client is `unirl/reward/remote.py` (0e713d6). Rewards have their names on the server, and one
+item may require several: each is scored separately, and has one number, `score`.
 
-history: the pictures in order, the first one before any edit. Each later one was made from the one before it, as its
-text says; where it has none, as that of the turn before says, for UniRL's own scorers read a history of two in this
-way, and its client puts the same text into both. A history of two with two different texts is refused. Only images in
-base64 are read: no videos, no shared memory, no paths. metadata: see `rollouts`.
+history: the images in order, the first one before any edit. Each later one was edited from the one before by its text,
+or else by the text of the turn before: UniRL's own scorers read a history of two in this way, and its client puts the
+same text into both. A history of two with different texts is rejected. Only images in base64 are read: no videos, no
+shared memory, no paths. metadata: see `trainer_batches`.
 
-An item without a score is missing from `results`, and `errors` says why, as in the protocol. UniRL then ends the step,
-naming the samples. 4xx, but for 429, it does not send again; 503 three times, a second apart, unless `max_retries` and
-`retry_delay` say otherwise: give a server that loads for minutes more.
+An item without a score is missing from `results`, with the reason in `errors`, as in the protocol. UniRL then ends the
+step and names the samples. It does not retry 4xx except 429; it retries 503 three times, a second apart, unless
+`max_retries` and `retry_delay` are set: increase them for a server that loads for minutes.
 
-Identities are echoed. `scorer_version` is the reward's signature, as in edit-balanced@3, joined by + where several are
-required; a request that expects another one is refused. Items that all have an `idempotency_key` are not scored twice
-when they are sent again together. Groups are made of text and pictures; group_id is only echoed.
+Identities are echoed. `scorer_version` is the reward's signature, as in edit-balanced@3, joined by + for several
+rewards; a request that expects another one is rejected. Items that all have an `idempotency_key` are scored once when
+repeated together. Groups are determined by text and images; group_id is only echoed.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...reward import Score
-from ..rollouts import row_of
-from .server import unless_gone
-from .service import Service
-from .unpacking import Parts, read_json, request_in
-from .wire import SCHEMA, Request, WireError, from_base64
+from ....reward import Score
+from ...trainers.trainer_batches import sample_row
+from ..http_protocol import SCHEMA, APIError, ScoreRequest, from_base64
+from .app import score_unless_disconnected
+from .request_decoding import BodyParts, decode_request_json, read_json
+from .service import ScoringService
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Response
-    from fastapi import Request as Asked
+    from fastapi import FastAPI, Request, Response
 
 PROTOCOL = "1"
 
@@ -83,119 +82,129 @@ class _Batch(BaseModel):
     grad_mode: bool = False
 
 
-def add_to(app: FastAPI, service: Service) -> None:
-    """Add the routes to an application of `server.app_of`."""
+def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
+    """Add the routes to an application of `app.create_app`."""
     from fastapi import Response
     from starlette.routing import Route
 
-    def said(data: Any, status: int = 200) -> Response:
+    def json_response(data: Any, status: int = 200) -> Response:
         return Response(json.dumps(data, allow_nan=False).encode(), status, media_type="application/json")
 
-    async def score(request: Asked) -> Response:
-        since = time.monotonic()
+    async def score(request: Request) -> Response:
+        received_at = time.monotonic()
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
-        batch, asked = await service.work(_read, service, body)
+        batch, score_requests = await service.run_in_decoder(_read, service, body)
         body = bytearray()
-        work = [asyncio.create_task(unless_gone(request, service, one, since)) for one in asked.values()]
+        tasks = [
+            asyncio.create_task(score_unless_disconnected(request, service, score_request, received_at))
+            for score_request in score_requests.values()
+        ]
         try:
-            found = await asyncio.gather(*work)
+            results = await asyncio.gather(*tasks)
         finally:
-            for task in work:  # of one that found no room, the others are not wanted either
+            for task in tasks:  # if one is refused, the others are cancelled
                 task.cancel()
-        known = [scores for scores in found if scores is not None]
-        if len(known) < len(found):
+        all_scores = [scores for scores in results if scores is not None]
+        if len(all_scores) < len(results):
             return Response(status_code=499)
-        return said(_answer(service, batch, dict(zip(asked, known, strict=True))))
+        return json_response(_answer(service, batch, dict(zip(score_requests, all_scores, strict=True))))
 
-    async def health(_: Asked) -> Response:
-        ready = bool(service.readiness.report()["ready"])
-        state = "ready" if ready else "loading"
-        rewards = {name: [state] for name in service.rewards}
-        return said({"status": "ok" if ready else state, "rewards": rewards}, 200 if ready else 503)
+    async def health(_: Request) -> Response:
+        ready = bool(service.readiness.report(service.draining)["ready"])
+        status = "ready" if ready else "loading"
+        rewards = {name: [status] for name in service.rewards}
+        return json_response({"status": "ok" if ready else status, "rewards": rewards}, 200 if ready else 503)
 
-    async def rewards(_: Asked) -> Response:
-        return said({"rewards": list(service.rewards)})
+    async def rewards(_: Request) -> Response:
+        return json_response({"rewards": list(service.rewards)})
 
     for path, endpoint, method in (("/score", score, "POST"), ("/health", health, "GET"), ("/rewards", rewards, "GET")):
         app.router.routes.append(Route(path, endpoint, methods=[method]))
 
 
-def _read(service: Service, body: bytearray) -> tuple[_Batch, dict[str, Request]]:
-    """A request for each reward, with those items that require it, in order. Raises `WireError`."""
+def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, ScoreRequest]]:
+    """One request per reward, with the items that require it, in order. Raises `APIError`."""
     data = read_json(bytes(body), service.limits)
     try:
         batch = _Batch.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        raise WireError(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}", 400) from None
+        raise APIError(f"{'.'.join(map(str, first['loc'])) or 'request'}: {first['msg']}", 400) from None
     if batch.protocol_version != PROTOCOL:
-        raise WireError(f"protocol {batch.protocol_version!r:.80}: {PROTOCOL} is spoken here", 400)
+        raise APIError(f"protocol {batch.protocol_version!r:.80}: expected {PROTOCOL}", 400)
     if batch.grad_mode:
-        raise WireError("scores have no gradients here: grad_mode has to be off", 400)
+        raise APIError("scores have no gradients: grad_mode must be off", 400)
     if len(batch.requests) > service.limits.max_samples:
-        raise WireError(f"{len(batch.requests):,} items: at most {service.limits.max_samples:,} are taken", 413)
+        raise APIError(f"{len(batch.requests):,} items: at most {service.limits.max_samples:,} are accepted", 413)
     if not batch.requests:
         return batch, {}
-    parts: Parts = {}
+    parts: BodyParts = {}
     names: dict[str, str] = {}
     for item in batch.requests:
-        wanted = _version(service, item)
-        if item.scorer_version not in (None, wanted):
-            raise WireError(f"scorer_version {item.scorer_version!r:.80} is expected, and {wanted} is served", 400)
-    rows = [_row(f"edit-{number}", item, names, parts) for number, item in enumerate(batch.requests)]
-    whole = request_in({"schema": SCHEMA, "samples": rows}, parts, service.limits)
-    asked: dict[str, Request] = {}
+        version = _version(service, item)
+        if item.scorer_version not in (None, version):
+            raise APIError(f"scorer_version {item.scorer_version!r:.80} is expected, but {version} is served", 400)
+    rows = [_row(f"edit-{index}", item, names, parts) for index, item in enumerate(batch.requests)]
+    decoded = decode_request_json({"schema": SCHEMA, "samples": rows}, parts, service.limits)
+    score_requests: dict[str, ScoreRequest] = {}
     for name in dict.fromkeys(name for item in batch.requests for name in item.required_rewards):
-        theirs = [item for item in batch.requests if name in item.required_rewards]
-        keys = [item.idempotency_key or "" for item in theirs]
+        items = [item for item in batch.requests if name in item.required_rewards]
+        keys = [item.idempotency_key or "" for item in items]
         samples = (
-            one for item, one in zip(batch.requests, whole.samples, strict=True) if name in item.required_rewards
+            sample
+            for item, sample in zip(batch.requests, decoded.samples, strict=True)
+            if name in item.required_rewards
         )
         key = sha256("\n".join(keys).encode()).hexdigest() if all(keys) else ""
-        asked[name] = replace(whole, samples=tuple(samples), reward=name, key=key and f"unirl/{key}/{name}"[:512])
-    return batch, asked
+        score_requests[name] = replace(
+            decoded, samples=tuple(samples), reward=name, key=key and f"unirl/{key}/{name}"[:512]
+        )
+    return batch, score_requests
 
 
-def _row(name: str, item: _Item, names: dict[str, str], parts: Parts) -> dict[str, Any]:
+def _row(name: str, item: _Item, names: dict[str, str], parts: BodyParts) -> dict[str, Any]:
     turns = item.history
     if len(turns) < 2:
-        raise WireError(f"{name}: an edit is two turns at least, the source and what was made: got {len(turns)}", 422)
+        raise APIError(f"{name}: an edit needs at least two turns, the source and the edit, got {len(turns)}", 422)
     if len(turns) == 2 and turns[0].text and turns[1].text and turns[0].text != turns[1].text:
-        raise WireError(f"{name}: two texts and one edit: which of them is the instruction?", 422)
-    held = []
+        raise APIError(f"{name}: two turns with different texts: the instruction is ambiguous", 422)
+    image_names = []
     for turn in turns:
         if turn.image_b64 is None:
-            raise WireError(f"{name}: each turn has its picture in image_b64: nothing else is read here", 422)
+            raise APIError(f"{name}: each turn needs its image in image_b64; nothing else is supported", 422)
         if turn.image_b64 not in names:
-            names[turn.image_b64] = f"picture-{len(names)}"
+            names[turn.image_b64] = f"image-{len(names)}"
             parts[names[turn.image_b64]] = (from_base64(name, turn.image_b64), "")
-        held.append(names[turn.image_b64])
-    texts = [turn.text or before.text for before, turn in pairwise(turns)]
+        image_names.append(names[turn.image_b64])
+    texts = [turn.text or previous.text for previous, turn in pairwise(turns)]
     try:
-        row = row_of(name, texts[-1], held[:1], held[-1], item.metadata)
+        row = sample_row(name, texts[-1], image_names[:1], image_names[-1], item.metadata)
     except ValueError as error:
-        raise WireError(str(error), 400) from None
-    earlier = [{"instruction": text, "edited": made} for text, made in zip(texts[:-1], held[1:-1], strict=True)]
+        raise APIError(str(error), 400) from None
+    earlier = [
+        {"instruction": text, "edited": image_name}
+        for text, image_name in zip(texts[:-1], image_names[1:-1], strict=True)
+    ]
     return {**row, "earlier": earlier}
 
 
-def _version(service: Service, item: _Item) -> str:
-    """Signatures of the rewards that an item requires. Raises `WireError` for one that is not served."""
+def _version(service: ScoringService, item: _Item) -> str:
+    """Signatures of the rewards that an item requires. Raises `APIError` for an unknown one."""
     if not item.required_rewards or len(set(item.required_rewards)) < len(item.required_rewards):
-        raise WireError(f"required_rewards is a list of different names, got {item.required_rewards!r:.80}", 400)
+        raise APIError(f"required_rewards must be a list of distinct names, got {item.required_rewards!r:.80}", 400)
     return "+".join(service.reward(name or "?").card.signature for name in item.required_rewards)
 
 
-def _answer(service: Service, batch: _Batch, found: dict[str, list[Score | None]]) -> dict[str, Any]:
+def _answer(service: ScoringService, batch: _Batch, scores_by_reward: dict[str, list[Score | None]]) -> dict[str, Any]:
     results: list[dict[str, dict[str, float]]] = [{} for _ in batch.requests]
     errors: list[dict[str, str]] = [{} for _ in batch.requests]
-    for name, scores in found.items():
-        left = iter(scores)
-        for number, item in enumerate(batch.requests):
+    for name, scores in scores_by_reward.items():
+        scores_left = iter(scores)
+        for index, item in enumerate(batch.requests):
             if name in item.required_rewards:
-                _put(next(left), name, results[number], errors[number])
+                _add_result(next(scores_left), name, results[index], errors[index])
     identities = [
         {**_Identity.model_validate(item.model_dump(include=set(_Identity.model_fields))).model_dump(),
          "scorer_version": _version(service, item)} for item in batch.requests
@@ -203,7 +212,7 @@ def _answer(service: Service, batch: _Batch, found: dict[str, list[Score | None]
     return {"protocol_version": PROTOCOL, "results": results, "errors": errors, "identities": identities}
 
 
-def _put(score: Score | None, name: str, results: dict[str, dict[str, float]], errors: dict[str, str]) -> None:
+def _add_result(score: Score | None, name: str, results: dict[str, dict[str, float]], errors: dict[str, str]) -> None:
     if score is None:
         errors[name] = "late: not scored in time"
     elif score.value is None:

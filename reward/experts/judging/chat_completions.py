@@ -1,4 +1,4 @@
-"""Chat completions, as OpenAI's API and those like it write them: the conversation there, the answer back."""
+"""Requests and responses of OpenAI-compatible chat completions."""
 
 from __future__ import annotations
 
@@ -7,111 +7,114 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..forms import Message, ToolCall
-from ..image import Image
-from ..outcomes import Failure
-from .alternatives import Step
-from .endpoint import RAW
+from ...image import Image
+from ...queries.outcomes import Failure
+from ...queries.response_formats import Message, ToolCall
+from .http_endpoint import MAX_RAW_CHARACTERS
+from .logprobs import TokenLogprob
 
 
-def conversation(messages: Sequence[Message], urls: Mapping[Image, str], detail: str = "") -> list[dict[str, Any]]:
-    """The messages of a request. urls: of every picture. detail: OpenAI's `low`, `high` or `auto`; empty leaves it out.
+def chat_messages(messages: Sequence[Message], urls: Mapping[Image, str], detail: str = "") -> list[dict[str, Any]]:
+    """The messages of a request. urls: by image. detail: OpenAI's `low`, `high` or `auto`; empty leaves it out.
 
-    Where the API takes text only, a picture goes into a user's message after it, its place marked by a number.
+    In text-only turns an image is replaced by a number and sent in a user message after it.
     """
-    told: list[dict[str, Any]] = []
-    shown: list[dict[str, Any]] = []  # pictures of turns that take text only, still to come
+    turns: list[dict[str, Any]] = []
+    pending: list[dict[str, Any]] = []  # images of text-only turns, not sent yet
     count = 0
-    for number, message in enumerate(messages):
-        if message.speaker == "user":
-            told.append({"role": "user", "content": _content(message, urls, detail)})
+    for index, message in enumerate(messages):
+        if message.role == "user":
+            turns.append({"role": "user", "content": _content(message, urls, detail)})
             continue
         words = []
-        for part in message.parts:
+        for part in message.content:
             if isinstance(part, str):
                 words.append(part)
             else:
                 count += 1
                 words.append(f"[picture {count}]")
-                shown += [_said(f"[picture {count}]"), _picture(urls[part], detail)]
-        said: dict[str, Any] = {"role": message.speaker, "content": "".join(words)}
-        if message.calls:
-            said["content"] = said["content"] or None
-            said["tool_calls"] = [
+                pending += [_text_part(f"[picture {count}]"), _image_part(urls[part], detail)]
+        turn: dict[str, Any] = {"role": message.role, "content": "".join(words)}
+        if message.tool_calls:
+            turn["content"] = turn["content"] or None
+            turn["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in message.calls
+                for call in message.tool_calls
             ]
-        if message.speaker == "tool":
-            said["tool_call_id"] = message.answers
-        told.append(said)
-        # Answers to tools must follow each other, and the turn that asked for them.
-        after = messages[number + 1].speaker if number + 1 < len(messages) else ""
-        if shown and after != "tool":
-            told.append({"role": "user", "content": shown})
-            shown = []
-    return told
+        if message.role == "tool":
+            turn["tool_call_id"] = message.tool_call_id
+        turns.append(turn)
+        # Tool results must directly follow each other and the turn that called the tools.
+        after = messages[index + 1].role if index + 1 < len(messages) else ""
+        if pending and after != "tool":
+            turns.append({"role": "user", "content": pending})
+            pending = []
+    return turns
 
 
 def _content(message: Message, urls: Mapping[Image, str], detail: str) -> str | list[dict[str, Any]]:
-    if all(isinstance(part, str) for part in message.parts):  # not every server takes a list of texts
-        return "".join(part for part in message.parts if isinstance(part, str))
-    return [_said(part) if isinstance(part, str) else _picture(urls[part], detail) for part in message.parts]
+    if all(isinstance(part, str) for part in message.content):  # not every server takes a list of texts
+        return "".join(part for part in message.content if isinstance(part, str))
+    return [_text_part(part) if isinstance(part, str) else _image_part(urls[part], detail) for part in message.content]
 
 
-def _said(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _picture(url: str, detail: str) -> dict[str, Any]:
+def _image_part(url: str, detail: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, "detail": detail} if detail else {"url": url}}
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What was answered. steps: sampled tokens with their alternatives, none where the server gives none.
+    """A completion. logprobs: sampled tokens with their alternatives, empty if the server returns none.
 
-    finish: why it ended, in the server's words. thought: whether there are thoughts beside the text.
+    finish_reason: as the server reports it. has_reasoning: whether there is reasoning beside the text.
     """
 
     text: str
     calls: tuple[ToolCall, ...]
-    steps: Sequence[Step]
-    finish: str
-    thought: bool
+    logprobs: Sequence[TokenLogprob]
+    finish_reason: str
+    has_reasoning: bool
 
 
-def completion_of(said: Mapping[str, Any]) -> Completion | Failure:
-    """The first choice of a completion; a `Failure` for errors, refusals and what was filtered.
+def parse_completion(response: Mapping[str, Any]) -> Completion | Failure:
+    """The first choice of a completion; a `Failure` for errors, refusals and filtered content.
 
-    Raises KeyError, TypeError or ValueError for what is no chat completion.
+    Raises KeyError, TypeError or ValueError for an invalid chat completion.
     """
-    choice = _choice(said)
+    choice = _choice(response)
     if isinstance(choice, Failure):
         return choice
     message = choice["message"]
-    thought = bool(message.get("reasoning_content"))
-    return Completion(_text(message), _calls(message), _steps(choice), str(choice.get("finish_reason")), thought)
+    reasoned = bool(message.get("reasoning_content"))
+    return Completion(_text(message), _calls(message), _steps(choice), str(choice.get("finish_reason")), reasoned)
 
 
-def _choice(said: Mapping[str, Any]) -> dict[str, Any] | Failure:
-    if isinstance(said.get("error"), dict | str) and not said.get("choices"):
+def _choice(response: Mapping[str, Any]) -> dict[str, Any] | Failure:
+    if isinstance(response.get("error"), dict | str) and not response.get("choices"):
         return Failure(
-            f"the server answered with an error: {json.dumps(said['error'])[:300]}", raw=json.dumps(said)[:RAW]
+            f"the server returned an error: {json.dumps(response['error'])[:300]}",
+            raw=json.dumps(response)[:MAX_RAW_CHARACTERS],
         )
-    choices = said["choices"]
+    choices = response["choices"]
     if not isinstance(choices, list):
         raise TypeError("choices is no list")
     if not choices:
-        return Failure("the server answered without any choice", raw=json.dumps(said)[:RAW])
+        return Failure("the server returned no choices", raw=json.dumps(response)[:MAX_RAW_CHARACTERS])
     choice = choices[0]
     message = choice["message"]
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise TypeError("the first choice holds no message")
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
-        return Failure(f"the judge refused: {refusal[:200]}", raw=refusal[:RAW])
+        return Failure(f"the judge refused: {refusal[:200]}", raw=refusal[:MAX_RAW_CHARACTERS])
     if choice.get("finish_reason") == "content_filter":
-        return Failure("the server's content filter took the answer", raw=str(message.get("content") or "")[:RAW])
+        return Failure(
+            "the server's content filter removed the reply", raw=str(message.get("content") or "")[:MAX_RAW_CHARACTERS]
+        )
     return choice
 
 
@@ -128,14 +131,14 @@ def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     calls = []
     for call in message.get("tool_calls") or []:
         function = call["function"]
-        made = ToolCall(function["name"], function["arguments"], call.get("id") or "")
-        if not all(isinstance(value, str) for value in (made.name, made.arguments, made.id)):
+        tool_call = ToolCall(function["name"], function["arguments"], call.get("id") or "")
+        if not all(isinstance(value, str) for value in (tool_call.name, tool_call.arguments, tool_call.id)):
             raise TypeError("a tool call's name, arguments and id must be text")
-        calls.append(made)
+        calls.append(tool_call)
     return tuple(calls)
 
 
-def _steps(choice: Mapping[str, Any]) -> list[Step]:
+def _steps(choice: Mapping[str, Any]) -> list[TokenLogprob]:
     logprobs = choice.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     steps = []
@@ -143,6 +146,6 @@ def _steps(choice: Mapping[str, Any]) -> list[Step]:
         alternatives = step.get("top_logprobs")
         if not alternatives:
             break
-        pairs = tuple((str(one["token"]), float(one["logprob"])) for one in alternatives)
-        steps.append(Step(str(step["token"]), float(step["logprob"]), pairs))
+        pairs = tuple((str(alternative["token"]), float(alternative["logprob"])) for alternative in alternatives)
+        steps.append(TokenLogprob(str(step["token"]), float(step["logprob"]), pairs))
     return steps

@@ -1,8 +1,8 @@
-"""Judgements as typed decisions (System One): a question about a state, answered by a probability for every option.
+"""Judge queries as typed decisions (System One): a question about a state, answered with option probabilities.
 
-Of transformers: `pipeline("decision")` answers such requests here, `transformers serve` at `/v1/systemone`. No text is
-generated, so only forms with options can be asked: `YesNo` is a `noul`, `Levels` a `choice` in the order given (what
-the words are worth is no part of the question), `Grade` a `score` over its integers.
+transformers answers them with `pipeline("decision")`, and `transformers serve` at `/v1/systemone`. No text is
+generated, so only forms with options are supported: `YesNo` is a `noul`, `Levels` a `choice` in the same order (the
+values of the levels are not sent), `Grade` a `score` over its integers.
 """
 
 from __future__ import annotations
@@ -13,71 +13,77 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..forms import FreeText, Grade, Json, Levels, Message, Reply, YesNo, read_reply
-from ..image import Image
-from ..outcomes import Failure
-from ..query import Judge
-from .writers import drawn
+from ...image import Image
+from ...queries.kinds import Judge
+from ...queries.outcomes import Failure
+from ...queries.response_formats import FreeText, Grade, Json, Levels, Message, Reply, YesNo, parse_reply
+from .logits_processors import sample_option
 
 QUESTION = "judgement"
-"""The name of the one question of a request."""
+"""The name of a request's only question."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """A request. state: the conversation. questions: one, named `QUESTION`. images: by the placeholder in the text."""
+class DecisionRequest:
+    """A request. state: the conversation. questions: one, named `QUESTION`. images: by placeholder in the text."""
 
     state: str
     questions: dict[str, dict[str, Any]]
     images: dict[str, Image]
 
 
-def request_of(query: Judge) -> Decision | Failure:
-    """What to ask. The last piece of text is the question, everything else the state it is about.
+def make_request(query: Judge) -> DecisionRequest | Failure:
+    """The request of a query. The last text part is the question, everything before it the state.
 
-    The parts of a message are put together without anything between them, as chat templates do. A picture that is shown
-    twice is one asset with two places in the text. Placeholders have the query's digest in them, so that no text can
-    contain one by accident or on purpose.
+    The parts of a message are concatenated without separators, as in chat templates. An image that appears twice is one
+    asset with two placeholders. Placeholders contain the query's digest, so that no text can contain one.
     """
     if isinstance(query.form, FreeText | Json):
-        return Failure("this endpoint writes no text, it picks options: bind a chat judge to this role")
-    said = [(m, p) for m, message in enumerate(query.messages) for p, part in enumerate(message.parts)]
-    last = next((at for at in reversed(said) if isinstance(query.messages[at[0]].parts[at[1]], str)), None)
-    if last is None:
-        return Failure("there are only pictures: put the question in words after them")
-    names: dict[Image, str] = {}
+        return Failure("this endpoint generates no text, it selects options: bind a chat judge to this role")
+    positions = [(m, p) for m, message in enumerate(query.messages) for p, part in enumerate(message.content)]
+    question_position = next(
+        (
+            position
+            for position in reversed(positions)
+            if isinstance(query.messages[position[0]].content[position[1]], str)
+        ),
+        None,
+    )
+    if question_position is None:
+        return Failure("the query has images only: add the question as text after them")
+    placeholders: dict[Image, str] = {}
     for image in query.images:
-        names.setdefault(image, f"<picture-{len(names) + 1}-{query.digest[:12]}>")
+        placeholders.setdefault(image, f"<picture-{len(placeholders) + 1}-{query.digest[:12]}>")
 
-    def words(at: tuple[int, int]) -> str:
-        part = query.messages[at[0]].parts[at[1]]
-        return part if isinstance(part, str) else names[part]
+    def words(position: tuple[int, int]) -> str:
+        part = query.messages[position[0]].content[position[1]]
+        return part if isinstance(part, str) else placeholders[part]
 
     turns = [
-        (message, "".join(words((m, p)) for p in range(len(message.parts)) if (m, p) != last))
+        (message, "".join(words((m, p)) for p in range(len(message.content)) if (m, p) != question_position))
         for m, message in enumerate(query.messages)
     ]
-    question = {**_kind(query.form), "instructions": words(last)}
-    return Decision(_state(turns), {QUESTION: question}, {name: image for image, name in names.items()})
+    question = {**_question_type(query.form), "instructions": words(question_position)}
+    return DecisionRequest(_state(turns), {QUESTION: question}, {name: image for image, name in placeholders.items()})
 
 
-def reply_of(query: Judge, answers: object) -> Reply | Failure:
-    """The reply that the answers to a request are: the probability of every option, and the most probable one as text.
+def parse_answers(query: Judge, answers: object) -> Reply | Failure:
+    """The reply from the answers to a request: the probability of every option, and the most probable one as text.
 
-    A `Grade` at a temperature above 0 is drawn from them, by the query's digest. `mass` is None: the probabilities are
-    among the options from the start. What is no finite distribution over the options is a `Failure`.
+    A `Grade` at a temperature above 0 is sampled, seeded by the query's digest. `option_mass` is None: the model
+    normalises over the options. Anything but a finite distribution over the options is a `Failure`.
     """
     answer = answers.get(QUESTION) if isinstance(answers, Mapping) else None
     try:
-        found = _probabilities(query, answer)
+        probabilities = _probabilities(query, answer)
     except (KeyError, TypeError, ValueError) as error:
-        why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        return Failure(f"the answer is no decision on this question: {why}", raw=_raw(answers))
+        problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        return Failure(f"the answer is no decision on this question: {problem}", raw=_raw(answers))
     temperature = query.form.temperature if isinstance(query.form, Grade) else 0.0
-    return read_reply(query.form, drawn(found, temperature, query.digest), found)
+    return parse_reply(query.form, sample_option(probabilities, temperature, query.digest), probabilities)
 
 
-def _kind(form: YesNo | Levels | Grade) -> dict[str, Any]:
+def _question_type(form: YesNo | Levels | Grade) -> dict[str, Any]:
     match form:
         case YesNo():
             return {"type": "noul"}
@@ -88,36 +94,36 @@ def _kind(form: YesNo | Levels | Grade) -> dict[str, Any]:
 
 
 def _state(turns: list[tuple[Message, str]]) -> str:
-    """One turn is told as it is, several with their speakers."""
+    """The text of a single turn; several turns with their roles."""
     if len(turns) == 1:
         return turns[0][1]
-    told = []
+    texts = []
     for message, text in turns:
-        calls = "".join(f"\n(calls {call.name}: {call.arguments})" for call in message.calls)
+        calls = "".join(f"\n(calls {call.name}: {call.arguments})" for call in message.tool_calls)
         if text or calls:
-            told.append(f"{message.speaker}: {text}{calls}")
-    return "\n\n".join(told)
+            texts.append(f"{message.role}: {text}{calls}")
+    return "\n\n".join(texts)
 
 
 def _probabilities(query: Judge, answer: Any) -> dict[str, float]:
     form = query.form
     if not isinstance(answer, Mapping):
-        raise TypeError(f"a table was expected, got {type(answer).__name__}")
+        raise TypeError(f"expected a mapping, got {type(answer).__name__}")
     match form:
         case YesNo():
             yes = _number(answer["noul"])
-            found = {"yes": yes, "no": 1.0 - yes}
+            probabilities = {"yes": yes, "no": 1.0 - yes}
         case Levels(options):
-            found = {option: _number(answer["probabilities"][option]) for option in options}
+            probabilities = {option: _number(answer["probabilities"][option]) for option in options}
         case Grade():
-            levels = enumerate(form.options)  # a score's levels are counted from 0
-            found = {option: _number(answer["probabilities"][str(level)]) for level, option in levels}
+            levels = enumerate(form.options)  # levels of a score are numbered from 0
+            probabilities = {option: _number(answer["probabilities"][str(level)]) for level, option in levels}
         case _:
             raise TypeError(f"{type(form).__name__} has no options")
-    total = sum(found.values())
+    total = sum(probabilities.values())
     if abs(total - 1.0) > 1e-3:
         raise ValueError(f"the probabilities sum to {total:.4g}, not to 1")
-    return {option: p / total for option, p in found.items()}
+    return {option: p / total for option, p in probabilities.items()}
 
 
 def _number(value: Any) -> float:

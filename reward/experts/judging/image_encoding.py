@@ -1,4 +1,4 @@
-"""Pictures as base64 text, for APIs that take them in JSON; each is encoded once while there is room to keep it."""
+"""Images as base64 for JSON APIs; encodings of recent images are cached."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from ..image import Image
-from ..remembered import Remembered
+from ...engine.feature_cache import FeatureCache
+from ...image import Image
 
-Format = Literal["png", "jpeg"]
+ImageFormat = Literal["png", "jpeg"]
 
 
-class EncodedPictures:
-    """Encodes pictures, and keeps the most recent ones.
+class Base64ImageCache:
+    """Encodes images and caches the most recent ones.
 
-    kind: `png` changes no pixel, `jpeg` is smaller and does. quality: of JPEG, 1 to 100. limit_bytes: of what is kept.
+    kind: `png` is lossless, `jpeg` smaller and lossy. quality: of JPEG, 1 to 100. cache_bytes: size of the cache.
     """
 
-    def __init__(self, kind: Format = "png", quality: int = 95, limit_bytes: int = 64 * 2**20) -> None:
+    def __init__(self, kind: ImageFormat = "png", quality: int = 95, cache_bytes: int = 64 * 2**20) -> None:
         if kind not in ("png", "jpeg"):
-            raise ValueError(f"pictures are sent as png or jpeg, got {kind!r}")
+            raise ValueError(f"images are sent as png or jpeg, got {kind!r}")
         if not 1 <= quality <= 100:
             raise ValueError(f"JPEG's quality must lie in [1, 100], got {quality}")
         self.kind = kind
         self.quality = quality
-        self._kept: Remembered[str] = Remembered(limit_bytes, len)
+        self._cache: FeatureCache[str] = FeatureCache(cache_bytes, len)
         self._locks = [threading.Lock() for _ in range(16)]
 
-    async def of(self, images: Sequence[Image]) -> dict[Image, str]:
-        """base64 of every picture. Raises `ImageError` for one whose pixels cannot be had."""
+    async def encode(self, images: Sequence[Image]) -> dict[Image, str]:
+        """base64 of every image. Raises `ImageError` for unreadable pixels."""
         if not images:
             return {}
-        # In a thread: a large picture takes as long as a server needs to answer about a small one.
+        # In a thread: encoding a large image takes as long as a server needs for a small one.
         return await asyncio.to_thread(lambda: {image: self._once(image) for image in images})
 
     @property
     def encoded(self) -> int:
-        """How many pictures were encoded so far."""
-        return self._kept.computed
+        """Number of images encoded so far."""
+        return self._cache.computed
 
     def _once(self, image: Image) -> str:
-        # Questions about one picture come together: the first one encodes it, different pictures do not wait.
+        # Concurrent queries about one image: the first encodes it, other images do not wait.
         with self._locks[int(image.digest[0], 16)]:
-            return self._kept.of({image.digest: image}, lambda _: [self._encode(image)])[image.digest]
+            return self._cache.get_or_compute({image.digest: image}, lambda _: [self._encode(image)])[image.digest]
 
     def _encode(self, image: Image) -> str:
         options = [cv2.IMWRITE_JPEG_QUALITY, self.quality] if self.kind == "jpeg" else []
-        done, data = cv2.imencode(f".{self.kind}", np.ascontiguousarray(image.pixels[:, :, ::-1]), options)
-        assert done
+        is_encoded, data = cv2.imencode(f".{self.kind}", np.ascontiguousarray(image.pixels[:, :, ::-1]), options)
+        assert is_encoded
         return base64.b64encode(data.tobytes()).decode("ascii")

@@ -1,4 +1,4 @@
-"""JudgeRater: a judge that is asked how good a picture is, as an expert that rates pictures."""
+"""JudgeRater: rates images by asking a judge for a grade."""
 
 from __future__ import annotations
 
@@ -9,155 +9,158 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from ..expert import Expert
-from ..forms import Reply
-from ..image import Image
-from ..outcomes import Abstention, Failure
-from ..prompts import Prompts
-from ..query import BadAnswer, Judge, Measured, Outcome, Rate
-from ..spec import Spec, build
+from ...config import build
+from ...image import Image
+from ...queries.expert import Expert
+from ...queries.kinds import InvalidAnswer, Judge, Measurement, Outcome, Rate
+from ...queries.outcomes import Abstention, Failure
+from ...queries.prompts import Prompts
+from ...queries.response_formats import Reply
+from ...queries.specs import Spec
 
 
 class JudgeRater(Expert):
-    """Answers `Rate` of one quality by what a judge says to a question of ours. Subclasses ask, and read the number.
+    """Answers `Rate` of one quality with a judge's reply. Subclasses make the query and parse the rating.
 
-    judge: who is asked, an expert that answers `Judge` or the spec of one. prompts: a folder whose `<name>.txt` files
-    replace the prompts of the same names. draws: how often each picture is asked about; the rating is their mean.
-    temperature: at which the judge answers; draws that are no repetition need one above 0.
+    judge: an expert that answers `Judge`, or its spec. prompts: a folder whose `<name>.txt` files replace the prompts
+    of the same names. draws: samples per image; the rating is their mean. temperature: of the judge; more than one draw
+    needs one above 0.
 
-    A picture is rated alone: the query's `prompt` and `sources` change nothing. Where the judge fails on a draw, or
-    does not say a number of the scale, the query fails with the judge's words; where it abstains, so does this.
-    What the judge counts, what memory it takes and gives back is passed on, and its id is part of this one's.
+    An image is rated alone: the query's `prompt` and `sources` are ignored. If the judge fails on a draw, or its reply
+    is no number of the scale, the query fails with that reply; if it abstains, so does this expert. Usage, memory and
+    unloading are those of the judge, and its id is part of this one's.
     """
 
     kinds = (Rate,)
     quality: ClassVar[str]
-    """What is rated, as `Rate.quality` has it."""
+    """The quality that is rated, as in `Rate.quality`."""
     scale: ClassVar[tuple[float, float]]
     """The lowest and the highest rating."""
     topics: ClassVar[tuple[str, ...]]
-    """Names of the prompts that make up the question."""
+    """Names of the prompts that the query consists of."""
     package: ClassVar[str] = "editcritic.reward.experts"
-    """Where they lie, in its folder `prompts`."""
+    """The package whose folder `prompts` holds them."""
     version: ClassVar[int] = 1
-    """Of what is done before and after the judge; part of the id."""
+    """Of pre- and post-processing; part of the id."""
 
     def __init__(self, judge: Expert | Spec, *, prompts: str | None, draws: int = 1, temperature: float = 0.0) -> None:
         if draws < 1 or temperature < 0 or not math.isfinite(temperature):
             raise ValueError(f"draws is 1 or more and temperature 0 or more, got {draws} and {temperature}")
         if draws > 1 and temperature == 0:
-            raise ValueError(f"{draws} draws at temperature 0 are one answer, repeated: give a temperature above 0")
-        asked = judge if isinstance(judge, Expert) else build(judge, "editcritic.experts")
-        if not isinstance(asked, Expert) or Judge not in asked.kinds:
-            kinds = ", ".join(kind.__name__ for kind in getattr(asked, "kinds", ())) or "nothing"
+            raise ValueError(f"{draws} draws at temperature 0 repeat one answer: set a temperature above 0")
+        judge_expert = judge if isinstance(judge, Expert) else build(judge, "editcritic.experts")
+        if not isinstance(judge_expert, Expert) or Judge not in judge_expert.kinds:
+            kinds = ", ".join(kind.__name__ for kind in getattr(judge_expert, "kinds", ())) or "nothing"
             raise ValueError(
-                f"{type(self).__name__} asks a judge, and {type(asked).__name__} answers {kinds}: give vlm, served or "
-                "vllm"
+                f"{type(self).__name__} needs a judge, {type(judge_expert).__name__} answers {kinds}: give vlm, openai "
+                "or vllm"
             )
         self.judge = judge
         self.prompts = prompts
         self.draws = draws
         self.temperature = temperature
-        self.asked = asked
-        words = Prompts(self.package, prompts)
-        self.texts = {topic: words.render(topic) for topic in self.topics}
+        self.judge_expert = judge_expert
+        prompt_texts = Prompts(self.package, prompts)
+        self.texts = {topic: prompt_texts.render(topic) for topic in self.topics}
 
     @abstractmethod
-    def question(self, image: Image) -> Judge:
-        """What the judge is asked about a picture."""
+    def make_query(self, image: Image) -> Judge:
+        """The judge query of an image."""
 
     @abstractmethod
-    def number(self, reply: Reply) -> float:
-        """The rating in its words or probabilities. Raises ValueError where there is none."""
+    def parse_rating(self, reply: Reply) -> float:
+        """The rating in the reply's text or probabilities. Raises ValueError if there is none."""
 
     def __call__(self, queries: Sequence[Rate]) -> list[Outcome]:
-        asked = {query.image.digest: query.image for query in queries if self._why_not(query) is None}
-        questions = {picture: self.question(image) for picture, image in asked.items()}
-        wanted = [(picture, replace(each, draw=n)) for picture, each in questions.items() for n in range(self.draws)]
-        said: dict[str, list[Measured | Abstention | Failure]] = {picture: [] for picture in questions}
-        most = max(1, self.asked.batch)
-        for start in range(0, len(wanted), most):
-            part = wanted[start : start + most]
-            replies = self.asked([question for _, question in part])
-            for (picture, question), reply in zip(part, replies, strict=True):
-                said[picture].append(self._read(question, reply))
-        rated = {picture: _mean(answers) for picture, answers in said.items()}
-        return [self._why_not(query) or rated[query.image.digest] for query in queries]
+        images = {query.image.digest: query.image for query in queries if self._unsupported(query) is None}
+        judge_queries = {digest: self.make_query(image) for digest, image in images.items()}
+        samples = [(digest, replace(each, draw=n)) for digest, each in judge_queries.items() for n in range(self.draws)]
+        ratings: dict[str, list[Measurement | Abstention | Failure]] = {digest: [] for digest in judge_queries}
+        size = max(1, self.judge_expert.batch)
+        for start in range(0, len(samples), size):
+            batch = samples[start : start + size]
+            replies = self.judge_expert([judge_query for _, judge_query in batch])
+            for (digest, judge_query), reply in zip(batch, replies, strict=True):
+                ratings[digest].append(self._rating(judge_query, reply))
+        means = {digest: _mean(outcomes) for digest, outcomes in ratings.items()}
+        return [self._unsupported(query) or means[query.image.digest] for query in queries]
 
-    def _why_not(self, query: Rate) -> Failure | None:
+    def _unsupported(self, query: Rate) -> Failure | None:
         if query.quality == self.quality:
             return None
-        return Failure(f"{type(self).__name__} rates {self.quality} only, asked for {query.quality}")
+        return Failure(f"{type(self).__name__} rates {self.quality} only, got {query.quality}")
 
-    def _read(self, question: Judge, reply: Outcome) -> Measured | Abstention | Failure:
+    def _rating(self, judge_query: Judge, reply: Outcome) -> Measurement | Abstention | Failure:
         if isinstance(reply, Abstention | Failure):
             return reply
         low, high = self.scale
         try:
-            question.check(reply)
+            judge_query.check(reply)
             assert isinstance(reply, Reply)
-            rating = self.number(reply)
+            rating = self.parse_rating(reply)
             if not low <= rating <= high:
-                raise ValueError(f"it rates from {low:g} to {high:g}, and said {rating:g}")
-        except BadAnswer as error:
+                raise ValueError(f"the scale is {low:g} to {high:g}, got {rating:g}")
+        except InvalidAnswer as error:
             return Failure(str(error), raw=getattr(reply, "text", ""))
         except ValueError as error:
             return Failure(f"the judge gave no rating: {error}", raw=getattr(reply, "text", ""))
-        return Measured(float(rating))
+        return Measurement(float(rating))
 
-    # -- what the judge is, and has -----------------------------------------------------------------------------------
+    # -- delegated to the judge --------------------------------------------------------------------------------------
 
     def options_id(self) -> str:
         """Options that change the answers, for the id."""
         return f"draws={self.draws} temperature={self.temperature:g}" if self.draws > 1 or self.temperature else ""
 
     @property
-    def id(self) -> str:  # type: ignore[override]  # the judge's is known once somebody asks
-        words = hashlib.sha256("\0".join(self.texts.values()).encode()).hexdigest()[:12]
-        own = f"{type(self).__name__}@{self.version} prompts={words} {self.options_id()}".rstrip()
-        return f"{own} of {self.asked.id}"
+    def id(self) -> str:  # type: ignore[override]  # the judge's id is computed on first use
+        digest = hashlib.sha256("\0".join(self.texts.values()).encode()).hexdigest()[:12]
+        own = f"{type(self).__name__}@{self.version} prompts={digest} {self.options_id()}".rstrip()
+        return f"{own} of {self.judge_expert.id}"
 
     @property
     def batch(self) -> int:  # type: ignore[override]
-        """As many pictures as the judge takes questions."""
-        return max(1, self.asked.batch // self.draws)
+        """Images whose samples fit into the judge's batch."""
+        return max(1, self.judge_expert.batch // self.draws)
 
     @property
     def deadline_s(self) -> float:  # type: ignore[override]
-        """So many times the judge's as a call may take of its calls, one after the other."""
-        at_once = max(self.asked.batch if self.asked.concurrency == 1 else self.asked.concurrency, 1)
-        return self.asked.deadline_s * math.ceil(self.batch * self.draws / at_once)
+        """The judge's deadline times the number of its sequential calls."""
+        at_once = max(
+            self.judge_expert.batch if self.judge_expert.concurrency == 1 else self.judge_expert.concurrency, 1
+        )
+        return self.judge_expert.deadline_s * math.ceil(self.batch * self.draws / at_once)
 
     def load(self) -> None:
-        self.asked.load()
+        self.judge_expert.load()
 
-    def meter(self) -> Mapping[str, float]:
-        return self.asked.meter()
+    def usage(self) -> Mapping[str, float]:
+        return self.judge_expert.usage()
 
     def offload(self) -> None:
-        """Ask the judge to move its weights to the CPU's memory, where it has some."""
-        self._give_back("offload")
+        """Offload the judge's weights, if any."""
+        self._call_if_supported("offload")
 
     def unload(self) -> None:
-        """Ask the judge to drop its weights, where it has some."""
-        self._give_back("unload")
+        """Unload the judge's weights, if any."""
+        self._call_if_supported("unload")
 
-    def _give_back(self, how: str) -> None:
-        give_back = getattr(self.asked, how, None)
-        if give_back is not None:
-            give_back()
+    def _call_if_supported(self, name: str) -> None:
+        method = getattr(self.judge_expert, name, None)
+        if method is not None:
+            method()
 
     @property
     def bytes(self) -> dict[str, int]:
-        """Memory that the judge takes; empty for one that takes none here."""
-        found: dict[str, int] = getattr(self.asked, "bytes", {})
-        return dict(found)
+        """Memory of the judge; empty for a remote one."""
+        sizes: dict[str, int] = getattr(self.judge_expert, "bytes", {})
+        return dict(sizes)
 
 
-def _mean(answers: Sequence[Any]) -> Outcome:
-    """Of all ratings; the first failure, or else abstention, where there is one."""
+def _mean(outcomes: Sequence[Any]) -> Outcome:
+    """The mean rating, or else the first failure, or else the first abstention."""
     for kind in (Failure, Abstention):
-        for answer in answers:
-            if isinstance(answer, kind):
-                return answer
-    return Measured(sum(answer.value for answer in answers) / len(answers))
+        for outcome in outcomes:
+            if isinstance(outcome, kind):
+                return outcome
+    return Measurement(sum(outcome.value for outcome in outcomes) / len(outcomes))

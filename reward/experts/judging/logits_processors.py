@@ -1,8 +1,8 @@
-"""Who decides what a model writes next, a writer for each row of a batch: by an answer form, not by the model's habits.
+"""Constrained decoding: a writer per row of a batch chooses the next token by the query's response format.
 
-A writer of words is shown the model's raw scores of the next token and names the token, or stops; a look at options
-names none, its tokens stand already. Rows know nothing of each other, and chance comes from the question and the place
-in the text: what is written does not depend on the batch.
+A text writer gets the raw logits of the next token and returns a token, or stops; an option lookup generates nothing
+and reads the logits after its lead tokens. Rows are independent, and sampling is seeded by the query and the position:
+the output does not depend on the batch.
 """
 
 from __future__ import annotations
@@ -13,124 +13,124 @@ from typing import Any
 
 import numpy as np
 
-from .options import Path, Trie
+from .option_trie import OptionTrie, Path
 
 
-class OptionsLook:
-    """Looks into the nodes of a trie along `lead`, tokens that stand after the prompt: one pass tells of all of them.
+class OptionLookup:
+    """Reads the nodes of a trie along `lead`, tokens that follow the prompt, in one forward pass.
 
-    known: of the nodes looked into, by any look of this question, the probability of each child. wanted: the most
-    probable token after the prompt.
+    scored: child probabilities of the nodes read by any lookup of this query. top_token: the most probable token after
+    the prompt.
     """
 
     limit = 1
 
-    def __init__(self, trie: Trie, path: Path = (), known: dict[Path, dict[int, float]] | None = None) -> None:
-        self.lead = trie.onwards(path)
-        self.known = {} if known is None else known
-        self.wanted = -1
+    def __init__(self, trie: OptionTrie, path: Path = (), scored: dict[Path, dict[int, float]] | None = None) -> None:
+        self.lead = trie.lead_tokens(path)
+        self.scored = {} if scored is None else scored
+        self.top_token = -1
         self._trie = trie
 
     def read(self, scores: Sequence[Any]) -> None:
-        """scores: of every token of the vocabulary, before softmax, after the prompt and after each token of `lead`."""
+        """scores: logits over the vocabulary, after the prompt and after each token of `lead`."""
         for end, row in enumerate(scores):
             probabilities = row.float().softmax(-1)
             if end == 0:
-                self.wanted = int(probabilities.argmax())
+                self.top_token = int(probabilities.argmax())
             children = sorted(self._trie.children[self.lead[:end]])
-            self.known[self.lead[:end]] = dict(zip(children, probabilities[children].tolist(), strict=True))
+            self.scored[self.lead[:end]] = dict(zip(children, probabilities[children].tolist(), strict=True))
 
-    def further(self) -> list[OptionsLook]:
-        """The looks that are still wanting, none on the way of another."""
-        looks: list[OptionsLook] = []
-        for path in self._trie.unknown(self.known):
-            if not any(path == look.lead[: len(path)] for look in looks):
-                looks.append(OptionsLook(self._trie, path, self.known))
-        return looks
+    def next_lookups(self) -> list[OptionLookup]:
+        """The lookups still needed, none a prefix of another."""
+        lookups: list[OptionLookup] = []
+        for path in self._trie.unscored_nodes(self.scored):
+            if not any(path == lookup.lead[: len(path)] for lookup in lookups):
+                lookups.append(OptionLookup(self._trie, path, self.scored))
+        return lookups
 
     def masses(self) -> dict[str, float]:
-        """The probability of each option, once nothing further has to be looked into."""
-        return self._trie.masses(self.known)
+        """The probability of each option, once no lookups are left."""
+        return self._trie.option_probabilities(self.scored)
 
 
-class WordsWriter:
-    """Free text: the most probable token at temperature 0, else one drawn with noise from (digest, place).
+class TextWriter:
+    """Free text: the most probable token at temperature 0, else one sampled with noise from (digest, position).
 
-    ends: tokens that end a text.
+    stop_tokens: tokens that end a text.
     """
 
     lead: Path = ()
 
-    def __init__(self, digest: str, temperature: float, limit: int, ends: Collection[int]) -> None:
+    def __init__(self, digest: str, temperature: float, limit: int, stop_tokens: Collection[int]) -> None:
         self.limit = limit
         self.tokens: list[int] = []
         self._digest = digest
         self._temperature = temperature
-        self._ends = frozenset(ends)
+        self._stop_tokens = frozenset(stop_tokens)
 
     def next(self, scores: Any) -> int | None:
-        token = self._chosen(scores) if len(self.tokens) < self.limit else None
-        if token is None or token in self._ends:
+        token = self._choose(scores) if len(self.tokens) < self.limit else None
+        if token is None or token in self._stop_tokens:
             return None
         self.tokens.append(token)
         return token
 
-    def _chosen(self, scores: Any) -> int | None:
+    def _choose(self, scores: Any) -> int | None:
         if self._temperature == 0:
             return int(scores.argmax())
         if scores.device.type == "mps":  # it has no float64
             scores = scores.cpu()
-        up_to = (scores.double() / self._temperature).softmax(-1).cumsum(-1)
-        below = up_to <= uniform(self._digest, len(self.tokens)) * up_to[-1]
-        return int(below.sum())
+        cumulative = (scores.double() / self._temperature).softmax(-1).cumsum(-1)
+        is_below = cumulative <= digest_uniform(self._digest, len(self.tokens)) * cumulative[-1]
+        return int(is_below.sum())
 
 
-class JsonWriter(WordsWriter):
-    """JSON of a schema: among the tokens that a matcher of `llguidance` allows."""
+class JsonWriter(TextWriter):
+    """JSON of a schema: tokens restricted to those that an `llguidance` matcher allows."""
 
-    def __init__(self, matcher: Any, digest: str, temperature: float, limit: int, ends: Collection[int]) -> None:
-        super().__init__(digest, temperature, limit, ends)
+    def __init__(self, matcher: Any, digest: str, temperature: float, limit: int, stop_tokens: Collection[int]) -> None:
+        super().__init__(digest, temperature, limit, stop_tokens)
         self._matcher = matcher
 
-    def _chosen(self, scores: Any) -> int | None:
+    def _choose(self, scores: Any) -> int | None:
         if self._matcher.is_stopped():
             return None
         bits = np.unpackbits(np.frombuffer(self._matcher.compute_bitmask(), np.uint8), bitorder="little")
         forbidden = np.ones(len(scores), bool)
         forbidden[: len(bits)] = bits[: len(scores)] == 0
-        token = super()._chosen(scores.masked_fill(_like(scores, forbidden), float("-inf")))
-        if token is not None and token not in self._ends:
+        token = super()._choose(scores.masked_fill(_like(scores, forbidden), float("-inf")))
+        if token is not None and token not in self._stop_tokens:
             self._matcher.consume_token(token)
         return token
 
 
-class Told:
-    """A logits processor for `generate` that lets each row's writer name the next token.
+class WriterLogitsProcessor:
+    """A logits processor for `generate` that forces the token chosen by each row's writer.
 
     end: the token that ends a row. counts: passes and tokens are added to it.
     """
 
-    def __init__(self, writers: Sequence[WordsWriter], end: int, counts: dict[str, int]) -> None:
-        self._writers: list[WordsWriter | None] = list(writers)
+    def __init__(self, writers: Sequence[TextWriter], end: int, counts: dict[str, int]) -> None:
+        self._writers: list[TextWriter | None] = list(writers)
         self._end = end
         self._counts = counts
 
     def __call__(self, _: Any, scores: Any) -> Any:
         self._counts["forward_passes"] += 1
-        check(scores)
-        told = scores.new_full(scores.shape, float("-inf"))
+        check_logits(scores)
+        forced = scores.new_full(scores.shape, float("-inf"))
         for i, writer in enumerate(self._writers):
             token = None if writer is None else writer.next(scores[i])
             if token is None:
                 self._writers[i] = None
             else:
                 self._counts["generated_tokens"] += 1
-            told[i, self._end if token is None else token] = 0.0
-        return told
+            forced[i, self._end if token is None else token] = 0.0
+        return forced
 
 
-def check(scores: Any) -> None:
-    """Raise ArithmeticError where a model's scores are not numbers."""
+def check_logits(scores: Any) -> None:
+    """Raise ArithmeticError if logits are NaN."""
     if scores.isnan().any():
         raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
 
@@ -141,16 +141,16 @@ def _like(scores: Any, flags: Any) -> Any:
     return torch.from_numpy(flags).to(scores.device)
 
 
-def uniform(digest: str, place: int) -> float:
-    """A number in [0, 1) that depends on nothing else."""
-    drawn = hashlib.sha256(f"{digest} {place}".encode()).digest()
-    return (int.from_bytes(drawn[:7], "big") >> 3) / 2**53
+def digest_uniform(digest: str, position: int) -> float:
+    """A uniform number in [0, 1) determined by digest and position."""
+    digest_bytes = hashlib.sha256(f"{digest} {position}".encode()).digest()
+    return (int.from_bytes(digest_bytes[:7], "big") >> 3) / 2**53
 
 
-def drawn(probabilities: Mapping[str, float], temperature: float, digest: str) -> str:
-    """The most probable option at temperature 0, else one drawn."""
+def sample_option(probabilities: Mapping[str, float], temperature: float, digest: str) -> str:
+    """The most probable option at temperature 0, else a sampled one."""
     options, weights = list(probabilities), np.array(list(probabilities.values()))
     if temperature == 0:
         return options[int(weights.argmax())]
-    up_to = np.cumsum((weights / weights.max()) ** (1 / temperature))
-    return options[int((up_to <= uniform(digest, 0) * up_to[-1]).sum())]
+    cumulative = np.cumsum((weights / weights.max()) ** (1 / temperature))
+    return options[int((cumulative <= digest_uniform(digest, 0) * cumulative[-1]).sum())]

@@ -1,8 +1,8 @@
-"""The probability of each of a few words, from a model's next-token probabilities.
+"""The probability of each of a few options, from a model's next-token probabilities.
 
-A word may be spelled in several ways (`yes`, ` Yes`) and in several tokens (`10` after `1`); the sequences of tokens
-form a trie. What a model gives to a node that ends a word and may go on is split: what goes on belongs to the longer
-words, the rest to the word that ends there.
+An option may have several spellings (`yes`, ` Yes`) and several tokens (`10` after `1`); the token sequences form a
+trie. The probability of a node that ends an option and has children is split: the children's share belongs to the
+longer options, the rest to the option that ends there.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 Path = tuple[int, ...]
 """Tokens from the root of the trie."""
 
-NEGLIGIBLE = 1e-5
-"""Nodes that are reached with a smaller share of the options' probability are not looked into: no option changes by
-more."""
+MIN_BRANCH_PROBABILITY = 1e-5
+"""Nodes with a smaller share of the options' probability are not read: no option changes by more."""
 
 
-class Trie:
-    """The sequences of tokens that spell some options.
+class OptionTrie:
+    """The token sequences of all spellings of some options.
 
-    spelled: pairs of an option and the tokens of one of its spellings, of each option the plainest first. Raises
-    ValueError where two options are spelled with the same tokens, as are words that the tokenizer does not know.
+    spelled: pairs of an option and the tokens of one of its spellings, the plainest spelling first. Raises ValueError
+    if two options have the same tokens, as words unknown to the tokenizer do.
     """
 
     def __init__(self, options: Sequence[str], spelled: Iterable[tuple[str, Sequence[int]]]) -> None:
@@ -42,60 +41,64 @@ class Trie:
             for i, token in enumerate(path):
                 self.children.setdefault(path[:i], set()).add(token)
 
-    def onwards(self, path: Path = ()) -> Path:
-        """The longest path that goes on, from a node on: read after the prompt, it tells of all nodes along it at once.
+    def lead_tokens(self, path: Path = ()) -> Path:
+        """The longest inner path from a node: one pass over it reads all nodes along it.
 
-        From the root it is one of an option as it is spelled plainly, where there is one of several tokens.
+        From the root, the path of a plain spelling with several tokens is preferred.
         """
-        ways = [end[:-1] for end in self.ends if end[: len(path)] == path and len(end) > len(path)]
-        return max(ways, key=lambda way: (way in self.likely, len(way)), default=path)
+        inner_paths = [end[:-1] for end in self.ends if end[: len(path)] == path and len(end) > len(path)]
+        return max(inner_paths, key=lambda inner_path: (inner_path in self.likely, len(inner_path)), default=path)
 
     def inner(self, path: Path) -> bool:
-        """Whether it goes on after these tokens."""
+        """Whether the node of these tokens has children."""
         return path in self.children
 
-    def reached(self, known: Mapping[Path, Mapping[int, float]]) -> dict[Path, float]:
-        """The probability of reaching each node of which enough is known.
+    def reached(self, scored: Mapping[Path, Mapping[int, float]]) -> dict[Path, float]:
+        """The probability of reaching each node, as far as its ancestors are scored.
 
-        known: of nodes, the probability of each child once one is there.
+        scored: by node, the conditional probability of each child.
         """
-        found: dict[Path, float] = {(): 1.0}
-        for path in sorted(known, key=len):
-            if path in found:
-                found |= {(*path, token): found[path] * p for token, p in known[path].items()}
-        return found
+        probabilities: dict[Path, float] = {(): 1.0}
+        for path in sorted(scored, key=len):
+            if path in probabilities:
+                probabilities |= {(*path, token): probabilities[path] * p for token, p in scored[path].items()}
+        return probabilities
 
-    def unknown(self, known: Mapping[Path, Mapping[int, float]]) -> list[Path]:
-        """The nodes that still have to be looked into, the shortest first."""
-        found = self.reached(known)
-        least = NEGLIGIBLE * sum(self.masses(known).values())
-        wanted = [path for path, p in found.items() if self.inner(path) and path not in known and p > least]
-        return sorted(wanted, key=len)
+    def unscored_nodes(self, scored: Mapping[Path, Mapping[int, float]]) -> list[Path]:
+        """The nodes that still have to be read, the shortest first."""
+        reached = self.reached(scored)
+        threshold = MIN_BRANCH_PROBABILITY * sum(self.option_probabilities(scored).values())
+        nodes = [
+            path
+            for path, probability in reached.items()
+            if self.inner(path) and path not in scored and probability > threshold
+        ]
+        return sorted(nodes, key=len)
 
-    def masses(self, known: Mapping[Path, Mapping[int, float]]) -> dict[str, float]:
-        """The probability of each option, of any spelling. They sum to 1 at most."""
-        found = self.reached(known)
+    def option_probabilities(self, scored: Mapping[Path, Mapping[int, float]]) -> dict[str, float]:
+        """The probability of each option over all spellings; the sum is at most 1."""
+        reached = self.reached(scored)
         masses = dict.fromkeys(self.options, 0.0)
         for path, option in self.ends.items():
-            goes_on = sum(known.get(path, {}).values())
-            masses[option] += found.get(path, 0.0) * max(0.0, 1.0 - goes_on)
+            continued = sum(scored.get(path, {}).values())
+            masses[option] += reached.get(path, 0.0) * max(0.0, 1.0 - continued)
         return masses
 
 
-def trie_of(options: Sequence[str], encode: Callable[[str], Sequence[int]]) -> Trie:
-    """The trie of all spellings of these options. encode: text -> tokens, without marks of beginning and end."""
+def build_option_trie(options: Sequence[str], encode: Callable[[str], Sequence[int]]) -> OptionTrie:
+    """The trie of all spellings of these options. encode: text -> tokens, without special tokens."""
     line = tuple(encode("\n"))
     spelled: dict[tuple[str, Path], None] = {}
     for option in options:
         for spelling in _spellings(option):
             spelled[option, tuple(encode(spelling))] = None
-            # Tokenizers of the SentencePiece kind put a space before everything but what follows a line break.
-            after = tuple(encode(f"\n{spelling}"))
-            if after[: len(line)] == line and len(after) > len(line):
-                spelled[option, after[len(line) :]] = None
-    return Trie(options, spelled)
+            # SentencePiece tokenizers add a leading space, except after a line break.
+            after_line_break = tuple(encode(f"\n{spelling}"))
+            if after_line_break[: len(line)] == line and len(after_line_break) > len(line):
+                spelled[option, after_line_break[len(line) :]] = None
+    return OptionTrie(options, spelled)
 
 
 def _spellings(option: str) -> list[str]:
-    ways = dict.fromkeys((option, option.lower(), option.upper(), option.capitalize()))
-    return [lead + way for way in ways for lead in ("", " ")]
+    cases = dict.fromkeys((option, option.lower(), option.upper(), option.capitalize()))
+    return [lead + case for case in cases for lead in ("", " ")]

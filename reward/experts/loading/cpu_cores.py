@@ -1,8 +1,8 @@
-"""Work for all cores of the CPU, done in turn by one thread of this process.
+"""A queue of jobs that use all CPU cores, executed by one thread of this process.
 
-A model on the CPU uses every core. Two at once get in each other's way; and OpenMP, which torch computes with there,
-keeps threads of its own for every thread that calls it, which wait less eagerly once there are more of them than cores:
-models called from a thread each are a tenth slower than from one.
+A model on the CPU uses every core, so two at once slow each other down. OpenMP, torch's CPU backend, also keeps a
+thread pool for each calling thread, and these wait passively once there are more threads than cores: models called
+from a thread each are 10% slower than from one thread.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ..threads import start
+from ...engine.daemon_threads import start_daemon
 
 T = TypeVar("T")
 
 
-def in_turn(work: Callable[[], T], deadline_s: float = math.inf) -> T:
-    """What the work returns or raises. Waits for the work of others before it; work may ask for more in turn.
+def run_in_turn(compute: Callable[[], T], deadline_s: float = math.inf) -> T:
+    """The result or exception of `compute`, which waits for earlier jobs; a job may call this function itself.
 
-    deadline_s: work that takes longer, in seconds, counts as hung: a fresh thread does what waits behind it. It goes on
-    beside that, and who asked for it still gets its result, should it ever come back.
+    deadline_s: a job that takes longer, in seconds, counts as hung: a new thread runs the jobs behind it. The hung job
+    continues, and its caller still gets the result if it ever returns.
     """
-    if isinstance(threading.current_thread(), _Worker):
-        return work()
-    job = _Job(work, deadline_s)
+    if isinstance(threading.current_thread(), _CpuThread):
+        return compute()
+    job = _CpuJob(compute, deadline_s)
     with _CHANGED:
         _JOBS.append(job)
         _CHANGED.notify_all()
         while not job.done.done():
-            _CHANGED.wait(_patience())
+            _CHANGED.wait(_wait_seconds())
     return job.done.result()
 
 
 @dataclass(slots=True, eq=False)
-class _Job(Generic[T]):
-    work: Callable[[], T]
+class _CpuJob(Generic[T]):
+    compute: Callable[[], T]
     deadline_s: float
     done: Future[T] = field(default_factory=Future)
 
 
-class _Worker(threading.Thread):
-    """until: when what it does counts as hung."""
+class _CpuThread(threading.Thread):
+    """deadline: when the running job counts as hung."""
 
     def __init__(self) -> None:
-        # A daemon: work that hangs cannot keep the process from exiting.
+        # A daemon: a hung job does not keep the process from exiting.
         super().__init__(name="editcritic cores", daemon=True)
-        self.until = math.inf
+        self.deadline = math.inf
 
     def run(self) -> None:
         while True:
             with _CHANGED:
-                self.until = math.inf
+                self.deadline = math.inf
                 _CHANGED.notify_all()
                 if _worker is not self:
                     return
@@ -64,33 +64,33 @@ class _Worker(threading.Thread):
                 if not _JOBS:
                     return
                 job = _JOBS.popleft()
-                self.until = time.monotonic() + job.deadline_s
+                self.deadline = time.monotonic() + job.deadline_s
                 _CHANGED.notify_all()
             try:
-                job.done.set_result(job.work())
-            except BaseException as error:  # for who waits
+                job.done.set_result(job.compute())
+            except BaseException as error:  # raised again in the caller
                 job.done.set_exception(error)
-            del job  # a thread that waits for work pins no pictures
+            del job  # an idle thread holds no references to images
 
     def dismiss(self) -> None:
-        """Nothing more comes."""
+        """Stop the thread when its job ends."""
         global _worker  # noqa: PLW0603
         with _CHANGED:
             _worker = None
             _CHANGED.notify_all()
 
 
-def _patience() -> float | None:
-    """Sees to it that a thread works; how long to wait, in seconds, before it has to be seen to again."""
+def _wait_seconds() -> float | None:
+    """Start a thread if none is working. Returns the seconds until the running job counts as hung."""
     global _worker  # noqa: PLW0603  (one for the process)
     now = time.monotonic()
-    if _worker is None or not _worker.is_alive() or _worker.until <= now:  # a fork has none
-        _worker = _Worker()
-        start(_worker, _worker.dismiss)
-    return None if math.isinf(_worker.until) else min(_worker.until - now, threading.TIMEOUT_MAX)
+    if _worker is None or not _worker.is_alive() or _worker.deadline <= now:  # none after a fork
+        _worker = _CpuThread()
+        start_daemon(_worker, _worker.dismiss)
+    return None if math.isinf(_worker.deadline) else min(_worker.deadline - now, threading.TIMEOUT_MAX)
 
 
 _CHANGED = threading.Condition()
-"""Held to touch what follows; told of every job that comes, begins and ends."""
-_JOBS: deque[_Job[Any]] = deque()
-_worker: _Worker | None = None
+"""Guards the variables below; notified when a job is added, begins or ends."""
+_JOBS: deque[_CpuJob[Any]] = deque()
+_worker: _CpuThread | None = None

@@ -1,4 +1,4 @@
-"""What experts that answer `Detect` have in common: the order of boxes, and phrases for text encoders like CLIP's."""
+"""Shared by experts that answer `Detect`: sorted boxes, and phrases for CLIP-like text encoders."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..boxes import Box
-from ..image import Image
-from ..outcomes import Failure
-from ..query import Detect, Detections
+from ...boxes import Box
+from ...image import Image
+from ...queries.kinds import Detect, Detections
+from ...queries.outcomes import Failure
 
 NOT_FINITE = "the model's output holds NaN or infinity: load it with dtype float32"
 
 
-def detections(
-    boxes: NDArray[np.floating], scores: NDArray[np.floating], labels: Sequence[str], floor: float
+def make_detections(
+    boxes: NDArray[np.floating], scores: NDArray[np.floating], labels: Sequence[str], min_score: float
 ) -> Detections | Failure:
-    """Boxes with a score of `floor` or more, best first; a `Failure` where a number of the model's is none.
+    """Boxes with a score of `min_score` or more, best first; a `Failure` if an output is not finite.
 
     boxes: n x 4, centre and size in fractions of the sides. scores: n, in [0, 1]. labels: n.
     """
     if not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
         return Failure(NOT_FINITE)
-    kept = []
+    detections = []
     for n in np.argsort(-scores, kind="stable"):
-        if scores[n] >= floor:
+        if scores[n] >= min_score:
             cx, cy, w, h = boxes[n].tolist()
-            kept.append(Box(cx, cy, w, h, float(scores[n]), labels[n]))
-    return Detections(tuple(kept), floor)
+            detections.append(Box(cx, cy, w, h, float(scores[n]), labels[n]))
+    return Detections(tuple(detections), min_score)
 
 
-def clip_tokens(tokenizer: Any, phrases: Sequence[str], longest: int) -> Any:
-    """`input_ids` and `attention_mask`, phrases x longest, padded as these models were trained.
+def clip_tokens(tokenizer: Any, phrases: Sequence[str], max_tokens: int) -> Any:
+    """`input_ids` and `attention_mask`, phrases x max_tokens, padded as these models were trained.
 
-    Marks such as `<|endoftext|>` in a phrase are letters like others.
+    Control tokens such as `<|endoftext|>` in a phrase are read as plain text.
     """
     return tokenizer(
-        list(phrases), padding="max_length", max_length=longest, split_special_tokens=True, return_tensors="pt"
+        list(phrases), padding="max_length", max_length=max_tokens, split_special_tokens=True, return_tensors="pt"
     )
 
 
-def by_picture(
-    queries: Sequence[Detect], tokenizer: Any, longest: int
+def group_by_image(
+    queries: Sequence[Detect], tokenizer: Any, max_tokens: int
 ) -> tuple[dict[Image, list[int]], dict[int, Failure]]:
-    """The places of the queries about each picture, and by place those that fail: with phrases that cannot be asked.
+    """Query indices by image, and failures by query index for invalid phrases.
 
-    longest: how many tokens of a phrase the model reads.
+    max_tokens: the longest phrase that the model reads.
     """
-    about: dict[Image, list[int]] = {}
+    by_image: dict[Image, list[int]] = {}
     failed: dict[int, Failure] = {}
-    for place, query in enumerate(queries):
-        problem = _problem(tokenizer, query.phrases, longest)
+    for index, query in enumerate(queries):
+        problem = _problem(tokenizer, query.phrases, max_tokens)
         if problem:
-            failed[place] = Failure(problem)
+            failed[index] = Failure(problem)
         else:
-            about.setdefault(query.image, []).append(place)
-    return about, failed
+            by_image.setdefault(query.image, []).append(index)
+    return by_image, failed
 
 
-def _problem(tokenizer: Any, phrases: Sequence[str], longest: int) -> str:
+def _problem(tokenizer: Any, phrases: Sequence[str], max_tokens: int) -> str:
     if not phrases:
-        return "there is no phrase to look for: give one or more"
+        return "there is no phrase to detect: give one or more"
     for phrase in phrases:
         if not phrase.strip():
-            return f"the phrase {phrase!r} is empty: say what to look for"
+            return f"the phrase {phrase!r} is empty: name an object"
         count = len(tokenizer(phrase, split_special_tokens=True)["input_ids"])
-        if count > longest:
-            return f"the phrase {phrase!r:.80} takes {count} tokens, the model reads {longest}: use fewer words"
+        if count > max_tokens:
+            return f"the phrase {phrase!r:.80} takes {count} tokens, the model reads {max_tokens}: use fewer words"
     return ""

@@ -1,8 +1,8 @@
-"""InternVL checkpoints in their authors' own format, in the transformers classes that do the same, without their code.
+"""InternVL checkpoints in their authors' own format, loaded into transformers' classes without remote code.
 
-Such a checkpoint (`model_type` "internvl_chat") has other names for its parameters than transformers' `InternVL…-hf`,
-one matrix for query, key and value in the vision tower, no processor, and a tokenizer that does not know what its marks
-around pictures are for. Names, shapes and constants are those of OpenGVLab/InternVL and of transformers' converter.
+Such a checkpoint (`model_type` "internvl_chat") differs from transformers' `InternVL…-hf` in parameter names, in a
+fused query, key and value matrix of the vision tower, has no processor, and a tokenizer without roles for its image
+tokens. Names, shapes and constants are those of OpenGVLab/InternVL and of transformers' converter.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .published import find_file, repository
-from .states import read_state
+from .hub_files import find_file, split_repository
+from .state_dicts import read_state
 
 MODEL_TYPE = "internvl_chat"
 
-MARKS: Mapping[str, str] = {
+SPECIAL_TOKENS: Mapping[str, str] = {
     "start_image_token": "<img>",
     "end_image_token": "</img>",
     "context_image_token": "<IMG_CONTEXT>",
-    "video_token": "<|video_pad|>",  # asked for by the processor; nothing here shows videos
+    "video_token": "<|video_pad|>",  # required by the processor; no videos are used here
 }
-"""What the processor calls tokens that stand in the tokenizer already."""
+"""The processor's names of tokens that the tokenizer already has."""
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
@@ -34,7 +34,7 @@ TEMPLATE = (
     "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""ChatML, a line for each picture. What their tokenizers bring along has no place for pictures."""
+"""ChatML with one line per image. The tokenizers' own chat template has no slots for images."""
 
 _LANGUAGE = ("qwen2", "qwen3")
 _MEAN, _STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -58,7 +58,7 @@ _PROJECTOR = {"mlp1.0": "layer_norm", "mlp1.1": "linear_1", "mlp1.3": "linear_2"
 
 
 class InternVLChat:
-    """Loads the weights into `InternVLForConditionalGeneration`. Raises ValueError for what it does not know."""
+    """Loads the weights into `InternVLForConditionalGeneration`. Raises ValueError for unknown parameters."""
 
     @staticmethod
     def from_pretrained(
@@ -66,24 +66,24 @@ class InternVLChat:
     ) -> tuple[Any, dict[str, Any]]:
         import transformers
 
-        given = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
+        chat_config = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
         tokenizer = _tokenizer(name, revision)
-        marks = {token: tokenizer.convert_tokens_to_ids(token) for token in ("<IMG_CONTEXT>", "<|im_end|>")}
+        token_ids = {token: tokenizer.convert_tokens_to_ids(token) for token in ("<IMG_CONTEXT>", "<|im_end|>")}
         model, info = transformers.InternVLForConditionalGeneration.from_pretrained(
             None,
-            config=config_of(given, image_token_id=marks["<IMG_CONTEXT>"]),
-            state_dict=renamed(_weights(name, revision)),
+            config=make_config(chat_config, image_token_id=token_ids["<IMG_CONTEXT>"]),
+            state_dict=rename_weights(_weights(name, revision)),
             output_loading_info=True,
             **options,
         )
         if info["unexpected_keys"]:
-            raise ValueError(f"it has weights that InternVL has no place for: {_some(info['unexpected_keys'])}")
-        model.generation_config.eos_token_id = [marks["<|im_end|>"]]
+            raise ValueError(f"it has weights that InternVL does not have: {_abbreviate(info['unexpected_keys'])}")
+        model.generation_config.eos_token_id = [token_ids["<|im_end|>"]]
         return model, info
 
 
 class InternVLChatProcessor:
-    """Makes the processor that transformers has for InternVL of what such a checkpoint says of itself."""
+    """Builds transformers' InternVL processor from the configuration of such a checkpoint."""
 
     @staticmethod
     def from_pretrained(
@@ -92,49 +92,49 @@ class InternVLChatProcessor:
         import transformers
 
         name = pretrained_model_name_or_path
-        given = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
-        vision = config_of(given, image_token_id=0).vision_config
-        side = given.get("force_image_size") or vision.image_size[0]
-        tiled = bool(given.get("dynamic_image_size"))
+        chat_config = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
+        vision = make_config(chat_config, image_token_id=0).vision_config
+        side = chat_config.get("force_image_size") or vision.image_size[0]
+        tiled = bool(chat_config.get("dynamic_image_size"))
         pil = backend == "pil" or (backend == "auto" and not transformers.utils.is_torchvision_available())
-        pictures = transformers.GotOcr2ImageProcessorPil if pil else transformers.GotOcr2ImageProcessor
+        image_processor = transformers.GotOcr2ImageProcessorPil if pil else transformers.GotOcr2ImageProcessor
         return transformers.InternVLProcessor(
-            pictures(
+            image_processor(
                 size={"height": side, "width": side},
                 image_mean=_MEAN,
                 image_std=_STD,
                 crop_to_patches=tiled,
-                min_patches=given.get("min_dynamic_patch", 1) if tiled else 1,
-                max_patches=given.get("max_dynamic_patch", 12) if tiled else 1,
+                min_patches=chat_config.get("min_dynamic_patch", 1) if tiled else 1,
+                max_patches=chat_config.get("max_dynamic_patch", 12) if tiled else 1,
             ),
             _tokenizer(name, revision),
             transformers.InternVLVideoProcessor(size={"height": side, "width": side}),
-            image_seq_length=_tokens_a_tile(side, vision.patch_size[0], given.get("downsample_ratio", 0.5)),
+            image_seq_length=_tokens_per_tile(side, vision.patch_size[0], chat_config.get("downsample_ratio", 0.5)),
             chat_template=TEMPLATE,
         )
 
 
-def config_of(given: Mapping[str, Any], image_token_id: int) -> Any:
-    """transformers' configuration for theirs. Raises ValueError for a variant that the two do not share."""
+def make_config(chat_config: Mapping[str, Any], image_token_id: int) -> Any:
+    """transformers' configuration for an internvl_chat one. Raises ValueError for unsupported variants."""
     import transformers
 
-    vision, language = given["vision_config"], dict(given["llm_config"])
-    side, ratio = given.get("force_image_size") or vision["image_size"], given.get("downsample_ratio", 0.5)
-    known = {
+    vision, language = chat_config["vision_config"], dict(chat_config["llm_config"])
+    side, ratio = chat_config.get("force_image_size") or vision["image_size"], chat_config.get("downsample_ratio", 0.5)
+    supported = {
         "llm_config.model_type": (language.get("model_type"), _LANGUAGE),
-        "ps_version": (given.get("ps_version"), ("v2",)),
-        "select_layer": (given.get("select_layer", -1), (-1,)),
-        "pad2square": (given.get("pad2square", False), (False,)),
+        "ps_version": (chat_config.get("ps_version"), ("v2",)),
+        "select_layer": (chat_config.get("select_layer", -1), (-1,)),
+        "pad2square": (chat_config.get("pad2square", False), (False,)),
         "force_image_size": (side, (vision["image_size"],)),
-        "use_llm_lora": (given.get("use_llm_lora", 0), (0,)),
-        "use_backbone_lora": (given.get("use_backbone_lora", 0), (0,)),
+        "use_llm_lora": (chat_config.get("use_llm_lora", 0), (0,)),
+        "use_backbone_lora": (chat_config.get("use_backbone_lora", 0), (0,)),
     }
-    for what, (value, allowed) in known.items():
+    for option, (value, allowed) in supported.items():
         if value not in allowed:
-            wanted = " or ".join(map(str, allowed))
+            expected = " or ".join(map(str, allowed))
             raise ValueError(
-                f"its config.json has {what} = {value}, and only {wanted} is known here: convert it to the -hf format "
-                "with transformers' convert_internvl_weights_to_hf.py, and give that folder"
+                f"its config.json has {option} = {value}, only {expected} is supported: convert it to the -hf format "
+                "with transformers' convert_internvl_weights_to_hf.py, and use that folder"
             )
     tower = transformers.InternVLVisionConfig(
         hidden_size=vision["hidden_size"],
@@ -149,54 +149,54 @@ def config_of(given: Mapping[str, Any], image_token_id: int) -> Any:
         image_size=vision["image_size"],
         patch_size=vision["patch_size"],
     )
-    hidden = {"_name_or_path", "_attn_implementation_autoset", "architectures", "auto_map", "attn_implementation"}
-    text = transformers.AutoConfig.for_model(**{key: value for key, value in language.items() if key not in hidden})
-    tied = bool(given.get("tie_word_embeddings", False))
+    ignored = {"_name_or_path", "_attn_implementation_autoset", "architectures", "auto_map", "attn_implementation"}
+    text = transformers.AutoConfig.for_model(**{key: value for key, value in language.items() if key not in ignored})
+    tied = bool(chat_config.get("tie_word_embeddings", False))
     text.tie_word_embeddings = tied
-    text.use_cache = True  # switched off for training
+    text.use_cache = True  # disabled for training
     return transformers.InternVLConfig(
         vision_config=tower,
         text_config=text,
         image_token_id=image_token_id,
-        image_seq_length=_tokens_a_tile(side, vision["patch_size"], ratio),
+        image_seq_length=_tokens_per_tile(side, vision["patch_size"], ratio),
         downsample_ratio=ratio,
         tie_word_embeddings=tied,
     )
 
 
-def renamed(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Their tensors under transformers' names; query, key and value of the vision tower on their own.
+def rename_weights(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors under transformers' names; query, key and value of the vision tower are split.
 
-    Raises ValueError for names that the format does not have.
+    Raises ValueError for unknown names.
     """
-    found: dict[str, Any] = {}
-    strange = []
+    renamed: dict[str, Any] = {}
+    unknown = []
     for name, tensor in weights.items():
         part, _, rest = name.partition(".")
         if part == "language_model" and "lora_" not in name and ".base_layer." not in name:
-            found[rest if rest.startswith("lm_head.") else f"model.language_model.{rest.removeprefix('model.')}"] = (
+            renamed[rest if rest.startswith("lm_head.") else f"model.language_model.{rest.removeprefix('model.')}"] = (
                 tensor
             )
         elif part == "mlp1" and name.rpartition(".")[0] in _PROJECTOR:
             module, _, kind = name.rpartition(".")
-            found[f"model.multi_modal_projector.{_PROJECTOR[module]}.{kind}"] = tensor
-        elif part == "vision_model" and (new := _vision(rest)):
+            renamed[f"model.multi_modal_projector.{_PROJECTOR[module]}.{kind}"] = tensor
+        elif part == "vision_model" and (new := _rename_vision(rest)):
             if new.endswith(("attention.qkv.weight", "attention.qkv.bias")):
-                for one, piece in zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3, 0), strict=True):
-                    found[f"model.vision_tower.{new.replace('qkv', one)}"] = piece
+                for projection, chunk in zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3, 0), strict=True):
+                    renamed[f"model.vision_tower.{new.replace('qkv', projection)}"] = chunk
             else:
-                found[f"model.vision_tower.{new}"] = tensor
+                renamed[f"model.vision_tower.{new}"] = tensor
         else:
-            strange.append(name)
-    if strange:
+            unknown.append(name)
+    if unknown:
         raise ValueError(
-            f"it has weights that this format does not know: {_some(strange)}; merge a LoRA into its model first"
+            f"it has weights unknown to this format: {_abbreviate(unknown)}; merge a LoRA into its model first"
         )
-    return found
+    return renamed
 
 
-def _vision(rest: str) -> str:
-    """The new name within the vision tower, "" for one that is not known."""
+def _rename_vision(rest: str) -> str:
+    """The new name within the vision tower, "" for an unknown one."""
     for old, new in _VISION.items():
         if rest == old or rest in (f"{old}.weight", f"{old}.bias"):
             return new + rest.removeprefix(old)
@@ -213,11 +213,11 @@ def _vision(rest: str) -> str:
 
 
 def _weights(name: str, revision: str | None) -> dict[str, Any]:
-    """All tensors, mapped from their files: nothing is read before it is used."""
+    """All tensors, memory-mapped from their files."""
     from transformers.utils import cached_file
 
-    repo, folder = repository(name)
-    listed = cached_file(
+    repo, folder = split_repository(name)
+    index = cached_file(
         repo,
         "model.safetensors.index.json",
         revision=revision,
@@ -225,34 +225,34 @@ def _weights(name: str, revision: str | None) -> dict[str, Any]:
         _raise_exceptions_for_missing_entries=False,
     )
     files = ["model.safetensors"]
-    if listed is not None:
-        files = sorted(set(json.loads(Path(listed).read_text(encoding="utf-8"))["weight_map"].values()))
-    found: dict[str, Any] = {}
+    if index is not None:
+        files = sorted(set(json.loads(Path(index).read_text(encoding="utf-8"))["weight_map"].values()))
+    weights: dict[str, Any] = {}
     for file in files:
-        found |= read_state(find_file(name, file, revision))
-    return found
+        weights |= read_state(find_file(name, file, revision))
+    return weights
 
 
 def _tokenizer(name: str, revision: str | None) -> Any:
-    """Their tokenizer, with the names that the processor has for its marks. Raises ValueError where it lacks one."""
+    """The tokenizer, with the processor's names of its image tokens. Raises ValueError if a token is missing."""
     import transformers
 
-    repo, folder = repository(name)
-    # By its class: the automatic one would want to run the checkpoint's own code.
+    repo, folder = split_repository(name)
+    # By its class: AutoTokenizer would require the checkpoint's remote code.
     tokenizer = transformers.Qwen2Tokenizer.from_pretrained(repo, revision=revision, subfolder=folder)
-    lacking = [token for token in MARKS.values() if token not in tokenizer.get_vocab()]
-    if lacking:
-        raise ValueError(f"its tokenizer lacks {', '.join(lacking)}: it is not that of an InternVL with a Qwen inside")
-    for role, token in MARKS.items():
+    missing = [token for token in SPECIAL_TOKENS.values() if token not in tokenizer.get_vocab()]
+    if missing:
+        raise ValueError(f"its tokenizer lacks {', '.join(missing)}: it is not that of an InternVL on Qwen")
+    for role, token in SPECIAL_TOKENS.items():
         setattr(tokenizer, role, token)
         setattr(tokenizer, f"{role}_id", tokenizer.convert_tokens_to_ids(token))
     return tokenizer
 
 
-def _tokens_a_tile(side: int, patch: int, ratio: float) -> int:
+def _tokens_per_tile(side: int, patch: int, ratio: float) -> int:
     return int((side // patch) ** 2 * ratio**2)
 
 
-def _some(names: Any) -> str:
+def _abbreviate(names: Any) -> str:
     names = sorted(names)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

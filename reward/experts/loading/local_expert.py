@@ -1,4 +1,4 @@
-"""LocalExpert: what every expert with a model on this machine is made of."""
+"""LocalExpert: base class of all experts with a model on this machine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Unpack
 
-from ..expert import Expert
-from ..query import Outcome
-from ..remembered import Remembered
-from .checkpoint import UNSAID, Checkpoint, Loaded, Loading
-from .cores import in_turn
-from .passes import Passes, bytes_of, out_of_memory
+from ...engine.feature_cache import FeatureCache
+from ...queries.expert import Expert
+from ...queries.kinds import Outcome
+from .checkpoint import LOAD_DEFAULTS, Checkpoint, LoadedModel, LoadOptions
+from .cpu_cores import run_in_turn
+from .microbatching import Microbatcher, is_out_of_memory, parse_byte_size
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -21,44 +21,44 @@ A = TypeVar("A", bound=Outcome)
 
 
 class LocalExpert(Expert, Generic[A]):
-    """An expert whose model lies on this machine. Subclasses say how it is loaded, and answer.
+    """An expert whose model runs on this machine. Subclasses define loading and answering.
 
-    name, base, options: see `Checkpoint`. batch: most queries in one call, and of whatever goes through the model in
-    one pass. limit_bytes: how much memory what was computed of recent pictures may take; it is dropped with the
-    weights. loading: see `Loading`; `usual` holds what is the default here where it is not the general one.
+    name, base, options: see `Checkpoint`. batch: maximum queries per call, and items per forward pass. cache_bytes:
+    memory limit of cached features; the cache is dropped with the weights. loading: see `LoadOptions`;
+    `default_load_options` holds the defaults that differ from the general ones.
     """
 
     loader: ClassVar[str | type[Any]]
     processor: ClassVar[str | type[Any]] = "AutoProcessor"
     plain_processor: ClassVar[str] = ""
     weights_file: ClassVar[str] = "config.json"
-    usual: ClassVar[Loading] = {}
+    default_load_options: ClassVar[LoadOptions] = {}
     version: ClassVar[int] = 1
-    """Of what is done before and after the model; part of the id."""
+    """Of pre- and post-processing; part of the id."""
 
     def __init__(
         self,
         name: str,
         *,
         batch: int,
-        limit_bytes: int,
+        cache_bytes: int,
         base: str = "",
         options: Mapping[str, Any] | None = None,
-        **loading: Unpack[Loading],
+        **loading: Unpack[LoadOptions],
     ) -> None:
         if batch < 1:
             raise ValueError(f"batch is a number of queries, 1 or more, got {batch}")
-        said: Loading = {**self.unsaid(), **loading}
+        settings: LoadOptions = {**self.load_defaults(), **loading}
         self.name = name
-        self.limit_bytes = limit_bytes
-        self.revision = said["revision"]
-        self.dtype = said["dtype"]
-        self.device = said["device"]
-        self.device_map = said["device_map"]
-        self.quantisation = said["quantisation"]
-        self.compiled = said["compiled"]
-        self.backend = said["backend"]
-        self.memory = said["memory"]
+        self.cache_bytes = cache_bytes
+        self.revision = settings["revision"]
+        self.dtype = settings["dtype"]
+        self.device = settings["device"]
+        self.device_map = settings["device_map"]
+        self.quantisation = settings["quantisation"]
+        self.compiled = settings["compiled"]
+        self.backend = settings["backend"]
+        self.max_memory = settings["max_memory"]
         self.checkpoint = Checkpoint(
             name,
             self.loader,
@@ -75,31 +75,31 @@ class LocalExpert(Expert, Generic[A]):
             compiled=self.compiled,
             backend=self.backend,
         )
-        self.passes = Passes(batch, bytes_of(self.memory) if self.memory else None, name)
-        self.remembered: Remembered[Any] = Remembered(limit_bytes, held_bytes)
-        self._of: object = None
-        """Whose pictures are remembered: see `Checkpoint.held`."""
+        self.microbatcher = Microbatcher(batch, parse_byte_size(self.max_memory) if self.max_memory else None, name)
+        self.feature_cache: FeatureCache[Any] = FeatureCache(cache_bytes, nested_nbytes)
+        self._cached_for: object = None
+        """The weights that the cached features were computed with: see `Checkpoint.shared_weights`."""
 
     @classmethod
-    def unsaid(cls) -> Loading:
-        """What holds of `Loading` where nothing is said."""
-        return {**UNSAID, **cls.usual}
+    def load_defaults(cls) -> LoadOptions:
+        """The defaults of `LoadOptions` for this class."""
+        return {**LOAD_DEFAULTS, **cls.default_load_options}
 
     @property
     def batch(self) -> int:
-        """Most queries in one call, and items in one pass."""
-        return self.passes.most
+        """Maximum queries per call, and items per forward pass."""
+        return self.microbatcher.max_batch_size
 
     @batch.setter
-    def batch(self, most: int) -> None:
-        self.passes.most = most
+    def batch(self, size: int) -> None:
+        self.microbatcher.max_batch_size = size
 
     @abstractmethod
-    def answers(self, queries: Sequence[Any]) -> list[A]:
+    def answer_batch(self, queries: Sequence[Any]) -> list[A]:
         """Answer queries of one kind; runs in torch's inference mode."""
 
     def prepare(self) -> None:
-        """Get ready; raises `ExpertDown`, for instance where the checkpoint is of another kind."""
+        """Load the model. Raises `ExpertDown`, for instance for a checkpoint of another kind."""
         with self.checkpoint.use():
             pass
 
@@ -109,78 +109,80 @@ class LocalExpert(Expert, Generic[A]):
     def _inferred(self, queries: Sequence[Any]) -> list[A]:
         import torch
 
-        if self._of is not self.checkpoint.held:  # who shares the weights may have dropped them
-            self.remembered.clear()
-            self._of = self.checkpoint.held
+        if (
+            self._cached_for is not self.checkpoint.shared_weights
+        ):  # another expert that shares the weights may have dropped them
+            self.feature_cache.clear()
+            self._cached_for = self.checkpoint.shared_weights
         while True:
             try:
-                # Here, since it does not cross threads.
+                # Here, since inference mode is per thread.
                 with torch.inference_mode():
-                    return self.answers(queries)
+                    return self.answer_batch(queries)
             except (RuntimeError, MemoryError) as error:
-                if not (out_of_memory(error) and self.passes.halve()):
+                if not (is_out_of_memory(error) and self.microbatcher.halve()):
                     raise
 
     def load(self) -> None:
         self._in_turn(self.prepare)
 
-    def _in_turn(self, work: Callable[[], T]) -> T:
-        """On the CPU in turn with other models (see `cores`). A call that hangs keeps its own model from the others."""
-        if self.checkpoint.used_here or not self.checkpoint.on_cpu:
-            return work()
+    def _in_turn(self, compute: Callable[[], T]) -> T:
+        """On the CPU, run in turn with other models (see `cpu_cores`)."""
+        if self.checkpoint.in_use_by_this_thread or not self.checkpoint.on_cpu:
+            return compute()
         with self.checkpoint.lock:
-            pass  # waited for before, not within the turn: it may be held by a call that hangs
-        return in_turn(work, self.deadline_s)
+            pass  # acquired before the turn, not within it: a hung call may hold the lock
+        return run_in_turn(compute, self.deadline_s)
 
-    def in_passes(
-        self, compute: Callable[[Loaded, Sequence[T]], Sequence[V]], loaded: Loaded, wanted: Sequence[T]
+    def run_microbatched(
+        self, compute: Callable[[LoadedModel, Sequence[T]], Sequence[V]], loaded: LoadedModel, items: Sequence[T]
     ) -> list[V]:
-        """What `compute` makes of each, as many at a time as fit."""
+        """Apply `compute` to all items, in batches that fit into memory."""
         self.reserve()
-        return self.passes.through(lambda some: compute(loaded, some), wanted, loaded.device)
+        return self.microbatcher.map(lambda part: compute(loaded, part), items, loaded.device)
 
     def reserve(self) -> None:
-        """Have passes keep to the memory that weights and what is kept leave. The model must be loaded."""
-        if self.memory:
-            self.passes.reserve(sum(self.checkpoint.bytes.values()), self.limit_bytes)
+        """Limit batches to the memory left beside weights and cache. The model must be loaded."""
+        if self.max_memory:
+            self.microbatcher.set_budget(sum(self.checkpoint.bytes.values()), self.cache_bytes)
 
     def options_id(self) -> str:
         """Options that change the answers, for the id."""
         return ""
 
     @property
-    def id(self) -> str:  # type: ignore[override]  # known once somebody asks: it takes a look at the weights
+    def id(self) -> str:  # type: ignore[override]  # computed on first use, from the weights
         return f"{type(self).__name__}@{self.version} {self.checkpoint.identity} {self.options_id()}".rstrip()
 
-    def meter(self) -> Mapping[str, float]:
-        """`image_passes`: pictures that were encoded."""
-        return {"image_passes": self.remembered.computed}
+    def usage(self) -> Mapping[str, float]:
+        """`image_passes`: images encoded."""
+        return {"image_passes": self.feature_cache.computed}
 
     def offload(self) -> None:
-        """Move the weights to the CPU's memory, and forget what was computed; the next question brings them back."""
+        """Move the weights to CPU memory and clear the cache; the next query moves them back."""
         with self.checkpoint.lock:
-            self.remembered.clear()
+            self.feature_cache.clear()
             self.checkpoint.offload()
 
     def unload(self) -> None:
-        """Drop the weights, and forget what was computed; the next question loads what lies there then.
+        """Drop the weights and clear the cache; the next query loads them again.
 
-        That may be other weights, trained meanwhile: then `id` is another one, too.
+        If the files have changed since then, `id` changes too.
         """
         with self.checkpoint.lock:
-            self.remembered.clear()
+            self.feature_cache.clear()
             self.checkpoint.unload()
 
     @property
     def bytes(self) -> dict[str, int]:
-        """Memory that weights take, by device, and that is kept of pictures, as `remembered`."""
-        return {**self.checkpoint.bytes, "remembered": self.remembered.bytes}
+        """Memory of the weights by device, and of cached features as `cache`."""
+        return {**self.checkpoint.bytes, "cache": self.feature_cache.bytes}
 
 
-def held_bytes(value: Any) -> int:
-    """Bytes of the tensors and arrays in a value, looked for in tuples, lists and tables."""
+def nested_nbytes(value: Any) -> int:
+    """Bytes of the tensors and arrays in a value, including nested tuples, lists and mappings."""
     if isinstance(value, Mapping):
-        return sum(map(held_bytes, value.values()))
+        return sum(map(nested_nbytes, value.values()))
     if isinstance(value, tuple | list):
-        return sum(map(held_bytes, value))
+        return sum(map(nested_nbytes, value))
     return int(getattr(value, "nbytes", 0))

@@ -1,8 +1,8 @@
-"""Models by name: which expert answers with a model, where its weights are published, and what is known of them.
+"""Registry of published models: their experts, sources, sizes and licences.
 
-An expert is found by the name of an entry point (`grounding-dino`), by a model's short name (`grounding-dino-tiny`), by
-both (`vlm:Qwen/Qwen3-VL-8B-Instruct`, `openai:http://127.0.0.1:8000/v1`), or by a folder or a name on the hub alone,
-whose `config.json` says what it is.
+An expert is resolved from the name of an entry point (`grounding-dino`), a model's short name (`grounding-dino-tiny`),
+both (`vlm:Qwen/Qwen3-VL-8B-Instruct`, `openai:http://127.0.0.1:8000/v1`), or a folder or a name on the hub, by the
+model type in its `config.json`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..expert import ExpertDown
-from ..spec import SpecError, names
-from ..toml import tomllib
-from .checkpoint import QUANTISATIONS
-from .published import find_file
+from ...queries.expert import ExpertDown
+from ...queries.specs import SpecError, entry_point_names
+from ...tomllib_compat import tomllib
+from .checkpoint import QUANTIZATIONS
+from .hub_files import find_file
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """What is known of a published model.
+class ModelEntry:
+    """A published model.
 
-    name: the short one. expert: entry point of who answers with it. checkpoint: name on the hub; empty where weights
-    come with a package. parameters: how many, in millions. licence: of the weights, as their publisher states it; empty
-    where it was not found. gated: whether the hub wants terms to be accepted first. use: what for. papers: which of the
-    four systems took it. weights: where they lie on the hub, of experts that are not built with that name. options: of
-    the expert, for this model. file: of weights without a `config.json`. counted: whether the number of parameters is
-    that of the published configuration, built and counted. unquantised: those that 8 and 4 bits leave as they are
-    (embeddings, the output layer, norms), in millions; 0 where nobody counted them.
+    name: short name. expert: entry point of its expert. checkpoint: name on the hub; empty if the weights come with a
+    package. parameters: in millions. licence: of the weights, as stated by the publisher; empty if unknown. gated:
+    whether the hub requires accepting terms first. use: roles. papers: which of the four systems use it. weights: their
+    repository on the hub, if the expert is not built with that name. options: of the expert, for this model. file: of
+    weights without a `config.json`. counted: whether `parameters` was counted on the published configuration.
+    unquantised: parameters that 8 and 4 bit quantisation leaves as they are (embeddings, the output layer, norms), in
+    millions; 0 if not counted.
     """
 
     name: str
@@ -50,39 +50,42 @@ class Model:
     unquantised: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def memory(self, dtype: str) -> int:
-        """Bytes that the weights take at a precision: of quantised ones what is left as it is in 16 bits."""
-        left = self.unquantised if dtype in QUANTISATIONS else 0.0
-        return int(((self.parameters - left) * BYTES[dtype] + left * BYTES["bfloat16"]) * 1e6)
+    def weight_bytes(self, dtype: str) -> int:
+        """Bytes of the weights at a precision; unquantised parameters of quantised models count 16 bits."""
+        unquantised = self.unquantised if dtype in QUANTIZATIONS else 0.0
+        return int(
+            ((self.parameters - unquantised) * BYTES_PER_WEIGHT[dtype] + unquantised * BYTES_PER_WEIGHT["bfloat16"])
+            * 1e6
+        )
 
 
-BYTES: Mapping[str, float] = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "nf4": 0.53, "fp4": 0.53}
-"""What a weight takes; of the 4-bit formats with their scales, doubly quantised."""
+BYTES_PER_WEIGHT: Mapping[str, float] = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "nf4": 0.53, "fp4": 0.53}
+"""Bytes per parameter; 4-bit formats include their doubly quantised scales."""
 
 
 @cache
-def models() -> Mapping[str, Model]:
-    """All of them, by short name."""
+def registered_models() -> Mapping[str, ModelEntry]:
+    """All models, by short name."""
     rows = _table()["model"]
-    return {row["name"]: Model(**{**row, "papers": tuple(row.get("papers", ()))}) for row in rows}
+    return {row["name"]: ModelEntry(**{**row, "papers": tuple(row.get("papers", ()))}) for row in rows}
 
 
-def expert_of(name: str) -> tuple[str, Mapping[str, Any], str] | None:
-    """Entry point of the expert that a name stands for, options, and the model or address to build it with.
+def resolve_expert(name: str) -> tuple[str, Mapping[str, Any], str] | None:
+    """Entry point of the expert for a name, its options, and the model or address to build it with.
 
-    None for what is no model's name. Raises `SpecError` for a model that no expert answers with.
+    None if it is no model's name. Raises `SpecError` for a model without an expert.
     """
-    if (model := models().get(name)) is not None:
+    if (model := registered_models().get(name)) is not None:
         return model.expert, model.options, model.checkpoint
-    expert, colon, place = name.partition(":")
-    if colon and expert in names("editcritic.experts"):
-        if not place:
+    expert, colon, source = name.partition(":")
+    if colon and expert in entry_point_names("editcritic.experts"):
+        if not source:
             raise SpecError(f"{name} names no model: write as in {expert}:FOLDER")
-        short = models().get(place)
-        return (expert, short.options, short.checkpoint) if short and short.expert == expert else (expert, {}, place)
+        entry = registered_models().get(source)
+        return (expert, entry.options, entry.checkpoint) if entry and entry.expert == expert else (expert, {}, source)
     if "://" in name:
-        raise SpecError(f"{name} is an address: say who is asked there, as in openai:{name}")
-    for model in models().values():
+        raise SpecError(f"{name} is an address: name the expert, as in openai:{name}")
+    for model in registered_models().values():
         if name == model.checkpoint:
             return model.expert, model.options, name
     if Path(name).exists() or (name.count("/") == 1 and ":" not in name and not name.startswith((".", "/"))):
@@ -90,24 +93,22 @@ def expert_of(name: str) -> tuple[str, Mapping[str, Any], str] | None:
     return None
 
 
-def _expert_for(place: str) -> str:
-    """By what `config.json` says."""
-    if Path(place).is_file():
-        raise SpecError(f"{place} is a file: say which expert answers with it, as in real-esrgan:{place}")
+def _expert_for(path: str) -> str:
+    """Entry point for the model type in `config.json`."""
+    if Path(path).is_file():
+        raise SpecError(f"{path} is a file: name the expert, as in real-esrgan:{path}")
     try:
-        kind = json.loads(find_file(place, "config.json").read_text(encoding="utf-8")).get("model_type", "")
+        kind = json.loads(find_file(path, "config.json").read_text(encoding="utf-8")).get("model_type", "")
     except ExpertDown as error:
         raise SpecError(str(error)) from None
     except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
-        raise SpecError(f"the config.json of {place} cannot be read: {error}") from None
+        raise SpecError(f"the config.json of {path} cannot be read: {error}") from None
     for expert, kinds in _table()["kinds"].items():
         if kind in kinds:
             return str(expert)
-    raise SpecError(
-        f"{place} is a {kind or 'model of unknown kind'}: say which expert answers with it, as in vlm:{place}"
-    )
+    raise SpecError(f"{path} is a {kind or 'model of unknown kind'}: name the expert, as in vlm:{path}")
 
 
 @cache
 def _table() -> Mapping[str, Any]:
-    return tomllib.loads((files(__package__ or "") / "known.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((files(__package__ or "") / "model_registry.toml").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""CLIPs in the format of open_clip: their names brought to transformers', and pictures prepared whole."""
+"""CLIP checkpoints of open_clip: parameter names mapped to transformers', and padded image preprocessing."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _RENAMED = (
     (r"\.mlp\.c_fc\.", ".mlp.fc1."),
     (r"\.mlp\.c_proj\.", ".mlp.fc2."),
 )
-_TURNED = ("visual.proj", "text_projection")
-"""Multiplied from the other side there."""
+_TRANSPOSED = ("visual.proj", "text_projection")
+"""Matrices stored transposed."""
 _JOINED = ".attn.in_proj_"
 
 
 def clip_names(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights of open_clip's CLIP under the names that transformers' `CLIPModel` has for them."""
-    found: dict[str, Any] = {}
+    """Weights of open_clip's CLIP under the names of transformers' `CLIPModel`."""
+    weights: dict[str, Any] = {}
     for name, value in state.items():
         renamed = name
         for old, new in _RENAMED:
             renamed = re.sub(old, new, renamed)
         if _JOINED in renamed:
             layer, kind = renamed.split(_JOINED)
-            for one, third in zip("qkv", value.chunk(3), strict=True):
-                found[f"{layer}.self_attn.{one}_proj.{kind}"] = third
+            for projection, part in zip("qkv", value.chunk(3), strict=True):
+                weights[f"{layer}.self_attn.{projection}_proj.{kind}"] = part
         else:
-            found[renamed] = value.T if name in _TURNED else value
-    return found
+            weights[renamed] = value.T if name in _TRANSPOSED else value
+    return weights
 
 
-class WholePictures:
-    """Pictures as HPSv2 takes them: the longer side made 224 pixels, the rest filled up with black. And a tokenizer."""
+class PaddedImageProcessor:
+    """HPSv2's preprocessing: the longer side resized to 224 pixels, padded with black; and a tokenizer."""
 
     def __init__(self, tokenizer: Any, side: int = 224) -> None:
         self.tokenizer = tokenizer
@@ -55,24 +55,24 @@ class WholePictures:
     @classmethod
     def from_pretrained(
         cls, pretrained_model_name_or_path: str, *, revision: str | None = None, backend: str = "pil"
-    ) -> WholePictures:
-        """The tokenizer, and the side, of a CLIP in transformers' format. Raises ValueError for a backend."""
+    ) -> PaddedImageProcessor:
+        """Tokenizer and image size of a CLIP in transformers' format. Raises ValueError for a backend."""
         import transformers
 
         if backend != "pil":
-            raise ValueError("pictures are prepared in one way only: leave backend out")
-        where: dict[str, Any] = {"revision": revision}
-        config = transformers.CLIPConfig.from_pretrained(pretrained_model_name_or_path, **where)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(pretrained_model_name_or_path, **where)
+            raise ValueError("there is only one image preprocessing: leave backend out")
+        options: dict[str, Any] = {"revision": revision}
+        config = transformers.CLIPConfig.from_pretrained(pretrained_model_name_or_path, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(pretrained_model_name_or_path, **options)
         return cls(tokenizer, config.vision_config.image_size)
 
     def __call__(self, *, images: Sequence[Any], return_tensors: str = "pt", antialias: bool = True) -> Any:
-        """antialias: whether pictures are smoothed when they are made smaller."""
+        """antialias: whether downscaling is antialiased."""
         import torch
         import transformers
 
-        made = torch.stack([self._prepared(image, antialias) for image in images])
-        return transformers.BatchFeature({"pixel_values": made})
+        pixels = torch.stack([self._prepared(image, antialias) for image in images])
+        return transformers.BatchFeature({"pixel_values": pixels})
 
     def _prepared(self, image: Any, antialias: bool) -> Any:
         import numpy as np

@@ -1,6 +1,6 @@
-"""Pooling a token map into one vector a region, as `Region` asks; for every expert that answers `Embed`.
+"""Pooling a token map into one vector per `Region`; for every expert that answers `Embed`.
 
-A token map is what a vision transformer ends with: a class token, some registers, then the patch tokens row by row.
+A token map is the output of a vision transformer: a class token, registers, then the patch tokens row by row.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .boxes import Box
-from .image import Size
-from .query import Embed, Region, Vectors
+from ...boxes import Box
+from ...image import Size
+from ...queries.kinds import Embed, Embeddings, Region
 
 Tokens = NDArray[np.float32]
 """(1 + registers + rows * columns) x d."""
@@ -22,17 +22,19 @@ Grid = tuple[int, int]
 """Rows, columns."""
 
 _SIDE = 224
-"""Masks are brought to so many pixels a side before they are averaged onto patches, as in EdiVal's released code."""
+"""Side in pixels to which masks are resized before they are averaged onto patches, as in EdiVal's released code."""
 
 
-def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size) -> tuple[NDArray[np.float32], int]:
-    """The vector of a region (d numbers) and how many patches it rests on.
+def pool_region(
+    tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size
+) -> tuple[NDArray[np.float32], int]:
+    """The vector of a region (length d) and the number of patches that contribute.
 
-    tokens: (1 + registers + rows * columns) x d. size: width and height of the picture `region.exclude` is drawn in.
-    A patch of which less than half is free does not enter the vector, though it counts while any of it is free, as in
-    EdiVal's released code; a vector that nothing enters is all zeros. `exclude` pools patches, whatever `region.pool`.
-    `inside` pools patches too, each by how much of it the mask covers; it counts those that are covered at all. Raises
-    ValueError when tokens, registers and grid do not fit together.
+    tokens: (1 + registers + rows * columns) x d. size: width and height of the image of `region.exclude`.
+    A patch of which less than half is free is left out of the vector, but counted if any of it is free, as in EdiVal's
+    released code; a vector of no patches is all zeros. `exclude` pools patches, whatever `region.pool`. `inside` pools
+    patches too, weighted by the share that the mask covers; it counts all patches with any coverage. Raises ValueError
+    if tokens, registers and grid do not match.
     """
     rows, columns = grid
     if tokens.ndim != 2 or tokens.shape[0] != 1 + registers + rows * columns:
@@ -41,17 +43,17 @@ def pool(tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size)
             "patches: give (1 + registers + rows * columns) x d"
         )
     if region.inside is not None:
-        covered = covered_shares(region.inside.values, grid).ravel()
+        coverage = covered_shares(region.inside.values, grid).ravel()
         directions = _directions(tokens[1 + registers :])
-        return _mean(directions, covered), int(np.count_nonzero(covered > 0))
+        return _mean(directions, coverage), int(np.count_nonzero(coverage > 0))
     if region.pool == "cls" and region.exclude is None:
         return tokens[0], rows * columns
-    guessed = region.grid == "guessed"
-    with_registers = guessed or (region.pool == "tokens" and region.exclude is None)
+    guess = region.grid == "guessed"
+    with_registers = guess or (region.pool == "tokens" and region.exclude is None)
     patches = tokens[1 if with_registers else 1 + registers :]
     if region.exclude is None:
         return _mean(patches, np.ones(len(patches))), len(patches)
-    free = free_shares(region.exclude, size, guess_grid(len(patches)) if guessed else grid).ravel()
+    free = free_shares(region.exclude, size, guess_grid(len(patches)) if guess else grid).ravel()
     return _mean(_directions(patches), np.where(free < 0.5, 0.0, free)), int(np.count_nonzero(free > 0))
 
 
@@ -66,13 +68,13 @@ def _mean(vectors: Tokens, weights: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def guess_grid(patches: int) -> Grid:
-    """The two factors of a number that are nearest to each other, the smaller first: 196 is 14 x 14, 200 is 10 x 20."""
+    """The two factors of a number closest to each other, the smaller first: 196 is 14 x 14, 200 is 10 x 20."""
     rows = next(rows for rows in range(math.isqrt(patches), 0, -1) if patches % rows == 0)
     return rows, patches // rows
 
 
 def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
-    """Which pixels lie outside of the boxes, height x width.
+    """Mask of the pixels outside the boxes, height x width.
 
     A box covers the pixels from one truncated corner to the other, both included.
     """
@@ -84,34 +86,34 @@ def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
 
 
 def free_shares(exclude: Sequence[Box], size: Size, grid: Grid) -> NDArray[np.float64]:
-    """How much of each patch lies outside of the boxes, in [0, 1]; rows x columns."""
+    """The share of each patch outside the boxes, in [0, 1]; rows x columns."""
     return covered_shares(free_pixels(exclude, size), grid)
 
 
 def covered_shares(pixels: NDArray[np.bool_], grid: Grid) -> NDArray[np.float64]:
-    """How much of each patch these pixels (height x width) are, in [0, 1]; rows x columns."""
+    """The share of each patch that a mask (height x width) covers, in [0, 1]; rows x columns."""
     height, width = pixels.shape
-    looked_at = pixels[np.ix_(_nearest(height), _nearest(width))]
+    sampled = pixels[np.ix_(_nearest(height), _nearest(width))]
     rows, columns = (_bins(count) for count in grid)
     # Counted, then divided: a patch exactly half free must come out as exactly 0.5.
-    shares: NDArray[np.float64] = (rows @ looked_at @ columns.T) / np.outer(rows.sum(1), columns.sum(1))
+    shares: NDArray[np.float64] = (rows @ sampled @ columns.T) / np.outer(rows.sum(1), columns.sum(1))
     return shares
 
 
 def _nearest(side: int) -> NDArray[np.int64]:
-    """Which pixels of a side remain when PIL brings it to 224 with NEAREST, its accumulated rounding included."""
+    """Indices of the pixels that PIL's NEAREST resize to 224 keeps, including its accumulated rounding."""
     step = side / _SIDE
     return np.cumsum([step * 0.5] + [step] * (_SIDE - 1)).astype(np.int64)
 
 
 def _bins(count: int) -> NDArray[np.float64]:
-    """count x 224: 1 where a pixel belongs to a bin; neighbours may share one, as in adaptive pooling."""
+    """count x 224: 1 where a pixel belongs to a bin; bins may overlap, as in adaptive pooling."""
     pixels, bins = np.arange(_SIDE), np.arange(count)[:, None]
     return ((pixels >= bins * _SIDE // count) & (pixels < -(-(bins + 1) * _SIDE // count))).astype(np.float64)
 
 
-def vectors(tokens: Tokens, registers: int, grid: Grid, query: Embed) -> Vectors:
-    """The vectors of a query's regions, from the token map of its picture. Raises what `pool` raises."""
-    pooled = [pool(tokens, registers, grid, region, query.image.size) for region in query.regions]
+def pool_query(tokens: Tokens, registers: int, grid: Grid, query: Embed) -> Embeddings:
+    """The vectors of a query's regions from its image's token map. Raises as `pool_region`."""
+    pooled = [pool_region(tokens, registers, grid, region, query.image.size) for region in query.regions]
     values = np.stack([vector for vector, _ in pooled]) if pooled else np.zeros((0, tokens.shape[1]), np.float32)
-    return Vectors(values, np.array([patches for _, patches in pooled], np.int64))
+    return Embeddings(values, np.array([patches for _, patches in pooled], np.int64))

@@ -1,4 +1,4 @@
-"""Prompts of unequal length and with other pictures as one batch for a vision-language model."""
+"""Batches of prompts of different lengths and images for a vision-language model."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .vision_tokens import VisionTokens, together
+from .vision_tokens import VisionTokens, merge_vision_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """A conversation as a model reads it: the processor's outputs, of one row, and its pictures in order.
+class EncodedPrompt:
+    """An encoded conversation: the processor's outputs (one row), and its images in order.
 
-    Pictures are in one of the two: as vision tokens here, or as pixels among the inputs.
+    Images are either vision tokens in `pictures`, or pixels among the inputs.
     """
 
     inputs: Mapping[str, Any]
@@ -24,11 +24,13 @@ class Prompt:
         return int(self.inputs["input_ids"].shape[1])
 
 
-def batched(prompts: Sequence[tuple[Prompt, Sequence[int]]], *, pad: int, device: Any, dtype: Any) -> dict[str, Any]:
-    """Inputs for `generate`: each prompt followed by some tokens that stand already.
+def batch_prompts(
+    prompts: Sequence[tuple[EncodedPrompt, Sequence[int]]], *, pad: int, device: Any, dtype: Any
+) -> dict[str, Any]:
+    """Inputs for `generate`: each prompt followed by its lead tokens.
 
-    What there is once a token (ids, attention mask, kinds of tokens) is padded on the left, so that all rows end
-    together; what there is once a picture is joined. pad: the token that fills up.
+    Values per token (ids, attention mask, token types) are padded on the left, so that all rows end together; values
+    per image are concatenated. pad: the padding token.
     """
     import torch
 
@@ -55,5 +57,5 @@ def batched(prompts: Sequence[tuple[Prompt, Sequence[int]]], *, pad: int, device
         batch[name] = padded.to(device)
     pictures = [picture for prompt, _ in prompts for picture in prompt.pictures]
     if pictures:
-        batch["mm_encoder_outputs"] = {"image": together(pictures)}
+        batch["mm_encoder_outputs"] = {"image": merge_vision_tokens(pictures)}
     return batch

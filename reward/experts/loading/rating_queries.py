@@ -1,15 +1,15 @@
-"""What experts that rate pictures have in common: what they can be asked."""
+"""Checks of `Rate` queries, shared by experts that rate images."""
 
 from __future__ import annotations
 
-from ..outcomes import Failure
-from ..query import Rate
+from ...queries.kinds import Rate
+from ...queries.outcomes import Failure
 
 
-def refused(query: Rate, name: str, quality: str, *, prompted: bool = True) -> Failure | None:
-    """Why a model that rates one quality, of a picture for a prompt or of a picture alone, does not answer a query."""
+def unsupported_rating(query: Rate, name: str, quality: str, *, prompted: bool = True) -> Failure | None:
+    """The failure of a query that a rater of one quality, with or without prompt, does not support."""
     if query.quality != quality:
-        return Failure(f"{name} rates {quality} only, asked for {query.quality}")
+        return Failure(f"{name} rates {quality} only, got {query.quality}")
     if prompted and not query.prompt.strip():
-        return Failure(f"{name} rates a picture for a prompt, and the prompt is empty: a number would mean nothing")
+        return Failure(f"{name} rates an image for a prompt, and the prompt is empty: the score would be meaningless")
     return None

@@ -1,4 +1,4 @@
-"""RewardExpert: what experts with reward heads are made of: rows of pictures and text, each read by one head."""
+"""RewardHeadExpert: base class of experts with reward heads; each head reads rows of images and text."""
 
 from __future__ import annotations
 
@@ -11,144 +11,150 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Unpack
 
-from ..expert import ExpertDown
-from ..image import Image
-from ..outcomes import Failure
-from ..query import Measured, Outcome, Rate
-from .checkpoint import Loaded, Loading
-from .local import LocalExpert
-from .reward_texts import RewardProcessor, Template
+from ...image import Image
+from ...queries.expert import ExpertDown
+from ...queries.kinds import Measurement, Outcome, Rate
+from ...queries.outcomes import Failure
+from .checkpoint import LoadedModel, LoadOptions
+from .local_expert import LocalExpert
+from .reward_prompts import RewardProcessor, RewardPromptTemplate
 
-Read = NDArray[np.float64]
+HeadOutput = NDArray[np.float64]
 """Mean, and natural logarithm of the standard deviation."""
 
 
-class Row(NamedTuple):
-    """One reading: the pictures, then a template with the prompt in it. head: by number."""
+class RewardInput(NamedTuple):
+    """One input row: the images, then a template with the prompt in it. head: its index."""
 
     head: int
-    template: Template
+    template: RewardPromptTemplate
     pictures: tuple[Image, ...]
     prompt: str
 
     @property
     def key(self) -> str:
-        shown = " ".join(image.digest for image in self.pictures)
-        return f"{self.head} {self.template.digest} {shown} {self.prompt}"
+        digests = " ".join(image.digest for image in self.pictures)
+        return f"{self.head} {self.template.digest} {digests} {self.prompt}"
 
 
-class _Ready(NamedTuple):
-    """A row as the model reads it."""
+class _TokenizedInput(NamedTuple):
+    """A row and its tokens."""
 
-    row: Row
+    row: RewardInput
     tokens: list[int]
 
 
-class RewardExpert(LocalExpert[Outcome]):
-    """Answers `Rate` with a mean and the standard deviation that the model states. Subclasses say which rows are read.
+class RewardHeadExpert(LocalExpert[Outcome]):
+    """Answers `Rate` with the mean and standard deviation that the model predicts. Subclasses define the rows.
 
-    A rating of several rows has the mean of their means, and of the logarithms of their standard deviations. A picture
-    is encoded once for all prompts, and a row is read once for all qualities. What fails by itself: a picture narrower
-    than 1 : 200, a prompt longer than the model reads, and what is no finite number.
+    A rating of several rows averages their means and the logarithms of their standard deviations. Each image is encoded
+    once for all prompts, and each row is read once for all qualities. A query fails for an image narrower than 1 : 200,
+    a prompt longer than the model reads, or an output that is not finite.
 
-    `meter`: `image_passes` counts pictures put through the vision tower, `forward_passes` those of the language model,
-    `prompt_tokens` what it read, without padding.
+    `usage`: `image_passes` counts images encoded by the vision tower, `forward_passes` those of the language model,
+    `prompt_tokens` its input tokens, without padding.
     """
 
     kinds = (Rate,)
     processor = RewardProcessor
     qualities: ClassVar[tuple[str, ...]]
 
-    def __init__(self, name: str, *, base: str, batch: int, limit_bytes: int, **loading: Unpack[Loading]) -> None:
-        super().__init__(name, base=base, batch=batch, limit_bytes=limit_bytes, **loading)
+    def __init__(self, name: str, *, base: str, batch: int, cache_bytes: int, **loading: Unpack[LoadOptions]) -> None:
+        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
         self.counts = dict.fromkeys(("image_passes", "forward_passes", "prompt_tokens"), 0)
 
     @abstractmethod
-    def rows(self, query: Rate) -> tuple[Row, ...]:
-        """What is read for a query of one of the qualities. Raises ValueError where it lacks something."""
+    def rows(self, query: Rate) -> tuple[RewardInput, ...]:
+        """The rows of a query for one of the qualities. Raises ValueError if the query lacks an input."""
 
-    def meter(self) -> Mapping[str, float]:
+    def usage(self) -> Mapping[str, float]:
         return dict(self.counts)
 
-    def answers(self, queries: Sequence[Rate]) -> list[Outcome]:
+    def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
             self._check(loaded)
-            asked = [self._asked(loaded, query) for query in queries]
-            wanted = {ready.row.key: ready for each in asked if not isinstance(each, Failure) for ready in each}
-            read = self.remembered.of(wanted, lambda missing: self._read(loaded, missing))
+            tokenized = [self._tokenized_rows(loaded, query) for query in queries]
+            inputs = {item.row.key: item for rows in tokenized if not isinstance(rows, Failure) for item in rows}
+            outputs = self.feature_cache.get_or_compute(inputs, lambda missing: self._read(loaded, missing))
         return [
-            each if isinstance(each, Failure) else self._answer([read[ready.row.key] for ready in each])
-            for each in asked
+            rows if isinstance(rows, Failure) else self._answer([outputs[item.row.key] for item in rows])
+            for rows in tokenized
         ]
 
-    def _asked(self, loaded: Loaded, query: Rate) -> list[_Ready] | Failure:
+    def _tokenized_rows(self, loaded: LoadedModel, query: Rate) -> list[_TokenizedInput] | Failure:
         if query.quality not in self.qualities:
-            return Failure(f"{self.name} rates {', '.join(self.qualities)} only, not {query.quality!r}")
+            return Failure(f"{self.name} rates {', '.join(self.qualities)} only, got {query.quality!r}")
         try:
-            return [self._ready(loaded, row) for row in self.rows(query)]
+            return [self._tokenize(loaded, row) for row in self.rows(query)]
         except ValueError as error:
             return Failure(f"{self.name} cannot rate this: {error}")
 
-    def _check(self, loaded: Loaded) -> None:
-        words, known = len(loaded.model.get_input_embeddings().weight), len(loaded.processor.tokenizer)
-        if words != known:
+    def _check(self, loaded: LoadedModel) -> None:
+        vocabulary, expected = len(loaded.model.get_input_embeddings().weight), len(loaded.processor.tokenizer)
+        if vocabulary != expected:
             raise ExpertDown(
-                f"{self.name} knows {words} tokens, the tokenizer of {self.checkpoint.base} with <|Reward|> has "
-                f"{known}: the base is not the model that it was trained from"
+                f"{self.name} has {vocabulary} tokens, the tokenizer of {self.checkpoint.base} with <|Reward|> has "
+                f"{expected}: the base is not the model that it was trained from"
             )
 
-    def _answer(self, read: Sequence[Read]) -> Outcome:
-        mean, spread = np.mean(np.stack(read), axis=0).tolist()
-        if not (math.isfinite(mean) and spread < _STEEPEST):
-            return Failure(f"{self.name} gave a mean of {mean:g} and a standard deviation of exp({spread:g})")
-        return Measured(mean, sigma=math.exp(spread))
+    def _answer(self, outputs: Sequence[HeadOutput]) -> Outcome:
+        mean, log_sigma = np.mean(np.stack(outputs), axis=0).tolist()
+        if not (math.isfinite(mean) and log_sigma < _MAX_LOG_SIGMA):
+            return Failure(f"{self.name} gave a mean of {mean:g} and a standard deviation of exp({log_sigma:g})")
+        return Measurement(mean, sigma=math.exp(log_sigma))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def _ready(self, loaded: Loaded, row: Row) -> _Ready:
+    def _tokenize(self, loaded: LoadedModel, row: RewardInput) -> _TokenizedInput:
         config = loaded.model.config
         sizes = [loaded.processor.tokens_of(image.width, image.height) for image in row.pictures]
         tokens = loaded.processor.tokens(row.template, row.prompt, sizes, config.image_token_id)
-        most = config.text_config.max_position_embeddings
-        if len(tokens) > most:
-            raise ValueError(f"it reads up to {most} tokens, this is {len(tokens)}")
-        return _Ready(row, tokens)
+        max_tokens = config.text_config.max_position_embeddings
+        if len(tokens) > max_tokens:
+            raise ValueError(f"it reads up to {max_tokens} tokens, this is {len(tokens)}")
+        return _TokenizedInput(row, tokens)
 
-    def _read(self, loaded: Loaded, wanted: Sequence[_Ready]) -> list[Read]:
-        images = {image.digest: image for ready in wanted for image in ready.row.pictures}
-        encoded = self.remembered.of(images, lambda missing: self.in_passes(self._encode, loaded, missing))
+    def _read(self, loaded: LoadedModel, inputs: Sequence[_TokenizedInput]) -> list[HeadOutput]:
+        images = {image.digest: image for item in inputs for image in item.row.pictures}
+        encoded = self.feature_cache.get_or_compute(
+            images, lambda missing: self.run_microbatched(self._encode, loaded, missing)
+        )
 
-        def compute(loaded: Loaded, some: Sequence[_Ready]) -> list[Read]:
-            return self._forward(loaded, some, encoded)
+        def compute(loaded: LoadedModel, batch: Sequence[_TokenizedInput]) -> list[HeadOutput]:
+            return self._forward(loaded, batch, encoded)
 
-        # Rows of one length together: reading what fills up costs what reading words costs.
-        order = sorted(range(len(wanted)), key=lambda place: len(wanted[place].tokens))
-        made = dict(zip(order, self.in_passes(compute, loaded, [wanted[place] for place in order]), strict=True))
-        return [made[place] for place in range(len(wanted))]
+        # Sorted by length: padding tokens cost as much as text tokens.
+        order = sorted(range(len(inputs)), key=lambda index: len(inputs[index].tokens))
+        outputs = dict(
+            zip(order, self.run_microbatched(compute, loaded, [inputs[index] for index in order]), strict=True)
+        )
+        return [outputs[index] for index in range(len(inputs))]
 
-    def _encode(self, loaded: Loaded, images: Sequence[Image]) -> list[Any]:
+    def _encode(self, loaded: LoadedModel, images: Sequence[Image]) -> list[Any]:
         prepared = loaded.processor.prepared([image.pil() for image in images])
         pixels, grids = prepared["pixel_values"], prepared["image_grid_thw"]
-        made = loaded.model.encode(pixels.to(loaded.device, loaded.dtype), grids.to(loaded.device))
+        features = loaded.model.encode(pixels.to(loaded.device, loaded.dtype), grids.to(loaded.device))
         self.counts["image_passes"] += len(images)
-        # Of its own each: a part of what several pictures have together would keep all of that.
-        return [each.clone() for each in made]
+        # Cloned: a view would keep the features of the whole batch in memory.
+        return [tokens.clone() for tokens in features]
 
-    def _forward(self, loaded: Loaded, rows: Sequence[_Ready], encoded: Mapping[str, Any]) -> list[Read]:
+    def _forward(
+        self, loaded: LoadedModel, rows: Sequence[_TokenizedInput], encoded: Mapping[str, Any]
+    ) -> list[HeadOutput]:
         import torch
 
         reward = loaded.processor.reward
-        tokens = torch.full((len(rows), max(len(ready.tokens) for ready in rows)), reward)
-        for i, ready in enumerate(rows):
-            tokens[i, : len(ready.tokens)] = torch.tensor(ready.tokens)
-        places = torch.tensor([ready.tokens.index(reward) for ready in rows])
-        which = torch.tensor([ready.row.head for ready in rows])
-        pictures = torch.cat([encoded[image.digest] for ready in rows for image in ready.row.pictures])
-        made = loaded.model(tokens.to(loaded.device), pictures, places, which)
+        tokens = torch.full((len(rows), max(len(item.tokens) for item in rows)), reward)
+        for i, item in enumerate(rows):
+            tokens[i, : len(item.tokens)] = torch.tensor(item.tokens)
+        positions = torch.tensor([item.tokens.index(reward) for item in rows])
+        heads = torch.tensor([item.row.head for item in rows])
+        features = torch.cat([encoded[image.digest] for item in rows for image in item.row.pictures])
+        outputs = loaded.model(tokens.to(loaded.device), features, positions, heads)
         self.counts["forward_passes"] += 1
-        self.counts["prompt_tokens"] += sum(len(ready.tokens) for ready in rows)
-        return list(made.cpu().numpy().astype(np.float64))
+        self.counts["prompt_tokens"] += sum(len(item.tokens) for item in rows)
+        return list(outputs.cpu().numpy().astype(np.float64))
 
 
-_STEEPEST = 700.0
+_MAX_LOG_SIGMA = 700.0
 """The largest logarithm that `exp` can take."""

@@ -1,7 +1,7 @@
-"""What a rewarder with heads is asked: a text with a place for the prompt, its tokens, and pictures at its size.
+"""Inputs of reward models with heads: prompt template, tokens, and images at the model's size.
 
-The text a rewarder was trained with is part of it. Ours say the same in other words, since the authors' are theirs:
-scores are those that they publish only with their own text, given as a file.
+A reward model is trained with one text. The templates here paraphrase the authors' texts, which are not redistributed:
+published scores are reproduced only with the authors' own text, given as a file.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from typing import Any
 from .reward_heads import REWARD
 
 _SLOTS = ("{prompt}", "{text_prompt}")
-_HERE = "REWARD-TEXT"
+_TEXT_MARK = "REWARD-TEXT"
 _PIXELS = 256 * 28 * 28
-"""Of a picture, more or less: HPSv3's and EditReward's least and most."""
-_NARROWEST = 200
-"""Longer sides of more than so many shorter ones are refused by Qwen's own preparation."""
+"""Target pixels of an image, minimum and maximum in one: HPSv3 and EditReward."""
+_MAX_ASPECT_RATIO = 200
+"""Qwen's preprocessing refuses larger aspect ratios."""
 
 
 @dataclass(frozen=True)
-class Template:
-    """A text with one `{prompt}` and one `<|Reward|>`, the token at which the rating is read. given: by the user.
+class RewardPromptTemplate:
+    """A text with one `{prompt}` and one `<|Reward|>`, the token at which the rating is read. custom: from the user.
 
-    `{text_prompt}` stands for the same, as in the authors' files; nothing else in it is replaced, stripped or escaped.
+    `{text_prompt}` is an alias of `{prompt}`, as in the authors' files; nothing else is replaced, stripped or escaped.
     Raises ValueError for a text without them.
     """
 
     text: str
-    given: bool = False
-    where: str = "the template"
+    custom: bool = False
+    source: str = "the template"
 
     @staticmethod
-    def of(path: str | None, package: str, name: str) -> Template:
-        """The text of a file; without one ours, which lies in a package's `prompts` under that name."""
+    def of(path: str | None, package: str, name: str) -> RewardPromptTemplate:
+        """The text of a file; by default the template of that name in a package's `prompts`."""
         if path is None:
-            ours = (files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
-            return Template(ours.replace("{reward}", REWARD))
+            text = (files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+            return RewardPromptTemplate(text.replace("{reward}", REWARD))
         if not Path(path).is_file():
-            raise ValueError(f"template {path!r} is no file: give one with the text, {{prompt}} and {REWARD} in it")
-        return Template(Path(path).read_text(encoding="utf-8"), True, f"template {path}")
+            raise ValueError(f"template {path!r} is no file: give a text file that contains {{prompt}} and {REWARD}")
+        return RewardPromptTemplate(Path(path).read_text(encoding="utf-8"), True, f"template {path}")
 
     def __post_init__(self) -> None:
         slots = sum(map(self.text.count, _SLOTS))
         if slots != 1:
-            raise ValueError(f"{self.where} has {slots} places for the prompt, expected one {{prompt}}")
+            raise ValueError(f"{self.source} has {slots} slots for the prompt, expected one {{prompt}}")
         if self.text.count(REWARD) != 1:
             raise ValueError(
-                f"{self.where} has {self.text.count(REWARD)} times {REWARD}, expected it once: the rating is read there"
+                f"{self.source} has {REWARD} {self.text.count(REWARD)} times, expected once: the rating is read there"
             )
 
     @cached_property
     def parts(self) -> tuple[str, str]:
-        """What is before the prompt, and after it."""
+        """The texts before and after the prompt."""
         slot = next(slot for slot in _SLOTS if slot in self.text)
         before, after = self.text.split(slot)
         return before, after
@@ -66,13 +66,13 @@ class Template:
     @cached_property
     def digest(self) -> str:
         """Of the text, for an expert's id."""
-        return f"{'given' if self.given else 'ours'}:{hashlib.sha256(self.text.encode()).hexdigest()[:12]}"
+        return f"{'given' if self.custom else 'ours'}:{hashlib.sha256(self.text.encode()).hexdigest()[:12]}"
 
 
 class RewardProcessor:
-    """A backbone's tokenizer, with `<|Reward|>` behind all its tokens, and its image processor.
+    """A backbone's tokenizer with `<|Reward|>` appended, and its image processor.
 
-    Not transformers' own of the two, which cannot be had without torchvision for the sake of videos.
+    transformers' own processor of both requires torchvision, for videos.
     """
 
     def __init__(self, tokenizer: Any, image_processor: Any) -> None:
@@ -91,31 +91,31 @@ class RewardProcessor:
         name = pretrained_model_name_or_path
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         if tokenizer.chat_template is None:
-            raise ValueError(f"{name} has no chat template, which a rewarder's text goes into")
+            raise ValueError(f"{name} has no chat template, which the text of a reward model needs")
         return cls(tokenizer, AutoImageProcessor.from_pretrained(name, revision=revision, **options))
 
-    def tokens(self, template: Template, prompt: str, pictures: list[int], image: int) -> list[int]:
-        """The conversation: pictures, then the text. pictures: how many tokens each has. image: their token.
+    def tokens(self, template: RewardPromptTemplate, prompt: str, image_lengths: list[int], image: int) -> list[int]:
+        """The conversation: images, then the text. image_lengths: tokens of each image. image: the image token.
 
-        Raises ValueError if the chat template has no place for them. What looks like one of the model's own control
-        tokens in a prompt is read as words.
+        Raises ValueError if the chat template does not place the images. Control tokens in a prompt are read as plain
+        text.
         """
-        shown: list[dict[str, str]] = [{"type": "image"} for _ in pictures]
-        said = [{"role": "user", "content": [*shown, {"type": "text", "text": _HERE}]}]
-        chat = self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
-        opening, _, ending = chat.partition(_HERE)
+        image_parts: list[dict[str, str]] = [{"type": "image"} for _ in image_lengths]
+        messages = [{"role": "user", "content": [*image_parts, {"type": "text", "text": _TEXT_MARK}]}]
+        chat = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        opening, _, ending = chat.partition(_TEXT_MARK)
         before, after = template.parts
-        found = self._encoded(opening + before, prompt, after + ending)
-        if found.count(image) != len(pictures) or found.count(self.reward) != 1:
-            raise ValueError(f"the chat template shows {found.count(image)} pictures, expected {len(pictures)}")
-        counts = iter(pictures)
-        return [token for one in found for token in ([one] * next(counts) if one == image else [one])]
+        encoded = self._encoded(opening + before, prompt, after + ending)
+        if encoded.count(image) != len(image_lengths) or encoded.count(self.reward) != 1:
+            raise ValueError(f"the chat template shows {encoded.count(image)} images, expected {len(image_lengths)}")
+        counts = iter(image_lengths)
+        return [copy for token in encoded for copy in ([token] * next(counts) if token == image else [token])]
 
     def _encoded(self, before: str, prompt: str, after: str) -> list[int]:
         controls = sorted(self.tokenizer.get_added_vocab(), key=len, reverse=True)
         pieces = re.split(f"({'|'.join(map(re.escape, controls))})", prompt)
         pieces[0] = before + pieces[0]
-        pieces[-1] += after  # one text where the prompt has none: words are joined across its ends
+        pieces[-1] += after  # a prompt without control tokens is tokenized together with the text around it
         return [
             token
             for i, piece in enumerate(pieces)
@@ -124,31 +124,33 @@ class RewardProcessor:
 
     @property
     def factor(self) -> int:
-        """Pixels of a side of a vision token."""
+        """Side of a vision token in pixels."""
         return int(self.image_processor.patch_size * self.image_processor.merge_size)
 
     def tokens_of(self, width: int, height: int) -> int:
-        """How many vision tokens a picture has. Raises ValueError as `fitted` does."""
-        wide, high = fitted(width, height, self.factor)
+        """Number of vision tokens of an image. Raises ValueError as `smart_resize` does."""
+        wide, high = smart_resize(width, height, self.factor)
         return wide * high // self.factor**2
 
-    def prepared(self, pictures: list[Any]) -> Any:
-        """PIL pictures as the vision tower takes them: `pixel_values`, and `image_grid_thw` one row each."""
+    def prepared(self, images: list[Any]) -> Any:
+        """Inputs of the vision tower for PIL images: `pixel_values`, and a row of `image_grid_thw` each."""
         from PIL.Image import Resampling
 
-        # Resized here, as the authors do, so that it does not depend on what else prepares them.
-        sized = [each.resize(fitted(each.width, each.height, self.factor), Resampling.BICUBIC) for each in pictures]
-        return self.image_processor(sized, do_resize=False, return_tensors="pt")
+        # Resized here, as the authors do, so that the image processor's backend does not matter.
+        resized = [
+            each.resize(smart_resize(each.width, each.height, self.factor), Resampling.BICUBIC) for each in images
+        ]
+        return self.image_processor(resized, do_resize=False, return_tensors="pt")
 
 
-def fitted(width: int, height: int, factor: int = 28) -> tuple[int, int]:
-    """Width and height near 200,704 pixels, in whole patches, with about the same ratio.
+def smart_resize(width: int, height: int, factor: int = 28) -> tuple[int, int]:
+    """Width and height of about 200,704 pixels in whole patches, with about the same aspect ratio.
 
-    As Qwen's `smart_resize` with that for the least and the most: at most so many where it would be more, at least
-    where it would be fewer. Raises ValueError for a side more than 200 times the other.
+    As Qwen's `smart_resize` with this as minimum and maximum: larger images are rounded down to it, smaller ones up.
+    Raises ValueError for an aspect ratio above 200.
     """
-    if max(width, height) > _NARROWEST * min(width, height):
-        raise ValueError(f"a picture of {width} x {height} is narrower than 1 : {_NARROWEST}")
+    if max(width, height) > _MAX_ASPECT_RATIO * min(width, height):
+        raise ValueError(f"an image of {width} x {height} is narrower than 1 : {_MAX_ASPECT_RATIO}")
     wide, high = (max(1, round(side / factor)) for side in (width, height))
     if wide * high * factor**2 > _PIXELS:
         shrunk = math.sqrt(width * height / _PIXELS)

@@ -1,4 +1,4 @@
-"""Big pictures in overlapping tiles, so that a model's memory is bounded, and put together without seams."""
+"""Splitting large images into overlapping tiles, which bounds a model's memory, and blending them without seams."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..image import Corners, Pixels, Size
+from ...image import Corners, Pixels, Size
 
 OVERLAP = 32
-"""Pixels that neighbours share. The outer quarter of them on each side is thrown away, since a model pads what it does
-not see; over the half between, one tile fades into the other."""
+"""Pixels that neighbouring tiles share. The outer quarter on each side is dropped, since padding affects it; over the
+half between, the tiles are blended."""
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Tiles of a picture of `size` (width, height), `side` pixels a side or fewer.
+    """Tiles of an image of `size` (width, height), `tile_size` pixels a side or fewer.
 
-    align: they begin at multiples of so many pixels, for models that look at a picture through a fixed grid of windows.
-    Raises ValueError for a side that leaves nothing beside the overlap.
+    align: tiles begin at multiples of this many pixels, for models with a fixed grid of windows. Raises ValueError for
+    a tile_size that is too small for the overlap.
     """
 
     size: Size
-    side: int
+    tile_size: int
     align: int = 1
 
     def __post_init__(self) -> None:
-        if self.side < least_side(self.align):
-            raise ValueError(f"a tile has a side of {least_side(self.align)} pixels or more, got {self.side}")
+        if self.tile_size < min_tile_size(self.align):
+            raise ValueError(f"a tile has a side of {min_tile_size(self.align)} pixels or more, got {self.tile_size}")
 
     def __iter__(self) -> Iterator[Corners]:
         for y0, y1 in self._spans(self.size[1]):
@@ -40,33 +40,33 @@ class Tiling:
                 yield x0, y0, x1, y1
 
     def _spans(self, length: int) -> list[tuple[int, int]]:
-        """As few as there can be, and as equal as the grid lets them."""
-        if length <= self.side:
+        """As few as possible, of sizes as equal as the grid allows."""
+        if length <= self.tile_size:
             return [(0, length)]
-        most = (self.side - OVERLAP) // self.align * self.align
-        count = math.ceil((length - OVERLAP) / most)
+        max_step = (self.tile_size - OVERLAP) // self.align * self.align
+        count = math.ceil((length - OVERLAP) / max_step)
         step = math.ceil((length - OVERLAP) / count / self.align) * self.align
         return [(x, min(x + step + OVERLAP, length)) for x in range(0, length - OVERLAP, step)]
 
 
 class Canvas:
-    """A picture `factor` times as large as `size`, made of what a model makes of the tiles of a picture of `size`."""
+    """The output image, `factor` times as large as `size`, blended from enlarged tiles."""
 
     def __init__(self, size: Size, factor: int) -> None:
         self._size = size
         self._factor = factor
-        self._laid = np.zeros((size[1] * factor, size[0] * factor, 3), np.float32)
+        self._blended = np.zeros((size[1] * factor, size[0] * factor, 3), np.float32)
 
-    def lay(self, corners: Corners, values: Floats) -> None:
+    def add_tile(self, corners: Corners, values: Floats) -> None:
         """values: of a tile, enlarged, rows x columns x 3."""
         x0, y0, x1, y1 = (side * self._factor for side in corners)
         width, height = (side * self._factor for side in self._size)
         down = self._weights(y1 - y0, y0 > 0, y1 < height)[:, None, None]
         across = self._weights(x1 - x0, x0 > 0, x1 < width)[None, :, None]
-        self._laid[y0:y1, x0:x1] += values * down * across
+        self._blended[y0:y1, x0:x1] += values * down * across
 
     def _weights(self, length: int, before: bool, after: bool) -> Floats:
-        """What a tile counts along one side, in [0, 1]: less where there is a neighbour `before` or `after` it."""
+        """Blending weights along one side, in [0, 1]: lower towards a neighbour `before` or `after`."""
         shared = OVERLAP * self._factor
         rising = np.clip(((np.arange(shared) + 0.5) / shared - 0.25) * 2, 0, 1).astype(np.float32)
         weights = np.ones(length, np.float32)
@@ -77,15 +77,15 @@ class Canvas:
         return weights
 
     @property
-    def sound(self) -> bool:
-        """Whether all that was laid are numbers."""
-        return bool(np.isfinite(self._laid).all())
+    def is_finite(self) -> bool:
+        """Whether all values are finite."""
+        return bool(np.isfinite(self._blended).all())
 
     def pixels(self) -> Pixels:
-        """Rounded to whole numbers; what lies outside of [0, 1] is cut."""
-        return (np.clip(self._laid, 0, 1) * 255 + 0.5).astype(np.uint8)
+        """The image as uint8; values are clipped to [0, 1]."""
+        return (np.clip(self._blended, 0, 1) * 255 + 0.5).astype(np.uint8)
 
 
-def least_side(align: int = 1) -> int:
-    """Pixels. With less, a tile could overlap with its neighbour's neighbour, and weights would not sum to one."""
+def min_tile_size(align: int = 1) -> int:
+    """Pixels. With less, a tile could overlap its next but one neighbour, and weights would not sum to one."""
     return OVERLAP * 3 + align

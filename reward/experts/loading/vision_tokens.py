@@ -1,7 +1,7 @@
-"""What a vision-language model makes of a picture before it reads a word: computed once, used in every prompt.
+"""Vision tokens of a vision-language model: computed once per image, used in every prompt.
 
-The library prepares prompts and places the tokens itself. Only its image processor is stood in for, by one that
-prepares and encodes no picture twice, and the model is handed the tokens (`mm_encoder_outputs`) instead of pixels.
+transformers prepares the prompts and inserts the tokens. Only its image processor is patched, with one that encodes
+each image once, and the model receives the tokens (`mm_encoder_outputs`) instead of pixels.
 """
 
 from __future__ import annotations
@@ -13,75 +13,77 @@ from typing import Any, NamedTuple
 
 
 class VisionTokens(NamedTuple):
-    """Of one picture. inputs: what the image processor gave, of pixels only the shape. features, kind: the model's."""
+    """Of one image. inputs: the image processor's outputs, pixels as shape only. features, kind: the model's."""
 
     inputs: dict[str, Any]
     features: dict[str, Any]
     kind: type
 
 
-Prepare = Callable[[Any], Mapping[str, Any]]
-"""A picture -> what the image processor makes of it alone."""
+PrepareImage = Callable[[Any], Mapping[str, Any]]
+"""An image -> the image processor's outputs for it alone."""
 
 _FEATURES = ("pooler_output", "deepstack_features")
-"""What models read of the output of `get_image_features`."""
+"""The outputs of `get_image_features` that models use."""
 
 
 def accepts_tokens(model: Any) -> bool:
-    """Whether the model can be handed vision tokens. If not, it has to be shown the pixels with every prompt."""
-    named = inspect.signature(model.forward).parameters
-    return "mm_encoder_outputs" in named and hasattr(model.base_model, "get_image_features")
+    """Whether the model accepts vision tokens. If not, it needs the pixels with every prompt."""
+    parameters = inspect.signature(model.forward).parameters
+    return "mm_encoder_outputs" in parameters and hasattr(model.base_model, "get_image_features")
 
 
 def encode(model: Any, dtype: Any, prepared: Mapping[str, Any]) -> VisionTokens:
-    """The vision tokens of one picture, as the image processor prepared it (alone)."""
-    wanted = inspect.signature(model.base_model.get_image_features).parameters
+    """The vision tokens of one image, prepared alone by the image processor."""
+    parameters = inspect.signature(model.base_model.get_image_features).parameters
     inputs = {
         name: value.to(model.device, dtype if value.is_floating_point() else None) if _is_tensor(value) else value
         for name, value in prepared.items()
-        if name in wanted
+        if name in parameters
     }
-    found = model.base_model.get_image_features(**inputs, return_dict=True)
-    kept = {
+    outputs = model.base_model.get_image_features(**inputs, return_dict=True)
+    placeholders = {
         name: tuple(value.shape) if _is_tensor(value) and value.is_floating_point() else value
         for name, value in prepared.items()
     }
-    features = {name: getattr(found, name) for name in _FEATURES if getattr(found, name, None) is not None}
-    return VisionTokens(kept, features, type(found))
+    features = {name: getattr(outputs, name) for name in _FEATURES if getattr(outputs, name, None) is not None}
+    return VisionTokens(placeholders, features, type(outputs))
 
 
-def together(pictures: Sequence[VisionTokens]) -> Any:
-    """The vision tokens of several pictures, in order, as the model takes them."""
-    features = [picture.features for picture in pictures]
-    joined = {"pooler_output": _joined([each["pooler_output"] for each in features])}
+def merge_vision_tokens(images: Sequence[VisionTokens]) -> Any:
+    """The vision tokens of several images, in order, as model input."""
+    features = [image.features for image in images]
+    merged = {"pooler_output": _joined([feature_table["pooler_output"] for feature_table in features])}
     if "deepstack_features" in features[0]:
-        layers = zip(*(each["deepstack_features"] for each in features), strict=True)
-        joined["deepstack_features"] = [_joined(layer) for layer in layers]
-    return pictures[0].kind(**joined)
+        layers = zip(*(feature_table["deepstack_features"] for feature_table in features), strict=True)
+        merged["deepstack_features"] = [_joined(layer) for layer in layers]
+    return images[0].kind(**merged)
 
 
-def without_pixels(inputs: Mapping[str, Any], pictures: Sequence[VisionTokens]) -> dict[str, Any]:
-    """A processor's outputs without what stands for these pictures' pixels."""
-    pixels = {name for picture in pictures for name, value in picture.inputs.items() if isinstance(value, tuple)}
+def without_pixels(inputs: Mapping[str, Any], images: Sequence[VisionTokens]) -> dict[str, Any]:
+    """A processor's outputs without the placeholders of these images' pixels."""
+    pixels = {name for image in images for name, value in image.inputs.items() if isinstance(value, tuple)}
     return {name: value for name, value in inputs.items() if name not in pixels}
 
 
 @contextlib.contextmanager
-def standing_in(processor: Any, tokens_of: Callable[[Prepare], Sequence[VisionTokens]]) -> Iterator[None]:
-    """Meanwhile the processor is given the inputs of these vision tokens for what its image processor would make.
+def patched_image_processor(
+    processor: Any, tokens_of: Callable[[PrepareImage], Sequence[VisionTokens]]
+) -> Iterator[None]:
+    """Context in which the processor uses the inputs of these vision tokens instead of its image processor's.
 
-    tokens_of: gives those of all pictures of the prompt at hand, in order; it is handed a way to prepare those missing.
+    tokens_of: returns those of all images of the prompt, in order; its argument prepares the missing ones.
     """
     real = processor.image_processor
-    processor.image_processor = _StandIn(real, tokens_of)
+    processor.image_processor = _PrecomputedImageProcessor(real, tokens_of)
     try:
         yield
     finally:
         processor.image_processor = real
 
 
-class _StandIn:
-    def __init__(self, real: Any, tokens_of: Callable[[Prepare], Sequence[VisionTokens]]) -> None:
+class _PrecomputedImageProcessor:
+    def __init__(self, real: Any, tokens_of: Callable[[PrepareImage], Sequence[VisionTokens]]) -> None:
         self._real = real
         self._tokens_of = tokens_of
 
@@ -97,7 +99,7 @@ class _StandIn:
 
 
 def _stacked(values: Sequence[Any]) -> Any:
-    """Outputs of an image processor for several pictures. Of pixels only the shape is right: they take no memory."""
+    """Outputs of an image processor for several images. Pixels have the right shape only and take no memory."""
     import torch
 
     if isinstance(values[0], tuple):

@@ -1,16 +1,16 @@
-"""Find an annotated object again in an edited photograph, by its structure alone: no model, no download.
+"""Match an annotated object in an edited photograph by its structure only: no model, no download.
 
-Identity rests on edges, not on colour (`structure`), so that a recoloured object is still itself.
+Matching uses edges, not colour (`edge_structure`), so that a recoloured object still matches.
 
-Two places are compared by the Dice coefficient 2 t.f / (t.t + f.f) of their fields, cell by cell, most of all in the
-middle of the box. The search goes from coarse to fine: seven scales and both mirror images are correlated with a small
-picture, then the peaks are aligned (inverse compositional Gauss-Newton, Baker & Matthews 2004) at two resolutions,
-but for those where the edit has not changed the picture: nothing new can be there.
+Two regions are compared by the Dice coefficient 2 t.f / (t.t + f.f) of their fields, cell by cell, weighted towards the
+middle of the box. The search is coarse to fine: seven scales and both mirror images are correlated with a small image,
+then the peaks are aligned (inverse compositional Gauss-Newton, Baker & Matthews 2004) at two resolutions. Peaks in
+areas that the edit has not changed are skipped.
 
-A similarity becomes a score by what chance reaches: less at the object's old place than anywhere else, more for few
-pixels and for plain shapes, which the photograph itself tells by its look-alikes. And what looked as much like the
-object before the edit is not the object now. The constants below are fitted on scikit-image's photographs
-(`python -m editcritic.benchmarks.perf.refind_quality` prints what they are worth).
+A similarity becomes a score relative to the similarity reached by chance, which is lower at the object's old position
+than elsewhere, and higher for few pixels and plain shapes; look-alikes in the photograph itself measure it. A region
+that was as similar to the object before the edit does not count. The constants below are fitted on scikit-image's
+photographs (`python -m editcritic.benchmarks.studies.performance.matching_quality` evaluates them).
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from .structure import MARGIN, MIRROR, Corners, Level, Pixels, Plane, Pose, Pyramid, dot
+from .edge_structure import MARGIN, MIRROR, Corners, Pixels, Plane, Pose, Pyramid, PyramidLevel, field_product
 
 _SCALES = tuple(2 ** (step / 3) for step in range(-3, 4))
-_SMALLEST = 12.0  # pixels, root of the area: of less, chance finds the like everywhere
-_PLAIN = 0.2  # mean energy of the fields: of less, there is noise only
-_STRAIGHT = 0.04  # what a shift by one pixel along the edges changes: of less, there is one straight edge only
-_COARSE, _FINE = 24, 64  # side of the template (root of its area, pixels) for the search, and for the verdict
-_OVERVIEW, _CLOSER = 256, 384  # longest side of the picture in the search; the second for small objects
-_PEAKS = 24  # places that are aligned, a third of it where little has changed
+_SMALLEST = 12.0  # pixels, root of the area; smaller objects match by chance
+_PLAIN = 0.2  # mean energy of the fields; below, there is only noise
+_STRAIGHT = 0.04  # change by a shift of one pixel along the edges; below, there is only one straight edge
+_COARSE, _FINE = 24, 64  # side of the template (root of its area, pixels) for the search and for the final score
+_OVERVIEW, _CLOSER = 256, 384  # longest side of the image in the search; the second for small objects
+_PEAKS = 24  # poses to align; a third of it if little has changed
 _CELLS = 6
 
 
-__all__ = ["Featureless", "Found", "Pyramid", "Template", "find_again"]
+__all__ = ["ObjectMatch", "ObjectTemplate", "Pyramid", "TooLittleStructure", "find_object"]
 
 
-class Featureless(ValueError):
-    """The box has too little structure, or too few pixels, to be recognised by."""
+class TooLittleStructure(ValueError):
+    """The box has too little structure, or too few pixels, to be matched."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """One instance: corners in pixels of the edited picture (maybe outside of it); score in [0, 1], 1: unchanged."""
+class ObjectMatch:
+    """One instance: corners in pixels of the edited image (possibly outside); score in [0, 1], 1: unchanged."""
 
     x0: float
     y0: float
@@ -52,34 +52,36 @@ class Found:
     score: float
 
 
-def find_again(base: Pixels, box: Corners, edited: Pixels, *, floor: float = 0.05, limit: int = 20) -> list[Found]:
+def find_object(
+    base: Pixels, box: Corners, edited: Pixels, *, min_score: float = 0.05, max_results: int = 20
+) -> list[ObjectMatch]:
     """Instances in `edited` of the object inside `box` of `base`, best first, overlaps suppressed.
 
     `base`, `edited`: uint8 RGB, H x W x 3, each of any size. `box`: x0, y0, x1, y1 in pixels of `base`; what lies
-    outside the picture is ignored. Scores below `floor` are left out, and all but the `limit` best. Raises
-    `Featureless` when the box has nothing to be recognised by, `ValueError` for a box that is none or an array that
-    is no picture. To compare many edits or boxes, build `Template` and `Pyramid` once and use `Template.find`.
+    outside the image is ignored. Scores below `min_score` are left out, and all but the `max_results` best. Raises
+    `TooLittleStructure` for a box without structure, `ValueError` for an invalid box or image. To compare many edits or
+    boxes, build `ObjectTemplate` and `Pyramid` once and use `ObjectTemplate.find`.
     """
-    return Template(base, box).find(edited, floor=floor, limit=limit)
+    return ObjectTemplate(base, box).find(edited, min_score=min_score, max_results=max_results)
 
 
-class _Match(NamedTuple):
+class _PoseMatch(NamedTuple):
     pose: Pose
     similarity: float  # at most about 1
     side: float  # of the grid it was measured on, root of its area, pixels
 
 
-class _Frame:
-    """A template on one grid, with what comparing and aligning need."""
+class _TemplateGrid:
+    """A template on one grid, with precomputed values for comparison and alignment."""
 
     def __init__(self, fields: Plane, weight: Plane, sharpness: float) -> None:
         self.fields, self.weight, self.sharpness = fields, weight, sharpness
         self.h, self.w = weight.shape
-        energies = dot(fields, fields) * weight
+        energies = field_product(fields, fields) * weight
         self.energy = float(energies.sum())
         self._cells = _pool(energies)
-        self._least = 0.1 * float(self._cells.mean()) + 1e-9  # nearly empty cells prove little by agreeing
-        self._most = float((2 * self._cells**2 / (2 * self._cells + self._least)).sum()) + 1e-9
+        self._regulariser = 0.1 * float(self._cells.mean()) + 1e-9  # nearly empty cells carry little evidence
+        self._max_similarity = float((2 * self._cells**2 / (2 * self._cells + self._regulariser)).sum()) + 1e-9
         x = ((np.arange(self.w, dtype=np.float32) + 0.5) / self.w - 0.5)[None, :, None]
         y = ((np.arange(self.h, dtype=np.float32) + 0.5) / self.h - 0.5)[:, None, None]
         across, down = np.gradient(fields, axis=1) * self.w, np.gradient(fields, axis=0) * self.h
@@ -90,65 +92,73 @@ class _Frame:
         self.hold = float(np.linalg.eigvalsh(shifts)[0]) / (self.energy + 1e-9)
         self._inverse = np.linalg.inv(normal + np.eye(4) * (2.5e-4 * np.trace(normal) + 1e-9))
 
-    def similarity(self, seen: Plane) -> float:
-        """Dice coefficient in each cell, averaged by the energy that the template has there; 1 for equal fields."""
-        shared, its = _pool(dot(self.fields, seen) * self.weight), _pool(dot(seen, seen) * self.weight)
-        return float((2 * shared * self._cells / (self._cells + its + self._least)).sum()) / self._most
+    def similarity(self, fields: Plane) -> float:
+        """Dice coefficient per cell, averaged by the template's energy; 1 for equal fields."""
+        products, energies = (
+            _pool(field_product(self.fields, fields) * self.weight),
+            _pool(field_product(fields, fields) * self.weight),
+        )
+        return (
+            float((2 * products * self._cells / (self._cells + energies + self._regulariser)).sum())
+            / self._max_similarity
+        )
 
-    def step(self, seen: Plane) -> list[float]:
-        """Where the template seems to lie: shift right and down, wider, taller, as parts of the box's sides."""
-        gain = float((dot(self.fields, seen) * self.weight).sum()) / (self.energy + 1e-9)
-        difference = self.fields - seen / max(gain, 0.3)
+    def step(self, fields: Plane) -> list[float]:
+        """Gauss-Newton step: shift right and down, change of width and height, as fractions of the box's sides."""
+        gain = float((field_product(self.fields, fields) * self.weight).sum()) / (self.energy + 1e-9)
+        difference = self.fields - fields / max(gain, 0.3)
         return [float(d) for d in np.clip(self._inverse @ (self._slopes.T @ difference.reshape(-1)), -0.12, 0.12)]
 
 
-class Template:
-    """What is inside one box of a photograph; finds it in any number of edited pictures."""
+class ObjectTemplate:
+    """The content of one box of a photograph, to be matched in any number of edited images."""
 
     def __init__(self, base: Pyramid | Pixels, box: Corners) -> None:
-        """`box`: x0, y0, x1, y1 in pixels of `base`. Raises `Featureless`; `ValueError` for what is no box in it."""
+        """`box`: x0, y0, x1, y1 in pixels of `base`. Raises `TooLittleStructure`; `ValueError` for an invalid box."""
         self._base = base if isinstance(base, Pyramid) else Pyramid(base)
         if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
             raise ValueError(f"expected a box x0, y0, x1, y1 with x0 < x1 and y0 < y1, got {box}")
         x0, x1 = (min(max(x, 0.0), float(self._base.width)) for x in box[::2])
         y0, y1 = (min(max(y, 0.0), float(self._base.height)) for y in box[1::2])
         if x0 == x1 or y0 == y1:
-            raise ValueError(f"the box {box} lies outside the picture of {self._base.width} x {self._base.height}")
+            raise ValueError(f"the box {box} lies outside the image of {self._base.width} x {self._base.height}")
         if min(x1 - x0, y1 - y0) < _SMALLEST / 2 or (x1 - x0) * (y1 - y0) < _SMALLEST**2:
-            raise Featureless(f"the box {box} has too few pixels to be recognised by")
+            raise TooLittleStructure(f"the box {box} has too few pixels to be matched")
         self._home = Pose((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
-        self._frames: dict[tuple[int, int], _Frame] = {}
+        self._frames: dict[tuple[int, int], _TemplateGrid] = {}
         self._kernels: dict[tuple[int, int, bool], tuple[tuple[Plane, ...], float]] = {}
         self._excess: float | None = None
         frame = self._frame(1.0, _FINE)
         if frame.energy < _PLAIN * float(frame.weight.sum()):
-            raise Featureless(f"the box {box} has hardly any edges to be recognised by")
+            raise TooLittleStructure(f"the box {box} has too few edges to be matched")
         if frame.hold < _STRAIGHT:
-            raise Featureless(f"the box {box} has edges in one direction only: it looks the same all along them")
+            raise TooLittleStructure(f"the box {box} has edges in one direction only, which match anywhere along them")
         self._straight = 1.5 * max(0.0, 0.1 - frame.hold)
 
-    def find(self, edited: Pyramid | Pixels, *, floor: float = 0.05, limit: int = 20) -> list[Found]:
-        """As `find_again`."""
-        picture = edited if isinstance(edited, Pyramid) else Pyramid(edited)
-        scored = [(self._score(picture, match), match.pose) for match in self._matches(picture, limit)]
+    def find(self, edited: Pyramid | Pixels, *, min_score: float = 0.05, max_results: int = 20) -> list[ObjectMatch]:
+        """As `find_object`."""
+        target = edited if isinstance(edited, Pyramid) else Pyramid(edited)
+        scored = [(self._score(target, match), match.pose) for match in self._matches(target, max_results)]
         kept: list[tuple[float, Pose]] = []
         for score, pose in sorted(scored, key=lambda s: -s[0]):
-            if score < max(floor, 1e-6) or len(kept) >= limit:
+            if score < max(min_score, 1e-6) or len(kept) >= max_results:
                 break
             overlaps = [pose.overlap(other) for _, other in kept]
-            # Inside an instance there are smaller things that look like it.
+            # Smaller parts of an instance may resemble it.
             if all(union <= 0.5 and smaller <= 0.6 for union, smaller in overlaps):
                 kept.append((score, pose))
-        return [Found(p.x - p.w / 2, p.y - p.h / 2, p.x + p.w / 2, p.y + p.h / 2, score) for score, p in kept]
+        return [ObjectMatch(p.x - p.w / 2, p.y - p.h / 2, p.x + p.w / 2, p.y + p.h / 2, score) for score, p in kept]
 
-    def _score(self, picture: Pyramid, match: _Match) -> float:
-        """How sure, from the similarity and from what chance would reach there."""
-        x, y = self._ratio(picture)
+    def _score(self, target: Pyramid, match: _PoseMatch) -> float:
+        """The score of a match, from its similarity and the similarity reached by chance."""
+        x, y = self._ratio(target)
         home = 0.0 if match.pose.mirrored else match.pose.overlap(self._home.scaled(x, y))[0]
         t = min(max((home - 0.75) / 0.25, 0.0), 1.0)
         t = t * t * (3 - 2 * t)
-        chance = _chance(match.side) + self._plainness() + self._straight + (0.03 if match.pose.mirrored else 0.0)
-        # Where the object was, one place is looked at; elsewhere, the best of very many.
+        chance = (
+            _chance_similarity(match.side) + self._plainness() + self._straight + (0.03 if match.pose.mirrored else 0.0)
+        )
+        # At the old position a single pose is tested; elsewhere the best of very many.
         level = (1 - t) * min(chance, 0.85) + t * (0.32 - 0.002 * match.side + 0.5 * self._plainness())
         if match.similarity <= level:
             return 0.0
@@ -160,60 +170,60 @@ class Template:
         return float(1 - rest ** (1.2 + 0.3 * t))
 
     def _plainness(self) -> float:
-        """By how much the look-alikes in the photograph itself surpass what chance reaches with most objects."""
+        """How far look-alikes in the photograph itself exceed the usual chance similarity."""
         if self._excess is None:
             others = [m for m in self._matches(self._base, 10) if m.pose.overlap(self._home)[0] < 0.4]
-            self._excess = min(max((m.similarity - _chance(m.side) for m in others), default=0.0), 0.3)
+            self._excess = min(max((m.similarity - _chance_similarity(m.side) for m in others), default=0.0), 0.3)
         return max(self._excess, 0.0)
 
-    def _matches(self, picture: Pyramid, limit: int) -> list[_Match]:
-        """The likeliest places, the old one among them, aligned and compared at the fine level."""
-        home = self._home.scaled(*self._ratio(picture))
-        coarse = [self._align(picture, pose, _COARSE, steps=5) for pose in self._peaks(picture)]
-        distinct: list[_Match] = []
+    def _matches(self, target: Pyramid, max_matches: int) -> list[_PoseMatch]:
+        """The most probable poses, including the old one, aligned and compared at the fine level."""
+        home = self._home.scaled(*self._ratio(target))
+        coarse = [self._align(target, pose, _COARSE, steps=5) for pose in self._peaks(target)]
+        distinct: list[_PoseMatch] = []
         for match in sorted(coarse, key=lambda m: -m.similarity):
             if match.similarity > 0.2 and _distinct(match.pose, [m.pose for m in distinct]):
                 distinct.append(match)
-        promising = distinct[:6] + [m for m in distinct[6:] if m.similarity > 0.6][: max(limit - 6, 0)]
-        starts = [m.pose for m in promising] + [self._align(picture, home, _COARSE, steps=5).pose]
-        fine = [self._align(picture, pose, _FINE, steps=6) for pose in starts]
-        # Exactly where it was, too: alignment has nothing to hold on to when little of the object is left.
-        return [self._without_blur(picture, m) for m in (self._align(picture, home, _FINE, steps=0), *fine)]
+        promising = distinct[:6] + [m for m in distinct[6:] if m.similarity > 0.6][: max(max_matches - 6, 0)]
+        starts = [m.pose for m in promising] + [self._align(target, home, _COARSE, steps=5).pose]
+        fine = [self._align(target, pose, _FINE, steps=6) for pose in starts]
+        # The old pose without alignment too: alignment fails if little of the object is left.
+        return [self._without_blur(target, m) for m in (self._align(target, home, _FINE, steps=0), *fine)]
 
-    def _without_blur(self, picture: Pyramid, match: _Match) -> _Match:
-        """The match with less similarity where the details are gone: a smear of the object is not the object."""
-        frame = self._frame(self._scale(picture, match.pose), _FINE)
-        kept = picture.sharpness(match.pose, frame.weight) / frame.sharpness
-        lost, similarity = 1 - min(max((kept - 0.1) / 0.25, 0.0), 1.0), min(max(match.similarity, 0.0), 1.0)
+    def _without_blur(self, target: Pyramid, match: _PoseMatch) -> _PoseMatch:
+        """The match with reduced similarity if details are blurred."""
+        frame = self._frame(self._scale(target, match.pose), _FINE)
+        sharpness_ratio = target.sharpness(match.pose, frame.weight) / frame.sharpness
+        lost, similarity = 1 - min(max((sharpness_ratio - 0.1) / 0.25, 0.0), 1.0), min(max(match.similarity, 0.0), 1.0)
         return match._replace(similarity=similarity * (1 - lost * (1 - similarity**2)))
 
-    def _peaks(self, picture: Pyramid) -> list[Pose]:
-        """Places, scales and mirror images that stand out in a small picture, most outstanding first."""
-        home, longest = self._home.scaled(*self._ratio(picture)), max(picture.width, picture.height)
-        changes = picture.changes(self._base)
+    def _peaks(self, target: Pyramid) -> list[Pose]:
+        """Poses (position, scale, mirrored) with outstanding correlation in a small image, best first."""
+        home, longest = self._home.scaled(*self._ratio(target)), max(target.width, target.height)
+        changes = target.changes_from(self._base)
         if changes.around is None:
             return []
         peaks: list[tuple[float, Pose]] = []
         for scale in _SCALES:
             w, h = home.w * scale, home.h * scale
             side = math.sqrt(w * h)
-            if side < _SMALLEST or w > 1.25 * picture.width or h > 1.25 * picture.height:
+            if side < _SMALLEST or w > 1.25 * target.width or h > 1.25 * target.height:
                 continue
             overview = _OVERVIEW if side * _OVERVIEW >= _SMALLEST * longest else _CLOSER
-            k = max(picture.nearest(_COARSE / side), picture.nearest(overview / longest))
-            level, planes = picture.level(k), picture.planes(k)
+            k = max(target.nearest(_COARSE / side), target.nearest(overview / longest))
+            level, planes = target.level(k), target.planes(k)
             tw, th = max(3, round(w * level.x)), max(3, round(h * level.y))
             if tw > planes[0].shape[1] or th > planes[0].shape[0]:
                 continue
             left, top, right, bottom = _window(changes.around, level, tw, th, planes[0].shape)
             *fields, power = (plane[top:bottom, left:right] for plane in planes)
-            its = np.maximum(cv2.matchTemplate(power, _weight(tw, th), cv2.TM_CCORR), 0)
+            energies = np.maximum(cv2.matchTemplate(power, _weight(tw, th), cv2.TM_CCORR), 0)
             for mirrored in (False, True):
                 kernels, energy = self._kernel(tw, th, mirrored)
                 products = [cv2.matchTemplate(p, t, cv2.TM_CCORR) for p, t in zip(fields, kernels, strict=True)]
-                dice = 2 * np.sum(products, axis=0) / (energy + its + 1e-6)
+                dice = 2 * np.sum(products, axis=0) / (energy + energies + 1e-6)
                 ys, xs = np.nonzero((dice >= cv2.dilate(dice, np.ones((5, 5), np.uint8))) & (dice > 0.25))
-                # Chance agrees more at some sizes than at others: count standard deviations of the map.
+                # Chance similarity depends on the size: use standard deviations of the map.
                 outstanding = (dice[ys, xs] - dice.mean()) / (dice.std() + 1e-6)
                 for i in np.argsort(-outstanding, kind="stable")[: _PEAKS // 2]:
                     x = float(left + xs[i] - MARGIN + tw / 2) / level.x
@@ -227,65 +237,67 @@ class Template:
                 break
         return kept
 
-    def _align(self, picture: Pyramid, start: Pose, side: int, steps: int) -> _Match:
-        """The best of the poses that Gauss-Newton visits on its way from `start`."""
-        frame = self._frame(self._scale(picture, start), side)
-        home = self._home.scaled(*self._ratio(picture))
-        pose, best, last = start, _Match(start, -1.0, math.sqrt(frame.w * frame.h)), -1.0
+    def _align(self, target: Pyramid, start: Pose, side: int, steps: int) -> _PoseMatch:
+        """The best pose of a Gauss-Newton alignment from `start`."""
+        frame = self._frame(self._scale(target, start), side)
+        home = self._home.scaled(*self._ratio(target))
+        pose, best, last = start, _PoseMatch(start, -1.0, math.sqrt(frame.w * frame.h)), -1.0
         for step in range(steps + 1):
-            seen = picture.sample(pose, frame.w, frame.h)
-            similarity = frame.similarity(seen)
+            fields = target.sample(pose, frame.w, frame.h)
+            similarity = frame.similarity(fields)
             if similarity > best.similarity:
                 best = best._replace(pose=pose, similarity=similarity)
             if step == steps or similarity < last - 0.02:
                 break
             last = max(last, similarity)
-            right, down, wider, taller = frame.step(seen)
+            right, down, wider, taller = frame.step(fields)
             x = pose.x + (-right if pose.mirrored else right) * pose.w
             pose = Pose(x, pose.y + down * pose.h, pose.w * (1 + wider), pose.h * (1 + taller), pose.mirrored)
-            # A thing that has to be stretched to fit is another thing.
+            # A pose with strong stretching is another object.
             stretched, grown = pose.w * home.h / (pose.h * home.w), pose.w * pose.h / (start.w * start.h)
             if not (0.8 < stretched < 1.25 and 0.6 < grown < 1.7):
                 break
         return best
 
-    def _ratio(self, picture: Pyramid) -> tuple[float, float]:
-        return picture.width / self._base.width, picture.height / self._base.height
+    def _ratio(self, target: Pyramid) -> tuple[float, float]:
+        return target.width / self._base.width, target.height / self._base.height
 
-    def _scale(self, picture: Pyramid, pose: Pose) -> float:
-        """How much larger the object is at `pose` than in a picture that was only resized."""
-        x, y = self._ratio(picture)
+    def _scale(self, target: Pyramid, pose: Pose) -> float:
+        """Scale of the object at `pose` relative to a merely resized image."""
+        x, y = self._ratio(target)
         return math.sqrt(pose.w * pose.h / (self._home.w * self._home.h * x * y))
 
-    def _frame(self, scale: float, side: int) -> _Frame:
-        """The template at `side` or at the resolution that a copy of this scale has, if that is less."""
+    def _frame(self, scale: float, side: int) -> _TemplateGrid:
+        """The template at `side`, or at the resolution of a copy of this scale if that is lower."""
         w, h = self._home.w * min(1.0, scale), self._home.h * min(1.0, scale)
         ratio = min(1.0, side / math.sqrt(w * h), 2.5 * side / max(w, h))
         w, h = max(4, round(w * ratio)), max(4, round(h * ratio))
         if (w, h) not in self._frames:
             weight = _weight(w, h)
             fields, sharpness = self._base.sample(self._home, w, h), self._base.sharpness(self._home, weight)
-            self._frames[w, h] = _Frame(fields, weight, sharpness)
+            self._frames[w, h] = _TemplateGrid(fields, weight, sharpness)
         return self._frames[w, h]
 
     def _kernel(self, w: int, h: int, mirrored: bool) -> tuple[tuple[Plane, ...], float]:
-        """What to correlate the planes of a level with, and the template's energy."""
+        """Correlation kernels for the planes of a level, and the template's energy."""
         if (w, h, mirrored) not in self._kernels:
             fields, weight = self._base.sample(self._home, w, h), _weight(w, h)
             if mirrored:
                 fields = fields[:, ::-1] * MIRROR
             kernels = tuple(np.ascontiguousarray(fields[..., c] * weight) for c in range(4))
-            self._kernels[w, h, mirrored] = kernels, float((dot(fields, fields) * weight).sum())
+            self._kernels[w, h, mirrored] = kernels, float((field_product(fields, fields) * weight).sum())
         return self._kernels[w, h, mirrored]
 
 
-def _chance(side: float) -> float:
-    """The similarity that one in twenty of the best wrong places surpasses, on a grid of side x side pixels."""
+def _chance_similarity(side: float) -> float:
+    """95th percentile of the best similarity at a wrong pose, on a grid of side x side pixels."""
     return 0.74 - 0.0075 * side
 
 
-def _window(around: Corners, level: Level, tw: int, th: int, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """The part of a level's planes in which a template of tw x th can lie and still touch what is inside `around`."""
+def _window(
+    around: Corners, level: PyramidLevel, tw: int, th: int, shape: tuple[int, ...]
+) -> tuple[int, int, int, int]:
+    """The part of a level's planes in which a template of tw x th overlaps `around`."""
     x0, y0, x1, y1 = around
     left = max(math.floor(x0 * level.x) + MARGIN - tw, 0)
     top = max(math.floor(y0 * level.y) + MARGIN - th, 0)

@@ -1,4 +1,4 @@
-"""One plain question to a judge, with no tool beside it: what the papers' metrics are compared with."""
+"""Single-query judges without tools: the baselines that the papers compare their metrics with."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..asking import Asks, ask, value_of
-from ..card import Card
-from ..forms import Form, Grade, Message, YesNo
-from ..i2ibench.dimension import LEVELS
-from ..image import Image
-from ..prompts import Prompts
-from ..query import Judge
-from ..sample import EditSample
-from ..score import Evidence, Score
+from ...card import Card
+from ...engine.program import Program, ask, reply_value
+from ...image import Image
+from ...queries.kinds import Judge
+from ...queries.prompts import Prompts
+from ...queries.response_formats import Grade, Message, ResponseFormat, YesNo
+from ...sample import EditSample
+from ...score import Evidence, Score
+from ..i2ibench.dimension import FIVE_LEVELS
 
-_PACKAGE = "editcritic.reward.baselines"
+_PACKAGE = "editcritic.reward.metrics.baselines"
 
 
 @dataclass(frozen=True)
-class JudgeOnly(ABC):
-    """A score that is what one answer of a judge is worth.
+class SingleQuestionJudge(ABC):
+    """A score from one answer of a judge.
 
     prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
     """
@@ -30,7 +30,7 @@ class JudgeOnly(ABC):
 
     card: ClassVar[Card]
     topic: ClassVar[str]
-    form: ClassVar[Form]
+    form: ClassVar[ResponseFormat]
 
     def __post_init__(self) -> None:
         Prompts(_PACKAGE, self.prompts)  # refuses a pack that is no folder
@@ -38,27 +38,27 @@ class JudgeOnly(ABC):
     @property
     def signature(self) -> str:
         """As in `judge-yes-no@1`, with the prompt pack's digest."""
-        return self.card.signed(options=Prompts(_PACKAGE, self.prompts).options)
+        return self.card.signature_with(options=Prompts(_PACKAGE, self.prompts).options)
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        pictures, slots = self.shown(sample)
-        words = Prompts(_PACKAGE, self.prompts).render(self.topic, **slots)
-        question = Judge((Message((*pictures, words)),), self.form, f"baselines/{self.topic}", tuple(slots.items()))
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        pictures, slots = self.judge_inputs(sample)
+        prompt = Prompts(_PACKAGE, self.prompts).render(self.topic, **slots)
+        question = Judge((Message((*pictures, prompt)),), self.form, f"baselines/{self.topic}", tuple(slots.items()))
         reply = yield from ask(question)
         numbers = {name: float(p) for name, p in reply.probabilities.items()}
-        said = Evidence(f"judge {question.topic}", sample.edited.digest, text=reply.text, numbers=numbers)
-        return Score.of(value_of(question, reply), reply.text, evidence=[said]).by(self.signature)
+        evidence = Evidence(f"judge {question.topic}", sample.edited.digest, text=reply.text, numbers=numbers)
+        return Score.of(reply_value(question, reply), reply.text, evidence=[evidence]).with_signature(self.signature)
 
     @abstractmethod
-    def shown(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
-        """The pictures a judge sees, in order, and the slots of the words."""
+    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
+        """The images that the judge sees, in order, and the slots of the prompt."""
 
 
 @dataclass(frozen=True)
-class JudgeYesNo(JudgeOnly):
-    """Does the edited picture follow the instruction? The probability of yes, where the judge gives none 1.0 or 0.0.
+class JudgeYesNo(SingleQuestionJudge):
+    """The probability of yes to whether the edited image follows the instruction; 1.0 or 0.0 without probabilities.
 
-    From 0.5 it counts as yes: `Threshold(JudgeYesNo(), 0.5)` gives the binary verdict that EdiVal compares with.
+    `Threshold(JudgeYesNo(), 0.5)` gives the binary verdict that EdiVal compares with.
     """
 
     card: ClassVar[Card] = Card(
@@ -71,22 +71,22 @@ class JudgeYesNo(JudgeOnly):
             "EdiVal-Agent (ICLR 2026), section 2.5: the judge without tools agrees with people in 75.2 % of edits, "
             "EdiVal-IF in 81.3 %. It prints no prompt; ours asks what its raters were asked."
         ),
-        gaming=(
+        failure_modes=(
             "One impression of one judge: it sees objects that are not there and misses positions and counts, and "
-            "words written into the picture may sway it. What else has changed costs nothing."
+            "words written into the image may sway it. What else has changed costs nothing."
         ),
         about="following",
     )
     topic: ClassVar[str] = "yes_no"
-    form: ClassVar[Form] = YesNo()
+    form: ClassVar[ResponseFormat] = YesNo()
 
-    def shown(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
+    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
         return (sample.source, sample.edited), {"instruction": sample.instruction}
 
 
 @dataclass(frozen=True)
-class JudgeQuality(JudgeOnly):
-    """How good the edited picture looks to a judge, an integer from 0 to 100, whatever was asked for."""
+class JudgeQuality(SingleQuestionJudge):
+    """A judge's grade of the visual quality of the edited image, an integer from 0 to 100, without the instruction."""
 
     card: ClassVar[Card] = Card(
         "judge-quality",
@@ -96,22 +96,22 @@ class JudgeQuality(JudgeOnly):
         unit="grade 0-100",
         roles=("judge",),
         requires=("edited",),
-        source="EdiVal-Agent (ICLR 2026), appendix N, figure 27: above 50 even for pictures with plain artifacts",
-        gaming="Artifacts that a preference model sees cost nothing here, and beautifying pays.",
+        source="EdiVal-Agent (ICLR 2026), appendix N, figure 27: above 50 even for images with plain artifacts",
+        failure_modes="Artifacts that a preference model sees cost nothing here, and beautifying pays.",
         about="quality",
     )
     topic: ClassVar[str] = "quality"
-    form: ClassVar[Form] = Grade(0, 100)
+    form: ClassVar[ResponseFormat] = Grade(0, 100)
 
-    def shown(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
+    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
         return (sample.edited,), {}
 
 
 @dataclass(frozen=True)
-class JudgeLevels(JudgeOnly):
-    """How well the instruction was carried out: excellent 1, good 0.75, fair 0.5, poor 0.25, bad 0.
+class JudgeLevels(SingleQuestionJudge):
+    """A judge's rating of how well the instruction was followed: excellent 1, good 0.75, fair 0.5, poor 0.25, bad 0.
 
-    The expectation over the judge's probabilities of the five words; where it gives none, the weight of its word.
+    The expectation over the judge's probabilities of the five words; without probabilities, the value of its word.
     """
 
     card: ClassVar[Card] = Card(
@@ -121,14 +121,14 @@ class JudgeLevels(JudgeOnly):
         roles=("judge",),
         requires=("sources", "edited", "instruction"),
         source="I2I-Bench, section 4.3 and equation 1: the five-level question for everything, as an ablation",
-        gaming=(
-            "A judge that is asked for one level goes by its overall impression of the picture, and words written "
+        failure_modes=(
+            "A judge that is asked for one level goes by its overall impression of the image, and words written "
             "into it may sway it."
         ),
         about="following",
     )
     topic: ClassVar[str] = "level"
-    form: ClassVar[Form] = LEVELS
+    form: ClassVar[ResponseFormat] = FIVE_LEVELS
 
-    def shown(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
+    def judge_inputs(self, sample: EditSample) -> tuple[tuple[Image, ...], dict[str, str]]:
         return (sample.source, sample.edited), {"instruction": sample.instruction}

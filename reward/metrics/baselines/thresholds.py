@@ -1,4 +1,4 @@
-"""Thresholds that make a similarity a verdict, tuned for each type of task on edits that people have labelled."""
+"""Thresholds that turn a similarity into a verdict, tuned per task type on edits with human labels."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from ..edival.instructions import task_of
-from ..sample import EditSample
-from ..score import Score
+from ...sample import EditSample
+from ...score import Score
+from ..edival.task_parser import task_of
 
 
 def task_type(sample: EditSample) -> str:
-    """The type of a sample's task, given or parsed from its instruction; empty where it is none of EdiVal's nine."""
+    """The type of a sample's task, from its `task` or its instruction; empty if it is none of EdiVal's nine types."""
     task = task_of(sample)
     return "" if task is None else task.type
 
@@ -20,24 +20,24 @@ def task_type(sample: EditSample) -> str:
 def tuned_thresholds(
     samples: Sequence[EditSample], scores: Iterable[Score], succeeded: Iterable[bool]
 ) -> dict[str, float]:
-    """For each type of task, the threshold at which `value >= threshold` agrees most often with the labels.
+    """For each task type, the threshold at which `value >= threshold` agrees most often with the labels.
 
-    scores: of the samples, in order, of a similarity in [-1, 1]; those without a value are left out. succeeded: what
-    people said. Thresholds lie half-way between two neighbouring values, or between an extreme one and the end of the
-    range; of several that agree equally often, the middle one is taken (of two, the higher). EdiVal-Agent, figure 4,
-    tunes so for CLIP_dir. Raises ValueError where the three differ in number.
+    scores: of the samples, in order, of a similarity in [-1, 1]; those without a value are left out. succeeded: human
+    labels. Thresholds are midpoints of two neighbouring values, or of an extreme value and the end of the range; of
+    several that agree equally often, the middle one is taken (of two, the higher). EdiVal-Agent, figure 4, tunes
+    CLIP_dir in this way. Raises ValueError if the three differ in length.
     """
-    found: dict[str, list[tuple[float, bool]]] = {}
-    for sample, score, good in zip(samples, scores, succeeded, strict=True):
+    by_type: dict[str, list[tuple[float, bool]]] = {}
+    for sample, score, success in zip(samples, scores, succeeded, strict=True):
         if score.value is not None:
-            found.setdefault(task_type(sample), []).append((score.value, good))
-    return {name: _best(labelled) for name, labelled in sorted(found.items()) if name}
+            by_type.setdefault(task_type(sample), []).append((score.value, success))
+    return {name: _best_threshold(labelled) for name, labelled in sorted(by_type.items()) if name}
 
 
-def _best(labelled: Sequence[tuple[float, bool]]) -> float:
+def _best_threshold(labelled: Sequence[tuple[float, bool]]) -> float:
     values = sorted({value for value, _ in labelled})
-    between = [(low + high) / 2 for low, high in pairwise([-1.0, *values, 1.0])]
-    between[-1] = max(between[-1], math.nextafter(values[-1], math.inf))  # above a value of 1.0, too
-    right = [sum((value >= threshold) == good for value, good in labelled) for threshold in between]
-    best = [threshold for threshold, count in zip(between, right, strict=True) if count == max(right)]
+    candidates = [(low + high) / 2 for low, high in pairwise([-1.0, *values, 1.0])]
+    candidates[-1] = max(candidates[-1], math.nextafter(values[-1], math.inf))  # above a value of 1.0, too
+    agreement = [sum((value >= threshold) == success for value, success in labelled) for threshold in candidates]
+    best = [threshold for threshold, count in zip(candidates, agreement, strict=True) if count == max(agreement)]
     return best[len(best) // 2]

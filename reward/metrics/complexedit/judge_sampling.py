@@ -1,4 +1,4 @@
-"""Asking a judge: many measurements of one judgement, or one question and its probabilities."""
+"""Sampling a judge: several samples of one judgement, or one query and its probabilities."""
 
 from __future__ import annotations
 
@@ -7,56 +7,59 @@ from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 from typing import Any, cast
 
-from ..asking import Abstained, Ask, Asks, Failed, ask, unreadable
-from ..forms import Grade, Reply
-from ..outcomes import Abstention, Failure
-from ..query import Judge, Outcome
-from ..score import Evidence, Score
-from .options import DRAWS, Options
+from ...engine.program import Abstained, Ask, Failed, Program, ask, unparsable_reply
+from ...queries.kinds import Judge, Outcome
+from ...queries.outcomes import Abstention, Failure
+from ...queries.response_formats import Grade, Reply
+from ...score import Evidence, Score
+from .options import DRAWS_PER_SEED, ComplexEditOptions
 
-HIGHEST = 10
+MAX_GRADE = 10
 """The highest grade; the lowest is 0."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What a judge found in `n` draws of one judgement: `values` of the question's form, in the order of `draws`.
+class JudgeSamples:
+    """`n` samples of one judgement: `values` of the query's response format, in the order of `draws`.
 
-    replaced: the draws that failed, and why, in words for the score's evidence.
+    failed_draws: evidence of the draws that failed.
     """
 
     draws: tuple[int, ...]
     values: tuple[Any, ...]
-    replaced: tuple[Evidence, ...]
+    failed_draws: tuple[Evidence, ...]
 
-    def graded(self, grades: Sequence[int], reasons: Sequence[str] = ()) -> Score:
-        """The mean of a grade a draw, with their spread (`std` is over these n, divided by n) and what was replaced.
+    def mean_score(self, grades: Sequence[int], reasons: Sequence[str] = ()) -> Score:
+        """The mean of the grades, with their spread (`std` is the population standard deviation) and replaced draws.
 
-        reasons: of each draw, why; that of the grade nearest to the mean is evidence.
+        reasons: one per draw; the reason of the grade nearest to the mean is evidence.
         """
         mean, low, high = fmean(grades), min(grades), max(grades)
         numbers = {"mean": mean, "std": pstdev(grades), "lowest": float(low), "highest": float(high)}
-        said = " ".join(map(str, grades))
-        evidence = [Evidence("measurements", text=said, numbers={**numbers, "n": float(len(grades))})]
+        listed = " ".join(map(str, grades))
+        evidence = [Evidence("measurements", text=listed, numbers={**numbers, "n": float(len(grades))})]
         if reasons:
-            nearest = min(range(len(grades)), key=lambda place: abs(grades[place] - mean))
-            drawn = {"draw": float(self.draws[nearest]), "grade": float(grades[nearest])}
-            evidence.append(Evidence("reasoning nearest to the mean", text=reasons[nearest], numbers=drawn))
-        if self.replaced:
-            evidence += [Evidence("replaced", numbers={"measurements": float(len(self.replaced))}), *self.replaced]
+            nearest = min(range(len(grades)), key=lambda index: abs(grades[index] - mean))
+            sample_numbers = {"draw": float(self.draws[nearest]), "grade": float(grades[nearest])}
+            evidence.append(Evidence("reasoning nearest to the mean", text=reasons[nearest], numbers=sample_numbers))
+        if self.failed_draws:
+            evidence += [
+                Evidence("replaced", numbers={"measurements": float(len(self.failed_draws))}),
+                *self.failed_draws,
+            ]
         return Score.of(mean, f"mean of {len(grades)} grades from {low} to {high}", evidence=evidence)
 
 
-def measure(o: Options, question: Judge) -> Asks[Measured]:
-    """`o.n` measurements of one judgement, asked at once.
+def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[JudgeSamples]:
+    """`options.n` samples of one judgement, queried in one batch.
 
-    One that failed, or cannot be read, is asked anew with the next draw that nobody asked yet, so that metrics that
-    rest on one judgement replace the same draws by the same. Raises `Failed` where more than `o.spare` failed, with
-    what was said instead, else `Abstained` where the judge abstained on one.
+    A sample that failed or cannot be parsed is replaced by the next unused draw, so that metrics that share a judgement
+    replace the same draws. Raises `Failed` with the raw replies if more than `options.max_replacements` failed, else
+    `Abstained` if the judge abstained on one.
     """
-    first = o.seed * DRAWS
-    draws = range(first, first + o.n)
-    found: dict[int, Any] = {}
+    first = options.seed * DRAWS_PER_SEED
+    draws = range(first, first + options.n)
+    values: dict[int, Any] = {}
     failed: dict[int, Failure] = {}
     while draws:
         outcomes = cast("tuple[Outcome, ...]", (yield Ask(tuple(replace(question, draw=draw) for draw in draws))))
@@ -66,22 +69,26 @@ def measure(o: Options, question: Judge) -> Asks[Measured]:
             if isinstance(value, Failure):
                 failed[draw] = value
             else:
-                found[draw] = value
-        if len(failed) > o.spare:
-            raise Failed(_too_few(o, question, failed), tuple(failed.values()))
-        for value in found.values():
+                values[draw] = value
+        if len(failed) > options.max_replacements:
+            raise Failed(_too_many_failures(options, question, failed), tuple(failed.values()))
+        for value in values.values():
             if isinstance(value, Abstention):
                 raise Abstained(value.reason, outcomes)
-        draws = range(first + o.n + replaced, first + o.n + len(failed))
-    return Measured(tuple(found), tuple(found.values()), tuple(_told(draw, why) for draw, why in failed.items()))
+        draws = range(first + options.n + replaced, first + options.n + len(failed))
+    return JudgeSamples(
+        tuple(values),
+        tuple(values.values()),
+        tuple(_failed_draw_evidence(draw, failure) for draw, failure in failed.items()),
+    )
 
 
 def _value(question: Judge, outcome: Outcome) -> Any:
-    """What a reply is worth by the question's form; a `Failure` where that cannot be told."""
+    """The value of a reply by the query's response format; a `Failure` if it cannot be parsed."""
     if not isinstance(outcome, Reply):
         return outcome
     try:
-        return question.form.value(outcome)
+        return question.form.reply_value(outcome)
     except ValueError as error:
         return Failure(f"the judge gave no answer: {error}", raw=outcome.text)
 
@@ -90,20 +97,20 @@ def _reason(failure: Failure) -> str:
     return f"{failure.expert}: {failure.reason}" if failure.expert else failure.reason
 
 
-def _too_few(o: Options, question: Judge, failed: dict[int, Failure]) -> str:
+def _too_many_failures(options: ComplexEditOptions, question: Judge, failed: dict[int, Failure]) -> str:
     reasons = "; ".join(list(dict.fromkeys(map(_reason, failed.values())))[:3])
     return (
-        f"{question.topic}: {len(failed)} measurements failed, and only {o.spare} of {o.n} may be replaced "
-        f"(spare={o.spare}): {reasons}"
+        f"{question.topic}: {len(failed)} measurements failed, and only {options.max_replacements} of {options.n} "
+        f"may be replaced (max_replacements={options.max_replacements}): {reasons}"
     )
 
 
-def _told(draw: int, failure: Failure) -> Evidence:
-    said = f", instead of an answer: {failure.raw}" if failure.raw else ""
-    return Evidence("measurement that failed", text=f"{_reason(failure)}{said}", numbers={"draw": float(draw)})
+def _failed_draw_evidence(draw: int, failure: Failure) -> Evidence:
+    raw_output = f", instead of an answer: {failure.raw}" if failure.raw else ""
+    return Evidence("measurement that failed", text=f"{_reason(failure)}{raw_output}", numbers={"draw": float(draw)})
 
 
-def yes_share(question: Judge) -> Asks[Score]:
+def yes_probability(question: Judge) -> Program[Score]:
     """Ten times P(yes) / (P(yes) + P(no)). Raises `Failed` for a judge that gives no probabilities."""
     reply = yield from ask(question)
     yes, no = (reply.probabilities.get(option) for option in ("yes", "no"))
@@ -112,28 +119,28 @@ def yes_share(question: Judge) -> Asks[Score]:
     value = yes / (yes + no)
     numbers = {"yes": yes, "no": no, **_mass(reply)}
     evidence = Evidence("probabilities", question.images[-1].digest, text=reply.text, numbers=numbers)
-    return Score.of(HIGHEST * value, f"yes with probability {value:.3f}, times {HIGHEST}", evidence=[evidence])
+    return Score.of(MAX_GRADE * value, f"yes with probability {value:.3f}, times {MAX_GRADE}", evidence=[evidence])
 
 
-def expectation(question: Judge) -> Asks[Score]:
+def expected_grade(question: Judge) -> Program[Score]:
     """The expected grade over the probabilities. Raises `Failed` for a judge that gives none."""
     reply = yield from ask(question)
     assert isinstance(question.form, Grade)
     total = sum(reply.probabilities.values())
     if total <= 0:
         raise _without_probabilities(question, "expected", reply)
-    value = question.form.expected(reply) / total  # they are let through when they add up to nearly 1
+    value = question.form.expected_value(reply) / total  # they may sum to slightly less than 1
     numbers = {**{grade: float(p) for grade, p in reply.probabilities.items()}, **_mass(reply)}
     evidence = Evidence("probabilities", question.images[-1].digest, text=reply.text, numbers=numbers)
-    return Score.of(value, f"expected over the probabilities of 0 to {HIGHEST}", evidence=[evidence])
+    return Score.of(value, f"expected over the probabilities of 0 to {MAX_GRADE}", evidence=[evidence])
 
 
 def _mass(reply: Reply) -> dict[str, float]:
-    return {} if reply.mass is None else {"mass": float(reply.mass)}
+    return {} if reply.option_mass is None else {"mass": float(reply.option_mass)}
 
 
 def _without_probabilities(question: Judge, mode: str, reply: Reply) -> Failed:
-    return unreadable(
+    return unparsable_reply(
         f"{question.topic}: mode {mode} needs the judge's probabilities, and this judge gives none: use mode numeric, "
         "or a judge that gives them",
         reply,

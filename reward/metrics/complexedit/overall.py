@@ -6,34 +6,34 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal, get_args
 
-from ..asking import Asks
-from ..card import Card
+from ...card import Card
+from ...engine.program import Program
+from ...sample import EditSample
+from ...score import Score
 from ..compose import Metric, WeightedMean
-from ..sample import EditSample
-from ..score import Score
-from .alignment import IdentityPreservation, InstructionFollowing
-from .measuring import HIGHEST
-from .options import MODES, Options
+from .alignment import ComplexEditInstructionFollowing, IdentityPreservation
+from .judge_sampling import MAX_GRADE
+from .options import MODES, ComplexEditOptions
 from .quality import PerceptualQuality
 
-Mean = Literal["arithmetic", "geometric"]
+MeanType = Literal["arithmetic", "geometric"]
 
 
 @dataclass(frozen=True)
-class Overall(Options):
+class ComplexEditOverall(ComplexEditOptions):
     """The mean of the three scores, from 0 to 10; `parts` has them: `following`, `preservation`, `quality`.
 
-    mean: `arithmetic` (the paper's), or `geometric`, which is low where one part is. Where a part has no value the
-    whole has none. The options go to all parts; the first two share their questions in mode `numeric`. In the other
-    modes a sample takes three questions.
+    mean: `arithmetic` (the paper's), or `geometric`, which is low if one part is. If a part has no value, neither has
+    the whole. The options apply to all parts; the first two share their queries in mode `numeric`. The other modes take
+    three queries per sample.
     """
 
-    mean: Mean = "arithmetic"
+    mean: MeanType = "arithmetic"
     card: ClassVar[Card] = Card(
         name="complex-edit-o",
         version=1,
         summary="the instruction was followed, all else is as it was, and the edited image looks natural",
-        range=(0.0, float(HIGHEST)),
+        range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
         roles=("judge",),
         requires=("sources", "edited", "instruction"),
@@ -44,28 +44,28 @@ class Overall(Options):
             "other than numeric use no reasoning: 0.446 instead of 0.468 for following, 0.451 instead of 0.530 for "
             "preservation (table 2); by token probability 0.411, 0.366 and, for quality, 0.136 instead of 0.234."
         ),
-        gaming=(
-            "In the arithmetic mean parts pay for each other: an unchanged copy of a good picture has two thirds of "
+        failure_modes=(
+            "In the arithmetic mean parts pay for each other: an unchanged copy of a good image has two thirds of "
             "the highest value. The geometric mean gives it nothing."
         ),
         about="overall",
     )
 
     def __post_init__(self) -> None:
-        self.check()
-        if self.mean not in get_args(Mean):
-            raise ValueError(f"unknown mean {self.mean!r}: {self.card.name} has {', '.join(get_args(Mean))}")
+        self.validate()
+        if self.mean not in get_args(MeanType):
+            raise ValueError(f"unknown mean {self.mean!r}: {self.card.name} has {', '.join(get_args(MeanType))}")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        options = {option.name: getattr(self, option.name) for option in fields(Options)}
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        options = {option.name: getattr(self, option.name) for option in fields(ComplexEditOptions)}
         parts: dict[str, Metric] = {
-            "following": InstructionFollowing(**options),
+            "following": ComplexEditInstructionFollowing(**options),
             "preservation": IdentityPreservation(**options),
             "quality": PerceptualQuality(**options),
         }
-        score = yield from WeightedMean(parts, missing="whole", name=self.card.name)(sample)
+        score = yield from WeightedMean(parts, on_not_applicable="whole", name=self.card.name)(sample)
         if self.mean == "geometric" and score.value is not None:
-            # `GeometricMean` takes shares only; of three grades with one scale it is the same, and a grade.
+            # `GeometricMean` takes values in 0..1 only; for three grades on one scale the formula is the same.
             values = [part.value for part in score.parts.values() if part.value is not None]
             score = replace(score, value=math.prod(values) ** (1 / len(values)))
-        return score.by(self.signature)
+        return score.with_signature(self.signature)

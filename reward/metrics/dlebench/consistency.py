@@ -1,4 +1,4 @@
-"""DLEBench, Visual Consistency: is everything but the edited object as it was?"""
+"""DLEBench, Visual Consistency: whether everything except the edited object is unchanged."""
 
 from __future__ import annotations
 
@@ -6,72 +6,72 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..asking import Asks
-from ..card import Card
-from ..sample import EditSample
-from ..score import Evidence, Score
-from .crops import pixels_of
-from .labels import CONSISTENCY, Scale
-from .options import MODES, Options, fitted
+from ...card import Card
+from ...engine.program import Program
+from ...sample import EditSample
+from ...score import Evidence, Score
+from .crops import touched_pixels
+from .labels import CONSISTENCY, LabelScale
+from .options import MODES, DleBenchOptions, resize_to_source
 
 
 @dataclass(frozen=True)
-class VisualConsistency(Options):
-    """DLEBench-VC: (s - 1) / 3 of the label's score s (the paper prints it times 100). `Options` come by keyword.
+class VisualConsistency(DleBenchOptions):
+    """DLEBench-VC: (s - 1) / 3 for the label's score s (the paper prints it times 100). Options: `DleBenchOptions`.
 
     Perfect Consistency 4, Single Anomaly 3, Multiple Anomalies 2, Scene Collapse 1.
 
-    `oracle`: the judge sees source, edited picture and `reference` with all of the sample's `targets` painted white,
-    and may use tools, which see source and edited picture so. `tools`: source and edited picture as they are, and
-    tools. `plain`: both pictures and no tools, the paper's "LMM-as-a-Judge".
+    `oracle`: the judge sees source, edited image and `reference` with all of the sample's `targets` painted white, and
+    may use tools, which see source and edited image in the same way. `tools`: source and edited image unchanged, and
+    tools. `plain`: both images without tools, the paper's "LMM-as-a-Judge".
 
-    Not applicable in oracle mode without targets and a reference. A verdict that is unclear is a failed score.
+    Not applicable in oracle mode without targets and a reference. An unclear verdict is a failed score.
     """
 
-    base: ClassVar[Card] = Card(
+    base_card: ClassVar[Card] = Card(
         name="dlebench-vc",
         version=1,
         summary="nothing but the object to edit has changed",
         modes=MODES,
         source="DLEBench, section 4, appendix 7 and tables 16, 20-21, 25-26, 30-31",
-        gaming=(
+        failure_modes=(
             "Doing nothing scores 1.0: reward it together with dlebench-if. One anomaly costs as much as the target's "
             "whole surroundings ruined in one piece, and two as much as twenty. Grain, filters and other changes of "
-            "the whole picture are free by the rubric. In oracle mode what is painted white is not looked at, so that "
+            "the whole image are free by the rubric. In oracle mode what is painted white is not looked at, so that "
             "anything may be put there."
         ),
         about="consistency",
     )
-    scale: ClassVar[Scale] = CONSISTENCY
-    used: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys(
-        ("enhance_below", "turns", "regions", "detection"), ("oracle", "tools")
+    label_scale: ClassVar[LabelScale] = CONSISTENCY
+    options_by_mode: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys(
+        ("min_crop_side", "max_turns", "max_regions", "detection_threshold"), ("oracle", "tools")
     )
 
     @property
     def card(self) -> Card:
         roles = ("judge",) if self.mode == "plain" else ("judge", "differences", "detector", "enhancer")
-        return replace(self.base, roles=roles, requires=self.requires)
+        return replace(self.base_card, roles=roles, requires=self.requires)
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        lacking = self.lacking(sample)
-        if lacking is not None:
-            return lacking.by(self.signature)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        not_applicable = self.not_applicable_score(sample)
+        if not_applicable is not None:
+            return not_applicable.with_signature(self.signature)
         evidence: list[Evidence] = []
         source = sample.source
         if self.mode == "plain":
-            score = yield from self.judged((source, sample.edited), sample, evidence)
-            return score.by(self.signature)
-        edited = fitted(sample.edited, source, "edited", evidence)
+            score = yield from self.score_single_turn((source, sample.edited), sample, evidence)
+            return score.with_signature(self.signature)
+        edited = resize_to_source(sample.edited, source, "edited", evidence)
         pictures = [source, edited]
         if self.mode == "oracle":
-            assert sample.reference is not None  # seen to before
-            areas = [corners for box in sample.targets if (corners := pixels_of(box, source.size))]
+            assert sample.reference is not None  # `not_applicable_score` checks it
+            areas = [corners for box in sample.targets if (corners := touched_pixels(box, source.size))]
             if len(areas) < len(sample.targets):
-                return Score.not_applicable(f"a target of sample {sample.id!r} lies outside of the source").by(
-                    self.signature
-                )
-            reference = fitted(sample.reference, source, "reference", evidence)
+                return Score.not_applicable(
+                    f"a target of sample {sample.id!r} lies outside of the source"
+                ).with_signature(self.signature)
+            reference = resize_to_source(sample.reference, source, "reference", evidence)
             pictures = [picture.painted(*areas) for picture in (source, edited, reference)]
             evidence.append(Evidence("painted white", source.digest, sample.targets))
-        score = yield from self.discussed(pictures, (pictures[0], pictures[1]), sample, evidence)
-        return score.by(self.signature)
+        score = yield from self.score_conversation(pictures, (pictures[0], pictures[1]), sample, evidence)
+        return score.with_signature(self.signature)

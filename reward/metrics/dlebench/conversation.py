@@ -1,15 +1,15 @@
-"""A conversation with a judge that may ask for tools before it comes to a verdict. Knows no benchmark.
+"""A conversation with a judge that may call tools before its verdict. Independent of the benchmark.
 
-Works with any judge that answers `FreeText`: the grammar is plain text (see `replies`). One observation, a user's
-message with the results of all calls of a reply in their order, follows each reply that is no verdict. What cannot be
-done is told to the judge in its place, and costs it the turn:
+Works with any judge that answers `FreeText`: the grammar is plain text (see `tool_replies`). After each reply without a
+verdict follows one user message with the results of all its calls, in order. Errors are reported to the judge in place
+of results, and use up the turn:
 
-- a call that is malformed, of an unknown tool, or with wrong parameters is answered with what is wrong about it;
-- a tool whose expert fails or abstains is answered with that it could not answer (why is in the evidence), and the
-  conversation goes on: the judge may still know, or say so;
-- a reply with a call and a verdict, with two verdicts, or with none of both is answered with what is wrong; none of
-  its calls is made;
-- what a judge writes behind its calls, as if it were their results, is taken out of the conversation.
+- a malformed call, an unknown tool or wrong parameters: the message states the error;
+- a tool whose expert fails or abstains: the message states that the tool could not answer (the reason is in the
+  evidence), and the conversation continues;
+- a reply with a call and a verdict, with two verdicts, or with neither: the message states the error, and none of its
+  calls is run;
+- text after the calls of a reply, such as invented results, is removed from the conversation.
 """
 
 from __future__ import annotations
@@ -18,99 +18,101 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..asking import Asks, Unanswered, ask
-from ..forms import Message, Tool, ToolCall
-from ..image import Image
-from ..query import Judge
-from ..reading import said_json
-from ..score import Evidence
-from .replies import Calls, Malformed, Verdict, read_reply
+from ...engine.program import Program, Unanswered, ask
+from ...image import Image
+from ...queries.kinds import Judge
+from ...queries.parsing import parse_json
+from ...queries.response_formats import Message, Tool, ToolCall
+from ...score import Evidence
+from .tool_replies import FinalAnswer, MalformedReply, ToolCallReply, parse_tool_reply
 from .tools import Observation, ToolError
 
-MOST_CALLS = 8
-"""Calls of one reply that are made."""
+MAX_TOOL_CALLS = 8
+"""Maximum number of calls per reply."""
 
-Words = Callable[[int], str]
-"""What is said below the results of a turn, given how many replies the judge has left."""
+TurnPrompt = Callable[[int], str]
+"""Remaining replies of the judge -> the text below the results of a turn."""
 
 
 class NoVerdict(Exception):
-    """The judge came to none within its turns. The evidence holds what it said."""
+    """The judge gave no verdict within its turns. The evidence holds its replies."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """A tool that a judge is offered. use: the program for its parameters; may raise `ToolError`."""
+class OfferedTool:
+    """A tool and its implementation. run: parameters -> program; may raise `ToolError`."""
 
     tool: Tool
-    use: Callable[[Mapping[str, Any]], Asks[Observation]]
+    run: Callable[[Mapping[str, Any]], Program[Observation]]
 
 
-def converse(
+def run_conversation(
     question: Judge,
-    tools: Sequence[Offered],
-    verdict: Callable[[str], str],
+    tools: Sequence[OfferedTool],
+    parse_verdict: Callable[[str], str],
     *,
-    turns: int,
-    words: Words,
+    max_turns: int,
+    turn_prompt: TurnPrompt,
     evidence: list[Evidence],
-) -> Asks[str]:
-    """The verdict of a judge that may use tools. turns: most replies of the judge.
+) -> Program[str]:
+    """The verdict of a judge that may use tools. max_turns: maximum number of replies of the judge.
 
-    verdict: reads it from a reply, or raises ValueError with what is wrong. evidence: is added to as things happen.
-    Raises `NoVerdict`.
+    parse_verdict: reply text -> verdict, or raises ValueError with the reason. evidence: extended during the
+    conversation. Raises `NoVerdict`.
     """
     by_name = {offered.tool.name: offered for offered in tools}
-    trouble = ""
-    for left in reversed(range(turns)):
+    problem = ""
+    for turns_left in reversed(range(max_turns)):
         reply = yield from ask(question)
-        evidence.append(Evidence(f"reply {turns - left}", text=reply.text))
-        step = read_reply(reply, verdict)
-        if isinstance(step, Verdict):
+        evidence.append(Evidence(f"reply {max_turns - turns_left}", text=reply.text))
+        step = parse_tool_reply(reply, parse_verdict)
+        if isinstance(step, FinalAnswer):
             return step.label
-        trouble = step.why if isinstance(step, Malformed) else "it asked for tools"
-        if not left:
+        problem = step.reason if isinstance(step, MalformedReply) else "it asked for tools"
+        if not turns_left:
             break
-        if isinstance(step, Calls):
-            said, parts = step.said, (yield from _observed(step, by_name, evidence))
+        if isinstance(step, ToolCallReply):
+            text, content = step.text, (yield from _run_tool_calls(step, by_name, evidence))
         else:
-            said, parts = reply.text, [f"Your reply cannot be used: {trouble}."]
-            evidence.append(Evidence("told the judge", text=trouble))
-        answer = (Message((said,), "assistant"), Message((*parts, words(left))))
+            text, content = reply.text, [f"Your reply cannot be used: {problem}."]
+            evidence.append(Evidence("told the judge", text=problem))
+        answer = (Message((text,), "assistant"), Message((*content, turn_prompt(turns_left))))
         question = replace(question, messages=(*question.messages, *answer))
-    raise NoVerdict(f"the judge came to no verdict in {turns} replies; of the last one: {trouble}")
+    raise NoVerdict(f"the judge came to no verdict in {max_turns} replies; of the last one: {problem}")
 
 
-def _observed(step: Calls, tools: Mapping[str, Offered], evidence: list[Evidence]) -> Asks[list[str | Image]]:
-    """What comes of the calls of a reply, in their order."""
+def _run_tool_calls(
+    step: ToolCallReply, tools: Mapping[str, OfferedTool], evidence: list[Evidence]
+) -> Program[list[str | Image]]:
+    """The results of the calls of a reply, in order."""
     parts: list[str | Image] = []
-    for place, call in enumerate(step.wanted, 1):
+    for position, call in enumerate(step.calls, 1):
         name = call.name if isinstance(call, ToolCall) and call.name in tools else "call"
-        if place > MOST_CALLS:
-            found = Observation(f"not done: no more than {MOST_CALLS} calls are made at once.")
-        elif isinstance(call, Malformed):
-            found = Observation(f"not done: {call.why}.")
+        if position > MAX_TOOL_CALLS:
+            observation = Observation(f"not done: no more than {MAX_TOOL_CALLS} calls are made at once.")
+        elif isinstance(call, MalformedReply):
+            observation = Observation(f"not done: {call.reason}.")
         else:
-            found = yield from _result(call, tools, evidence)
-        where = found.of.digest if found.of is not None else ""
-        evidence.append(Evidence(f"told the judge: {name}", where, found.boxes, found.text))
-        parts += [f"Result {place} of {len(step.wanted)}, {name}: {found.text}", *found.pictures]
-        if place > MOST_CALLS:
+            observation = yield from _run_tool_call(call, tools, evidence)
+        digest = observation.image.digest if observation.image is not None else ""
+        evidence.append(Evidence(f"told the judge: {name}", digest, observation.boxes, observation.text))
+        parts += [f"Result {position} of {len(step.calls)}, {name}: {observation.text}", *observation.pictures]
+        if position > MAX_TOOL_CALLS:
             break
     return parts
 
 
-def _result(call: ToolCall, tools: Mapping[str, Offered], evidence: list[Evidence]) -> Asks[Observation]:
-    """What a call comes to: the tool's observation, or what is wrong with the call."""
+def _run_tool_call(call: ToolCall, tools: Mapping[str, OfferedTool], evidence: list[Evidence]) -> Program[Observation]:
+    """The tool's observation, or the error of the call."""
     offered = tools.get(call.name)
     if offered is None:
         return Observation(f"not done: there is no tool of this name. There are {', '.join(tools)}.")
     try:
-        parameters = said_json(offered.tool.parameters, call.arguments)
+        parameters = parse_json(offered.tool.parameters, call.arguments)
     except (ValueError, RecursionError) as error:
         return Observation(f"not done: its parameters do not fit, {error}.")
     try:
-        return (yield from offered.use(parameters))
+        return (yield from offered.run(parameters))
     except ToolError as error:
         return Observation(f"not done: {error}.")
     except Unanswered as unanswered:

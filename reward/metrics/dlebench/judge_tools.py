@@ -1,4 +1,4 @@
-"""DLEBench's three tools as they are offered to a judge of one edit: by the names of its two pictures."""
+"""DLEBench's three tools for a judge of one edit, which refers to the two images by name."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..asking import Asks
-from ..forms import Tool
-from ..image import Image
-from .conversation import Offered
-from .tools import Observation, ToolError, find, localize, zoom
+from ...engine.program import Program
+from ...image import Image
+from ...queries.response_formats import Tool
+from .conversation import OfferedTool
+from .tools import Observation, ToolError, detect_program, localize_program, zoom_program
 
 SOURCE, EDITED = "Source Image", "Edited Image"
 
 _NAMES = {"sourceimage": SOURCE, "originalimage": SOURCE, "editedimage": EDITED}
-"""The paper's prompts say Source Image, its examples Original Image."""
+"""The paper's prompts use Source Image, its examples Original Image."""
 
 
 def _tool(name: str, description: str, parameters: Mapping[str, Any]) -> Tool:
@@ -29,7 +29,7 @@ def _tool(name: str, description: str, parameters: Mapping[str, Any]) -> Tool:
     return Tool(name, description, json.dumps(schema))
 
 
-# Image names are plain strings here and checked below, where other spellings of them are let through.
+# Image names are plain strings in the schema and checked below, so that other spellings are accepted.
 ZOOM = _tool(
     "zoom_in_image",
     "Shows a part of an image, enlarged where it is small.",
@@ -50,32 +50,32 @@ DETECT = _tool(
 )
 
 
-def offered(
+def offered_tools(
     source: Image, edited: Image, instruction: str, *, regions: int, threshold: float, enhance_below: int
-) -> tuple[Offered, ...]:
-    """The tools over these two pictures, which have one size. Only what the instruction names can be detected."""
+) -> tuple[OfferedTool, ...]:
+    """The tools for two images of one size. Only objects that the instruction names can be detected."""
     pictures = {SOURCE: source, EDITED: edited}
 
-    def zoom_in(given: Mapping[str, Any]) -> Asks[Observation]:
-        name = named(given["target_image"])
-        return zoom(pictures[name], given["bbox_2d"], name, enhance_below)
+    def zoom_in(arguments: Mapping[str, Any]) -> Program[Observation]:
+        name = resolve_image_name(arguments["target_image"])
+        return zoom_program(pictures[name], arguments["bbox_2d"], name, enhance_below)
 
-    def differences(given: Mapping[str, Any]) -> Asks[Observation]:
-        if named(given["comparison_image_1"]) == named(given["comparison_image_2"]):
+    def differences(arguments: Mapping[str, Any]) -> Program[Observation]:
+        if resolve_image_name(arguments["comparison_image_1"]) == resolve_image_name(arguments["comparison_image_2"]):
             raise ToolError(f"both images are the same one: compare {SOURCE} and {EDITED}")
-        return localize(source, edited, regions, enhance_below, (SOURCE, EDITED))
+        return localize_program(source, edited, regions, enhance_below, (SOURCE, EDITED))
 
-    def detect(given: Mapping[str, Any]) -> Asks[Observation]:
-        name, what = named(given["target_image"]), str(given["detect_object_name"])
-        if not what.strip() or _plain(what) not in _plain(instruction):
-            raise ToolError(f"{what!r} is not a part of the editing instruction: copy the object's name from it")
-        return find(pictures[name], " ".join(what.split()), name, threshold)
+    def detect(arguments: Mapping[str, Any]) -> Program[Observation]:
+        name, object_name = resolve_image_name(arguments["target_image"]), str(arguments["detect_object_name"])
+        if not object_name.strip() or _plain(object_name) not in _plain(instruction):
+            raise ToolError(f"{object_name!r} is not a part of the editing instruction: copy the object's name from it")
+        return detect_program(pictures[name], " ".join(object_name.split()), name, threshold)
 
-    return (Offered(ZOOM, zoom_in), Offered(LOCALIZE, differences), Offered(DETECT, detect))
+    return (OfferedTool(ZOOM, zoom_in), OfferedTool(LOCALIZE, differences), OfferedTool(DETECT, detect))
 
 
-def named(image: str) -> str:
-    """Which image a name means; case and spaces do not matter. Raises `ToolError`."""
+def resolve_image_name(image: str) -> str:
+    """The canonical name of an image, ignoring case and spaces. Raises `ToolError`."""
     name = _NAMES.get(re.sub(r"[\s_]+", "", image).casefold())
     if name is None:
         raise ToolError(f"there is no image {image!r}: there are {SOURCE} and {EDITED}")

@@ -1,4 +1,4 @@
-"""What both DLEBench metrics share: options, the two pictures as a judge sees them, words, and how a judge is asked."""
+"""What both DLEBench metrics share: options, prompts, judge queries and label scores."""
 
 from __future__ import annotations
 
@@ -7,83 +7,84 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from ..asking import Asks, ask
-from ..card import Card
-from ..forms import FreeText, Message
-from ..image import Image
-from ..prompts import Prompts
-from ..query import Judge
-from ..sample import EditSample
-from ..score import Evidence, Score
-from .conversation import NoVerdict, converse
-from .labels import Scale
-from .offered import offered
-from .tools import ENHANCE_BELOW, REGIONS, THRESHOLD
-from .verdicts import said_verdict
+from ...card import Card
+from ...engine.program import Program, ask
+from ...image import Image
+from ...queries.kinds import Judge
+from ...queries.prompts import Prompts
+from ...queries.response_formats import FreeText, Message
+from ...sample import EditSample
+from ...score import Evidence, Score
+from .conversation import NoVerdict, run_conversation
+from .judge_tools import offered_tools
+from .labels import LabelScale
+from .tools import DETECTION_THRESHOLD, ENHANCE_BELOW, MAX_REGIONS
+from .verdict_parsing import parse_verdict
 
 MODES = ("oracle", "tools", "plain")
-PACKAGE = "editcritic.reward.dlebench"
+PACKAGE = "editcritic.reward.metrics.dlebench"
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of both metrics. All but `mode` and `prompts` are our choices: the paper does not publish them.
+class DleBenchOptions:
+    """Options of both metrics. The defaults of all but `mode` and `prompts` are ours: the paper does not publish them.
 
-    mode: `oracle` (knows where the targets are and a reference), `tools` (the judge may use tools) or `plain` (two
-    pictures and the rubric). prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-    max_tokens: of a reply. enhance_below: pixels of a crop's shorter side under which it is enlarged.
+    mode: `oracle` (with target boxes and a reference), `tools` (the judge may use tools) or `plain` (two images and the
+    rubric). prompts: a folder whose `<name>.txt` files replace the prompts of the same names. max_tokens: of a reply.
+    min_crop_side: crops with a shorter side below this, in pixels, are upscaled.
 
-    Where there are tools: turns: most replies of the judge. regions: differences shown, the largest. detection: score
-    above which something counts as detected. What counts as a difference are options of the expert `Differences`.
+    With tools: max_turns: maximum number of replies of the judge. max_regions: maximum number of differences shown, the
+    largest first. detection_threshold: minimum score of a detection. Differences are defined by options of the expert
+    `PixelDifferences`.
     """
 
     mode: str = "oracle"
     prompts: str | None = None
-    turns: int = 6
-    regions: int = REGIONS
-    detection: float = THRESHOLD
-    enhance_below: int = ENHANCE_BELOW
+    max_turns: int = 6
+    max_regions: int = MAX_REGIONS
+    detection_threshold: float = DETECTION_THRESHOLD
+    min_crop_side: int = ENHANCE_BELOW
     max_tokens: int = 2048
 
-    base: ClassVar[Card]
-    scale: ClassVar[Scale]
-    used: ClassVar[Mapping[str, Sequence[str]]]
-    """Options that only some modes use, with these modes."""
+    base_card: ClassVar[Card]
+    label_scale: ClassVar[LabelScale]
+    options_by_mode: ClassVar[Mapping[str, Sequence[str]]]
+    """Option -> the modes that use it, for options that not all modes use."""
 
     def __post_init__(self) -> None:
-        name = self.base.name
+        name = self.base_card.name
         if self.mode not in MODES:
             raise ValueError(f"unknown mode {self.mode!r}: {name} has {', '.join(MODES)}")
-        for option, modes in self.used.items():
+        for option, modes in self.options_by_mode.items():
             if self.mode not in modes and option in self._changed():
                 raise ValueError(f"{name} does not use {option} in mode {self.mode}: leave it out")
-        for option in ("turns", "regions", "max_tokens"):
+        for option in ("max_turns", "max_regions", "max_tokens"):
             if getattr(self, option) < 1:
-                raise ValueError(f"{name} wants {option} of at least 1, got {getattr(self, option)}")
-        if not 0 <= self.detection < 1:
-            raise ValueError(f"{name} wants detection from 0 to 1, got {self.detection}")
-        if self.enhance_below < 0:
-            raise ValueError(f"{name} wants enhance_below of at least 0, got {self.enhance_below}")
-        Prompts(PACKAGE, self.prompts)  # refuses a pack that is no folder
+                raise ValueError(f"{name} needs {option} of at least 1, got {getattr(self, option)}")
+        if not 0 <= self.detection_threshold < 1:
+            raise ValueError(f"{name} needs detection_threshold in [0, 1), got {self.detection_threshold}")
+        if self.min_crop_side < 0:
+            raise ValueError(f"{name} needs min_crop_side of at least 0, got {self.min_crop_side}")
+        Prompts(PACKAGE, self.prompts)  # raises for a pack that is not a folder
 
     def _changed(self) -> dict[str, Any]:
-        plain = {"mode", "prompts"}
+        unsigned = {"mode", "prompts"}
         values = {option.name: (getattr(self, option.name), option.default) for option in fields(self)}
-        return {name: value for name, (value, default) in values.items() if value != default and name not in plain}
+        return {name: value for name, (value, default) in values.items() if value != default and name not in unsigned}
 
     @cached_property
     def signature(self) -> str:
-        """As in `dlebench-if@1/oracle`, with the options that are not the default and the prompt pack's digest."""
+        """As in `dlebench-if@1/oracle`, with non-default options and the prompt pack's digest."""
         options = [f"{name}={value}" for name, value in self._changed().items()]
-        return self.base.signed(self.mode, [*options, *Prompts(PACKAGE, self.prompts).options])
+        return self.base_card.signature_with(self.mode, [*options, *Prompts(PACKAGE, self.prompts).options])
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """Fields of a sample that the mode cannot do without."""
+        """Sample fields that the mode requires."""
         return ("sources", "edited", "instruction", *(("targets", "reference") if self.mode == "oracle" else ()))
 
-    def lacking(self, sample: EditSample) -> Score | None:
-        """The score of a sample that the mode cannot judge; None for one that it can."""
+    def not_applicable_score(self, sample: EditSample) -> Score | None:
+        """The score of a sample that the mode does not apply to; None if it applies."""
         if self.mode != "oracle":
             return None
         needed = {"targets (boxes in the source)": sample.targets, "reference (a picture)": sample.reference}
@@ -94,68 +95,72 @@ class Options:
             f"sample {sample.id!r} has no {' and no '.join(missing)}: give them, or use mode=tools or mode=plain"
         )
 
-    def words(self, sample: EditSample, size: tuple[int, int]) -> str:
-        """The prompt of the mode, its parts put in. size: of the pictures that the tools speak about."""
+    def render_prompt(self, sample: EditSample, size: tuple[int, int]) -> str:
+        """The prompt of the mode with its slots filled. size: of the images that the tools refer to."""
         prompts = Prompts(PACKAGE, self.prompts)
         parts = {name: prompts.render(f"{self._topic}_{name}") for name in ("labels", "checks", "examples")}
         pixels = f"{size[0]} x {size[1]}"
         tools = prompts.render("tools", size=pixels)
-        answer = prompts.render("answer", labels=str(self.scale))
+        answer = prompts.render("answer", labels=str(self.label_scale))
         slots = {"instruction": sample.instruction, "size": pixels, "tools": tools, "answer": answer}
         return prompts.render(f"{self._topic}_{self.mode}", **parts, **slots)
 
     @property
     def _topic(self) -> str:
-        return self.base.about
+        return self.base_card.about
 
-    def question(self, pictures: Sequence[Image], words: str, sample: EditSample) -> Judge:
+    def question(self, pictures: Sequence[Image], prompt: str, sample: EditSample) -> Judge:
         form = FreeText(max_tokens=self.max_tokens)
         topic = f"dlebench/{self._topic}_{self.mode}"
-        return Judge((Message((*pictures, words)),), form, topic, (("instruction", sample.instruction),))
+        return Judge((Message((*pictures, prompt)),), form, topic, (("instruction", sample.instruction),))
 
-    def judged(self, pictures: Sequence[Image], sample: EditSample, evidence: list[Evidence]) -> Asks[Score]:
-        """The score of one question without tools. What the judge says is evidence."""
-        question = self.question(pictures, self.words(sample, pictures[0].size), sample)
+    def score_single_turn(
+        self, pictures: Sequence[Image], sample: EditSample, evidence: list[Evidence]
+    ) -> Program[Score]:
+        """The score from one query without tools. The reply is evidence."""
+        question = self.question(pictures, self.render_prompt(sample, pictures[0].size), sample)
         reply = yield from ask(question)
         evidence.append(Evidence("reply", pictures[1].digest, text=reply.text))
         try:
-            return self.worth(said_verdict(self.scale, reply.text), evidence)
+            return self.label_score(parse_verdict(self.label_scale, reply.text), evidence)
         except ValueError as error:
             return Score.failed(f"{question.topic}: the judge's verdict is unclear: {error}", evidence=evidence)
 
-    def discussed(
+    def score_conversation(
         self, pictures: Sequence[Image], tools: tuple[Image, Image], sample: EditSample, evidence: list[Evidence]
-    ) -> Asks[Score]:
-        """The score of a conversation. tools: the source and edited picture that the tools see, of one size."""
-        question = self.question(pictures, self.words(sample, tools[0].size), sample)
-        hands = offered(
+    ) -> Program[Score]:
+        """The score from a conversation. tools: the source and edited image for the tools, of one size."""
+        question = self.question(pictures, self.render_prompt(sample, tools[0].size), sample)
+        offered = offered_tools(
             *tools,
             sample.instruction,
-            regions=self.regions,
-            threshold=self.detection,
-            enhance_below=self.enhance_below,
+            regions=self.max_regions,
+            threshold=self.detection_threshold,
+            enhance_below=self.min_crop_side,
         )
-        verdict: Callable[[str], str] = partial(said_verdict, self.scale)
+        parse: Callable[[str], str] = partial(parse_verdict, self.label_scale)
         prompts = Prompts(PACKAGE, self.prompts)
 
-        def below(left: int) -> str:
-            return prompts.render("continue", left=str(left), labels=str(self.scale))
+        def turn_prompt(turns_left: int) -> str:
+            return prompts.render("continue", left=str(turns_left), labels=str(self.label_scale))
 
         try:
-            label = yield from converse(question, hands, verdict, turns=self.turns, words=below, evidence=evidence)
+            label = yield from run_conversation(
+                question, offered, parse, max_turns=self.max_turns, turn_prompt=turn_prompt, evidence=evidence
+            )
         except NoVerdict as error:
             return Score.failed(f"{question.topic}: {error}", evidence=evidence)
-        return self.worth(label, evidence)
+        return self.label_score(label, evidence)
 
-    def worth(self, label: str, evidence: Sequence[Evidence]) -> Score:
-        """The score of a label, which is its reason."""
-        score, share = self.scale.score(label), self.scale.share(label)
-        found = Evidence("label", text=label, numbers={"score": float(score), "of 100": 100 * share})
-        return Score.of(share, f"{label} ({score} of 4)", evidence=[*evidence, found])
+    def label_score(self, label: str, evidence: Sequence[Evidence]) -> Score:
+        """The score of a label; the label is its reason."""
+        score, share = self.label_scale.rubric_score(label), self.label_scale.normalized_score(label)
+        label_evidence = Evidence("label", text=label, numbers={"score": float(score), "of 100": 100 * share})
+        return Score.of(share, f"{label} ({score} of 4)", evidence=[*evidence, label_evidence])
 
 
-def fitted(image: Image, source: Image, name: str, evidence: list[Evidence]) -> Image:
-    """The picture at the source's size, by Lanczos resampling; that it had another one is evidence."""
+def resize_to_source(image: Image, source: Image, name: str, evidence: list[Evidence]) -> Image:
+    """The image at the source's size, by Lanczos resampling; a different size is added as evidence."""
     if image.size != source.size:
         text = f"the {name} picture was brought from {image.width} x {image.height} to the source's size"
         numbers = {"width": float(source.width), "height": float(source.height)}

@@ -1,13 +1,13 @@
-"""The tools of DLEBench (paper, section 4.2 and table 16), for a judge or for anybody: no judge and no engine needed.
+"""The tools of DLEBench (paper, section 4.2 and table 16), usable without a judge and without an engine.
 
-    found = localize_differences(before, after)
-    print(found.text)
-    for pair in found.pictures:
+    observation = localize_differences(before, after)
+    print(observation.text)
+    for pair in observation.pictures:
         pair.pil().show()
 
-Each answers with an `Observation`. The enhancer (paper: Real-ESRGAN) is no tool to call: it acts by itself on small
-crops. `Zoom`, `Localize` and `Find` are the same as programs, for metrics: their questions go through an engine, which
-asks each of them once.
+Each returns an `Observation`. The enhancer (paper: Real-ESRGAN) is not called explicitly: it is applied to small crops.
+`zoom_program`, `localize_program` and `detect_program` are the same tools as programs for metrics, whose queries go
+through an engine.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..asking import Ask, Asks, Unanswered, ask
-from ..boxes import Box
-from ..expert import Expert
-from ..image import Corners, Image
-from ..outcomes import Abstention, Failure
-from ..query import Detect, Differ
-from .crops import around, enlarged, pixels_of
+from ...boxes import Box
+from ...engine.program import Ask, Program, Unanswered, ask
+from ...image import Corners, Image
+from ...queries.expert import Expert
+from ...queries.kinds import Detect, Differ
+from ...queries.outcomes import Abstention, Failure
+from .crops import crop_corners, enlarge_small_crops, touched_pixels
 
 T = TypeVar("T")
 
 ENHANCE_BELOW = 256
-"""Pixels of a crop's shorter side under which it is enlarged. Unpublished; the paper enlarges all crops."""
-REGIONS = 6
-"""Differences that are shown, the largest. Unpublished."""
-THRESHOLD = 0.35
-"""Score of a detection. Unpublished; EdiVal's."""
+"""Crops with a shorter side below this, in pixels, are upscaled. Unpublished; the paper upscales all crops."""
+MAX_REGIONS = 6
+"""Maximum number of differences shown, the largest first. Unpublished."""
+DETECTION_THRESHOLD = 0.35
+"""Minimum score of a detection. Unpublished; EdiVal's value."""
 
 _LINE = 4
 _MOST_BOXES = 20
 
 
 class ToolError(ValueError):
-    """A tool was asked for what it cannot do; the message says why, for a person or a judge."""
+    """The arguments of a tool are invalid; the message is for a person or a judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a tool found: words, and pictures that the words number from 1.
+    """The result of a tool: text, and images that the text numbers from 1.
 
-    boxes: of the regions or objects, in fractions of the picture `of`.
+    boxes: of the regions or objects, in fractions of `image`.
     """
 
     text: str
     pictures: tuple[Image, ...] = ()
     boxes: tuple[Box, ...] = ()
-    of: Image | None = None
+    image: Image | None = None
 
 
-# -- for anybody ------------------------------------------------------------------------------------------------------
+# -- functions --------------------------------------------------------------------------------------------------------
 
 
 def zoom_in_image(
@@ -65,12 +65,14 @@ def zoom_in_image(
     enhancer: Expert | None = None,
     enhance_below: int = ENHANCE_BELOW,
 ) -> Observation:
-    """A part of a picture, enlarged where it is small.
+    """A crop of an image, upscaled if it is small.
 
-    bbox_2d: x1, y1, x2, y2 in pixels of the picture as given. target_image: anything that `Image.of` takes. enhancer:
-    `Lanczos` unless given. Raises `ToolError` for a box that is none, or the enhancer's failure.
+    bbox_2d: x1, y1, x2, y2 in pixels of the original image. target_image: anything that `Image.of` takes. enhancer:
+    default `Lanczos`. Raises `ToolError` for an invalid box or a failure of the enhancer.
     """
-    return _by_hand(zoom(Image.of(target_image), bbox_2d, "the image", enhance_below), {"enhancer": enhancer})
+    return _run_program(
+        zoom_program(Image.of(target_image), bbox_2d, "the image", enhance_below), {"enhancer": enhancer}
+    )
 
 
 def localize_differences(
@@ -79,118 +81,123 @@ def localize_differences(
     *,
     differences: Expert | None = None,
     enhancer: Expert | None = None,
-    regions: int = REGIONS,
+    regions: int = MAX_REGIONS,
     enhance_below: int = ENHANCE_BELOW,
 ) -> Observation:
-    """Where the second picture differs from the first: a pair of crops a region, the first picture's on the left.
+    """Where the second image differs from the first: a pair of crops per region, the first image's on the left.
 
-    The second one is brought to the size of the first where it has another. differences: `Differences()` unless given;
-    threshold, joining of regions and the least that counts are its options. regions: how many are shown, the largest.
-    A crop has the context that `around` gives it.
+    The second image is resized to the size of the first. differences: default `PixelDifferences()`, whose options are
+    the threshold, the joining of regions and their minimum size. regions: maximum number shown, the largest first.
+    Crops have the context of `crop_corners`.
     """
     first, second = Image.of(comparison_image_1), Image.of(comparison_image_2)
-    program = localize(first, second, regions, enhance_below)
-    return _by_hand(program, {"differences": differences, "enhancer": enhancer})
+    program = localize_program(first, second, regions, enhance_below)
+    return _run_program(program, {"differences": differences, "enhancer": enhancer})
 
 
 def detect_object(
-    target_image: object, detect_object_name: str, *, detector: Expert, threshold: float = THRESHOLD
+    target_image: object, detect_object_name: str, *, detector: Expert, threshold: float = DETECTION_THRESHOLD
 ) -> Observation:
-    """Where an object is in a picture: its boxes in pixels, and the picture with red lines around them.
+    """Where an object is in an image: its boxes in pixels, and the image with red outlines around them.
 
-    detector: any expert that answers `Detect`, loaded. Raises `ToolError` where it fails or abstains.
+    detector: any loaded expert that answers `Detect`. Raises `ToolError` if it fails or abstains.
     """
-    return _by_hand(find(Image.of(target_image), detect_object_name, "the image", threshold), {"detector": detector})
+    return _run_program(
+        detect_program(Image.of(target_image), detect_object_name, "the image", threshold), {"detector": detector}
+    )
 
 
 def enhance(image: object, *, enhancer: Expert | None = None) -> Image:
-    """The picture with four times as many pixels a side. enhancer: `Lanczos` unless given, which adds no detail."""
+    """The image upscaled by four per side. enhancer: default `Lanczos`, which adds no detail."""
     picture = Image.of(image)
-    (larger,) = _by_hand(enlarged([picture], min(picture.size) + 1), {"enhancer": enhancer})
+    (larger,) = _run_program(enlarge_small_crops([picture], min(picture.size) + 1), {"enhancer": enhancer})
     return larger
 
 
-# -- as programs ------------------------------------------------------------------------------------------------------
+# -- programs ---------------------------------------------------------------------------------------------------------
 
 
-def zoom(image: Image, bbox: object, name: str, enhance_below: int = ENHANCE_BELOW) -> Asks[Observation]:
-    """`zoom_in_image`; name: of the image, for the words."""
-    corners = box_in(bbox, image, name)
-    (crop,) = yield from enlarged([image.crop(*corners)], enhance_below)
+def zoom_program(image: Image, bbox: object, name: str, enhance_below: int = ENHANCE_BELOW) -> Program[Observation]:
+    """`zoom_in_image` as a program; name: of the image in the text."""
+    corners = parse_bbox(bbox, image, name)
+    (crop,) = yield from enlarge_small_crops([image.crop(*corners)], enhance_below)
     times = crop.width // (corners[2] - corners[0])
     larger = f", {times} times as large" if times > 1 else ""
     text = f"The picture shows {list(corners)} of {name}{larger}."
     return Observation(text, (crop,), (Box.from_corners(*corners, image.size),), image)
 
 
-def localize(
+def localize_program(
     first: Image,
     second: Image,
-    regions: int = REGIONS,
+    regions: int = MAX_REGIONS,
     enhance_below: int = ENHANCE_BELOW,
     names: tuple[str, str] = ("the first image", "the second image"),
-) -> Asks[Observation]:
-    """`localize_differences`; names: of the images, for the words."""
+) -> Program[Observation]:
+    """`localize_differences` as a program; names: of the images in the text."""
     left, right = names
     resized = ""
     if second.size != first.size:
         resized = (
-            f"{_capital(right)} was brought from {second.width} x {second.height} to {first.width} x {first.height} "
-            f"pixels, the size of {left}, before comparing. "
+            f"{_capitalized(right)} was brought from {second.width} x {second.height} to {first.width} x "
+            f"{first.height} pixels, the size of {left}, before comparing. "
         )
         second = second.resized(*first.size)
-    found = (yield from ask(Differ(first, second))).boxes
-    shown = [corners for box in found[:regions] if (corners := pixels_of(box, first.size))]
-    crops = [picture.crop(*around(corners, first.size)) for corners in shown for picture in (first, second)]
-    seen = yield from enlarged(crops, enhance_below)
-    pairs = [before.beside(after, line=_LINE) for before, after in zip(seen[::2], seen[1::2], strict=True)]
+    differing = (yield from ask(Differ(first, second))).boxes
+    shown = [corners for box in differing[:regions] if (corners := touched_pixels(box, first.size))]
+    crops = [picture.crop(*crop_corners(corners, first.size)) for corners in shown for picture in (first, second)]
+    enlarged = yield from enlarge_small_crops(crops, enhance_below)
+    pairs = [before.beside(after, line=_LINE) for before, after in zip(enlarged[::2], enlarged[1::2], strict=True)]
     if not shown:
-        return Observation(f"{resized}No region of {right} differs from {left} beyond noise.", of=second)
-    boxes = "; ".join(f"{place}: {list(corners)}" for place, corners in enumerate(shown, 1))
-    several = f"{len(found)} regions differ" if len(found) > 1 else "One region differs"
-    largest = f", the {len(shown)} largest are shown" if len(found) > len(shown) else ""
+        return Observation(f"{resized}No region of {right} differs from {left} beyond noise.", image=second)
+    boxes = "; ".join(f"{number}: {list(corners)}" for number, corners in enumerate(shown, 1))
+    count_text = f"{len(differing)} regions differ" if len(differing) > 1 else "One region differs"
+    largest = f", the {len(shown)} largest are shown" if len(differing) > len(shown) else ""
     text = (
-        f"{resized}{several}{largest}, in pixels of {left}: {boxes}. A picture a region, in this order: on the left "
+        f"{resized}{count_text}{largest}, in pixels of {left}: {boxes}. A picture a region, in this order: on the left "
         f"{left}, on the right {right}, a red line between them, each with some of its surroundings."
     )
-    return Observation(text, tuple(pairs), found, second)
+    return Observation(text, tuple(pairs), differing, second)
 
 
-def find(image: Image, what: str, name: str, threshold: float = THRESHOLD) -> Asks[Observation]:
-    """`detect_object`; name: of the image, for the words."""
-    if not what.strip():
+def detect_program(
+    image: Image, object_name: str, name: str, threshold: float = DETECTION_THRESHOLD
+) -> Program[Observation]:
+    """`detect_object` as a program; name: of the image in the text."""
+    if not object_name.strip():
         raise ToolError("the name of the object is empty: say what to look for")
-    answer = yield from ask(Detect(image, (what,)))
-    found = sorted(answer.above(threshold), key=lambda box: -box.score)[:_MOST_BOXES]
-    seen = [(box, corners) for box in found if (corners := pixels_of(box, image.size))]
-    if not seen:
-        return Observation(f"{what!r} was not found in {name}. A small object may be there all the same.")
-    places = "; ".join(f"{list(corners)} (score {box.score:.2f})" for box, corners in seen)
+    detections = yield from ask(Detect(image, (object_name,)))
+    boxes = sorted(detections.above(threshold), key=lambda box: -box.score)[:_MOST_BOXES]
+    visible = [(box, corners) for box in boxes if (corners := touched_pixels(box, image.size))]
+    if not visible:
+        return Observation(f"{object_name!r} was not found in {name}. A small object may be there all the same.")
+    places = "; ".join(f"{list(corners)} (score {box.score:.2f})" for box, corners in visible)
     width = max(2, round(max(image.size) / 400))
-    # Outside of the boxes, or the line would cover the small objects that it points at.
-    lines = [(x0 - width, y0 - width, x1 + width, y1 + width) for _, (x0, y0, x1, y1) in seen]
+    # Outside the boxes, so that the line does not cover small objects.
+    lines = [(x0 - width, y0 - width, x1 + width, y1 + width) for _, (x0, y0, x1, y1) in visible]
     outlined = image.outlined(*lines, width=width)
     text = (
-        f"{what!r} was found in {name} at, in pixels: {places}. The picture shows {name} with a red line around each."
+        f"{object_name!r} was found in {name} at, in pixels: {places}. "
+        f"The picture shows {name} with a red line around each."
     )
-    return Observation(text, (outlined,), tuple(box for box, _ in seen), image)
+    return Observation(text, (outlined,), tuple(box for box, _ in visible), image)
 
 
-def box_in(bbox: object, image: Image, name: str = "the image") -> Corners:
-    """The pixels of a box as a judge writes it. Raises `ToolError` for one that is none, empty, outside or a fraction.
+def parse_bbox(bbox: object, image: Image, name: str = "the image") -> Corners:
+    """The pixels of a box in a judge's reply. Raises `ToolError` if it is malformed, empty, outside or in fractions.
 
-    Fractions of pixels are rounded outwards.
+    Fractional pixels are rounded outwards.
     """
-    wanted = f"{name} is {image.width} x {image.height} pixels: give [x1, y1, x2, y2] inside it, x1 < x2 and y1 < y2"
+    usage = f"{name} is {image.width} x {image.height} pixels: give [x1, y1, x2, y2] inside it, x1 < x2 and y1 < y2"
     if not (isinstance(bbox, Sequence) and not isinstance(bbox, str) and len(bbox) == 4 and all(map(_number, bbox))):
-        raise ToolError(f"bbox_2d is to be four numbers; {wanted}")
+        raise ToolError(f"bbox_2d is to be four numbers; {usage}")
     x0, y0, x1, y1 = bbox
     if all(0 <= number <= 1 for number in bbox):
-        raise ToolError(f"bbox_2d {list(bbox)} looks like shares of the sides: give pixels; {wanted}")
+        raise ToolError(f"bbox_2d {list(bbox)} looks like shares of the sides: give pixels; {usage}")
     if not (x0 < x1 and y0 < y1):
-        raise ToolError(f"bbox_2d {list(bbox)} is empty; {wanted}")
+        raise ToolError(f"bbox_2d {list(bbox)} is empty; {usage}")
     if not (x0 >= 0 and x1 <= image.width and y0 >= 0 and y1 <= image.height):
-        raise ToolError(f"bbox_2d {list(bbox)} reaches out of the picture; {wanted}")
+        raise ToolError(f"bbox_2d {list(bbox)} reaches out of the picture; {usage}")
     return math.floor(x0), math.floor(y0), math.ceil(x1), math.ceil(y1)
 
 
@@ -200,35 +207,35 @@ def _number(value: object) -> bool:
     )
 
 
-def _capital(name: str) -> str:
+def _capitalized(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
 # -- without an engine ------------------------------------------------------------------------------------------------
 
 
-def _by_hand(program: Asks[T], experts: Mapping[str, Expert | None]) -> T:
-    """What a program comes to, its questions put to these experts one by one; those not given are the light ones."""
-    bound = {role: expert or _light(role) for role, expert in experts.items()}
+def _run_program(program: Program[T], experts: Mapping[str, Expert | None]) -> T:
+    """Run a program, sending its queries to these experts one by one; None is the default expert of the role."""
+    experts_by_role = {role: expert or _default_expert(role) for role, expert in experts.items()}
     answers: Any = None
     while True:
         try:
             request = program.send(answers)
         except StopIteration as stop:
-            done: T = stop.value
-            return done
+            result: T = stop.value
+            return result
         except Unanswered as unanswered:
             raise ToolError(unanswered.reason) from None
         assert isinstance(request, Ask)
-        answers = tuple(outcome for query in request.queries for outcome in bound[query.role]([query]))
+        answers = tuple(outcome for query in request.queries for outcome in experts_by_role[query.role]([query]))
         for query, answer in zip(request.queries, answers, strict=True):
             if not isinstance(answer, Failure | Abstention):
                 query.check(answer)
 
 
-def _light(role: str) -> Expert:
+def _default_expert(role: str) -> Expert:
     """The expert of a role that needs no download."""
-    from ..experts.differences import Differences
-    from ..experts.lanczos import Lanczos
+    from ...experts.lanczos import Lanczos
+    from ...experts.pixel_differences import PixelDifferences
 
-    return Differences() if role == "differences" else Lanczos()
+    return PixelDifferences() if role == "differences" else Lanczos()

@@ -1,20 +1,20 @@
-"""EdiVal-CC: is everything that the instructions leave alone still as it was? Paper, section 2.4 and Eq. 3.
+"""EdiVal-CC: consistency of everything that the instructions do not change. Paper, section 2.4 and Eq. 3.
 
-The current picture is always compared with the *base*, the picture before the first turn, so that drift over turns
-shows. Protocols, default first:
+The current image is always compared with the *base*, the image before the first turn, so that drift over turns is
+measured. Protocols, default first:
 
 | | `fixed` | `official` (released code of 27 Oct 2025) |
 |---|---|---|
-| size | the current picture at the base's | both at 512 x 512 (LANCZOS) |
+| size | the current image at the base's size | both at 512 x 512 (LANCZOS) |
 | detection at 0.35 | a prompt for each name | all names in one prompt |
 | object similarity | mean of two cosines: class token, mean patch token | likewise, registers count as patches |
 | mean over | objects | boxes |
-| a listed object not found | abstains | counts for nothing; none found: 0.0 |
-| a text that was added | where a reader reads it | where the detector sees "text" |
-| background | cosine of the mean of patch tokens that boxes leave free | likewise, on a guessed grid |
+| a listed object not found | abstains | is ignored; none found: 0.0 |
+| a text that was added | where a reader reads it | where the detector detects "text" |
+| background | cosine of the mean of patch tokens outside boxes | likewise, on a guessed grid |
 | boxes cover everything | abstains | 0.0 |
 
-With `similarity="l1"`, 1 - mean absolute difference of pixels takes the place of the cosines.
+With `similarity="l1"`, 1 - mean absolute difference of pixels replaces the cosines.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from difflib import SequenceMatcher
 from statistics import fmean
 from typing import ClassVar, Literal, get_args
 
-from ..asking import Abstained, Asks, ask, ask_each, gather
-from ..boxes import Box
-from ..card import Card
-from ..compose import Metric, WeightedMean, signed
-from ..image import Image, Size
-from ..query import Detect, Detections, Embed, Measure, ReadText, Region
-from ..sample import EditSample
-from ..score import Evidence, Score
-from .degree import normalised
-from .instructions import task_of
-from .pools import pools_of, renamed
+from ...boxes import Box
+from ...card import Card
+from ...engine.program import Abstained, Program, ask, ask_many, gather
+from ...image import Image, Size
+from ...queries.kinds import Detect, Detections, Embed, Measure, ReadText, Region
+from ...sample import EditSample
+from ...score import Evidence, Score
+from ..compose import Metric, WeightedMean, score_with_signature
+from .conditions import normalize_text
+from .pools import pools_of, renamed_object
+from .task_parser import task_of
 
-Protocol = Literal["fixed", "official"]
-Similarity = Literal["features", "l1"]
+ConsistencyProtocol = Literal["fixed", "official"]
+SimilarityMeasure = Literal["features", "l1"]
 
 _THRESHOLD = 0.35
 _OFFICIAL_SIZE: Size = (512, 512)
@@ -49,66 +49,71 @@ _NO_POOLS = (
 
 @dataclass(frozen=True)
 class ObjectConsistency:
-    """How alike the unchanged objects are, at the places where they are in the base picture."""
+    """Similarity of the unchanged objects, at their positions in the base image."""
 
-    protocol: Protocol = "fixed"
-    similarity: Similarity = "features"
+    protocol: ConsistencyProtocol = "fixed"
+    similarity: SimilarityMeasure = "features"
     card: ClassVar[Card] = Card(
         "edival-cc-objects",
         1,
-        "the objects that no instruction touches look as in the base picture",
+        "the objects that no instruction touches look as in the base image",
         range=(-1.0, 1.0),
         unit="similarity",
         roles=("detector", "features", "pixels"),
-        protocols=get_args(Protocol),
+        protocols=get_args(ConsistencyProtocol),
         source="EdiVal-Agent, section 2.4",
-        gaming="An unchanged copy has 1.0.",
+        failure_modes="An unchanged copy has 1.0.",
         about="consistency",
     )
 
     def __post_init__(self) -> None:
         _check(self)
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         score = yield from self._score(sample)
-        return score.by(_signature(self))
+        return score.with_signature(_signature(self))
 
-    def _score(self, sample: EditSample) -> Asks[Score]:
+    def _score(self, sample: EditSample) -> Program[Score]:
         pools = pools_of(sample)
         if pools is None:
             return Score.abstained(_NO_POOLS)
         if not pools.unchanged:
             return Score.not_applicable("no object is listed as unchanged")
-        base, now, said = _pair(sample, self.protocol)
-        (found,) = yield from _find((base,), pools.unchanged, self.protocol)
-        placed = [(box, corners) for box in found if (corners := box.inside(base.size)) is not None]
-        seen = Evidence("unchanged objects in the base picture", base.digest, tuple(box for box, _ in placed))
-        labels = {box.label for box, _ in placed}
+        base, current, resize_evidence = _pair(sample, self.protocol)
+        (detections,) = yield from _detect_objects((base,), pools.unchanged, self.protocol)
+        visible = [(box, corners) for box in detections if (corners := box.clipped_corners(base.size)) is not None]
+        seen = Evidence("unchanged objects in the base picture", base.digest, tuple(box for box, _ in visible))
+        labels = {box.label for box, _ in visible}
         missing = [name for name in pools.unchanged if name not in labels]
         if missing and self.protocol == "fixed":
-            return Score.abstained(f"not found in the base picture: {', '.join(missing)}", evidence=(seen, *said))
-        if not placed:
-            return Score.of(0.0, "none of the listed objects was found in the base picture", evidence=(seen, *said))
-        pairs = [(base.crop(*corners), now.crop(*corners)) for _, corners in placed]
-        alike = yield from self._compare(pairs)
-        of_object: dict[str, list[float]] = {}
-        for (box, _), value in zip(placed, alike, strict=True):
-            of_object.setdefault(box.label, []).append(value)
+            return Score.abstained(
+                f"not found in the base picture: {', '.join(missing)}", evidence=(seen, *resize_evidence)
+            )
+        if not visible:
+            return Score.of(
+                0.0, "none of the listed objects was found in the base picture", evidence=(seen, *resize_evidence)
+            )
+        pairs = [(base.crop(*corners), current.crop(*corners)) for _, corners in visible]
+        similarities = yield from self._compare(pairs)
+        by_object: dict[str, list[float]] = {}
+        for (box, _), value in zip(visible, similarities, strict=True):
+            by_object.setdefault(box.label, []).append(value)
         parts = {
-            name if place == 0 else f"{name} ({place + 1})": Score.of(value)
-            for name, values in of_object.items()
-            for place, value in enumerate(values)
+            name if index == 0 else f"{name} ({index + 1})": Score.of(value)
+            for name, values in by_object.items()
+            for index, value in enumerate(values)
         }
-        value = fmean(map(fmean, of_object.values())) if self.protocol == "fixed" else fmean(alike)
+        value = fmean(map(fmean, by_object.values())) if self.protocol == "fixed" else fmean(similarities)
         lowest = min(parts, key=lambda name: parts[name].value or 0.0)
-        return Score.of(value, f"least alike: {lowest}", evidence=(seen, *said), parts=parts)
+        return Score.of(value, f"least alike: {lowest}", evidence=(seen, *resize_evidence), parts=parts)
 
-    def _compare(self, pairs: Sequence[tuple[Image, Image]]) -> Asks[list[float]]:
+    def _compare(self, pairs: Sequence[tuple[Image, Image]]) -> Program[list[float]]:
         if self.similarity == "l1":
-            measured = yield from ask_each([Measure("l1", pair) for pair in pairs])
-            return [found.value for found in measured if found.value is not None]  # nothing is excluded: none is None
+            measurements = yield from ask_many([Measure("l1", pair) for pair in pairs])
+            # Nothing is excluded, so no value is None.
+            return [measurement.value for measurement in measurements if measurement.value is not None]
         regions = (Region("cls"), Region("patches" if self.protocol == "fixed" else "tokens"))
-        vectors = yield from ask_each([Embed(crop, regions) for pair in pairs for crop in pair])
+        vectors = yield from ask_many([Embed(crop, regions) for pair in pairs for crop in pair])
         return [
             (before.cosine(after, 0) + before.cosine(after, 1)) / 2
             for before, after in zip(vectors[::2], vectors[1::2], strict=True)
@@ -117,203 +122,215 @@ class ObjectConsistency:
 
 @dataclass(frozen=True)
 class BackgroundConsistency:
-    """How alike the pictures are where no object has ever been."""
+    """Similarity of the images outside all boxes of objects."""
 
-    protocol: Protocol = "fixed"
-    similarity: Similarity = "features"
+    protocol: ConsistencyProtocol = "fixed"
+    similarity: SimilarityMeasure = "features"
     card: ClassVar[Card] = Card(
         "edival-cc-background",
         1,
-        "what lies around all objects looks as in the base picture",
+        "what lies around all objects looks as in the base image",
         range=(-1.0, 1.0),
         unit="similarity",
         roles=("detector", "reader", "features", "pixels"),
-        protocols=get_args(Protocol),
+        protocols=get_args(ConsistencyProtocol),
         source="EdiVal-Agent, section 2.4",
-        gaming="Damage under a box is not seen, and an object of the pools that appears out of place brings a box.",
+        failure_modes=(
+            "Damage under a box is not measured, and an object of the pools at a wrong position adds a box."
+        ),
         about="consistency",
     )
 
     def __post_init__(self) -> None:
         _check(self)
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         score = yield from self._score(sample)
-        return score.by(_signature(self))
+        return score.with_signature(_signature(self))
 
-    def _score(self, sample: EditSample) -> Asks[Score]:
+    def _score(self, sample: EditSample) -> Program[Score]:
         pools = pools_of(sample)
         if pools is None:
             return Score.abstained(_NO_POOLS)
         if not pools.background:
             return Score.not_applicable("an instruction changes the background")
-        base, now, said = _pair(sample, self.protocol)
+        base, current, resize_evidence = _pair(sample, self.protocol)
         texts = _added_texts(sample) if self.protocol == "fixed" else ()
         names = tuple(name for name in pools.all if not (texts and name == "text"))
-        before, after = yield from _find((base, now), names, self.protocol, _renamings(sample, names))
-        after += yield from _written(now, texts)
+        before, after = yield from _detect_objects((base, current), names, self.protocol, _renamings(sample, names))
+        after += yield from _boxes_of_texts(current, texts)
         evidence = (
             Evidence("objects in the base picture", base.digest, before),
-            Evidence("objects in the current picture", now.digest, after),
-            *said,
+            Evidence("objects in the current picture", current.digest, after),
+            *resize_evidence,
         )
         exclude = before + after
         if self.similarity == "l1":
-            measured = yield from ask(Measure("l1", (base, now), exclude))
+            measured = yield from ask(Measure("l1", (base, current), exclude))
             if measured.value is None:
                 return Score.abstained("boxes cover the whole picture", evidence=evidence)
-            free = Evidence("background", numbers={"share": measured.share})
-            return Score.of(measured.value, evidence=(*evidence, free))
+            background = Evidence("background", numbers={"share": measured.share})
+            return Score.of(measured.value, evidence=(*evidence, background))
         regions = (Region(exclude=exclude, grid="true" if self.protocol == "fixed" else "guessed"),)
-        a, b = yield from ask(Embed(base, regions), Embed(now, regions))
+        a, b = yield from ask(Embed(base, regions), Embed(current, regions))
         if self.protocol == "fixed" and not (a.values.any() and b.values.any()):
             return Score.abstained("boxes cover the whole picture", evidence=evidence)
-        free = Evidence("background", numbers={"patches": float(a.patches[0])})
-        return Score.of(a.cosine(b, 0), evidence=(*evidence, free))
+        background = Evidence("background", numbers={"patches": float(a.patches[0])})
+        return Score.of(a.cosine(b, 0), evidence=(*evidence, background))
 
 
 @dataclass(frozen=True)
 class ContentConsistency:
-    """Mean of object and background consistency (Eq. 3), at least 0; one alone where the other has nothing to compare.
+    """Mean of object and background consistency (Eq. 3), at least 0; one of them if the other has nothing to compare.
 
-    `parts` holds both, and beside them both by pixels (`objects_l1`, `background_l1`), which do not enter the value.
-    Abstains where neither an unchanged object nor an unchanged background is left.
+    `parts` has both, and both by pixels (`objects_l1`, `background_l1`), which are not part of the value. Abstains if
+    there is neither an unchanged object nor an unchanged background.
     """
 
-    protocol: Protocol = "fixed"
-    similarity: Similarity = "features"
+    protocol: ConsistencyProtocol = "fixed"
+    similarity: SimilarityMeasure = "features"
     card: ClassVar[Card] = Card(
         "edival-cc",
         1,
-        "objects and background that no instruction touches look as in the base picture",
+        "objects and background that no instruction touches look as in the base image",
         roles=("detector", "reader", "features", "pixels"),
-        protocols=get_args(Protocol),
+        protocols=get_args(ConsistencyProtocol),
         source="EdiVal-Agent, Eq. 3",
-        gaming="An unchanged copy has 1.0: use it together with instruction following. Damage under boxes is not seen.",
+        failure_modes=(
+            "An unchanged copy has 1.0: use it together with instruction following. Damage under boxes is not measured."
+        ),
         about="consistency",
     )
 
     def __post_init__(self) -> None:
         _check(self)
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         halves = WeightedMean(
             {
                 "objects": ObjectConsistency(self.protocol, self.similarity),
                 "background": BackgroundConsistency(self.protocol, self.similarity),
             }
         )
-        beside: dict[str, Metric] = {}
+        pixel_metrics: dict[str, Metric] = {}
         if self.similarity != "l1":
-            beside["objects_l1"] = ObjectConsistency(self.protocol, "l1")
-            beside["background_l1"] = BackgroundConsistency(self.protocol, "l1")
-        score, *others = yield from gather([halves(sample), *(signed(metric, sample) for metric in beside.values())])
-        parts = {**score.parts, **dict(zip(beside, others, strict=True))}
+            pixel_metrics["objects_l1"] = ObjectConsistency(self.protocol, "l1")
+            pixel_metrics["background_l1"] = BackgroundConsistency(self.protocol, "l1")
+        score, *pixel_scores = yield from gather(
+            [halves(sample), *(score_with_signature(metric, sample) for metric in pixel_metrics.values())]
+        )
+        parts = {**score.parts, **dict(zip(pixel_metrics, pixel_scores, strict=True))}
         if score.status == "not_applicable":
             score = Score.abstained("neither an unchanged object nor an unchanged background to compare")
-        # Cosines may be negative, and where nothing is alike any more it does not matter by how much.
+        # Cosines may be negative; values below 0 carry no further information.
         value = None if score.value is None else max(score.value, 0.0)
-        return replace(score, value=value, parts=parts).by(_signature(self))
+        return replace(score, value=value, parts=parts).with_signature(_signature(self))
 
 
-# -- what they share --------------------------------------------------------------------------------------------------
+# -- shared helpers ---------------------------------------------------------------------------------------------------
 
-_Any = ObjectConsistency | BackgroundConsistency | ContentConsistency
+_ConsistencyMetric = ObjectConsistency | BackgroundConsistency | ContentConsistency
 
 
-def _check(metric: _Any) -> None:
-    for option, known in (("protocol", get_args(Protocol)), ("similarity", get_args(Similarity))):
+def _check(metric: _ConsistencyMetric) -> None:
+    for option, allowed in (("protocol", get_args(ConsistencyProtocol)), ("similarity", get_args(SimilarityMeasure))):
         value = getattr(metric, option)
-        if value not in known:
-            raise ValueError(f"{metric.card.name} has no {option} {value!r}: there are {', '.join(known)}")
+        if value not in allowed:
+            raise ValueError(f"{metric.card.name} has no {option} {value!r}: there are {', '.join(allowed)}")
 
 
-def _signature(metric: _Any) -> str:
-    by = "" if metric.similarity == "features" else f"/{metric.similarity}"
-    return f"{metric.card.signature}/{metric.protocol}{by}"
+def _signature(metric: _ConsistencyMetric) -> str:
+    suffix = "" if metric.similarity == "features" else f"/{metric.similarity}"
+    return f"{metric.card.signature}/{metric.protocol}{suffix}"
 
 
-def _pair(sample: EditSample, protocol: Protocol) -> tuple[Image, Image, tuple[Evidence, ...]]:
-    """The base picture and the current one, of one size, and what was done to make them so."""
+def _pair(sample: EditSample, protocol: ConsistencyProtocol) -> tuple[Image, Image, tuple[Evidence, ...]]:
+    """The base image and the current one at one size, and evidence of the resizing."""
     size = sample.base.size if protocol == "fixed" else _OFFICIAL_SIZE
-    base, now = sample.base.resized(*size), sample.edited.resized(*size)
-    said = tuple(
+    base, current = sample.base.resized(*size), sample.edited.resized(*size)
+    evidence = tuple(
         Evidence(f"{name} picture resized", image.digest, text="from {} x {} to {} x {}".format(*image.size, *size))
         for name, image in (("base", sample.base), ("current", sample.edited))
         if image.size != size
     )
-    return base, now, said
+    return base, current, evidence
 
 
-def _find(
-    images: Sequence[Image], names: tuple[str, ...], protocol: Protocol, renamings: Sequence[str] = ()
-) -> Asks[list[tuple[Box, ...]]]:
-    """Boxes of these objects in each picture, name by name. A detector may abstain on `renamings`, and on no others."""
+def _detect_objects(
+    images: Sequence[Image], names: tuple[str, ...], protocol: ConsistencyProtocol, renamings: Sequence[str] = ()
+) -> Program[list[tuple[Box, ...]]]:
+    """Boxes of these objects in each image, name by name. A detector may abstain on `renamings` only."""
     if not names:
         return [() for _ in images]
     if protocol == "official":
-        joint = yield from ask_each([Detect(image, names) for image in images])
-        return [found.above(_THRESHOLD) for found in joint]
+        joint = yield from ask_many([Detect(image, names) for image in images])
+        return [detections.above(_THRESHOLD) for detections in joint]
     strict = [(image, name) for image in images for name in names if name not in renamings]
     lenient = [(image, name) for image in images for name in names if name in renamings]
-    found = yield from ask_each([Detect(image, (name,)) for image, name in strict])
-    found += yield from _find_if_known([Detect(image, (name,)) for image, name in lenient])
+    detections = yield from ask_many([Detect(image, (name,)) for image, name in strict])
+    detections += yield from _detect_unless_abstained([Detect(image, (name,)) for image, name in lenient])
     boxes: list[tuple[Box, ...]] = []
     for image in images:
-        here = {name: each for (where, name), each in zip(strict + lenient, found, strict=True) if where is image}
-        boxes.append(tuple(box.labelled(name) for name in names for box in here[name].above(_THRESHOLD)))
+        by_name = {
+            name: detected
+            for (queried, name), detected in zip(strict + lenient, detections, strict=True)
+            if queried is image
+        }
+        boxes.append(tuple(box.with_label(name) for name in names for box in by_name[name].above(_THRESHOLD)))
     return boxes
 
 
-def _find_if_known(queries: Sequence[Detect]) -> Asks[tuple[Detections, ...]]:
+def _detect_unless_abstained(queries: Sequence[Detect]) -> Program[tuple[Detections, ...]]:
     try:
-        found = yield from ask_each(queries)
-    except Abstained as unknown:
-        nowhere = Detections((), 0.0)
-        return tuple(found if isinstance(found, Detections) else nowhere for found in unknown.outcomes)
-    return found
+        detections = yield from ask_many(queries)
+    except Abstained as abstention:
+        none_found = Detections((), 0.0)
+        return tuple(
+            detections if isinstance(detections, Detections) else none_found for detections in abstention.outcomes
+        )
+    return detections
 
 
 def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
-    """Those of the names that objects among them were given with a new colour or material.
+    """The names that objects got with a new colour or material.
 
-    Such an object is looked for under its old name too, so a detector that knows only objects of the base picture can
-    do without the new one.
+    Such an object is also searched under its old name, so that a detector that knows only objects of the base image may
+    abstain on the new name.
     """
     tasks = (task_of(turn) for turn in sample.turns)
-    known = {name.casefold() for name in names}
-    later = {
-        renamed(task).casefold()
+    known_names = {name.casefold() for name in names}
+    new_names = {
+        renamed_object(task).casefold()
         for task in tasks
         if task is not None
         and task.type in ("color_alter", "material_alter")
-        and (task.object or "").casefold() in known
+        and (task.object or "").casefold() in known_names
     }
-    return [name for name in names if name.casefold() in later]
+    return [name for name in names if name.casefold() in new_names]
 
 
 def _added_texts(sample: EditSample) -> tuple[str, ...]:
-    """Texts that the turns so far added somewhere on the picture; the pools call each of them "text"."""
+    """Texts that the turns so far added without an object; the pools call each of them "text"."""
     tasks = (task_of(turn) for turn in sample.turns)
     return tuple(
         task.text for task in tasks if task is not None and task.type == "text_change" and not task.object and task.text
     )
 
 
-def _written(image: Image, texts: Sequence[str]) -> Asks[tuple[Box, ...]]:
-    """Lines that a reader takes for (part of) these texts. Other writing is background, and not to be there."""
+def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ...]]:
+    """Boxes of lines that match these texts or parts of them. Other writing counts as background."""
     if not texts:
         return ()
     reading = yield from ask(ReadText(image))
-    wanted = [normalised(text) for text in texts]
+    expected = [normalize_text(text) for text in texts]
     return tuple(
-        line.box.labelled("text")
+        line.box.with_label("text")
         for line in reading.lines
-        if any(_resembles(normalised(line.text), text) for text in wanted)
+        if any(_text_resembles(normalize_text(line.text), text) for text in expected)
     )
 
 
-def _resembles(line: str, text: str) -> bool:
-    """Whether half of the line's letters stand in the text in this order: readers, and editors, misspell."""
+def _text_resembles(line: str, text: str) -> bool:
+    """Whether at least half of the line's letters match the text in order, which tolerates misspelling."""
     blocks = SequenceMatcher(None, line, text, autojunk=False).get_matching_blocks()
     return 2 * sum(block.size for block in blocks) >= len(line) > 0

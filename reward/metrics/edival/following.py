@@ -1,4 +1,4 @@
-"""EdiVal-IF: does the edit do what the instruction asks? Binary, or dense for ranking edits of the same verdict."""
+"""EdiVal-IF: instruction following, binary or dense (for ranking edits with the same verdict)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
 
-from ..asking import Asks
-from ..card import Card
-from ..prompts import Prompts
-from ..sample import EditSample
-from ..score import Evidence, Score
-from . import official, paper
-from .degree import Finding
-from .instructions import task_of
-from .looking import Look, Unreadable
+from ...card import Card
+from ...engine.program import Program
+from ...queries.prompts import Prompts
+from ...sample import EditSample
+from ...score import Evidence, Score
+from . import paper_protocol, released_code
+from .conditions import Condition
+from .inspector import EditInspector, UnparsableReply
+from .task_parser import task_of
 
-_PACKAGE = "editcritic.reward.edival"
+_PACKAGE = "editcritic.reward.metrics.edival"
 
 
 @dataclass(frozen=True)
-class InstructionFollowing(paper.PaperOptions):
-    """EdiVal-IF of one turn: 1 if the edited image follows the instruction, else 0. `PaperOptions` come by keyword.
+class InstructionFollowing(paper_protocol.PaperOptions):
+    """EdiVal-IF of one turn: 1 if the edited image follows the instruction, else 0. Options: `PaperOptions`.
 
     protocol: `paper` (algorithms 3 to 11) or `official` (the released code of 27 October 2025; takes no options).
-    dense: a degree in [0, 1] instead, at least 0.5 exactly where the verdict is 1.
+    dense: return a degree in [0, 1] instead, which is at least 0.5 exactly if the verdict is 1.
     prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
 
-    Not applicable to instructions that are none of the nine forms, unless the sample has a `task`.
+    Not applicable to instructions that match none of the nine forms, unless the sample has a `task`.
     """
 
     card: ClassVar[Card] = Card(
@@ -38,9 +38,9 @@ class InstructionFollowing(paper.PaperOptions):
         requires=("sources", "edited", "instruction"),
         protocols=("paper", "official"),
         source="EdiVal-Agent (ICLR 2026), section 2.4, algorithms 3-11, appendices C.2, K and O.3; released code",
-        gaming=(
-            "Looks at what was asked for and at nothing else: a removal is won by spoiling the picture until the "
-            "detector finds nothing, a count by pasted stickers, a colour by painting the whole picture, a judge by "
+        failure_modes=(
+            "Looks at what was asked for and at nothing else: a removal is won by spoiling the image until the "
+            "detector finds nothing, a count by pasted stickers, a colour by painting the whole image, a judge by "
             "words written into it. Reward it together with content consistency."
         ),
         about="following",
@@ -53,48 +53,52 @@ class InstructionFollowing(paper.PaperOptions):
     def __post_init__(self) -> None:
         if self.protocol not in self.card.protocols:
             raise ValueError(f"unknown protocol {self.protocol!r}: edival-if has {' and '.join(self.card.protocols)}")
-        self.check()
-        if self.protocol == "official" and (changed := self._changed(paper.PaperOptions)):
+        self.validate()
+        if self.protocol == "official" and (changed := self._changed(paper_protocol.PaperOptions)):
             raise ValueError(f"the official protocol has no options, got {', '.join(changed)}: leave them out")
-        Prompts(_PACKAGE, self.prompts)  # refuses a pack that is no folder
+        Prompts(_PACKAGE, self.prompts)  # raises for a pack that is not a folder
 
-    def _changed(self, owner: type[paper.PaperOptions]) -> list[str]:
+    def _changed(self, owner: type[paper_protocol.PaperOptions]) -> list[str]:
         values = ((option.name, getattr(self, option.name), option.default) for option in fields(owner))
         return [f"{name}={value}" for name, value, default in values if value != default]
 
     @cached_property
     def signature(self) -> str:
-        """As in `edival-if@1/paper`, with the options that are not the default and the prompt pack's digest."""
-        options = [*(["dense"] if self.dense else []), *self._changed(paper.PaperOptions)]
-        return self.card.signed(self.protocol, [*options, *Prompts(_PACKAGE, self.prompts).options])
+        """As in `edival-if@1/paper`, with non-default options and the prompt pack's digest."""
+        options = [*(["dense"] if self.dense else []), *self._changed(paper_protocol.PaperOptions)]
+        return self.card.signature_with(self.protocol, [*options, *Prompts(_PACKAGE, self.prompts).options])
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         task = task_of(sample)
         if task is None:
             return Score.not_applicable(
                 f"instruction {sample.instruction!r} is none of EdiVal's nine forms: give the sample its task, "
                 'as in EditSample(..., task=Task("color_alter", object="cup", value="blue"))'
-            ).by(self.signature)
+            ).with_signature(self.signature)
         prompts = Prompts(_PACKAGE, self.prompts)
         if self.protocol == "official":
-            look = official.look_at(sample, prompts)
-            program = official.follow(look, task)
+            inspector = released_code.make_inspector(sample, prompts)
+            program = released_code.evaluate_task(inspector, task)
         else:
-            look = Look(sample.source, sample.edited, prompts)
-            program = paper.follow(self, look, task)
+            inspector = EditInspector(sample.source, sample.edited, prompts)
+            program = paper_protocol.evaluate_task(self, inspector, task)
         try:
             verdict = yield from program
-        except Unreadable as error:
-            return Score.failed(str(error), evidence=look.evidence).by(self.signature)
+        except UnparsableReply as error:
+            return Score.failed(str(error), evidence=inspector.evidence).with_signature(self.signature)
         value = verdict.degree if self.dense else float(verdict.holds)
-        return Score.of(value, verdict.why, evidence=(*look.evidence, *_reasons(verdict))).by(self.signature)
+        return Score.of(
+            value, verdict.reason, evidence=(*inspector.evidence, *_condition_evidence(verdict))
+        ).with_signature(self.signature)
 
 
-def _reasons(verdict: Finding) -> list[Evidence]:
-    """The verdict and the conditions it rests on, each with its degree."""
-    found = [Evidence("condition", text=part.why, numbers=_numbers(part)) for part in verdict.parts]
-    return [*found, Evidence("verdict", text=verdict.why, numbers=_numbers(verdict))]
+def _condition_evidence(verdict: Condition) -> list[Evidence]:
+    """Evidence of the verdict and its conditions, each with its degree."""
+    evidence = [
+        Evidence("condition", text=condition.reason, numbers=_numbers(condition)) for condition in verdict.conditions
+    ]
+    return [*evidence, Evidence("verdict", text=verdict.reason, numbers=_numbers(verdict))]
 
 
-def _numbers(finding: Finding) -> dict[str, float]:
-    return {"holds": float(finding.holds), "degree": finding.degree}
+def _numbers(condition: Condition) -> dict[str, float]:
+    return {"holds": float(condition.holds), "degree": condition.degree}

@@ -1,4 +1,4 @@
-"""Looking at an edit: asks detector, judge and reader, and keeps what they said as evidence."""
+"""Inspection of an edit by detector, judge and reader, with their answers as evidence."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..asking import Asks, ask, ask_each
-from ..boxes import Box, best, distinct
-from ..forms import FreeText, Message, Reply, YesNo
-from ..image import Image
-from ..prompts import Prompts
-from ..query import Detect, Detections, Judge, ReadText
-from ..reading import said_yes
-from ..sample import Position
-from ..score import Evidence
-from .degree import Finding, above, beside, counted, not_above
+from ...boxes import Box, highest_scoring, suppress_overlaps
+from ...engine.program import Program, ask, ask_many
+from ...image import Image
+from ...queries.kinds import Detect, Detections, Judge, ReadText
+from ...queries.parsing import parse_yes_no
+from ...queries.prompts import Prompts
+from ...queries.response_formats import FreeText, Message, Reply, YesNo
+from ...sample import Position
+from ...score import Evidence
+from .conditions import Condition, count_matches, on_side_of, score_above, score_not_above
 
-Where = Literal["source", "edited"]
+ImageRole = Literal["source", "edited"]
 
 
-class Unreadable(Exception):
-    """A judge answered, but not the question. `raw` is what it said."""
+class UnparsableReply(Exception):
+    """The judge's reply cannot be parsed. `raw` is its text."""
 
     def __init__(self, topic: str, raw: str) -> None:
         super().__init__(f"the judge's answer about {topic!r} cannot be read: {raw[:200]!r}")
@@ -30,101 +30,104 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a detector found of one name in one picture: `boxes` above the threshold, `weaker` ones not above it."""
+class PhraseDetections:
+    """Detections of one phrase in one image: `boxes` with scores above the threshold, and `below_threshold`."""
 
-    name: str
-    where: Where
+    phrase: str
+    image: ImageRole
     boxes: tuple[Box, ...]
-    weaker: tuple[Box, ...]
+    below_threshold: tuple[Box, ...]
     threshold: float
 
     @property
     def best(self) -> Box | None:
-        return best(self.boxes)
+        return highest_scoring(self.boxes)
 
     @property
-    def nearest(self) -> Box | None:
-        """The strongest box, whether or not it is above the threshold."""
-        return best((*self.boxes, *self.weaker))
+    def strongest(self) -> Box | None:
+        """The box with the highest score, above the threshold or not."""
+        return highest_scoring((*self.boxes, *self.below_threshold))
 
-    def present(self) -> Finding:
-        score = self.nearest.score if self.nearest else 0.0
+    def present(self) -> Condition:
+        score = self.strongest.score if self.strongest else 0.0
         numbers = f"({score:.2f} {'>' if self.boxes else '<='} {self.threshold:g})"
         verb = "is" if self.boxes else "not found"
-        return above(score, self.threshold, f"{self.name} {verb} in the {self.where} image {numbers}")
+        return score_above(score, self.threshold, f"{self.phrase} {verb} in the {self.image} image {numbers}")
 
-    def absent(self) -> Finding:
-        score = self.nearest.score if self.nearest else 0.0
+    def absent(self) -> Condition:
+        score = self.strongest.score if self.strongest else 0.0
         numbers = f"({score:.2f} {'>' if self.boxes else '<='} {self.threshold:g})"
         verb = "is" if self.boxes else "not found"
-        return not_above(score, self.threshold, f"{self.name} {verb} in the {self.where} image {numbers}")
+        return score_not_above(score, self.threshold, f"{self.phrase} {verb} in the {self.image} image {numbers}")
 
-    def times(self, target: int, overlap: float, *, exactly: bool = True) -> Finding:
-        """Whether it is there `target` times (or, unless `exactly`, at most so often), doubles counted once."""
-        boxes, weaker = without_doubles(self.boxes, overlap), self.weaker
+    def has_count(self, target: int, overlap: float, *, exactly: bool = True) -> Condition:
+        """Whether it occurs `target` times (at most that often unless `exactly`), with duplicates removed."""
+        boxes, below_threshold = deduplicate_boxes(self.boxes, overlap), self.below_threshold
         if overlap < 1:
-            weaker = tuple(box for box in weaker if all(box.iou(kept) <= overlap for kept in boxes))
-        found = len(boxes)
-        right = found == target or (found < target and not exactly)
-        sign = ("=" if exactly else "<=") if right else ("!=" if exactly else ">")
-        why = f"{found} x {self.name} in the {self.where} image: count {found} {sign} {target}"
-        return counted(boxes, weaker, target, self.threshold, why, exactly=exactly)
+            below_threshold = tuple(
+                box for box in below_threshold if all(box.iou(kept_box) <= overlap for kept_box in boxes)
+            )
+        count = len(boxes)
+        holds = count == target or (count < target and not exactly)
+        sign = ("=" if exactly else "<=") if holds else ("!=" if exactly else ">")
+        reason = f"{count} x {self.phrase} in the {self.image} image: count {count} {sign} {target}"
+        return count_matches(boxes, below_threshold, target, self.threshold, reason, exactly=exactly)
 
 
-def without_doubles(boxes: Sequence[Box], overlap: float) -> tuple[Box, ...]:
-    """One box of those that overlap by more than `overlap` (IoU); at 1.0, all."""
-    return distinct(boxes, overlap) if overlap < 1 else tuple(boxes)
+def deduplicate_boxes(boxes: Sequence[Box], overlap: float) -> tuple[Box, ...]:
+    """The boxes without those that overlap a higher-scoring one by more than `overlap` (IoU); at 1.0, all boxes."""
+    return suppress_overlaps(boxes, overlap) if overlap < 1 else tuple(boxes)
 
 
 @dataclass(slots=True)
-class Look:
-    """One look at one edit: its two pictures, the words for the judge, and the evidence so far."""
+class EditInspector:
+    """One edit: its two images, the prompts for the judge, and the evidence so far."""
 
     source: Image
     edited: Image
     prompts: Prompts
     evidence: list[Evidence] = field(default_factory=list)
 
-    def note(self, text: str) -> None:
-        """Write down a rule that changed what is looked at."""
+    def record_rule(self, text: str) -> None:
+        """Add evidence of a rule that changed the inspection."""
         self.evidence.append(Evidence("rule", text=text))
 
     def detect(
-        self, *asked: tuple[Where, str], threshold: float, largest: float | None = None
-    ) -> Asks[tuple[Found, ...]]:
-        """Where the names are in the pictures, each asked by itself.
+        self, *queries: tuple[ImageRole, str], threshold: float, max_box_size: float | None = None
+    ) -> Program[tuple[PhraseDetections, ...]]:
+        """Detections of the phrases in the images, one query each.
 
-        Boxes both wider and higher than `largest` (a share of the sides) say nothing about a place: they are dropped.
+        Boxes both wider and higher than `max_box_size` (a fraction of the sides) do not localise anything and are
+        dropped.
         """
         pictures = {"source": self.source, "edited": self.edited}
-        answers = yield from ask_each([Detect(pictures[where], (name,)) for where, name in asked])
-        found = []
-        for (where, name), answer in zip(asked, answers, strict=True):
-            fitting = answer.boxes
-            if largest is not None:
-                fitting = tuple(box for box in fitting if not (box.w > largest and box.h > largest))
-            boxes = Detections(fitting, answer.floor).above(threshold)
-            weaker = tuple(box for box in fitting if box.score <= threshold)
-            numbers = {"threshold": threshold, "strongest": answer.strongest()}
+        answers = yield from ask_many([Detect(pictures[image], (name,)) for image, name in queries])
+        results = []
+        for (image, name), answer in zip(queries, answers, strict=True):
+            small_enough = answer.boxes
+            if max_box_size is not None:
+                small_enough = tuple(box for box in small_enough if not (box.w > max_box_size and box.h > max_box_size))
+            boxes = Detections(small_enough, answer.min_score).above(threshold)
+            below_threshold = tuple(box for box in small_enough if box.score <= threshold)
+            numbers = {"threshold": threshold, "strongest": answer.max_score()}
             if dropped := len(answer.above(threshold)) - len(boxes):
                 numbers["dropped_as_too_large"] = float(dropped)
-            self.evidence.append(Evidence(f"detect {where}", pictures[where].digest, boxes, name, numbers))
-            found.append(Found(name, where, boxes, weaker, threshold))
-        return tuple(found)
+            self.evidence.append(Evidence(f"detect {image}", pictures[image].digest, boxes, name, numbers))
+            results.append(PhraseDetections(name, image, boxes, below_threshold, threshold))
+        return tuple(results)
 
-    def ask_yes_no(self, topic: str, pictures: Sequence[Image], slots: Mapping[str, str]) -> Asks[Reply]:
-        """What the judge answers to the prompt `topic`, shown the pictures in this order."""
-        words = self.prompts.render(topic, **slots)
-        question = Judge((Message((*pictures, words)),), YesNo(), f"edival/{topic}", tuple(slots.items()))
+    def ask_yes_no(self, topic: str, pictures: Sequence[Image], slots: Mapping[str, str]) -> Program[Reply]:
+        """The judge's reply to the prompt `topic` with the images in this order."""
+        prompt = self.prompts.render(topic, **slots)
+        question = Judge((Message((*pictures, prompt)),), YesNo(), f"edival/{topic}", tuple(slots.items()))
         reply = yield from ask(question)
         numbers = {name: float(p) for name, p in reply.probabilities.items()}
         self.evidence.append(Evidence(f"judge {topic}", pictures[-1].digest, text=reply.text, numbers=numbers))
         return reply
 
-    def ask_words(self, topic: str, asked: Sequence[Mapping[str, str]]) -> Asks[tuple[str, ...]]:
-        """What the judge writes, a question for every set of slots. Raises `Unreadable` where it writes nothing."""
-        replies = yield from ask_each(
+    def ask_free_text(self, topic: str, slot_sets: Sequence[Mapping[str, str]]) -> Program[tuple[str, ...]]:
+        """The judge's texts, one query per set of slots. Raises `UnparsableReply` for an empty reply."""
+        replies = yield from ask_many(
             [
                 Judge(
                     (Message((self.prompts.render(topic, **slots),)),),
@@ -132,42 +135,42 @@ class Look:
                     f"edival/{topic}",
                     tuple(slots.items()),
                 )
-                for slots in asked
+                for slots in slot_sets
             ]
         )
         for reply in replies:
             self.evidence.append(Evidence(f"judge {topic}", text=reply.text))
             if not reply.text.strip():
-                raise Unreadable(topic, reply.text)
+                raise UnparsableReply(topic, reply.text)
         return tuple(reply.text.strip() for reply in replies)
 
-    def read(self, picture: Image) -> Asks[tuple[str, float]]:
-        """The text in a picture, and how sure the reader is of it (mean over the lines; 1.0 if there are none)."""
+    def read_text(self, picture: Image) -> Program[tuple[str, float]]:
+        """The text in an image, and the reader's confidence (mean over the lines; 1.0 without lines)."""
         reading = yield from ask(ReadText(picture))
-        sure = [line.box.score for line in reading.lines]
-        confidence = sum(sure) / len(sure) if sure else 1.0
-        boxes = tuple(line.box.labelled(line.text) for line in reading.lines)
+        confidences = [line.box.score for line in reading.lines]
+        confidence = sum(confidences) / len(confidences) if confidences else 1.0
+        boxes = tuple(line.box.with_label(line.text) for line in reading.lines)
         self.evidence.append(Evidence("read", picture.digest, boxes, reading.text, {"confidence": confidence}))
         return reading.text, confidence
 
 
-def placed(position: Position, moved: Box, reference: Box, margin: float) -> Finding:
-    """Whether the centre of a box lies on one side of another's."""
+def box_on_side(position: Position, moved: Box, reference: Box, margin: float) -> Condition:
+    """Whether the centre of a box lies on one side of the centre of another."""
     a, b = (moved.cx, moved.cy), (reference.cx, reference.cy)
-    why = f"centre ({a[0]:.3f}, {a[1]:.3f}), wanted {position} of ({b[0]:.3f}, {b[1]:.3f}) by more than {margin:g}"
-    return beside(position, a, b, margin, why)
+    reason = f"centre ({a[0]:.3f}, {a[1]:.3f}), wanted {position} of ({b[0]:.3f}, {b[1]:.3f}) by more than {margin:g}"
+    return on_side_of(position, a, b, margin, reason)
 
 
-def plain_answer(text: str) -> bool | None:
-    """Whether an answer begins with yes (True) or no (False) and means it; None if with neither, as in "No idea"."""
-    return said_yes(text) if re.match(r"\W*(yes|no)\b", text, re.IGNORECASE) else None
+def leading_yes_no(text: str) -> bool | None:
+    """Whether a reply begins with the answer yes (True) or no (False); None for neither, as in "No idea"."""
+    return parse_yes_no(text) if re.match(r"\W*(yes|no)\b", text, re.IGNORECASE) else None
 
 
-def cut_out(picture: Image, box: Box, smallest: float = 0.0) -> Image:
-    """The part of a picture inside a box, at least one pixel of it.
+def crop_box(picture: Image, box: Box, min_size: float = 0.0) -> Image:
+    """The part of an image inside a box, at least one pixel.
 
-    A box narrower or lower than `smallest` (a share of the side) is widened around its centre to that.
+    A side of the box shorter than `min_size` (a fraction of the image's side) is extended to it around the centre.
     """
-    x0, y0, x1, y1 = Box(box.cx, box.cy, max(box.w, smallest), max(box.h, smallest)).corners(picture.size)
+    x0, y0, x1, y1 = Box(box.cx, box.cy, max(box.w, min_size), max(box.h, min_size)).corners(picture.size)
     x0, y0 = min(max(x0, 0), picture.width - 1), min(max(y0, 0), picture.height - 1)
     return picture.crop(x0, y0, min(max(x1, x0 + 1), picture.width), min(max(y1, y0 + 1), picture.height))

@@ -1,55 +1,56 @@
-"""A guard with EdiVal's means: whoever is told to remove one thing may not remove them all."""
+"""A guard with EdiVal's object pools: an edit must not remove the objects that should be unchanged."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..asking import Asks, ask_each
-from ..card import Card
-from ..query import Detect
-from ..sample import EditSample
-from ..score import Evidence, Score
+from ...card import Card
+from ...engine.program import Program, ask_many
+from ...queries.kinds import Detect
+from ...sample import EditSample
+from ...score import Evidence, Score
 from .pools import pools_of
 
-_FOUND = 0.35
-_LOST = 0.2
+_PRESENT_THRESHOLD = 0.35
+_ABSENT_THRESHOLD = 0.2
 
 
 @dataclass(frozen=True)
-class StillThere:
-    """At least half of the objects that no instruction touches can still be found, wherever in the picture.
+class ObjectsPreserved:
+    """At least half of the unchanged objects are still detected, anywhere in the image.
 
-    Content consistency alone is too mild here: an emptied picture keeps its background, and so half of EdiVal-CC. An
-    object counts if the base picture has it (score above 0.35), and as lost if the edited one has at best a trace of it
-    (0.2 or less). Asks what EdiVal-CC asks too. Not applicable where no object is to stay, or none is found.
+    Content consistency alone is too mild here: an emptied image keeps its background, and so half of EdiVal-CC. An
+    object counts if it is detected in the base image (score above 0.35), and is lost if its score in the edited image
+    is at most 0.2. The queries are those of EdiVal-CC. Not applicable if no object is listed as unchanged, or none is
+    detected.
     """
 
     card: ClassVar[Card] = Card(
-        "guard-still-there",
+        "guard-objects-preserved",
         1,
         "most of the objects that no instruction touches are still there",
         roles=("detector",),
-        gaming="Half of the objects may go, and anything the detector takes for one will do.",
+        failure_modes="Half of the objects may go, and anything the detector takes for one will do.",
         about="cheating",
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         pools = pools_of(sample)
         if pools is None or not pools.unchanged:
             return Score.not_applicable("no object is listed as unchanged")
         base, names = sample.base, pools.unchanged
-        now = sample.edited.resized(*base.size)
-        found = yield from ask_each([Detect(picture, (name,)) for picture in (base, now) for name in names])
-        before, after = found[: len(names)], found[len(names) :]
-        there = [
-            (name, now_there.strongest())
-            for name, was, now_there in zip(names, before, after, strict=True)
-            if was.strongest() > _FOUND
+        current = sample.edited.resized(*base.size)
+        detections = yield from ask_many([Detect(picture, (name,)) for picture in (base, current) for name in names])
+        before, after = detections[: len(names)], detections[len(names) :]
+        present = [
+            (name, detected_after.max_score())
+            for name, detected_before, detected_after in zip(names, before, after, strict=True)
+            if detected_before.max_score() > _PRESENT_THRESHOLD
         ]
-        if not there:
+        if not present:
             return Score.not_applicable("none of the unchanged objects is found in the base picture")
-        lost = [name for name, score in there if score <= _LOST]
-        seen = Evidence("strongest trace of what should be there", now.digest, numbers=dict(there))
+        lost = [name for name, score in present if score <= _ABSENT_THRESHOLD]
+        evidence = Evidence("strongest trace of what should be there", current.digest, numbers=dict(present))
         reason = f"no trace is left of {', '.join(lost)}" if lost else ""
-        return Score.of(2 * len(lost) <= len(there), reason, evidence=[seen])
+        return Score.of(2 * len(lost) <= len(present), reason, evidence=[evidence])

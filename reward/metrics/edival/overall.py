@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
-from ..asking import Asks
-from ..card import Card
+from ...card import Card
+from ...engine.program import Program
+from ...sample import EditSample
+from ...score import Score
 from ..compose import GeometricMean, Metric, Minimum, WeightedMean
-from ..compound import credited
-from ..sample import EditSample
-from ..score import Score
+from ..operations import aggregate_credits
 from .consistency import ContentConsistency
 from .following import InstructionFollowing
 
-Combine = Literal["minimum", "mean"]
+TurnReduction = Literal["minimum", "mean"]
 
 _FOLLOWING = InstructionFollowing()
 _CONSISTENCY = ContentConsistency()
@@ -22,11 +22,11 @@ _CONSISTENCY = ContentConsistency()
 
 @dataclass(frozen=True)
 class EditOverall:
-    """sqrt(IF x CC) of one edit: what was asked was done, and nothing else.
+    """sqrt(IF x CC) of one edit: instruction following and content consistency.
 
-    following: instruction following of this turn; give a `Chain` to have all turns up to this one followed, as the
-    paper's tables do. consistency: with the picture before the first turn. Both values must lie in [0, 1]. Where one of
-    them has no value the whole has none: nothing is left out. `credits` are those of following.
+    following: instruction following of this turn; with `MultiTurnFollowing`, of all turns up to this one, as in the
+    paper's tables. consistency: with the image before the first turn. Both values must lie in [0, 1]. If one of them
+    has no value, neither has the whole. `credits` are those of following.
     """
 
     following: Metric = _FOLLOWING
@@ -37,57 +37,58 @@ class EditOverall:
         "the instruction was followed and everything else is as it was",
         roles=("detector", "judge", "reader", "features", "pixels"),
         source="EdiVal-Agent, section 2.4",
-        gaming="Visual quality is not in it: a faithful edit of poor quality has a high value.",
+        failure_modes="Visual quality is not in it: a faithful edit of poor quality has a high value.",
         about="overall",
     )
 
     def __post_init__(self) -> None:
-        self._mean()  # refuses parts outside of [0, 1] before anything is asked
+        self._mean()  # refuses parts outside of [0, 1] before scoring
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         score = yield from self._mean()(sample)
-        return replace(score, credits=score.parts["following"].credits).by(self.card.signature)
+        return replace(score, credits=score.parts["following"].credits).with_signature(self.card.signature)
 
     def _mean(self) -> GeometricMean:
         parts = {"following": self.following, "consistency": self.consistency}
-        return GeometricMean(parts, missing="whole", name=self.card.name)
+        return GeometricMean(parts, on_not_applicable="whole", name=self.card.name)
 
 
 @dataclass(frozen=True)
-class Chain:
-    """The lowest score of the turns up to this one, each judged against the turn before; or their mean.
+class MultiTurnFollowing:
+    """The minimum over the turns up to this one, each compared with the turn before; or their mean.
 
-    following: the metric of a turn. Where it says 0 or 1 the chain is the AND of the turns; a `dense` one keeps edits
-    with the same verdict apart. combine: `minimum`, or `mean` for a credit a turn. `credits` holds the turns in order.
-    Where one has no value the chain has none.
+    following: the metric of a turn. With a binary metric the minimum is the AND of the turns; with a `dense` one, edits
+    with the same verdict differ. reduction: `minimum` or `mean`. `credits` has the turns in order. If one turn has no
+    value, neither has the whole.
     """
 
     following: Metric = _FOLLOWING
-    combine: Combine = "minimum"
+    reduction: TurnReduction = "minimum"
     card: ClassVar[Card] = Card(
         "edival-chain",
         1,
         "the instructions of all turns up to this one were followed",
         roles=("detector", "judge", "reader"),
         source="EdiVal-Agent, section 2.4",
-        gaming="Later turns may undo what earlier ones did: each is judged when it is made.",
+        failure_modes="Later turns may undo what earlier ones did: each is judged when it is made.",
         about="following",
     )
 
     def __post_init__(self) -> None:
-        if self.combine not in get_args(Combine):
-            raise ValueError(f"edival-chain combines by {' or '.join(get_args(Combine))}, got {self.combine!r}")
+        if self.reduction not in get_args(TurnReduction):
+            allowed = " or ".join(get_args(TurnReduction))
+            raise ValueError(f"edival-chain: reduction must be {allowed}, got {self.reduction!r}")
 
     @property
     def signature(self) -> str:
-        """As in `edival-chain@1`, with `combine` where it is not the default."""
-        return self.card.signed(options=() if self.combine == "minimum" else (f"combine={self.combine}",))
+        """As in `edival-chain@1`, with `reduction` if it is not the default."""
+        return self.card.signature_with(options=() if self.reduction == "minimum" else (f"reduction={self.reduction}",))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         turns = {
             f"turn {number}": replace(turn, earlier=sample.turns[: number - 1])
             for number, turn in enumerate(sample.turns, start=1)
         }
-        how = Minimum if self.combine == "minimum" else WeightedMean
-        score = yield from credited(how, self.card.name, self.following, turns)
-        return score.by(self.signature)
+        reduction = Minimum if self.reduction == "minimum" else WeightedMean
+        score = yield from aggregate_credits(reduction, self.card.name, self.following, turns)
+        return score.with_signature(self.signature)

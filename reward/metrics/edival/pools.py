@@ -1,15 +1,15 @@
-"""Object pools: which objects have been in the scene, which can be edited, which must still look the same.
+"""Object pools: the objects that have been in the scene, that can be edited, and that must be unchanged.
 
-EdiVal keeps three lists over the turns (section 2.3). The rules here are those that carry every turn of the published
-instruction file into the next, in the order of its lists.
+EdiVal keeps three lists over the turns (section 2.3). The update rules reproduce every turn of the published
+instruction file, in the order of its lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..sample import EditSample, Pools, Task
-from .instructions import task_of
+from ...sample import EditSample, Pools, Task
+from .task_parser import task_of
 
 _COLORS = (
     "red", "blue", "green", "yellow", "black", "white", "brown", "gray", "orange", "purple", "pink", "gold", "teal",
@@ -19,79 +19,79 @@ _MATERIALS = (
     "silk", "wool", "nylon", "denim", "polyester", "velvet", "rubber", "straw", "brick", "gold", "plush", "chocolate",
     "fondant", "synthetic",
 )  # fmt: skip
-"""What the published renamings take for a colour or a material. Beige, tan, cream or knit, skin, cord are not."""
+"""Colours and materials in the published renamings. Beige, tan, cream or knit, skin, cord are not among them."""
 
 
-def apply(pools: Pools, task: Task, *, foreground: Collection[str] | None = None) -> Pools:
+def update_pools(pools: Pools, task: Task, *, foreground: Collection[str] | None = None) -> Pools:
     """The pools after one more turn.
 
-    foreground: the objects of the original picture that stand before the background; needed by background changes only,
-    which otherwise go by the objects the instruction says to keep.
+    foreground: the foreground objects of the original image, for background changes only; by default the objects that
+    the instruction says to keep.
 
-    Nothing leaves `all`. What is recoloured, or made of another material, goes on under a new name.
+    Nothing is removed from `all`. An object with a new colour or material gets a new name.
     """
-    everything, available, unchanged = pools.all, pools.available, pools.unchanged
+    all_names, available, unchanged = pools.all, pools.available, pools.unchanged
     match task.type:
         case "subject_add":
-            everything, available = _with(everything, task.new), _with(available, task.new)
+            all_names, available = _with(all_names, task.new), _with(available, task.new)
         case "subject_remove":
             available, unchanged = _without(available, task.object), _without(unchanged, task.object)
         case "subject_replace":
-            everything = _with(everything, task.new)
+            all_names = _with(all_names, task.new)
             available = _with(_without(available, task.object), task.new)
             unchanged = _without(unchanged, task.object)
         case "color_alter" | "material_alter":
-            new = renamed(task)
-            everything = _with(everything, new)
+            new = renamed_object(task)
+            all_names = _with(all_names, new)
             available = _with(_without(available, task.object), new)
             unchanged = _without(unchanged, task.object)
         case "position_change":
-            # The reference is left out too: it is often covered by what moved.
+            # The reference is removed too: the moved object often covers it.
             unchanged = _without(unchanged, task.object, task.reference)
         case "count_change":
             unchanged = _without(unchanged, task.object)
         case "text_change" if task.object is None:
-            everything = _with(everything, "text")
+            all_names = _with(all_names, "text")
         case "text_change":
             unchanged = _without(unchanged, task.object)
         case "background_change":
-            stays = {name.casefold() for name in (task.keep if foreground is None else foreground)}
-            available = tuple(name for name in available if name.casefold() in stays)
-            unchanged = tuple(name for name in unchanged if name.casefold() in stays)
-    return Pools(everything, available, unchanged, pools.background and task.type != "background_change")
+            kept_names = {name.casefold() for name in (task.keep if foreground is None else foreground)}
+            available = tuple(name for name in available if name.casefold() in kept_names)
+            unchanged = tuple(name for name in unchanged if name.casefold() in kept_names)
+    return Pools(all_names, available, unchanged, pools.background and task.type != "background_change")
 
 
-def renamed(task: Task) -> str:
-    """What a recoloured object, or one of a new material, is called from now on.
+def renamed_object(task: Task) -> str:
+    """The new name of an object after a change of colour or material.
 
-    The first word with a colour (a material) in it gives way to the new one; without such a word the new one goes in
+    The first word with a colour (a material) in it is replaced by the new one; without such a word the new one goes in
     front. In it, not equal to it: a `wooden chair` becomes a `metal chair`, and a `feathered red bird` a `blue red
     bird`, as published.
     """
     old, new = task.object or "", task.value or ""
-    known = _COLORS if task.type == "color_alter" else _MATERIALS
+    terms = _COLORS if task.type == "color_alter" else _MATERIALS
     words = old.split(" ")
-    for place, word in enumerate(words):
-        if any(name in word.casefold() for name in known):
-            return " ".join((*words[:place], new, *words[place + 1 :]))
+    for index, word in enumerate(words):
+        if any(name in word.casefold() for name in terms):
+            return " ".join((*words[:index], new, *words[index + 1 :]))
     return f"{new} {old}"
 
 
 def pools_of(sample: EditSample) -> Pools | None:
-    """The pools after the sample's turn: its own, else the last ones known carried through the turns since.
+    """The pools after the sample's turn: its own, or the last known ones updated by the turns since.
 
-    Where no turn knows any, all begins with the names of the sample's boxes. None if there are no boxes either, or if
-    the instruction of a turn cannot be read.
+    If no turn has pools, they start from the names of the sample's boxes. None without boxes, or if the instruction of
+    a turn cannot be parsed.
     """
     turns = sample.turns
-    known = max((number for number, turn in enumerate(turns) if turn.pools is not None), default=-1)
+    last_known = max((number for number, turn in enumerate(turns) if turn.pools is not None), default=-1)
     names = tuple(sample.boxes or turns[0].boxes)
-    pools = turns[known].pools if known >= 0 else Pools(names, names, names) if names else None
-    for turn in turns[known + 1 :]:
+    pools = turns[last_known].pools if last_known >= 0 else Pools(names, names, names) if names else None
+    for turn in turns[last_known + 1 :]:
         task = task_of(turn)
         if pools is None or task is None:
             return None
-        pools = apply(pools, task)
+        pools = update_pools(pools, task)
     return pools
 
 
@@ -101,6 +101,6 @@ def _with(names: tuple[str, ...], new: str | None) -> tuple[str, ...]:
     return (*names, new)
 
 
-def _without(names: tuple[str, ...], *gone: str | None) -> tuple[str, ...]:
-    left = {name.casefold() for name in gone if name is not None}
-    return tuple(name for name in names if name.casefold() not in left)
+def _without(names: tuple[str, ...], *names_removed: str | None) -> tuple[str, ...]:
+    removed = {name.casefold() for name in names_removed if name is not None}
+    return tuple(name for name in names if name.casefold() not in removed)

@@ -1,7 +1,7 @@
-"""EdiVal-VQ: how good the edited picture looks, whatever was asked for. Paper, sections 2.4 and M.
+"""EdiVal-VQ: visual quality of the edited image, independent of the instruction. Paper, sections 2.4 and M.
 
-A slot: the number is that of the preference expert (HPSv3 in the paper), on its own scale. It is never a part of
-EdiVal-O, for beautifying and preserving are at odds.
+The value is the rating of the preference expert (HPSv3 in the paper), on its own scale. It is not part of EdiVal-O,
+because beautification and preservation conflict.
 """
 
 from __future__ import annotations
@@ -9,48 +9,48 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
-from ..asking import Asks, ask, gather
-from ..card import Card
-from ..image import Image
-from ..query import Measure, Rate
-from ..sample import EditSample
-from ..score import Evidence, Score
+from ...card import Card
+from ...engine.program import Program, ask, gather
+from ...image import Image
+from ...queries.kinds import Measure, Rate
+from ...sample import EditSample
+from ...score import Evidence, Score
 
-Prompt = Literal["instruction", "empty"]
+RatingPrompt = Literal["instruction", "empty"]
 
 
 @dataclass(frozen=True)
 class VisualQuality:
-    """The preference expert's rating of the edited picture; `parts` has that of the `base` and the `change` from it.
+    """The preference expert's rating of the edited image; `parts`: the rating of the `base` and the `change` from it.
 
-    prompt: what the expert is told the picture shows. The released code asks once with the instruction and once with
-    nothing, which gives different numbers. Evidence: the luminance (Rec. 709, in [0, 1]) that 99 % and 99.9 % of the
-    pixels do not exceed, in both pictures; it rises where an editor overexposes turn after turn.
+    prompt: the text for the expert. The released code rates once with the instruction and once with an empty prompt,
+    which gives different values. Evidence: the 99 % and 99.9 % quantiles of luminance (Rec. 709, in [0, 1]) of both
+    images, which increase if an editor overexposes turn after turn.
     """
 
-    prompt: Prompt = "instruction"
+    prompt: RatingPrompt = "instruction"
     card: ClassVar[Card] = Card(
         "edival-vq",
         1,
-        "the edited picture is one that people like to look at",
+        "the edited image is one that people like to look at",
         range=(None, None),
         unit="rating",
         roles=("preference", "pixels"),
         source="EdiVal-Agent, section 2.4",
-        gaming="Beautifying pays, whether it was asked for or not.",
+        failure_modes="Beautifying pays, whether it was asked for or not.",
         about="quality",
     )
 
     def __post_init__(self) -> None:
-        if self.prompt not in get_args(Prompt):
-            raise ValueError(f"edival-vq has no prompt {self.prompt!r}: there are {', '.join(get_args(Prompt))}")
+        if self.prompt not in get_args(RatingPrompt):
+            raise ValueError(f"edival-vq has no prompt {self.prompt!r}: there are {', '.join(get_args(RatingPrompt))}")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        words = sample.instruction if self.prompt == "instruction" else ""
-        edited, base, *light = yield from gather(
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        prompt = sample.instruction if self.prompt == "instruction" else ""
+        edited, base, *luminance = yield from gather(
             [
-                _rated(sample.edited, words),
-                _rated(sample.base, words),
+                _rated(sample.edited, prompt),
+                _rated(sample.base, prompt),
                 _luminance("edited picture", sample.edited),
                 _luminance("base picture", sample.base),
             ]
@@ -61,21 +61,21 @@ class VisualQuality:
         elif edited.value is None:
             change = edited
         evidence = tuple(
-            item for score in light for item in (score.evidence or (Evidence("luminance", text=score.reason),))
+            item for score in luminance for item in (score.evidence or (Evidence("luminance", text=score.reason),))
         )
         signature = f"{self.card.signature}/{self.prompt}"
         return replace(edited, parts={"base": base, "change": change}, evidence=evidence, metric=signature)
 
 
-def _rated(image: Image, words: str) -> Asks[Score]:
-    rating = yield from ask(Rate(image, words))
+def _rated(image: Image, prompt: str) -> Program[Score]:
+    rating = yield from ask(Rate(image, prompt))
     assert rating.value is not None  # `Rate.check` lets no other answer through
     return Score.of(rating.value)
 
 
-def _luminance(name: str, image: Image) -> Asks[Score]:
-    most, nearly_all = yield from ask(Measure("luma99", (image,)), Measure("luma999", (image,)))
-    if most.value is None or nearly_all.value is None:
+def _luminance(name: str, image: Image) -> Program[Score]:
+    p99, p999 = yield from ask(Measure("luma99", (image,)), Measure("luma999", (image,)))
+    if p99.value is None or p999.value is None:
         return Score.abstained(f"the luminance of the {name} was not measured")
-    numbers = {"99 %": most.value, "99.9 %": nearly_all.value}
-    return Score.of(nearly_all.value, evidence=[Evidence(f"luminance of the {name}", image.digest, numbers=numbers)])
+    numbers = {"99 %": p99.value, "99.9 %": p999.value}
+    return Score.of(p999.value, evidence=[Evidence(f"luminance of the {name}", image.digest, numbers=numbers)])

@@ -1,8 +1,8 @@
-"""Instruction following as the released code of 27 October 2025 computes it, step by step, in its order.
+"""Instruction following as computed by the released code of 27 October 2025, step by step, in its order.
 
-Pictures are forced to 512 x 512, phrases are lower-cased, and an answer is a yes if "yes" is anywhere in it. A question
-the code does not come to ask is not asked here either. Its habits are noted as evidence where they take effect. One
-difference: an expert that fails makes the score fail, where the code goes on as if it had said no or found nothing.
+Images are resized to 512 x 512, phrases are lower-cased, and a reply counts as yes if it contains "yes". Queries that
+the code skips are skipped here too. Deviations from the paper are added as evidence where they take effect. One
+difference: if an expert fails, the score fails; the code continues as if the answer were no or empty.
 """
 
 from __future__ import annotations
@@ -10,197 +10,217 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..asking import Asks
-from ..boxes import Box
-from ..image import Image
-from ..prompts import Prompts
-from ..sample import EditSample, Position, Task
-from .degree import Finding, all_of, any_of, finding, has_text, neither_inside, said_yes, touching
-from .looking import Found, Look, cut_out, placed, plain_answer, without_doubles
+from ...boxes import Box
+from ...engine.program import Program
+from ...image import Image
+from ...queries.prompts import Prompts
+from ...sample import EditSample, Position, Task
+from .conditions import (
+    Condition,
+    all_hold,
+    any_holds,
+    boxes_overlap,
+    judge_confirms,
+    make_condition,
+    neither_contains,
+    text_contains,
+)
+from .inspector import EditInspector, PhraseDetections, box_on_side, crop_box, deduplicate_boxes, leading_yes_no
 
-SIDE = 512
-"""Pixels; every picture is resized to this square with Lanczos."""
+IMAGE_SIZE = 512
+"""Pixels; every image is resized to this square with Lanczos."""
 
-_DOUBLES = 0.8
+_DUPLICATE_IOU = 0.8
 
 
-def look_at(sample: EditSample, prompts: Prompts) -> Look:
-    """A look at the pictures in the released code's size."""
-    look = Look(sample.source.resized(SIDE, SIDE), sample.edited.resized(SIDE, SIDE), prompts)
+def make_inspector(sample: EditSample, prompts: Prompts) -> EditInspector:
+    """An inspector of the images at the released code's size."""
+    inspector = EditInspector(
+        sample.source.resized(IMAGE_SIZE, IMAGE_SIZE), sample.edited.resized(IMAGE_SIZE, IMAGE_SIZE), prompts
+    )
     for image, name in ((sample.source, "source"), (sample.edited, "edited")):
-        if image.size != (SIDE, SIDE):
-            look.note(f"released code: the {name} image, {image.width} x {image.height}, is resized to {SIDE} x {SIDE}")
-    return look
+        if image.size != (IMAGE_SIZE, IMAGE_SIZE):
+            inspector.record_rule(
+                f"released code: the {name} image, {image.width} x {image.height}, is resized to {IMAGE_SIZE} x "
+                f"{IMAGE_SIZE}"
+            )
+    return inspector
 
 
-def follow(look: Look, task: Task) -> Asks[Finding]:
+def evaluate_task(inspector: EditInspector, task: Task) -> Program[Condition]:
     """The program for a task."""
     match task:
         case Task(type="subject_add", new=str(new)):
-            return _added(look, new, task.position, task.reference)
+            return _added(inspector, new, task.position, task.reference)
         case Task(type="subject_remove", object=str(name)):
-            return _removed(look, name)
+            return _removed(inspector, name)
         case Task(type="subject_replace", object=str(old), new=str(new)):
-            return _replaced(look, old, new)
+            return _replaced(inspector, old, new)
         case Task(type="position_change", object=str(name), position=str(position), reference=str(reference)):
-            return _moved(look, name, position, reference)
+            return _moved(inspector, name, position, reference)
         case Task(type="count_change", object=str(name), count=int(count)):
-            return _counted(look, name, count)
+            return _counted(inspector, name, count)
         case Task(type="color_alter", object=str(name), value=str(value)):
-            return _attribute(look, "color", name, value)
+            return _attribute(inspector, "color", name, value)
         case Task(type="material_alter", object=str(name), value=str(value)):
-            return _attribute(look, "material", name, value)
+            return _attribute(inspector, "material", name, value)
         case Task(type="text_change", text=str(text)):
-            return _written(look, text, task.object)
+            return _written(inspector, text, task.object)
         case Task(type="background_change", value=str(value)):
-            return _background(look, value, task.keep)
+            return _background(inspector, value, task.keep)
         case _:
             raise AssertionError(f"a task without its slots: {task}")
 
 
-def _added(look: Look, new: str, position: Position | None, reference: str | None) -> Asks[Finding]:
-    conditions = [(yield from _ask(look, "added", (look.source, look.edited), {"new": new}))]
+def _added(inspector: EditInspector, new: str, position: Position | None, reference: str | None) -> Program[Condition]:
+    conditions = [(yield from _ask(inspector, "added", (inspector.source, inspector.edited), {"new": new}))]
     count = 2 if position is None else 4
     if not conditions[0].holds:
-        return all_of(conditions, of=count)
+        return all_hold(conditions, total=count)
     if position is None or reference is None:
-        (after,) = yield from look.detect(("edited", _phrase(new)), threshold=0.3)
-        return all_of([*conditions, after.present()])
-    look.note("released code: the reference is looked for in the source image")
-    other, after = yield from look.detect(("source", _phrase(reference)), ("edited", _phrase(new)), threshold=0.3)
+        (after,) = yield from inspector.detect(("edited", _phrase(new)), threshold=0.3)
+        return all_hold([*conditions, after.present()])
+    inspector.record_rule("released code: the reference is looked for in the source image")
+    other, after = yield from inspector.detect(("source", _phrase(reference)), ("edited", _phrase(new)), threshold=0.3)
     conditions += [other.present(), after.present()]
-    pairs = [placed(position, a, b, 0.03) for a in after.boxes for b in other.boxes]
+    pairs = [box_on_side(position, a, b, 0.03) for a in after.boxes for b in other.boxes]
     if pairs:
         conditions.append(max(pairs, key=lambda pair: pair.degree))
-    return all_of(conditions, of=4)
+    return all_hold(conditions, total=4)
 
 
-def _removed(look: Look, name: str) -> Asks[Finding]:
-    (before,) = yield from look.detect(("source", _phrase(name)), threshold=0.35, largest=0.98)
+def _removed(inspector: EditInspector, name: str) -> Program[Condition]:
+    (before,) = yield from inspector.detect(("source", _phrase(name)), threshold=0.35, max_box_size=0.98)
     if before.best is None:
-        return all_of([before.present()], of=2)
-    (after,) = yield from look.detect(("edited", _phrase(name)), threshold=0.35, largest=0.98)
-    gone = [after.absent()]
-    if after.nearest is not None:
-        overlap = before.best.iou(after.nearest)
+        return all_hold([before.present()], total=2)
+    (after,) = yield from inspector.detect(("edited", _phrase(name)), threshold=0.35, max_box_size=0.98)
+    absences = [after.absent()]
+    if after.strongest is not None:
+        overlap = before.best.iou(after.strongest)
         why = f"the {name} found in the edited image overlaps where it was by {overlap:.2f} (below 0.2 is another)"
         # Without a box above the threshold the code does not look at overlap; nor can it change the verdict then.
-        gone.append(finding(overlap < 0.2, (0.2 - overlap) / 0.2, (1 - overlap) / 0.8, why))
+        absences.append(make_condition(overlap < 0.2, (0.2 - overlap) / 0.2, (1 - overlap) / 0.8, why))
     nouns = [noun for noun in ("hat", "bird") if noun in _phrase(name)]
-    if not any(part.holds for part in gone) and nouns:
-        look.note(f"released code: {name!r} contains {nouns[0]!r}, which alone is looked for too")
-        (bare,) = yield from look.detect(("edited", nouns[0]), threshold=0.35)
+    if not any(part.holds for part in absences) and nouns:
+        inspector.record_rule(f"released code: {name!r} contains {nouns[0]!r}, which alone is looked for too")
+        (bare,) = yield from inspector.detect(("edited", nouns[0]), threshold=0.35)
         absent = bare.absent()
-        # The least clear of successes, so that a clearer trace of the object never makes its removal clearer.
-        gone.append(Finding(True, 0.5, absent.why) if absent.holds else absent)
-    return all_of([before.present(), any_of(gone)])
+        # The lowest degree of success, so that a clearer detection of the object never increases the degree.
+        absences.append(Condition(True, 0.5, absent.reason) if absent.holds else absent)
+    return all_hold([before.present(), any_holds(absences)])
 
 
-def _replaced(look: Look, old: str, new: str) -> Asks[Finding]:
-    pictures = (look.source, look.edited)
-    conditions = [(yield from _ask(look, "replaced", pictures, {"object": old, "new": new}))]
+def _replaced(inspector: EditInspector, old: str, new: str) -> Program[Condition]:
+    pictures = (inspector.source, inspector.edited)
+    conditions = [(yield from _ask(inspector, "replaced", pictures, {"object": old, "new": new}))]
     if not conditions[0].holds:
-        return all_of(conditions, of=4)
+        return all_hold(conditions, total=4)
     for name in (old, new):
         if _singular(name) != name:
-            look.note(f"released code: {name!r} is looked for as {_singular(name)!r}")
-    before, after = yield from look.detect(
+            inspector.record_rule(f"released code: {name!r} is looked for as {_singular(name)!r}")
+    before, after = yield from inspector.detect(
         ("source", _phrase(_singular(old))), ("edited", _phrase(_singular(new))), threshold=0.3
     )
     conditions += [before.present(), after.present()]
     if before.boxes and after.boxes:
-        conditions.append(touching(before.boxes, after.boxes, f"{old} and {new}"))
-    return all_of(conditions, of=4)
+        conditions.append(boxes_overlap(before.boxes, after.boxes, f"{old} and {new}"))
+    return all_hold(conditions, total=4)
 
 
 def _singular(name: str) -> str:
-    """What the released code takes for the singular: `glasses` becomes `glass`, and `horses` `hors`."""
+    """The released code's singular: `glasses` becomes `glass`, and `horses` `hors`."""
     return name.removesuffix("es") if name.endswith("es") else name.removesuffix("s")
 
 
-def _moved(look: Look, name: str, position: Position, reference: str) -> Asks[Finding]:
-    core, other_core = yield from look.ask_words("core_name", [{"object": name}, {"object": reference}])
+def _moved(inspector: EditInspector, name: str, position: Position, reference: str) -> Program[Condition]:
+    core, other_core = yield from inspector.ask_free_text("core_name", [{"object": name}, {"object": reference}])
     core, other_core = _phrase(core), _phrase(other_core)
-    other_before, before, other_after, after = yield from look.detect(
+    other_before, before, other_after, after = yield from inspector.detect(
         ("source", other_core), ("source", core), ("edited", other_core), ("edited", core), threshold=0.4
     )
     conditions = [_as_many(other_before, other_after), _as_many(before, after)]
     if not all(part.holds for part in conditions):
-        return all_of(conditions, of=6)
-    other, moved = yield from look.detect(("edited", _phrase(reference)), ("edited", _phrase(name)), threshold=0.3)
+        return all_hold(conditions, total=6)
+    other, moved = yield from inspector.detect(("edited", _phrase(reference)), ("edited", _phrase(name)), threshold=0.3)
     conditions += [other.present(), moved.present()]
     if other.best and moved.best:
-        conditions.append(neither_inside(other.best, moved.best, f"{name} and {reference}"))
-        look.note("released code: centres are truncated to pixels, and one pixel is margin enough")
-        conditions.append(placed(position, _on_pixels(moved.best), _on_pixels(other.best), 0.0))
-    return all_of(conditions, of=6)
+        conditions.append(neither_contains(other.best, moved.best, f"{name} and {reference}"))
+        inspector.record_rule("released code: centres are truncated to pixels, and one pixel is margin enough")
+        conditions.append(box_on_side(position, _on_pixels(moved.best), _on_pixels(other.best), 0.0))
+    return all_hold(conditions, total=6)
 
 
 def _on_pixels(box: Box) -> Box:
-    return replace(box, cx=int(box.cx * SIDE) / SIDE, cy=int(box.cy * SIDE) / SIDE)
+    return replace(box, cx=int(box.cx * IMAGE_SIZE) / IMAGE_SIZE, cy=int(box.cy * IMAGE_SIZE) / IMAGE_SIZE)
 
 
-def _as_many(before: Found, after: Found) -> Finding:
-    return after.times(len(without_doubles(before.boxes, _DOUBLES)), _DOUBLES)
+def _as_many(before: PhraseDetections, after: PhraseDetections) -> Condition:
+    return after.has_count(len(deduplicate_boxes(before.boxes, _DUPLICATE_IOU)), _DUPLICATE_IOU)
 
 
-def _counted(look: Look, name: str, count: int) -> Asks[Finding]:
-    before, after = yield from look.detect(("source", _phrase(name)), ("edited", _phrase(name)), threshold=0.3)
-    return all_of([before.present(), after.times(count, _DOUBLES)])
+def _counted(inspector: EditInspector, name: str, count: int) -> Program[Condition]:
+    before, after = yield from inspector.detect(("source", _phrase(name)), ("edited", _phrase(name)), threshold=0.3)
+    return all_hold([before.present(), after.has_count(count, _DUPLICATE_IOU)])
 
 
-def _attribute(look: Look, attribute: str, name: str, value: str) -> Asks[Finding]:
+def _attribute(inspector: EditInspector, attribute: str, name: str, value: str) -> Program[Condition]:
     slots = {"type": attribute, "object": name, "value": value}
-    return all_of([(yield from _ask(look, "edit_success", (look.source, look.edited), slots))])
+    return all_hold([(yield from _ask(inspector, "edit_success", (inspector.source, inspector.edited), slots))])
 
 
-def _written(look: Look, text: str, name: str | None) -> Asks[Finding]:
+def _written(inspector: EditInspector, text: str, name: str | None) -> Program[Condition]:
     if name is None:
-        return all_of([(yield from _read(look, look.edited, text))])
-    before, after = yield from look.detect(("source", _phrase(name)), ("edited", _phrase(name)), threshold=0.3)
+        return all_hold([(yield from _read(inspector, inspector.edited, text))])
+    before, after = yield from inspector.detect(("source", _phrase(name)), ("edited", _phrase(name)), threshold=0.3)
     conditions = [before.present(), after.present()]
     if before.best and after.best:
-        look.note("released code: the edited image is cropped where the object was in the source image")
-        conditions.append((yield from _read(look, cut_out(look.edited, before.best), text)))
-    return all_of(conditions, of=3)
+        inspector.record_rule("released code: the edited image is cropped where the object was in the source image")
+        conditions.append((yield from _read(inspector, crop_box(inspector.edited, before.best), text)))
+    return all_hold(conditions, total=3)
 
 
-def _background(look: Look, value: str, keep: Sequence[str]) -> Asks[Finding]:
+def _background(inspector: EditInspector, value: str, keep: Sequence[str]) -> Program[Condition]:
     if not keep:
-        why = "the released code cannot read a background change that names nothing to keep, and scores it 0"
-        look.note(why)
-        return Finding(False, 0.0, why)
-    conditions: list[Finding] = []
+        reason = "the released code cannot read a background change that names nothing to keep, and scores it 0"
+        inspector.record_rule(reason)
+        return Condition(False, 0.0, reason)
+    conditions: list[Condition] = []
     count = 2 * len(keep) + 1
     for name in keep:
-        (after,) = yield from look.detect(("edited", _phrase(name)), threshold=0.25)
+        (after,) = yield from inspector.detect(("edited", _phrase(name)), threshold=0.25)
         conditions.append(after.present())
         if after.best is None:
-            return all_of(conditions, of=count)
+            return all_hold(conditions, total=count)
         side = min(after.best.w, after.best.h)
-        why = f"{name} fills {after.best.w:.2f} x {after.best.h:.2f} of the edited image"
-        conditions.append(finding(side <= 0.9, 1 - side / 0.9, (1 - side) / 0.1, why))
+        reason = f"{name} fills {after.best.w:.2f} x {after.best.h:.2f} of the edited image"
+        conditions.append(make_condition(side <= 0.9, 1 - side / 0.9, (1 - side) / 0.1, reason))
         if not conditions[-1].holds:
-            return all_of(conditions, of=count)
-    conditions.append((yield from _ask(look, "background", (look.edited,), {"value": value})))
-    return all_of(conditions)
+            return all_hold(conditions, total=count)
+    conditions.append((yield from _ask(inspector, "background", (inspector.edited,), {"value": value})))
+    return all_hold(conditions)
 
 
-# -- habits of the released code ---------------------------------------------------------------------------------------
+# -- details of the released code --------------------------------------------------------------------------------------
 
 
 def _phrase(name: str) -> str:
     return name.lower().replace(".", "").strip()
 
 
-def _ask(look: Look, topic: str, pictures: tuple[Image, ...], slots: Mapping[str, str]) -> Asks[Finding]:
-    reply = yield from look.ask_yes_no(topic, pictures, slots)
+def _ask(
+    inspector: EditInspector, topic: str, pictures: tuple[Image, ...], slots: Mapping[str, str]
+) -> Program[Condition]:
+    reply = yield from inspector.ask_yes_no(topic, pictures, slots)
     holds = "yes" in reply.text.lower()
-    if plain_answer(reply.text) is not holds:
-        look.note(f"released code: counts as {'yes' if holds else 'no'} for having {'a' if holds else 'no'} yes in it")
-    return said_yes(holds, reply.probabilities.get("yes"), f"the judge, asked about {topic}, says {reply.text[:80]!r}")
+    if leading_yes_no(reply.text) is not holds:
+        inspector.record_rule(
+            f"released code: counts as {'yes' if holds else 'no'} for having {'a' if holds else 'no'} yes in it"
+        )
+    return judge_confirms(
+        holds, reply.probabilities.get("yes"), f"the judge, asked about {topic}, says {reply.text[:80]!r}"
+    )
 
 
-def _read(look: Look, picture: Image, text: str) -> Asks[Finding]:
-    words, _ = yield from look.read(picture)
-    return has_text(words.lower(), text.lower(), f"read {words[:80]!r}, wanted {text!r}")
+def _read(inspector: EditInspector, picture: Image, text: str) -> Program[Condition]:
+    text_read, _ = yield from inspector.read_text(picture)
+    return text_contains(text_read.lower(), text.lower(), f"read {text_read[:80]!r}, wanted {text!r}")

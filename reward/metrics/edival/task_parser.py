@@ -1,7 +1,7 @@
-"""Instructions as tasks: the nine forms of EdiVal (Table 2), and the ways people usually write them.
+"""Parsing of instructions into tasks: the nine forms of EdiVal (Table 2) and common variants.
 
-A sentence that is not clearly one of the nine is refused, not guessed at: then the sample has to carry its `task`.
-Slots are kept as they are written, in any script; only a leading article of an object or a value goes.
+A sentence that is not clearly one of the nine forms is rejected: the sample then needs a `task`. Slots are kept as
+written, in any script; only a leading article of an object or a value is removed.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from ..sample import TASK_TYPES, EditSample, Position, Task, TaskType
+from ...sample import TASK_TYPES, EditSample, Position, Task, TaskType
 
 
-def parse(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
-    """The task an instruction sets, or None if it is none of the nine forms (or not of `type`).
+def parse_instruction(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
+    """The task of an instruction, or None if it matches none of the nine forms (or not `type`).
 
-    Literal double quotes around the sentence, trailing full stops and the brackets of `format_instructions` do not
-    matter, nor does case outside of the slots. A sentence that asks for two things is none of the forms.
+    Double quotes around the sentence, trailing full stops, the brackets of `format_instructions` and case outside the
+    slots are ignored. A sentence with two requests matches no form.
     """
     if type is not None and type not in TASK_TYPES:
         raise ValueError(f"unknown task type {type!r}: expected one of {', '.join(TASK_TYPES)}")
-    sentence = _bare(instruction)
-    for kind, read in _FORMS.items():
+    sentence = _strip_wrapping(instruction)
+    for kind, parse in _FORMS.items():
         if type in (None, kind):
-            task = read(sentence)
+            task = parse(sentence)
             if task is not None:
                 return task
     return None
 
 
 def task_of(sample: EditSample) -> Task | None:
-    """What the sample says its task is, else what its instruction says."""
-    return sample.task or parse(sample.instruction)
+    """The sample's `task`, or the one parsed from its instruction."""
+    return sample.task or parse_instruction(sample.instruction)
 
 
-# -- the words around the slots ----------------------------------------------------------------------------------------
+# -- patterns of the forms ---------------------------------------------------------------------------------------------
 
 _SCENE = r"(?:the\s+)?(?:image|picture|photo|photograph|scene)"
 _OPEN, _CLOSE = "[\"'“”\u2018\u2019«「『]", "[\"'“”\u2018\u2019»」』]"
@@ -81,8 +81,8 @@ _LOOSE_PLACE = re.compile(r"\b(?:on|in|into|to|at|near|next|beside|behind|under|
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def _bare(instruction: str) -> str:
-    """Without what wraps a published instruction: blanks, one pair of double quotes, full stops, brackets."""
+def _strip_wrapping(instruction: str) -> str:
+    """The instruction without brackets, surrounding blanks, one pair of double quotes and full stops."""
     sentence = instruction.replace("[", "").replace("]", "").strip()
     while True:
         before = sentence
@@ -94,7 +94,7 @@ def _bare(instruction: str) -> str:
 
 
 def _name(slot: str | None) -> str:
-    """A slot without its article; empty if it holds more than one thing could be called."""
+    """A slot without its article; empty if it contains more than one request."""
     if slot is None or _TWO_REQUESTS.search(slot):
         return ""
     return _ARTICLE.sub("", slot.strip(), count=1) if _ARTICLE.match(slot.strip()) else slot.strip()
@@ -104,7 +104,7 @@ def _position(match: re.Match[str]) -> Position:
     return cast(Position, (match["side"] or match["level"]).lower())
 
 
-# -- one reader a form -------------------------------------------------------------------------------------------------
+# -- one parser per form -----------------------------------------------------------------------------------------------
 
 
 def _text(sentence: str) -> Task | None:
@@ -120,8 +120,8 @@ def _background(sentence: str) -> Task | None:
     value = _name(match["value"]) if match else ""
     if not match or not value:
         return None
-    listed = [item.strip() for item in (match["keep"] or "").split(",")]
-    keep = [_name(item.removeprefix("and ")) for item in listed if item]
+    items = [item.strip() for item in (match["keep"] or "").split(",")]
+    keep = [_name(item.removeprefix("and ")) for item in items if item]
     return Task("background_change", value=value, keep=tuple(keep)) if all(keep) else None
 
 
@@ -134,7 +134,7 @@ def _add(sentence: str) -> Task | None:
         return Task("subject_add", new=new, position=_position(match), reference=reference)
     match = _ADD.fullmatch(sentence)
     new = _name(match["new"]) if match else ""
-    # "a cat on the sofa" names no object but a place none of the four positions says: not for us to drop.
+    # "a cat on the sofa" has a place that is none of the four positions, and must not be dropped.
     return Task("subject_add", new=new) if new and not _LOOSE_PLACE.search(new) and not _is_text(new) else None
 
 
@@ -150,12 +150,12 @@ def _replace(sentence: str) -> Task | None:
         return None
     name, new = _name(match["object"]), _name(match["new"])
     if not (name and new) or _is_text(name) or re.search(r"\swith\s", new, re.IGNORECASE):
-        return None  # with two "with" it is anybody's guess which of them replaces
+        return None  # with two "with" it is ambiguous
     return Task("subject_replace", object=name, new=new)
 
 
 def _is_text(name: str) -> bool:
-    """Whether it begins like a text change that was not written as one: `Replace the text X with Y`."""
+    """Whether it begins like a text change without quotes: `Replace the text X with Y`."""
     return bool(re.match(r"(?:text|words?)\s", name, re.IGNORECASE))
 
 
@@ -180,17 +180,17 @@ def _count(sentence: str) -> Task | None:
 
 
 def _attribute(kind: TaskType, form: re.Pattern[str]) -> Callable[[str], Task | None]:
-    def read(sentence: str) -> Task | None:
+    def parse(sentence: str) -> Task | None:
         match = form.fullmatch(sentence)
         if not match:
             return None
         name, value = _name(match["object"]), _name(match["value"])
         return Task(kind, object=name, value=value) if name and value else None
 
-    return read
+    return parse
 
 
-# The narrow forms first: adding a text is not adding an object, and replacing the background not replacing an object.
+# Specific forms first: text and background changes are not changes of an object.
 _FORMS: Mapping[TaskType, Callable[[str], Task | None]] = MappingProxyType(
     {
         "text_change": _text,

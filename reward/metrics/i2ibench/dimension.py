@@ -1,4 +1,4 @@
-"""What the metrics of all dimensions share: to whom they apply, what a judge is shown, and the judge-only ablation."""
+"""What the metrics of all dimensions share: applicability, judge inputs, and the judge-only ablation."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import ClassVar
 
-from ..asking import Asks, ask, value_of
-from ..card import Card
-from ..forms import Form, Levels, Message, Reply
-from ..image import Image
-from ..prompts import Prompts
-from ..query import Judge
-from ..sample import EditSample
-from ..score import Evidence, Score
-from .table import TABLE, Dimension, Pipeline, unknown
+from ...card import Card
+from ...engine.program import Program, ask, reply_value
+from ...image import Image
+from ...queries.kinds import Judge
+from ...queries.prompts import Prompts
+from ...queries.response_formats import Levels, Message, Reply, ResponseFormat
+from ...sample import EditSample
+from ...score import Evidence, Score
+from .dimensions import DIMENSIONS, Dimension, Pipeline, unknown_dimensions
 
-LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
-"""Of the five-level pipeline (section 3.2.1, equation 1)."""
+FIVE_LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
+"""The levels of the five-level pipeline (section 3.2.1, equation 1)."""
 
-_LEVEL_GAMING = "A judge that is asked for one level of everything goes by its overall impression of the picture."
-PACKAGE = "editcritic.reward.i2ibench"
-_PLAIN = ("dimension", "judge_only", "prompts")
+_LEVEL_FAILURE_MODES = (
+    "A judge that is asked for one level of everything goes by its overall impression of the picture."
+)
+PACKAGE = "editcritic.reward.metrics.i2ibench"
+_UNSIGNED_OPTIONS = ("dimension", "judge_only", "prompts")
 
-Parts = tuple[str | Image, ...]
-"""What a judge is shown before the words: pictures, each after its name."""
+ImageParts = tuple[str | Image, ...]
+"""What a judge sees before the prompt: images, each after its name."""
 
 
 @dataclass(frozen=True)
 class DimensionMetric(ABC):
     """One dimension of I2I-Bench by one pipeline; values in [0, 1].
 
-    dimension: its name in `TABLE`. judge_only: the ablation of section 4.3, one question for a level whatever the
+    dimension: its name in `DIMENSIONS`. judge_only: the ablation of section 4.3, one query for a level in every
     dimension; takes no other options. prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
 
-    Not applicable to samples with another number of sources, with `dimensions` that leave it out, or without the `hint`
-    or `text` it needs. Fails where one of a sample's `dimensions` is none of I2I-Bench.
+    Not applicable to samples with another number of sources, with `dimensions` that do not include it, or without the
+    `hint` or `text` it needs. Fails if one of a sample's `dimensions` is unknown.
     """
 
     dimension: str
@@ -45,29 +47,29 @@ class DimensionMetric(ABC):
     prompts: str | None = None
 
     pipeline: ClassVar[Pipeline]
-    gaming: ClassVar[str]
+    failure_modes: ClassVar[str]
 
     def __post_init__(self) -> None:
-        names = [name for name, known in TABLE.items() if known.pipeline == self.pipeline]
+        names = [name for name, info in DIMENSIONS.items() if info.pipeline == self.pipeline]
         if self.dimension not in names:
             raise ValueError(f"{type(self).__name__} has no dimension {self.dimension!r}: it has {', '.join(names)}")
         if self.judge_only and (changed := self._options()):
             raise ValueError(f"judge_only takes no other options, got {', '.join(changed)}: leave them out")
-        Prompts(PACKAGE, self.prompts)  # refuses a pack that is no folder
+        Prompts(PACKAGE, self.prompts)  # raises for a pack that is not a folder
 
     @property
-    def known(self) -> Dimension:
-        """What the table says of its dimension."""
-        return TABLE[self.dimension]
+    def dimension_info(self) -> Dimension:
+        """The dimension's entry in the table."""
+        return DIMENSIONS[self.dimension]
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Whom its pipeline asks."""
+        """The roles of its pipeline."""
         return ("judge",)
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """The ways the paper has of computing it, default first, where there are several."""
+        """The paper's variants, default first, if there are several."""
         return ()
 
     @property
@@ -75,60 +77,66 @@ class DimensionMetric(ABC):
         return Card(
             f"i2i-{self.dimension}",
             1,
-            self.known.meaning,
+            self.dimension_info.meaning,
             roles=("judge",) if self.judge_only else self.roles,
             protocols=() if self.judge_only else self.protocols,
-            source=f"I2I-Bench, {self.known.section}",
-            gaming=_LEVEL_GAMING if self.judge_only else self.gaming,
-            about=self.known.about,
+            source=f"I2I-Bench, {self.dimension_info.section}",
+            failure_modes=_LEVEL_FAILURE_MODES if self.judge_only else self.failure_modes,
+            about=self.dimension_info.about,
         )
 
     @property
     def signature(self) -> str:
-        """As in `i2i-object-manipulation@1[judge_only]`: with what is not the default, and the prompt pack's digest."""
+        """As in `i2i-object-manipulation@1[judge_only]`, with non-default options and the prompt pack's digest."""
         options = [*(["judge_only"] if self.judge_only else []), *self._options()]
-        return self.card.signed(options=[*options, *Prompts(PACKAGE, self.prompts).options])
+        return self.card.signature_with(options=[*options, *Prompts(PACKAGE, self.prompts).options])
 
     def _options(self) -> list[str]:
         values = [(option.name, getattr(self, option.name), option.default) for option in fields(self)]
-        return [f"{name}={value}" for name, value, default in values if name not in _PLAIN and value != default]
+        return [
+            f"{name}={value}" for name, value, default in values if name not in _UNSIGNED_OPTIONS and value != default
+        ]
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        if why := self.known.does_not_apply(sample):
-            if self.known.takes(sample) and (strange := unknown(sample)):
-                names = ", ".join(map(repr, strange))
-                why = f"no dimension of I2I-Bench is called {names}: they are {', '.join(TABLE)}"
-                return Score.failed(why).by(self.signature)
-            return Score.not_applicable(why).by(self.signature)
-        score = yield from (self.level(sample) if self.judge_only else self.score(sample))
-        return score.by(self.signature)
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        if reason := self.dimension_info.not_applicable_reason(sample):
+            if self.dimension_info.accepts(sample) and (unknown := unknown_dimensions(sample)):
+                names = ", ".join(map(repr, unknown))
+                reason = f"no dimension of I2I-Bench is called {names}: they are {', '.join(DIMENSIONS)}"
+                return Score.failed(reason).with_signature(self.signature)
+            return Score.not_applicable(reason).with_signature(self.signature)
+        score = yield from (self.judge_only_score(sample) if self.judge_only else self.score(sample))
+        return score.with_signature(self.signature)
 
     @abstractmethod
-    def score(self, sample: EditSample) -> Asks[Score]:
-        """The pipeline, for a sample that the dimension applies to."""
+    def score(self, sample: EditSample) -> Program[Score]:
+        """Run the pipeline for a sample that the dimension applies to."""
 
-    def judge(self, topic: str, form: Form, parts: Parts, *, prompt: str = "", **slots: str) -> Judge:
-        """A question to the judge on `topic`, in the words of `prompt` (of the topic's name where there is none)."""
-        words = self.words(prompt or topic, **slots)
-        return Judge((Message((*parts, words)),), form, f"i2i/{topic}", tuple(slots.items()))
+    def judge_query(
+        self, topic: str, form: ResponseFormat, parts: ImageParts, *, prompt: str = "", **slots: str
+    ) -> Judge:
+        """A judge query on `topic` with the prompt `prompt` (default: the prompt of the topic's name)."""
+        text = self.render_prompt(prompt or topic, **slots)
+        return Judge((Message((*parts, text)),), form, f"i2i/{topic}", tuple(slots.items()))
 
-    def words(self, prompt: str, **slots: str) -> str:
+    def render_prompt(self, prompt: str, **slots: str) -> str:
         """A prompt with its slots filled."""
         return Prompts(PACKAGE, self.prompts).render(prompt, **slots)
 
-    def level(self, sample: EditSample) -> Asks[Score]:
-        """The ablation: one question for a level of this dimension."""
-        needs = self.known.needs
-        slots = {"instruction": sample.instruction, "dimension": self.known.title}
-        if needs:
-            slots[needs] = getattr(sample, needs)
-        words = self.words(f"level_{needs}" if needs else "level", **slots, meaning=self.known.meaning)
-        message = Message((*shown(sample.sources, sample.edited), words))
-        return (yield from graded(Judge((message,), LEVELS, "i2i/level", tuple(slots.items()))))
+    def judge_only_score(self, sample: EditSample) -> Program[Score]:
+        """The ablation: one query for a level of this dimension."""
+        required_field = self.dimension_info.needs
+        slots = {"instruction": sample.instruction, "dimension": self.dimension_info.title}
+        if required_field:
+            slots[required_field] = getattr(sample, required_field)
+        prompt = self.render_prompt(
+            f"level_{required_field}" if required_field else "level", **slots, meaning=self.dimension_info.meaning
+        )
+        message = Message((*labelled_images(sample.sources, sample.edited), prompt))
+        return (yield from judge_value(Judge((message,), FIVE_LEVELS, "i2i/level", tuple(slots.items()))))
 
 
-def shown(sources: Sequence[Image] = (), edited: Image | None = None) -> Parts:
-    """Pictures in order, each after its name; several sources are numbered from 1."""
+def labelled_images(sources: Sequence[Image] = (), edited: Image | None = None) -> ImageParts:
+    """Images in order, each after its name; several sources are numbered from 1."""
     parts: list[str | Image] = []
     for number, source in enumerate(sources, start=1):
         parts += [f"Source picture {number}:" if len(sources) > 1 else "Source picture:", source]
@@ -137,14 +145,14 @@ def shown(sources: Sequence[Image] = (), edited: Image | None = None) -> Parts:
     return tuple(parts)
 
 
-def graded(question: Judge) -> Asks[Score]:
-    """What one answer of the judge is worth by its form: an expected level, or the probability of yes."""
+def judge_value(question: Judge) -> Program[Score]:
+    """The value of one judge answer by its response format: an expected level, or the probability of yes."""
     reply = yield from ask(question)
-    return Score.of(value_of(question, reply), reply.text, evidence=[said(question, reply)])
+    return Score.of(reply_value(question, reply), reply.text, evidence=[reply_evidence(question, reply)])
 
 
-def said(question: Judge, reply: Reply, about: str = "") -> Evidence:
-    """What a judge said to a question, for the evidence."""
+def reply_evidence(question: Judge, reply: Reply, about: str = "") -> Evidence:
+    """Evidence of a judge's reply to a query."""
     numbers = {name: float(p) for name, p in reply.probabilities.items()}
     text = f"{about} {reply.text}".strip()
     return Evidence(f"judge {question.topic}", question.images[-1].digest, text=text, numbers=numbers)

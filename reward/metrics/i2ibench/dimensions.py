@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from ..card import About
-from ..sample import EditSample
+from ...card import Aspect
+from ...sample import EditSample
 
 Pipeline = Literal["five levels", "two levels", "questions", "outside", "regions", "text", "extraction", "specialist"]
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What a dimension is.
+    """A dimension.
 
-    name: as in `object-manipulation` and `multi-subject-extraction`. title: in full. meaning: what a high value says.
-    quota: how many of the paper's 500 prompts it is scored on; None where its tables leave it out, and then it is not
-    in the overall. section: where its pipeline is told. also: its other names in the paper. needs: the field of a
-    sample it cannot do without, besides pictures and instruction.
+    name: as in `object-manipulation` and `multi-subject-extraction`. title: full name. meaning: of a high value. quota:
+    number of the paper's 500 prompts that it is scored on; None if the paper's tables omit it, and then it is not in
+    the overall score. section: of the paper, for its pipeline. aliases: other names in the paper. needs: the sample
+    field it requires besides images and instruction.
     """
 
     name: str
@@ -29,14 +29,14 @@ class Dimension:
     meaning: str
     pipeline: Pipeline
     quota: int | None
-    about: About
+    about: Aspect
     section: str
-    also: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     needs: Literal["", "hint", "text"] = ""
 
     @property
     def multi(self) -> bool:
-        """Whether it is about pictures made out of several."""
+        """Whether it is about images composed of several sources."""
         return self.name.startswith("multi-")
 
     @property
@@ -44,23 +44,23 @@ class Dimension:
         return self.quota is not None
 
     def is_called(self, name: str) -> bool:
-        """Whether `name` is one of its names, whatever the case and marks. `multi` may stand before those of several
-        sources.
+        """Whether `name` is one of its names, ignoring case and punctuation; names of several sources may start with
+        `multi`.
         """
-        own = self.name.removeprefix("multi-")
-        known = {own, *map(_plain, (self.title, *self.also))}
-        said = _plain(name)
-        return said in known or (self.multi and said.removeprefix("multi-") in known)
+        short_name = self.name.removeprefix("multi-")
+        plain_names = {short_name, *map(_plain, (self.title, *self.aliases))}
+        plain = _plain(name)
+        return plain in plain_names or (self.multi and plain.removeprefix("multi-") in plain_names)
 
-    def takes(self, sample: EditSample) -> bool:
-        """Whether a sample has as many sources as it is about."""
+    def accepts(self, sample: EditSample) -> bool:
+        """Whether the number of sources of a sample fits."""
         return self.multi == (len(sample.sources) > 1)
 
-    def does_not_apply(self, sample: EditSample) -> str:
-        """Why it does not apply to a sample; empty where it does. The sources and what came with them decide it."""
-        if not self.takes(sample):
-            wanted = "several pictures" if self.multi else "one picture"
-            return f"{self.title} is about edits of {wanted}, and the sample has {len(sample.sources)}"
+    def not_applicable_reason(self, sample: EditSample) -> str:
+        """Why it does not apply to a sample; empty if it does. Depends on the sample's inputs only, not on the edit."""
+        if not self.accepts(sample):
+            expected = "several pictures" if self.multi else "one picture"
+            return f"{self.title} is about edits of {expected}, and the sample has {len(sample.sources)}"
         if sample.dimensions is not None and not any(map(self.is_called, sample.dimensions)):
             return f"{self.title} is none of the sample's dimensions ({', '.join(sample.dimensions) or 'it has none'})"
         if self.needs and not getattr(sample, self.needs).strip():
@@ -68,9 +68,13 @@ class Dimension:
         return ""
 
 
-def unknown(sample: EditSample) -> tuple[str, ...]:
-    """Those of a sample's dimensions that are none of I2I-Bench: a misspelled one would be left out unnoticed."""
-    return tuple(name for name in sample.dimensions or () if not any(known.is_called(name) for known in TABLE.values()))
+def unknown_dimensions(sample: EditSample) -> tuple[str, ...]:
+    """The sample's dimensions that I2I-Bench does not have; a misspelled one would be ignored silently."""
+    return tuple(
+        name
+        for name in sample.dimensions or ()
+        if not any(dimension.is_called(name) for dimension in DIMENSIONS.values())
+    )
 
 
 def _plain(name: str) -> str:
@@ -122,7 +126,7 @@ _SINGLE = (
         500,
         "quality",
         "section 3.2.1, appendix F.1.1",
-        also=("Generative/Editing Artifacts",),
+        aliases=("Generative/Editing Artifacts",),
     ),
     Dimension(
         "image-quality",
@@ -132,7 +136,7 @@ _SINGLE = (
         500,
         "quality",
         "section 3.2.1, appendix F.1.1",
-        also=("Overall Image Quality",),
+        aliases=("Overall Image Quality",),
     ),
     Dimension(
         "instruction-following",
@@ -151,7 +155,7 @@ _SINGLE = (
         282,
         "following",
         "section 3.2.1, appendix F.1.2",
-        also=("Local Attribute Editing",),
+        aliases=("Local Attribute Editing",),
     ),
     Dimension(
         "non-edited-fidelity",
@@ -161,7 +165,7 @@ _SINGLE = (
         500,
         "consistency",
         "section 3.2.1, appendix F.1.1",
-        also=("Non-Edited Region Fidelity",),
+        aliases=("Non-Edited Region Fidelity",),
     ),
     Dimension(
         "object-manipulation",
@@ -266,7 +270,7 @@ _MULTI = (
         500,
         "consistency",
         "section 3.2.2, appendix F.2.2",
-        also=("Detail Preservation",),
+        aliases=("Detail Preservation",),
     ),
     Dimension(
         "multi-editing-artifacts",
@@ -276,7 +280,7 @@ _MULTI = (
         None,
         "quality",
         "appendix F.2.1",
-        also=("Generative/Editing Artifacts",),
+        aliases=("Generative/Editing Artifacts",),
     ),
     Dimension(
         "multi-image-quality",
@@ -286,7 +290,7 @@ _MULTI = (
         500,
         "quality",
         "appendix F.2.1",
-        also=("Overall Image Quality",),
+        aliases=("Overall Image Quality",),
     ),
     Dimension(
         "multi-instruction-following",
@@ -314,7 +318,7 @@ _MULTI = (
         500,
         "consistency",
         "section 3.2.2, appendix F.2.1",
-        also=("Non-Edited Region Fidelity",),
+        aliases=("Non-Edited Region Fidelity",),
     ),
     Dimension(
         "multi-physical-plausibility",
@@ -374,5 +378,5 @@ _MULTI = (
     ),
 )
 
-TABLE: Mapping[str, Dimension] = MappingProxyType({dimension.name: dimension for dimension in (*_SINGLE, *_MULTI)})
-"""Every dimension by its name: 15 of one source, 15 of several and Editing Artifacts of several (appendix F.2.1)."""
+DIMENSIONS: Mapping[str, Dimension] = MappingProxyType({dimension.name: dimension for dimension in (*_SINGLE, *_MULTI)})
+"""Every dimension by name: 15 of one source, 15 of several, and Editing Artifacts of several (appendix F.2.1)."""

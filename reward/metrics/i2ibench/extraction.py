@@ -1,45 +1,45 @@
-"""Subject extraction and composition: are all subjects there, and are they themselves?"""
+"""Subject extraction and composition: number and identity of the subjects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..asking import Asks
-from ..card import Card
+from ...card import Card
+from ...engine.program import Program
+from ...queries.response_formats import YesNo
+from ...sample import EditSample
+from ...score import Score
 from ..compose import Metric, Product
-from ..forms import YesNo
-from ..sample import EditSample
-from ..score import Score
-from .dimension import DimensionMetric, graded, shown
+from .dimension import DimensionMetric, judge_value, labelled_images
+from .dimensions import Pipeline
 from .similarity import RegionSimilarity
-from .table import Pipeline
 
 
 @dataclass(frozen=True)
 class SubjectExtraction(DimensionMetric):
-    """The judge's probability that the number of subjects is right, times subject consistency.
+    """The judge's probability that the number of subjects is correct, times subject consistency.
 
-    Has no value where one of the two has none; `parts` has both.
+    No value if one of the two has none; `parts` has both.
     """
 
     pipeline: ClassVar[Pipeline] = "extraction"
-    gaming: ClassVar[str] = RegionSimilarity.gaming
+    failure_modes: ClassVar[str] = RegionSimilarity.failure_modes
 
     @property
     def roles(self) -> tuple[str, ...]:
         return ("judge", "segmenter", "features")
 
-    def score(self, sample: EditSample) -> Asks[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         consistency = RegionSimilarity("multi-subject-consistency", prompts=self.prompts)
-        parts: dict[str, Metric] = {"count": _Count(self), "consistency": consistency}
-        # Subject consistency is wanted here even where it is none of the sample's own dimensions.
-        return Product(parts, missing="whole")(replace(sample, dimensions=None))
+        parts: dict[str, Metric] = {"count": _SubjectCount(self), "consistency": consistency}
+        # Subject consistency is needed here even if it is not among the sample's dimensions.
+        return Product(parts, on_not_applicable="whole")(replace(sample, dimensions=None))
 
 
 @dataclass(frozen=True)
-class _Count:
-    """Whether all the subjects that the instruction requires are there, in the right number."""
+class _SubjectCount:
+    """Whether all required subjects are present, in the correct number."""
 
     of: SubjectExtraction
 
@@ -47,6 +47,6 @@ class _Count:
     def card(self) -> Card:
         return Card("i2i-multi-count", 1, "all required subjects are there, in the right number", roles=("judge",))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
-        seen = shown(sample.sources, sample.edited)
-        return graded(self.of.judge("count", YesNo(), seen, instruction=sample.instruction))
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        images = labelled_images(sample.sources, sample.edited)
+        return judge_value(self.of.judge_query("count", YesNo(), images, instruction=sample.instruction))

@@ -1,6 +1,6 @@
-"""The metrics of the dimensions for pictures made out of several, each by its name, with its pipeline's options.
+"""The metrics of the dimensions for images composed of several sources, by name, with the options of their pipelines.
 
-Editing Artifacts (appendix F.2.1) is there too, though the paper's tables leave it out.
+Editing Artifacts (appendix F.2.1) is included, although the paper's tables omit it.
 """
 
 from __future__ import annotations
@@ -8,25 +8,25 @@ from __future__ import annotations
 from functools import partial
 
 from .extraction import SubjectExtraction
-from .levels import FiveLevels, TwoLevels
+from .level_ratings import FiveLevelRating, YesNoRating
 from .questions import QuestionSet
 from .similarity import RegionSimilarity
-from .specialists import Specialist
-from .text import TextContentStyle
+from .specialists import SpecialistRating
+from .text_content_style import TextContentStyle
 
-aesthetic_quality = partial(Specialist, "multi-aesthetic-quality")
-blending_naturalness = partial(FiveLevels, "multi-blending-naturalness")
+aesthetic_quality = partial(SpecialistRating, "multi-aesthetic-quality")
+blending_naturalness = partial(FiveLevelRating, "multi-blending-naturalness")
 composition_interaction = partial(QuestionSet, "multi-composition-interaction")
 cross_source_attribute = partial(QuestionSet, "multi-cross-source-attribute")
 detail_fidelity = partial(RegionSimilarity, "multi-detail-fidelity")
-editing_artifacts = partial(FiveLevels, "multi-editing-artifacts")
-image_quality = partial(Specialist, "multi-image-quality")
-instruction_following = partial(FiveLevels, "multi-instruction-following")
+editing_artifacts = partial(FiveLevelRating, "multi-editing-artifacts")
+image_quality = partial(SpecialistRating, "multi-image-quality")
+instruction_following = partial(FiveLevelRating, "multi-instruction-following")
 inter_subject_consistency = partial(QuestionSet, "multi-inter-subject-consistency")
 non_edited_fidelity = partial(RegionSimilarity, "multi-non-edited-fidelity")
 physical_plausibility = partial(QuestionSet, "multi-physical-plausibility")
-spatial_accuracy = partial(TwoLevels, "multi-spatial-accuracy")
+spatial_accuracy = partial(YesNoRating, "multi-spatial-accuracy")
 subject_consistency = partial(RegionSimilarity, "multi-subject-consistency")
 subject_extraction = partial(SubjectExtraction, "multi-subject-extraction")
 text_content_style = partial(TextContentStyle, "multi-text-content-style")
-world_knowledge = partial(TwoLevels, "multi-world-knowledge")
+world_knowledge = partial(YesNoRating, "multi-world-knowledge")

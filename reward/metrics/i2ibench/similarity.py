@@ -1,7 +1,7 @@
-"""Hybrid similarity (equation 2): a judge says what to look at, a segmenter where it is, features how alike it is.
+"""Hybrid similarity (equation 2): a judge names regions, a segmenter localises them, features compare them.
 
-Where a segmenter finds nothing in one of the pictures, the metrics here abstain: what was not found has no features to
-compare, and whether it is gone or was not recognised nobody knows. A cosine below 0 counts as 0.
+If the segmenter finds nothing in one of the images, the metrics abstain: there are no features to compare, and whether
+the object is missing or was not recognised is unknown. A cosine below 0 counts as 0.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ..asking import Asks, ask, ask_each, unreadable, value_of
-from ..forms import FreeText, Json, Reply
-from ..image import Image
-from ..query import Embed, Judge, Mask, Region, Segment
-from ..sample import EditSample
-from ..score import Evidence, Score
-from .dimension import DimensionMetric, said, shown
-from .table import Pipeline
+from ...engine.program import Program, ask, ask_many, reply_value, unparsable_reply
+from ...image import Image
+from ...queries.kinds import Embed, Judge, Mask, Region, Segment
+from ...queries.response_formats import FreeText, Json, Reply
+from ...sample import EditSample
+from ...score import Evidence, Score
+from .dimension import DimensionMetric, labelled_images, reply_evidence
+from .dimensions import Pipeline
 
-COMMANDS = Json.of({"type": "array", "items": {"type": "string"}})
-"""Commands about one source."""
+COMMANDS = Json.from_schema({"type": "array", "items": {"type": "string"}})
+"""Segmentation commands for one source."""
 
-COMMANDS_BY_SOURCE = Json.of(
+COMMANDS_BY_SOURCE = Json.from_schema(
     {
         "type": "array",
         "items": {
@@ -39,10 +39,10 @@ COMMANDS_BY_SOURCE = Json.of(
         },
     }
 )
-"""Commands, each about one of several sources, which are counted from 0."""
+"""Segmentation commands, each for one of several sources, which are counted from 0."""
 
 _MARKS = " \t\r\n\"'`*\u201c\u201d\u2018\u2019"
-"""What may stand around a command: quotes, and the stars of bold type."""
+"""Characters allowed around a command: quotes, and the asterisks of bold type."""
 _ROLES = ("judge", "segmenter", "features")
 _TOPICS: Mapping[str, str] = MappingProxyType(
     {
@@ -56,15 +56,14 @@ _TOPICS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class OutsideSimilarity(DimensionMetric):
-    """How alike source and edited picture are outside of what was edited, as the judge and the segmenter find it.
+    """Similarity of source and edited image outside the edited region, which the judge names and the segmenter finds.
 
-    The judge's command speaks of the edited picture alone. Its mask there, inverted, is laid over both pictures, the
-    edited one brought to the source's size. Abstains where the mask is empty, as of an object that was removed, and
-    where nothing lies outside of it.
+    The judge's command refers to the edited image alone. The inverse of its mask is applied to both images, the edited
+    one at the source's size. Abstains if the mask is empty, as after a removal, or covers the whole image.
     """
 
     pipeline: ClassVar[Pipeline] = "outside"
-    gaming: ClassVar[str] = (
+    failure_modes: ClassVar[str] = (
         "An unchanged copy has 1.0, or none. The judge is shown the edit before it says what was edited: damage that "
         "it takes for the edit costs nothing."
     )
@@ -73,15 +72,15 @@ class OutsideSimilarity(DimensionMetric):
     def roles(self) -> tuple[str, ...]:
         return _ROLES
 
-    def score(self, sample: EditSample) -> Asks[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         source, edited = sample.source, sample.edited
-        question = self.judge(
-            "segment_edited", FreeText(), shown(sample.sources, edited), instruction=sample.instruction
+        question = self.judge_query(
+            "segment_edited", FreeText(), labelled_images(sample.sources, edited), instruction=sample.instruction
         )
         reply = yield from ask(question)
         command = _command(question, reply, reply.text)
         mask = yield from ask(Segment(edited, command))
-        evidence = [said(question, reply), _found(edited, mask, command)]
+        evidence = [reply_evidence(question, reply), _segmented(edited, mask, command)]
         if not mask.values.any():
             return Score.abstained(f"nothing in the edited picture is what was meant by {command!r}", evidence=evidence)
         if mask.values.all():
@@ -93,22 +92,21 @@ class OutsideSimilarity(DimensionMetric):
 
 @dataclass(frozen=True)
 class RegionSimilarity(DimensionMetric):
-    """How alike what is to stay as it was looks in its source and in the edited picture: the mean over its regions.
+    """Similarity of the regions to preserve between their source and the edited image: the mean over the regions.
 
-    The judge names the regions, for several sources with the source of each, by commands. Each is segmented in its
-    source and in the edited picture by itself. What is named twice counts once. Abstains where the judge names nothing,
-    and where the segmenter does not find something in one of the two pictures. Fails where a source is named that there
-    is not.
+    The judge names the regions by commands, with the source of each if there are several. Each region is segmented
+    separately in its source and in the edited image. Duplicates count once. Abstains if the judge names nothing, or if
+    the segmenter finds nothing in one of the two images. Fails if a command has an unknown source.
 
-    inverted: for multi-non-edited-fidelity only, whether what lies outside of each mask is compared (section 3.2.2)
-    instead of what lies inside (appendix F.2.1). Subject Consistency and Detail Fidelity have one command prompt and
-    one pipeline in appendix F, hence one value, while the paper's tables have two.
+    inverted: for multi-non-edited-fidelity only, whether the outside of each mask is compared (section 3.2.2) instead
+    of the inside (appendix F.2.1). Subject Consistency and Detail Fidelity have the same command prompt and pipeline in
+    appendix F, hence the same value, while the paper's tables have two.
     """
 
     inverted: bool = False
 
     pipeline: ClassVar[Pipeline] = "regions"
-    gaming: ClassVar[str] = (
+    failure_modes: ClassVar[str] = (
         "Only what the judge names counts, and it is shown the edit before it does. A subject that is pasted in "
         "unchanged has 1.0, however badly it fits."
     )
@@ -124,67 +122,71 @@ class RegionSimilarity(DimensionMetric):
     def roles(self) -> tuple[str, ...]:
         return _ROLES
 
-    def score(self, sample: EditSample) -> Asks[Score]:
-        topic, form = _TOPICS[self.dimension], COMMANDS_BY_SOURCE if self.known.multi else COMMANDS
-        question = self.judge(topic, form, shown(sample.sources, sample.edited), instruction=sample.instruction)
+    def score(self, sample: EditSample) -> Program[Score]:
+        topic, form = _TOPICS[self.dimension], COMMANDS_BY_SOURCE if self.dimension_info.multi else COMMANDS
+        question = self.judge_query(
+            topic, form, labelled_images(sample.sources, sample.edited), instruction=sample.instruction
+        )
         reply = yield from ask(question)
-        named = _named(question, reply, len(sample.sources))
-        evidence = [said(question, reply)]
-        if not named:
+        commands_by_source = _parse_commands(question, reply, len(sample.sources))
+        evidence = [reply_evidence(question, reply)]
+        if not commands_by_source:
             return Score.abstained("the judge names nothing that is to stay as it was", evidence=evidence)
-        places = [picture for index, _ in named for picture in (sample.sources[index], sample.edited)]
-        commands = [command for _, command in named for _ in range(2)]
-        masks = yield from ask_each([Segment(*asked) for asked in zip(places, commands, strict=True)])
-        evidence += [_found(*found) for found in zip(places, masks, commands, strict=True)]
-        for place, (mask, command) in enumerate(zip(masks, commands, strict=True)):
-            where = "the edited picture" if place % 2 else f"source picture {named[place // 2][0] + 1}"
+        images = [picture for index, _ in commands_by_source for picture in (sample.sources[index], sample.edited)]
+        commands = [command for _, command in commands_by_source for _ in range(2)]
+        masks = yield from ask_many([Segment(*segment_args) for segment_args in zip(images, commands, strict=True)])
+        evidence += [_segmented(*evidence_args) for evidence_args in zip(images, masks, commands, strict=True)]
+        for index, (mask, command) in enumerate(zip(masks, commands, strict=True)):
+            image_name = (
+                "the edited picture" if index % 2 else f"source picture {commands_by_source[index // 2][0] + 1}"
+            )
             if not mask.values.any():
-                return Score.abstained(f"in {where} nothing is what was meant by {command!r}", evidence=evidence)
+                return Score.abstained(f"in {image_name} nothing is what was meant by {command!r}", evidence=evidence)
             if self.inverted and mask.values.all():
-                return Score.abstained(f"in {where} nothing lies outside of {command!r}", evidence=evidence)
+                return Score.abstained(f"in {image_name} nothing lies outside of {command!r}", evidence=evidence)
         compared = [mask.inverted() for mask in masks] if self.inverted else masks
-        vectors = yield from _embedded(places, compared)
+        vectors = yield from _embedded(images, compared)
         cosines = [a.cosine(b, 0) for a, b in zip(vectors[::2], vectors[1::2], strict=True)]
         parts = {
             f"source picture {index + 1}: {command}": Score.of(max(cosine, 0.0), _in_words(cosine))
-            for (index, command), cosine in zip(named, cosines, strict=True)
+            for (index, command), cosine in zip(commands_by_source, cosines, strict=True)
         }
-        least = min(parts, key=lambda name: parts[name].value or 0.0)
-        why = f"least alike: {least}, {parts[least].reason}"
-        return Score.of(fmean(max(cosine, 0.0) for cosine in cosines), why, parts=parts, evidence=evidence)
+        least_similar = min(parts, key=lambda name: parts[name].value or 0.0)
+        reason = f"least alike: {least_similar}, {parts[least_similar].reason}"
+        return Score.of(fmean(max(cosine, 0.0) for cosine in cosines), reason, parts=parts, evidence=evidence)
 
 
-def _named(question: Judge, reply: Reply, sources: int) -> list[tuple[int, str]]:
-    """What a judge names: number of the source, from 0, and command. Raises `Failed`."""
-    named: dict[tuple[int, str], None] = {}
-    for item in value_of(question, reply):
+def _parse_commands(question: Judge, reply: Reply, sources: int) -> list[tuple[int, str]]:
+    """The judge's commands: index of the source, from 0, and command. Raises `Failed`."""
+    commands: dict[tuple[int, str], None] = {}
+    for item in reply_value(question, reply):
         index, command = (0, item) if isinstance(item, str) else (item["source_index"], item["segmentation_prompt"])
         if index >= sources:
-            raise unreadable(f"{question.topic}: it names source {index}, and they are 0 to {sources - 1}", reply)
-        named[int(index), _command(question, reply, command)] = None
-    return list(named)
+            raise unparsable_reply(f"{question.topic}: it names source {index}, and they are 0 to {sources - 1}", reply)
+        commands[int(index), _command(question, reply, command)] = None
+    return list(commands)
 
 
 def _command(question: Judge, reply: Reply, text: str) -> str:
-    """A segmentation command, without marks around it. Raises `Failed` where the text is none, or more than one."""
+    """A segmentation command without surrounding marks. Raises `Failed` unless the text is exactly one command."""
     command = text.strip(_MARKS)
     if not re.fullmatch(r"Please segment\b[^\n]*\w[^\n]*", command, re.IGNORECASE):
-        raise unreadable(f"{question.topic}: it was to write one line that begins with Please segment", reply)
+        raise unparsable_reply(f"{question.topic}: it was to write one line that begins with Please segment", reply)
     return command
 
 
-def _cosine(before: Image, there: Mask, after: Image, here: Mask) -> Asks[float]:
-    a, b = yield from _embedded((before, after), (there, here))
+def _cosine(before: Image, mask_before: Mask, after: Image, mask_after: Mask) -> Program[float]:
+    a, b = yield from _embedded((before, after), (mask_before, mask_after))
     return float(a.cosine(b, 0))
 
 
-def _embedded(pictures: Sequence[Image], masks: Sequence[Mask]) -> Asks[tuple[Any, ...]]:
-    """Features inside a mask of each picture."""
+def _embedded(pictures: Sequence[Image], masks: Sequence[Mask]) -> Program[tuple[Any, ...]]:
+    """Features inside a mask of each image."""
     regions = zip(pictures, masks, strict=True)
-    return (yield from ask_each([Embed(picture, (Region(inside=mask),)) for picture, mask in regions]))
+    return (yield from ask_many([Embed(picture, (Region(inside=mask),)) for picture, mask in regions]))
 
 
-def _found(picture: Image, mask: Mask, command: str) -> Evidence:
+def _segmented(picture: Image, mask: Mask, command: str) -> Evidence:
     numbers = {"share": float(mask.values.mean()), "score": float(mask.score)}
     return Evidence("segment", picture.digest, text=command, numbers=numbers)
 

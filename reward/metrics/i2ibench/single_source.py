@@ -1,27 +1,27 @@
-"""The metrics of the dimensions for edits of one picture, each by its name and with the options of its pipeline."""
+"""The metrics of the dimensions for edits of one image, by name, with the options of their pipelines."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from .levels import FiveLevels, TwoLevels
+from .level_ratings import FiveLevelRating, YesNoRating
 from .questions import QuestionSet
 from .similarity import OutsideSimilarity, RegionSimilarity
-from .specialists import Specialist
-from .text import TextContentStyle
+from .specialists import SpecialistRating
+from .text_content_style import TextContentStyle
 
-action_state_change = partial(TwoLevels, "action-state-change")
-aesthetic_quality = partial(Specialist, "aesthetic-quality")
-blending_naturalness = partial(FiveLevels, "blending-naturalness")
+action_state_change = partial(YesNoRating, "action-state-change")
+aesthetic_quality = partial(SpecialistRating, "aesthetic-quality")
+blending_naturalness = partial(FiveLevelRating, "blending-naturalness")
 composition_interaction = partial(QuestionSet, "composition-interaction")
-editing_artifacts = partial(FiveLevels, "editing-artifacts")
-image_quality = partial(Specialist, "image-quality")
-instruction_following = partial(FiveLevels, "instruction-following")
-local_attribute = partial(TwoLevels, "local-attribute")
+editing_artifacts = partial(FiveLevelRating, "editing-artifacts")
+image_quality = partial(SpecialistRating, "image-quality")
+instruction_following = partial(FiveLevelRating, "instruction-following")
+local_attribute = partial(YesNoRating, "local-attribute")
 non_edited_fidelity = partial(OutsideSimilarity, "non-edited-fidelity")
-object_manipulation = partial(TwoLevels, "object-manipulation")
+object_manipulation = partial(YesNoRating, "object-manipulation")
 physical_plausibility = partial(QuestionSet, "physical-plausibility")
-spatial_accuracy = partial(TwoLevels, "spatial-accuracy")
+spatial_accuracy = partial(YesNoRating, "spatial-accuracy")
 subject_identity = partial(RegionSimilarity, "subject-identity")
 text_content_style = partial(TextContentStyle, "text-content-style")
-world_knowledge = partial(TwoLevels, "world-knowledge")
+world_knowledge = partial(YesNoRating, "world-knowledge")

@@ -1,4 +1,4 @@
-"""Image quality and aesthetics: what specialists for them say of the edited picture."""
+"""Image quality and aesthetics: ratings of the edited image by specialist models."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from ..asking import Asks, ask
-from ..query import Rate
-from ..sample import EditSample
-from ..score import Evidence, Score
+from ...engine.program import Program, ask
+from ...queries.kinds import Rate
+from ...sample import EditSample
+from ...score import Evidence, Score
 from .dimension import DimensionMetric
-from .table import Pipeline
+from .dimensions import Pipeline
 
-# Role, what is rated, and the range that the paper's model publishes: Q-Insight and ArtiMuse.
-_ASKED: Mapping[str, tuple[str, str, tuple[float, float]]] = MappingProxyType(
+# Role, rated quality, and the published range of the paper's model: Q-Insight and ArtiMuse.
+_SPECIALISTS: Mapping[str, tuple[str, str, tuple[float, float]]] = MappingProxyType(
     {
         "image-quality": ("quality", "image quality", (1.0, 5.0)),
         "aesthetic-quality": ("aesthetics", "aesthetics", (0.0, 100.0)),
@@ -25,18 +25,20 @@ _ASKED: Mapping[str, tuple[str, str, tuple[float, float]]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Specialist(DimensionMetric):
-    """The rating of a specialist model, brought from its scale to 0..1.
+class SpecialistRating(DimensionMetric):
+    """The rating of a specialist model, normalised from its scale to 0..1.
 
-    scale: its lowest and highest rating. None: that of the model the paper takes, Q-Insight with 1 to 5 for image
-    quality and ArtiMuse with 0 to 100 for aesthetics. The paper prints normalised values and does not say by which
-    range. Fails where a rating lies outside of the scale.
+    scale: lowest and highest rating. None: that of the paper's model, Q-Insight with 1 to 5 for image quality and
+    ArtiMuse with 0 to 100 for aesthetics. The paper prints normalised values and does not state the range. Fails if a
+    rating lies outside the scale.
     """
 
     scale: tuple[float, float] | None = None
 
     pipeline: ClassVar[Pipeline] = "specialist"
-    gaming: ClassVar[str] = "Beautifying and sharpening pay, whether they were asked for or not, and so does no edit."
+    failure_modes: ClassVar[str] = (
+        "Beautifying and sharpening pay, whether they were asked for or not, and so does no edit."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,26 +46,28 @@ class Specialist(DimensionMetric):
             return
         scale: tuple[float, ...] = tuple(self.scale)  # a spec may have a list
         if len(scale) != 2 or not all(map(math.isfinite, scale)) or scale[0] >= scale[1]:
-            raise ValueError(f"scale is the lowest and the highest rating, got {scale}")
+            raise ValueError(f"scale must be the lowest and the highest rating, got {scale}")
         object.__setattr__(self, "scale", scale)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        return (self._asked[0],)
+        return (self._specialist[0],)
 
     @property
-    def _asked(self) -> tuple[str, str, tuple[float, float]]:
-        return _ASKED[self.dimension.removeprefix("multi-")]
+    def _specialist(self) -> tuple[str, str, tuple[float, float]]:
+        return _SPECIALISTS[self.dimension.removeprefix("multi-")]
 
-    def score(self, sample: EditSample) -> Asks[Score]:
-        role, quality, published = self._asked
-        low, high = self.scale or published
+    def score(self, sample: EditSample) -> Program[Score]:
+        role, quality, default_scale = self._specialist
+        low, high = self.scale or default_scale
         rating = yield from ask(Rate(sample.edited, quality=quality), role=role)
         assert rating.value is not None  # `Rate.check` lets no other answer through
         evidence = [Evidence(f"rate {quality}", sample.edited.digest, numbers={"rating": rating.value})]
         if not low <= rating.value <= high:
-            why = f"the {role} expert rates from {low:g} to {high:g}, got {rating.value:g}: give its scale=(low, high)"
-            return Score.failed(why, evidence=evidence)
+            reason = (
+                f"the {role} expert rates from {low:g} to {high:g}, got {rating.value:g}: give its scale=(low, high)"
+            )
+            return Score.failed(reason, evidence=evidence)
         return Score.of(
             (rating.value - low) / (high - low), f"{rating.value:g} of {low:g} to {high:g}", evidence=evidence
         )

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from editcritic.benchmarks.people.labels import Kind, Label
-from editcritic.benchmarks.suites.results import RESULT, SCORES, Results, Row
+from editcritic.benchmarks.suites.human_labels import Label, LabelKind
+from editcritic.benchmarks.suites.results import RESULT_FILE, SCORES_FILE, ResultRow, Results
 from editcritic.reward import Score
 
 START = datetime(2026, 3, 1, 9, 30, tzinfo=timezone.utc)
@@ -17,7 +17,7 @@ START = datetime(2026, 3, 1, 9, 30, tzinfo=timezone.utc)
 
 def row(name: str, *, case: str = "", edited: str = "picture", labels: Mapping[str, Any] | None = None, **values: Any):
     """A number is a value, a text the reason of an abstention, a mapping the parts of a mean."""
-    return Row(name, case or name, labels or {}, {k: _score(v) for k, v in values.items()}, edited=edited)
+    return ResultRow(name, case or name, labels or {}, {k: _score(v) for k, v in values.items()}, edited=edited)
 
 
 def _score(value: Any) -> Score:
@@ -26,19 +26,23 @@ def _score(value: Any) -> Score:
     return Score.abstained(value) if isinstance(value, str) else Score.of(value)
 
 
-def results(editor: str, rows: Sequence[Row]) -> Results:
+def results(editor: str, rows: Sequence[ResultRow]) -> Results:
     return Results(editor, rows)
 
 
-def write(folder: Path, one: Results) -> Path:
-    """A folder of results with what `Results.load` reads."""
+def write(folder: Path, results_: Results) -> Path:
+    """A folder of results with what `load_results` reads."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SCORES).write_text("".join(json.dumps(row.to_json()) + "\n" for row in one.rows), encoding="utf-8")
-    (folder / RESULT).write_text(json.dumps({"editor": one.editor, "provenance": {}}), encoding="utf-8")
+    (folder / SCORES_FILE).write_text(
+        "".join(json.dumps(row.to_json()) + "\n" for row in results_.rows), encoding="utf-8"
+    )
+    (folder / RESULT_FILE).write_text(json.dumps({"editor": results_.editor, "provenance": {}}), encoding="utf-8")
     return folder
 
 
-def said(label: Any, on: Any, kind: Kind = "yes-no", *, by: str = "ann", minute: int = 0, **fields: Any) -> Label:
+def make_label(
+    label: Any, on: Any, kind: LabelKind = "yes-no", *, by: str = "ann", minute: int = 0, **fields: Any
+) -> Label:
     """A judgement, one minute after the other. on: an id; for a pair ((editor, id), (editor, id))."""
     if kind == "pair":
         fields |= {"id": (on[0][1], on[1][1]), "editor": (on[0][0], on[1][0])}

@@ -1,102 +1,120 @@
-"""What people are asked, in which order, and whether their labels can be relied on."""
+"""The annotation plan, and the checks of annotators."""
 
 from collections import Counter
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.people.checks import answers, checks
-from editcritic.benchmarks.people.questions import About, Pool, Question, key_of, order
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.human_eval.annotation_plan import (
+    LabelQuestion,
+    QuestionPool,
+    QuestionType,
+    annotation_order,
+    label_key,
+)
+from editcritic.benchmarks.human_eval.annotator_checks import check_annotators, known_answers
 
-from ..suites.toy import Toy, outputs
-from .made import said
+from ..suites.tiny_suite import Toy, outputs
+from .label_files import make_label
 
-PAIRS = [About("pair", "following"), About("pair", "overall")]
+PAIRS = [QuestionType("pair", "following"), QuestionType("pair", "overall")]
 
 
 @pytest.fixture
 def pool(tmp_path):
     suite = Toy(count=10)
-    return Pool(suite, {name: outputs(tmp_path / name, suite) for name in ("one", "two", "three")})
+    return QuestionPool(suite, {name: outputs(tmp_path / name, suite) for name in ("one", "two", "three")})
 
 
-def asked_of(pool, about, **options):
-    return order(pool.questions(about), "ann", **options)
+def schedule_of(pool, about, **options):
+    return annotation_order(pool.questions(about), "ann", **options)
 
 
 def test_every_two_editors_are_compared_on_every_item(pool):
-    found = pool.questions([About("pair", "overall")])
-    assert len(found) == 20 * 3
-    assert len({question.key for question in found}) == 60
+    questions = pool.questions([QuestionType("pair", "overall")])
+    assert len(questions) == 20 * 3
+    assert len({question.key for question in questions}) == 60
 
 
 def test_items_without_a_picture_or_whose_start_is_missing_are_left_out_and_said(tmp_path):
     suite = Toy(count=2)
-    pool = Pool(suite, {"one": outputs(tmp_path / "one", suite, without=["0/1"])})
-    found = pool.questions([About("yes-no", "following")])
-    assert [question.on for question in found] == [(("one", "1/1"),), (("one", "1/2"),)]
-    assert pool.skipped == ["one has no picture 0_turn_1"] * 2
+    pool = QuestionPool(suite, {"one": outputs(tmp_path / "one", suite, without=["0/1"])})
+    questions = pool.questions([QuestionType("yes-no", "following")])
+    assert [question.item_keys for question in questions] == [(("one", "1/1"),), (("one", "1/2"),)]
+    assert pool.skipped == ["one has no image 0_turn_1"] * 2
 
 
 def test_a_trial_comes_first_and_is_not_asked_again(pool):
-    found = asked_of(pool, PAIRS, trial=30)
-    assert [one.phase for one in found[:30]] == ["trial"] * 30
-    assert "trial" not in [one.phase for one in found[30:]]
-    practised = {one.question.key for one in found[:30]}
-    assert not practised & {one.question.key for one in found[30:]}
-    assert len(order(pool.questions(PAIRS)[:9], "ann", trial=30)) == 3 + 6 + 1  # a third, the rest, a fifth of it again
+    schedule = schedule_of(pool, PAIRS, practice_questions=30)
+    assert [scheduled.phase for scheduled in schedule[:30]] == ["trial"] * 30
+    assert "trial" not in [scheduled.phase for scheduled in schedule[30:]]
+    practised = {scheduled.question.key for scheduled in schedule[:30]}
+    assert not practised & {scheduled.question.key for scheduled in schedule[30:]}
+    assert (
+        len(annotation_order(pool.questions(PAIRS)[:9], "ann", practice_questions=30)) == 3 + 6 + 1
+    )  # a third, the rest, a fifth of it again
 
 
 def test_one_dimension_at_a_time_and_the_whole_impression_last(pool):
-    dimensions = [one.question.about.dimension for one in asked_of(pool, PAIRS[::-1]) if one.phase != "trial"]
+    dimensions = [
+        scheduled.question.question_type.dimension
+        for scheduled in schedule_of(pool, PAIRS[::-1])
+        if scheduled.phase != "trial"
+    ]
     assert dimensions == sorted(dimensions)  # following, then overall
     assert set(dimensions) == {"following", "overall"}
 
 
 def test_a_fifth_comes_again_later_with_sides_swapped(pool):
-    found = asked_of(pool, PAIRS, trial=0)
-    first = {one.question.key: (place, one) for place, one in enumerate(found) if one.phase == "main"}
-    again = [(place, one) for place, one in enumerate(found) if one.phase == "recheck"]
-    assert len(again) == 24  # of 120
-    for place, one in again:
-        before, same = first[one.question.key]
-        assert place > before
-        assert one.swapped is not same.swapped
-    assert len({one.question.key for _, one in again}) == 24
+    schedule = schedule_of(pool, PAIRS, practice_questions=0)
+    first = {
+        scheduled.question.key: (position, scheduled)
+        for position, scheduled in enumerate(schedule)
+        if scheduled.phase == "main"
+    }
+    rechecks = [(position, scheduled) for position, scheduled in enumerate(schedule) if scheduled.phase == "recheck"]
+    assert len(rechecks) == 24  # of 120
+    for position, scheduled in rechecks:
+        before, original = first[scheduled.question.key]
+        assert position > before
+        assert scheduled.swapped is not original.swapped
+    assert len({scheduled.question.key for _, scheduled in rechecks}) == 24
 
 
 def test_sides_are_swapped_about_half_the_time_and_orders_are_an_annotators_own(pool):
-    found = asked_of(pool, PAIRS)
-    assert 0.3 < sum(one.swapped for one in found) / len(found) < 0.7
+    schedule = schedule_of(pool, PAIRS)
+    assert 0.3 < sum(scheduled.swapped for scheduled in schedule) / len(schedule) < 0.7
     questions = pool.questions(PAIRS)
-    assert order(questions, "ann") == found
-    assert order(questions, "bob") != found
-    assert order(questions, "ann", seed=1) != found
+    assert annotation_order(questions, "ann") == schedule
+    assert annotation_order(questions, "bob") != schedule
+    assert annotation_order(questions, "ann", seed=1) != schedule
 
 
 def test_questions_with_a_known_answer_are_practised_and_asked_twice_first(pool):
     questions = pool.questions([PAIRS[0]])
-    known = frozenset(question.key for question in questions[:20])
-    found = order(questions, "ann", trial=10, known=known)
-    assert all(one.question.key in known for one in found if one.phase in ("trial", "recheck"))
-    assert Counter(one.phase for one in found) == {"trial": 10, "main": 50, "recheck": 10}
+    known_keys = frozenset(question.key for question in questions[:20])
+    schedule = annotation_order(questions, "ann", practice_questions=10, known_keys=known_keys)
+    assert all(
+        scheduled.question.key in known_keys for scheduled in schedule if scheduled.phase in ("trial", "recheck")
+    )
+    assert Counter(scheduled.phase for scheduled in schedule) == {"trial": 10, "main": 50, "recheck": 10}
 
 
 @pytest.mark.parametrize("text", ["pair", "pairs:overall", "pair:", ":overall"])
 def test_what_is_no_kind_is_refused(text):
     with pytest.raises(InputError, match="KIND:DIMENSION"):
-        About.of(text)
+        QuestionType.parse(text)
 
 
 def test_nothing_to_ask_is_an_error(pool):
     with pytest.raises(InputError, match=r"nothing to ask about reference; 0/1 has no reference"):
-        pool.questions([About("reference", "reference")])
+        pool.questions([QuestionType("reference", "reference")])
 
 
 def test_so_many_items_are_drawn_by_seed(pool):
-    some = pool.questions([About("yes-no", "following")], items=4)
-    assert len({question.on[0][1] for question in some}) == 4
-    assert some != pool.questions([About("yes-no", "following")], items=4, seed=1)
+    some = pool.questions([QuestionType("yes-no", "following")], items=4)
+    assert len({question.item_keys[0][1] for question in some}) == 4
+    assert some != pool.questions([QuestionType("yes-no", "following")], items=4, seed=1)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -105,30 +123,34 @@ ONE = (("one", "a"), ("two", "a"))
 
 
 def test_a_pair_turned_round_is_the_same_answer():
-    labels = [said("A", ONE, "pair"), said("B", ONE[::-1], "pair", phase="recheck")]
-    (check,) = checks(labels, {})
-    assert (check.twice, check.otherwise, check.errors, check.again) == (1, 0, 0.0, False)
+    labels = [make_label("A", ONE, "pair"), make_label("B", ONE[::-1], "pair", phase="recheck")]
+    (check,) = check_annotators(labels, {})
+    assert (check.num_repeated, check.num_inconsistent, check.error_rate, check.needs_repeat) == (1, 0, 0.0, False)
 
 
 def test_more_than_a_tenth_of_errors_means_again():
-    labels = [said("yes", f"{n}") for n in range(20)]
-    labels += [said("no" if n < 2 else "yes", f"{n}", phase="recheck") for n in range(20)]
-    (check,) = checks(labels, {})
-    assert (check.errors, check.again) == (0.1, False)
-    known = answers([said("no", f"{n}", by="us", phase="answer") for n in range(2, 5)])
-    (check,) = checks(labels, known)
-    assert (check.known, check.wrong, check.again) == (3, 3, True)
-    assert "2 of 20 asked twice were answered otherwise, 3 of 3 differ from the known answer (22 % errors" in str(
+    labels = [make_label("yes", f"{n}") for n in range(20)]
+    labels += [make_label("no" if n < 2 else "yes", f"{n}", phase="recheck") for n in range(20)]
+    (check,) = check_annotators(labels, {})
+    assert (check.error_rate, check.needs_repeat) == (0.1, False)
+    known = known_answers([make_label("no", f"{n}", by="us", phase="answer") for n in range(2, 5)])
+    (check,) = check_annotators(labels, known)
+    assert (check.num_known, check.num_wrong, check.needs_repeat) == (3, 3, True)
+    assert "2 of 20 repeated questions have different answers, 3 of 3 differ from the known answer (22 % errors" in str(
         check
     ).replace("22%", "22 %")
 
 
 def test_a_new_round_is_checked_by_itself():
-    labels = [said("yes", "a"), said("no", "a", phase="recheck"), said("yes", "a", round=2)]
-    (check,) = checks(labels, {})
-    assert check.errors is None
+    labels = [make_label("yes", "a"), make_label("no", "a", phase="recheck"), make_label("yes", "a", round=2)]
+    (check,) = check_annotators(labels, {})
+    assert check.error_rate is None
 
 
 def test_what_is_known_are_answers_or_else_whatever_the_file_holds():
-    assert list(answers([said("yes", "a"), said("no", "b", phase="answer")])) == [key_of(said("no", "b"))]
-    assert list(answers([said("yes", "a")])) == [Question(About("yes-no", "following"), (("", "a"),)).key]
+    assert list(known_answers([make_label("yes", "a"), make_label("no", "b", phase="answer")])) == [
+        label_key(make_label("no", "b"))
+    ]
+    assert list(known_answers([make_label("yes", "a")])) == [
+        LabelQuestion(QuestionType("yes-no", "following"), (("", "a"),)).key
+    ]

@@ -8,35 +8,35 @@ import urllib.request
 
 import pytest
 
-from editcritic.benchmarks.people.labels import read
-from editcritic.benchmarks.suites.results import RUN
+from editcritic.benchmarks.suites.human_labels import read_labels
+from editcritic.benchmarks.suites.results import RUN_FILE
 
-from ..suites.toy import Toy, outputs
-from . import made
-from .made import results, row
+from ..suites.tiny_suite import Toy, outputs
+from . import label_files
+from .label_files import results, row
 
-TOY = "tests.benchmarks.suites.toy:Toy?count=3"
+TOY = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
 
 
 class Served:
     """The command in a process of its own; `url` is what it prints."""
 
     def __init__(self, *arguments):
-        command = [sys.executable, "-m", "editcritic.benchmarks.cli", "bench", "label", *map(str, arguments)]
+        command = [sys.executable, "-m", "editcritic.cli.main", "bench", "label", *map(str, arguments)]
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores interrupts
         try:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         finally:
             signal.signal(signal.SIGINT, before)
         assert self.process.stdout is not None
-        self.said = self.process.stdout.readline()
+        self.first_line = self.process.stdout.readline()
         self.url = self.process.stdout.readline().strip()
 
     def ask(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"} if data else {})
-        with urllib.request.urlopen(asked, timeout=20) as answer:
-            return json.load(answer)
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"} if data else {})
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return json.load(response)
 
     def interrupted(self):
         self.process.send_signal(signal.SIGINT)
@@ -53,53 +53,65 @@ def serve():
         return started[-1]
 
     yield start
-    for one in started:
-        one.process.kill()
-        one.process.communicate()
+    for served in started:
+        served.process.kill()
+        served.process.communicate()
 
 
 def test_labels_are_collected_until_an_interrupt_and_the_same_command_goes_on(serve, tmp_path):
     suite = Toy(count=3)
     folders = [f"{name}={outputs(tmp_path / name, suite)}" for name in ("one", "two")]
     out = tmp_path / "labels.jsonl"
-    command = (TOY, "--outputs", folders[0], "--outputs", folders[1], "--trial", 0, "--recheck", 0, "-o", out)
+    command = (
+        TOY,
+        "--outputs",
+        folders[0],
+        "--outputs",
+        folders[1],
+        "--practice-questions",
+        0,
+        "--recheck-share",
+        0,
+        "-o",
+        out,
+    )
     page = serve(*command)
-    assert page.said.startswith("6 questions")
+    assert page.first_line.startswith("6 questions")
     for number in range(6):
         assert page.ask("question?annotator=ann")["number"] == number
         page.ask("answer", {"annotator": "ann", "number": number, "label": "tie", "seconds": 1})
-    code, said, problems = page.interrupted()
-    assert (code, "nothing was checked" in said, "Traceback" in problems) == (0, True, False)
-    assert [label.label for label in read([out])] == ["tie"] * 6
+    code, output, problems = page.interrupted()
+    assert (code, "no checks" in output, "Traceback" in problems) == (0, True, False)
+    assert [label.label for label in read_labels([out])] == ["tie"] * 6
     again = serve(*command)
     assert again.ask("question?annotator=ann")["finished"]
     assert again.interrupted()[0] == 0
 
 
 def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
-    folder = made.write(tmp_path / "results", results("mine", [row("0/1")]))
+    folder = label_files.write(tmp_path / "results", results("mine", [row("0/1")]))
     outputs(tmp_path / "outputs", Toy(count=3))
-    (folder / RUN).write_text(json.dumps({"given": {"suite": TOY, "data": None, "outputs": "../outputs"}}))
-    page = serve(folder, "--ask", "yes-no:following", "--trial", 0, "-o", tmp_path / "labels.jsonl")
+    (folder / RUN_FILE).write_text(json.dumps({"invocation": {"suite": TOY, "data": None, "outputs": "../outputs"}}))
+    page = serve(folder, "--question", "yes-no:following", "--practice-questions", 0, "-o", tmp_path / "labels.jsonl")
     page.ask("answer", {"annotator": "ann", "number": 0, "label": "yes", "seconds": 1})
     assert page.interrupted()[0] == 0
-    assert read([tmp_path / "labels.jsonl"])[0].editor == "mine"
+    assert read_labels([tmp_path / "labels.jsonl"])[0].editor == "mine"
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "message"),
     [
         (["--outputs", "elsewhere"], "NAME=FOLDER"),
         (["--outputs", "one=elsewhere"], "does not exist"),
-        (["--ask", "pairs:overall"], "KIND:DIMENSION"),
-        (["--ask", "reference:reference"], "nothing to ask"),
-        (["--define", "overall"], "DIMENSION=TEXT"),
-        (["--answers", "labels.jsonl"], "need a file each"),
+        (["--question", "pairs:overall"], "KIND:DIMENSION"),
+        (["--question", "reference:reference"], "nothing to ask"),
+        (["--definition", "overall"], "DIMENSION=TEXT"),
+        (["--gold-labels", "labels.jsonl"], "need a file each"),
         (["-o", "nowhere/labels.jsonl"], "no folder nowhere"),
     ],
 )
-def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, options, why):
+def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     ran = editcritic("bench", "label", TOY, "-o", "labels.jsonl", *options)
     assert ran.exit_code == 2
-    assert why in ran.stderr
+    assert message in ran.stderr

@@ -1,4 +1,4 @@
-"""How many measurements a judge needs, with a judge whose spread is known."""
+"""The variance of a judge by number of measurements, with a judge of known standard deviation."""
 
 import json
 from collections.abc import Sequence
@@ -6,24 +6,30 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.people.noise import Measured, chosen, measured, settles
-from editcritic.reward import Expert, Judge, Reply, Reward
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.human_eval.measurement_variance import (
+    RepeatedMeasurements,
+    first_stable_count,
+    measure_repeatedly,
+    sample_items,
+)
+from editcritic.reward import Expert, Reward
+from editcritic.reward.queries import Judge, Reply
 
-from ..suites.toy import Toy, outputs
+from ..suites.tiny_suite import Toy, outputs
 
 
 class Grader(Expert):
-    """Grades that differ from draw to draw, and are the same for the same draw. failing: every so many fail."""
+    """Random grades, the same for the same draw."""
 
     id = "grader@1"
     kinds = (Judge,)
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, int]] = []
+        self.queries: list[tuple[str, int]] = []
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        self.asked += [(query.digest, query.draw) for query in queries]
+        self.queries += [(query.digest, query.draw) for query in queries]
         return [self._graded(query) for query in queries]
 
     def _graded(self, query: Judge) -> Reply:
@@ -36,46 +42,46 @@ def grader():
 
 
 def measurements(std, samples=200, count=80):
-    chance = np.random.default_rng(0)
-    values = [list(chance.normal(5, std, count)) for _ in range(samples)]
+    rng = np.random.default_rng(0)
+    values = [list(rng.normal(5, std, count)) for _ in range(samples)]
     names = [f"{n}" for n in range(samples)]
-    return Measured("it", names, names, values, {})
+    return RepeatedMeasurements("it", names, names, values, {})
 
 
 def test_the_variation_falls_with_the_root_of_k_as_expected():
-    found = measurements(2.0)
+    measured = measurements(2.0)
     for k in (1, 4, 16):
-        row = found.at(k)
+        row = measured.variation_at(k)
         assert row.mean == pytest.approx(row.expected, rel=0.08)
         assert row.low < row.mean < row.high
-    assert found.at(1).mean == pytest.approx(2 * found.at(4).mean, rel=0.1)
+    assert measured.variation_at(1).mean == pytest.approx(2 * measured.variation_at(4).mean, rel=0.1)
 
 
 def test_how_many_measurements_a_wanted_variation_takes():
-    found = measurements(2.0)
-    k = found.needed(0.5)
+    measured = measurements(2.0)
+    k = measured.required_count(0.5)
     assert k == pytest.approx((1.029 * 2 / 0.5) ** 2, rel=0.1)
-    assert found.at(k).mean == pytest.approx(0.5, rel=0.1)
-    assert found.needed(100) == 1
-    assert measurements(0.0, 5).needed(0.1) == 1
+    assert measured.variation_at(k).mean == pytest.approx(0.5, rel=0.1)
+    assert measured.required_count(100) == 1
+    assert measurements(0.0, 5).required_count(0.1) == 1
 
 
 def test_where_it_settles():
-    found = measurements(2.0)
-    rows = [found.at(k) for k in (1, 2, 4, 8, 16, 20)]
-    assert settles(rows) in (8, 16)
+    measured = measurements(2.0)
+    rows = [measured.variation_at(k) for k in (1, 2, 4, 8, 16, 20)]
+    assert first_stable_count(rows) in (8, 16)
 
 
 def test_a_k_without_enough_measurements_is_refused():
     with pytest.raises(ValueError, match="80 of them, got 40"):
-        measurements(1.0, 2, 40).at(20)
+        measurements(1.0, 2, 40).variation_at(20)
 
 
 def test_items_that_are_drawn_are_of_many_cases():
     suite = Toy(count=6)
-    assert len({item.case for item in chosen(suite.items, 6)}) == 6
-    assert len(chosen(suite.items, 100)) == 12
-    assert chosen(suite.items, 5, 1) != chosen(suite.items, 5, 2)
+    assert len({item.case for item in sample_items(suite.items, 6)}) == 6
+    assert len(sample_items(suite.items, 100)) == 12
+    assert sample_items(suite.items, 5, 1) != sample_items(suite.items, 5, 2)
 
 
 def test_each_measurement_is_a_call_with_draws_of_its_own(tmp_path):
@@ -84,33 +90,34 @@ def test_each_measurement_is_a_call_with_draws_of_its_own(tmp_path):
     reward = Reward.of("complex-edit-pq?n=1", {"judge": judge})
     samples = [item.sample for item in suite.items[:2]]
     steps = []
-    found = measured(reward, suite.items[:2], samples, (), 8, lambda: steps.append(1))
-    assert [len(row) for row in found.values] == [8, 8]
+    measured = measure_repeatedly(reward, suite.items[:2], samples, (), 8, lambda: steps.append(1))
+    assert [len(row) for row in measured.values] == [8, 8]
     assert len(steps) == 8
-    assert len(set(judge.asked)) == len(judge.asked)
-    assert len({draw for _, draw in judge.asked}) == 8
+    assert len(set(judge.queries)) == len(judge.queries)
+    assert len({draw for _, draw in judge.queries}) == 8
 
 
 def test_a_part_that_is_not_there_is_said():
     suite = Toy(count=1)
     reward = Reward.of("complex-edit-pq?n=1", grader())
     with pytest.raises(InputError, match="no part 'else'"):
-        measured(reward, suite.items[:1], [suite.items[0].sample], ("else",), 4)
+        measure_repeatedly(reward, suite.items[:1], [suite.items[0].sample], ("else",), 4)
 
 
 def test_noise_as_a_command(editcritic, tmp_path):
     suite = Toy(count=3)
     folder = outputs(tmp_path / "outputs", suite, without=["2/1"])
     command = (
-        "bench", "noise", "tests.benchmarks.suites.toy:Toy?count=3", "--outputs", folder, "--metric", "complex-edit-pq",
-        "-k", "1,4", "--samples", 2, "--spread", 0.5, "--experts", f"{__name__}:grader",
+        "bench", "variance", "tests.benchmarks.suites.tiny_suite:Toy?count=3", "--outputs", folder,
+        "--metric", "complex-edit-pq", "-k", "1,4", "--num-samples", 2, "--target-variation", 0.5,
+        "--experts", f"{__name__}:grader",
     )  # fmt: skip
     ran = editcritic(*command, "-o", tmp_path / "noise.json", "--cache", tmp_path / "answers")
     assert ran.exit_code == 0, ran.stderr
     assert "for a mean variation of 0.5: K =" in ran.stdout
-    whole = json.loads((tmp_path / "noise.json").read_text())
-    assert [len(row) for row in whole["measurements"].values()] == [16, 16]
-    assert [row["k"] for row in whole["variation"]] == [1, 4]
-    again = editcritic(*command, "--cache", tmp_path / "answers", "--json")
-    assert json.loads(again.stdout) == whole
+    document = json.loads((tmp_path / "noise.json").read_text())
+    assert [len(row) for row in document["measurements"].values()] == [16, 16]
+    assert [row["k"] for row in document["variation"]] == [1, 4]
+    rerun = editcritic(*command, "--cache", tmp_path / "answers", "--json")
+    assert json.loads(rerun.stdout) == document
     assert editcritic(*command, "-k", "0").exit_code == 2

@@ -1,29 +1,34 @@
-"""Monotone fits: of points and of pairs, whatever their order; known links come back, and what cannot be is said."""
+"""Monotone fits of points and pairs: independent of order, recover known links, and reject invalid input."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.people.monotone import LEAST, chances, fit_pairs, fit_points
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.human_eval.monotone_regression import (
+    MIN_JUDGEMENTS,
+    fit_pairs,
+    fit_points,
+    preference_probability,
+)
 
 LEVELS = st.sampled_from([0.0, 1.0, 2.0, 3.0, 7.5])
 VALUES = st.one_of(LEVELS, st.floats(-100, 100).map(lambda x: round(x, 2)))
-POINTS = st.lists(st.tuples(VALUES, st.sampled_from([0.0, 1 / 3, 1.0])), min_size=LEAST, max_size=60).filter(
+POINTS = st.lists(st.tuples(VALUES, st.sampled_from([0.0, 1 / 3, 1.0])), min_size=MIN_JUDGEMENTS, max_size=60).filter(
     lambda rows: len({x for x, _ in rows}) > 1
 )
-PAIRS = st.lists(st.tuples(VALUES, VALUES, st.sampled_from([0.0, 0.5, 1.0])), min_size=LEAST, max_size=60).filter(
-    lambda rows: any(a != b for a, b, _ in rows)
-)
+PAIRS = st.lists(
+    st.tuples(VALUES, VALUES, st.sampled_from([0.0, 0.5, 1.0])), min_size=MIN_JUDGEMENTS, max_size=60
+).filter(lambda rows: any(a != b for a, b, _ in rows))
 SOME = settings(max_examples=25, deadline=None)
 
 
-def same(one, other):
+def same(first, second):
     return (
-        np.array_equal(one.x, other.x)
-        and np.array_equal(one.y, other.y)
-        and (one.held_out, one.problems) == (other.held_out, other.problems)
+        np.array_equal(first.x, second.x)
+        and np.array_equal(first.y, second.y)
+        and (first.held_out, first.problems) == (second.held_out, second.problems)
     )
 
 
@@ -37,11 +42,11 @@ def of(rows):
 @SOME
 @given(rows=POINTS, order=st.randoms())
 def test_points_give_a_monotone_map_whatever_their_order(rows, order):
-    found = fit_points(*of(rows))
-    assert (np.diff(found.x) > 0).all()
-    assert (np.diff(found.y) >= 0).all()
+    fit = fit_points(*of(rows))
+    assert (np.diff(fit.x) > 0).all()
+    assert (np.diff(fit.y) >= 0).all()
     order.shuffle(rows)
-    assert same(fit_points(*of(rows)), found)
+    assert same(fit_points(*of(rows)), fit)
 
 
 @SOME
@@ -60,16 +65,16 @@ def test_what_is_on_the_scale_already_stays_as_it_is(rows):
 def test_a_weight_counts_as_so_many_judgements(rows):
     scores, labels = of(rows)
     weights = np.arange(len(rows)) % 3 + 1
-    found = fit_points(scores, labels, weights=weights)
+    fit = fit_points(scores, labels, weights=weights)
     each = fit_points(np.repeat(scores, weights), np.repeat(labels, weights))
-    assert np.interp(scores, found.x, found.y) == pytest.approx(np.interp(scores, each.x, each.y))
+    assert np.interp(scores, fit.x, fit.y) == pytest.approx(np.interp(scores, each.x, each.y))
 
 
 def test_each_level_is_worth_its_mean_label_where_that_rises():
     scores = np.repeat([1.0, 2.0, 5.0], 10)
     labels = np.concatenate((np.zeros(10), [0] * 5 + [1] * 5, np.ones(10)))
-    found = fit_points(scores, labels)
-    assert (found.x.tolist(), found.y.tolist()) == ([1.0, 2.0, 5.0], [0.0, 0.5, 1.0])
+    fit = fit_points(scores, labels)
+    assert (fit.x.tolist(), fit.y.tolist()) == ([1.0, 2.0, 5.0], [0.0, 0.5, 1.0])
 
 
 # -- pairs ------------------------------------------------------------------------------------------------------------
@@ -78,50 +83,52 @@ def test_each_level_is_worth_its_mean_label_where_that_rises():
 @SOME
 @given(rows=PAIRS, order=st.randoms(), turned=st.sets(st.integers(0, 59)))
 def test_neither_order_nor_sides_of_pairs_matter(rows, order, turned):
-    found = fit_pairs(*of(rows))
-    assert (np.diff(found.x) > 0).all()
-    assert (np.diff(found.y) >= 0).all()
+    fit = fit_pairs(*of(rows))
+    assert (np.diff(fit.x) > 0).all()
+    assert (np.diff(fit.y) >= 0).all()
     other = [(b, a, 1 - t) if place in turned else (a, b, t) for place, (a, b, t) in enumerate(rows)]
     order.shuffle(other)
-    assert same(fit_pairs(*of(other)), found)
+    assert same(fit_pairs(*of(other)), fit)
 
 
 def test_the_edits_that_are_zero_have_that_mean():
     a, b = np.random.default_rng(0).normal(size=(2, 200))
-    found = fit_pairs(a, b, a > b, zero=[0.1, 0.2, 0.9])
-    assert np.interp([0.1, 0.2, 0.9], found.x, found.y).mean() == pytest.approx(0)
+    fit = fit_pairs(a, b, a > b, reference_scores=[0.1, 0.2, 0.9])
+    assert np.interp([0.1, 0.2, 0.9], fit.x, fit.y).mean() == pytest.approx(0)
     shifted = fit_pairs(a, b, a > b)
     assert np.interp([*a, *b], shifted.x, shifted.y).mean() == pytest.approx(0)
-    assert np.diff(found.y) == pytest.approx(np.diff(shifted.y))
+    assert np.diff(fit.y) == pytest.approx(np.diff(shifted.y))
 
 
 def test_people_who_always_agree_give_finite_utilities():
     a, b = np.random.default_rng(0).normal(size=(2, 500))
-    found = fit_pairs(a, b, a > b)
-    assert 3 < found.y[-1] - found.y[0] < 50
+    fit = fit_pairs(a, b, a > b)
+    assert 3 < fit.y[-1] - fit.y[0] < 50
 
 
 def test_two_levels_are_as_far_apart_as_people_say():
     # 30 of 40 prefer the higher: log-odds ln 3, held back a little.
-    found = fit_pairs(np.ones(40), np.zeros(40), [1.0] * 30 + [0.0] * 10, ridge=1e-6)
-    assert found.y[-1] - found.y[0] == pytest.approx(np.log(3), rel=1e-3)
-    tied = fit_pairs(np.ones(40), np.zeros(40), [1.0] * 20 + [0.5] * 20, ridge=1e-6)
+    fit = fit_pairs(np.ones(40), np.zeros(40), [1.0] * 30 + [0.0] * 10, l2=1e-6)
+    assert fit.y[-1] - fit.y[0] == pytest.approx(np.log(3), rel=1e-3)
+    tied = fit_pairs(np.ones(40), np.zeros(40), [1.0] * 20 + [0.5] * 20, l2=1e-6)
     assert tied.y[-1] - tied.y[0] == pytest.approx(np.log(3), rel=1e-3)  # a tie is half a win
 
 
 def judges(noise, edits=400, pairs=2000, seed=0):
     """A utility, two distortions of it with noise, and who wins."""
-    chance = np.random.default_rng(seed)
-    worth = chance.normal(0, 1.5, edits)
-    grade = np.round(100 * chances(1.5 * (worth + chance.normal(0, noise, edits))))  # whole numbers that saturate
-    skewed = np.exp(0.8 * (worth + chance.normal(0, noise, edits)))
-    i, j = chance.integers(0, edits, (2, pairs))
-    return worth, grade, skewed, i, j, chance.random(pairs) < chances(worth[i] - worth[j])
+    rng = np.random.default_rng(seed)
+    worth = rng.normal(0, 1.5, edits)
+    grade = np.round(
+        100 * preference_probability(1.5 * (worth + rng.normal(0, noise, edits)))
+    )  # whole numbers that saturate
+    skewed = np.exp(0.8 * (worth + rng.normal(0, noise, edits)))
+    i, j = rng.integers(0, edits, (2, pairs))
+    return worth, grade, skewed, i, j, rng.random(pairs) < preference_probability(worth[i] - worth[j])
 
 
 def on_one_scale(scores, zero, i, j, won):
-    found = fit_pairs(scores[i], scores[j], won, zero=scores[zero])
-    return np.interp(scores, found.x, found.y), found
+    fit = fit_pairs(scores[i], scores[j], won, reference_scores=scores[zero])
+    return np.interp(scores, fit.x, fit.y), fit
 
 
 def test_distortions_of_one_utility_come_back_to_it():
@@ -133,10 +140,10 @@ def test_distortions_of_one_utility_come_back_to_it():
     assert np.abs(one - other).mean() < 0.08  # of a spread of 1.5
     assert np.abs(one - wanted).mean() < 0.25
     assert np.corrcoef(one, wanted)[0, 1] > 0.98
-    for found in (first, second):
-        assert found.held_out["map"]["log_loss"] < found.held_out["line"]["log_loss"] - 0.005
-        assert found.held_out["map"]["accuracy"] > 0.75
-        assert not found.problems
+    for fit in (first, second):
+        assert fit.held_out["map"]["log_loss"] < fit.held_out["line"]["log_loss"] - 0.005
+        assert fit.held_out["map"]["accuracy"] > 0.75
+        assert not fit.problems
 
 
 def test_judges_with_noise_differ_by_their_noise_and_no_more():
@@ -154,19 +161,19 @@ def test_judges_with_noise_differ_by_their_noise_and_no_more():
 
 def test_a_score_that_people_go_against_gives_a_flat_map_that_says_so():
     a, b = np.random.default_rng(0).normal(size=(2, 200))
-    found = fit_pairs(a, b, a < b)
-    assert found.y[-1] - found.y[0] < 0.01
-    assert "people prefer what it puts lower" in found.problems[0]
-    assert "not clearly better than a constant" in found.problems[1]
+    fit = fit_pairs(a, b, a < b)
+    assert fit.y[-1] - fit.y[0] < 0.01
+    assert "human labels fall as the score rises" in fit.problems[0]
+    assert "not clearly better than a constant" in fit.problems[1]
     points = fit_points(a, a < 0)
     assert "is it a cost" in points.problems[0]
 
 
 def test_a_score_that_has_nothing_to_do_with_people_says_so():
-    chance = np.random.default_rng(1)
-    a, b = chance.normal(size=(2, 300))
-    assert any("not clearly better" in one for one in fit_pairs(a, b, chance.random(300) < 0.5).problems)
-    assert not fit_pairs(a, b, chance.random(300) < chances(a - b)).problems
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, 300))
+    assert any("not clearly better" in one for one in fit_pairs(a, b, rng.random(300) < 0.5).problems)
+    assert not fit_pairs(a, b, rng.random(300) < preference_probability(a - b)).problems
 
 
 def test_groups_are_held_out_together():
@@ -178,36 +185,36 @@ def test_groups_are_held_out_together():
     assert any("not clearly better" in one for one in apart.problems)
     few = fit_points(scores, labels, groups=["one"] * 30 + ["two"] * 30)
     assert few.held_out == {}
-    assert any("is not known" in one for one in few.problems)
+    assert any("is unknown" in one for one in few.problems)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("arguments", "message"),
     [
-        ((np.arange(5.0), np.ones(5), np.ones(5)), "20 judgements at least, and there are 5"),
+        ((np.arange(5.0), np.ones(5), np.ones(5)), "at least 20 judgements, got 5"),
         ((np.ones(30), np.ones(30), np.ones(30)), "every score is 1"),
-        ((np.arange(30.0), np.arange(30.0), np.ones(30)), "tells none of them apart"),
+        ((np.arange(30.0), np.arange(30.0), np.ones(30)), "nothing to fit"),
         ((np.arange(30.0), np.ones(30), np.full(30, 2.0)), "from 0 to 1, got 2 to 2"),
         ((np.arange(30.0), np.ones(29), np.ones(30)), "got 30, 29 and 30"),
         ((np.full(30, np.nan), np.ones(30), np.ones(30)), "finite"),
     ],
 )
-def test_pairs_that_make_no_map_are_refused(given, says):
-    with pytest.raises(InputError, match=says):
-        fit_pairs(*given)
+def test_pairs_that_make_no_map_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        fit_pairs(*arguments)
 
 
 def test_points_that_make_no_map_are_refused():
-    for scores, labels, says in [
+    for scores, labels, message in [
         (np.ones(30), np.ones(30), "every score is 1"),
-        (np.arange(9.0), np.ones(9), "there are 9"),
+        (np.arange(9.0), np.ones(9), "got 9"),
         (np.arange(30.0), np.full(30, 4.0), "from 0 to 1, got 4 to 4"),
     ]:
-        with pytest.raises(InputError, match=says):
+        with pytest.raises(InputError, match=message):
             fit_points(scores, labels)
 
 
-@pytest.mark.parametrize("wrong", [{"ridge": 0.0}, {"ridge": float("nan")}, {"smooth": -1.0}, {"knots": 1}])
+@pytest.mark.parametrize("wrong", [{"l2": 0.0}, {"l2": float("nan")}, {"smoothing": -1.0}, {"knots": 1}])
 def test_settings_that_make_no_map_are_refused(wrong):
     with pytest.raises(InputError, match="got"):
         fit_pairs(np.arange(30.0), np.ones(30), np.ones(30), **wrong)
@@ -215,17 +222,17 @@ def test_settings_that_make_no_map_are_refused(wrong):
 
 def test_noise_makes_no_steps():
     _, grade, _, i, j, won = judges(noise=0.3, pairs=400)
-    found, rough = (fit_pairs(grade[i], grade[j], won, smooth=smooth) for smooth in (10.0, 0.0))
-    assert (np.diff(found.y) > 1e-3).all()  # or edits that the judge tells apart would come out equal
+    fit, rough = (fit_pairs(grade[i], grade[j], won, smoothing=smooth) for smooth in (10.0, 0.0))
+    assert (np.diff(fit.y) > 1e-3).all()  # or edits that the judge tells apart would come out equal
     assert (np.diff(rough.y) < 1e-3).any()
-    assert found.held_out["map"]["log_loss"] < rough.held_out["map"]["log_loss"]
+    assert fit.held_out["map"]["log_loss"] < rough.held_out["map"]["log_loss"]
 
 
 @pytest.mark.parametrize("pairs", [60, 2000])
 def test_how_smooth_it_is_held_out_judgements_decide(pairs):
     _, grade, _, i, j, won = judges(noise=0.3, pairs=pairs)
     chosen = fit_pairs(grade[i], grade[j], won)
-    fixed = [fit_pairs(grade[i], grade[j], won, smooth=smooth) for smooth in (0.3, 3.0, 30.0)]
+    fixed = [fit_pairs(grade[i], grade[j], won, smoothing=smooth) for smooth in (0.3, 3.0, 30.0)]
     losses = [one.held_out["map"]["log_loss"] for one in fixed]
     assert chosen.held_out["map"]["log_loss"] == min(losses)
-    assert chosen.settings["smooth"] in (0.3, 3.0, 30.0)
+    assert chosen.settings["smoothing"] in (0.3, 3.0, 30.0)

@@ -1,4 +1,4 @@
-"""The page: what it is told and takes, over real requests on this machine; and what it looks like in a browser."""
+"""The annotation page: requests and replies on this machine, and the page in a browser."""
 
 import http.client
 import io
@@ -12,24 +12,24 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.people.checks import answers
-from editcritic.benchmarks.people.desk import Desk
-from editcritic.benchmarks.people.labels import read, standing
-from editcritic.benchmarks.people.questions import About, Pool
-from editcritic.benchmarks.people.server import LARGEST, LabelServer
+from editcritic.benchmarks.human_eval.annotation_plan import QuestionPool, QuestionType
+from editcritic.benchmarks.human_eval.annotation_server import MAX_BODY_BYTES, LabelServer
+from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
+from editcritic.benchmarks.human_eval.annotator_checks import known_answers
+from editcritic.benchmarks.suites.human_labels import effective_labels, read_labels
 
 from .. import chromium
-from ..suites.toy import Toy, outputs
+from ..suites.tiny_suite import Toy, outputs
 
 SIDES = {"left": "right", "right": "left", "tie": "tie"}
 
 
 class Page:
-    """A server and what a browser would send it."""
+    """A server, and the requests of a browser."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.server = LabelServer(desk)
+    def __init__(self, session: AnnotationSession) -> None:
+        self.session = session
+        self.server = LabelServer(session)
         self.root = urlsplit(self.server.url).path
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
@@ -41,15 +41,15 @@ class Page:
             sent.setdefault("Content-Type", "application/json")
         try:
             connection.request(method or ("GET" if body is None else "POST"), (root or self.root) + path, data, sent)
-            answer = connection.getresponse()
-            return answer.status, answer.read(), dict(answer.headers)
+            response = connection.getresponse()
+            return response.status, response.read(), dict(response.headers)
         finally:
             connection.close()
 
     def json(self, path, body=None):
-        status, found, _ = self.ask(path, body)
-        assert status == 200, found
-        return json.loads(found)
+        status, reply, _ = self.ask(path, body)
+        assert status == 200, reply
+        return json.loads(reply)
 
     def question(self, annotator="ann", number=None):
         return self.json(f"question?annotator={annotator}" + ("" if number is None else f"&number={number}"))
@@ -58,13 +58,13 @@ class Page:
         return self.json("answer", {"annotator": annotator, "number": number, "label": label, "seconds": 1.0, **more})
 
     def all(self, choose, annotator="ann"):
-        """Answers every question; what they were."""
-        asked = []
+        """Answer every question; returns them and the final reply."""
+        questions = []
         while not (question := self.question(annotator))["finished"]:
-            asked.append(question)
-            assert len(asked) < 500
+            questions.append(question)
+            assert len(questions) < 500
             self.say(choose(question), question["number"], annotator)
-        return asked, question
+        return questions, question
 
     def close(self):
         self.server.shutdown()
@@ -73,7 +73,7 @@ class Page:
 
 @pytest.fixture
 def opened(tmp_path):
-    """Makes a page about three editors' pictures of four chains."""
+    """Opens a page about three editors' images of four chains."""
     suite = Toy(count=4)
     folders = {name: outputs(tmp_path / name, suite) for name in ("one", "two", "three")}
     for name, folder in folders.items():  # so that editors differ
@@ -83,10 +83,10 @@ def opened(tmp_path):
     pages = []
 
     def make(*abouts, editors=("one", "two"), **options):
-        pool = Pool(suite, {name: folders[name] for name in editors})
-        about = [About.of(text) for text in abouts or ("pair:overall",)]
-        desk = Desk(pool, pool.questions(about), tmp_path / "labels.jsonl", **options)
-        pages.append(Page(desk))
+        pool = QuestionPool(suite, {name: folders[name] for name in editors})
+        about = [QuestionType.parse(text) for text in abouts or ("pair:overall",)]
+        session = AnnotationSession(pool, pool.questions(about), tmp_path / "labels.jsonl", **options)
+        pages.append(Page(session))
         return pages[-1]
 
     yield make
@@ -95,10 +95,12 @@ def opened(tmp_path):
 
 
 def test_an_annotator_goes_through_to_the_end_and_every_answer_is_in_the_file(opened, tmp_path):
-    page = opened(trial=2, clock=lambda: datetime(2026, 3, 1, tzinfo=timezone.utc))
-    asked, end = page.all(lambda question: "left")
-    assert [one["phase"] for one in asked] == ["trial"] * 2 + ["main"] * 7  # 6 of 8, and a fifth of them again
-    labels = read([tmp_path / "labels.jsonl"])
+    page = opened(practice_questions=2, clock=lambda: datetime(2026, 3, 1, tzinfo=timezone.utc))
+    questions, end = page.all(lambda question: "left")
+    assert [question["phase"] for question in questions] == ["trial"] * 2 + [
+        "main"
+    ] * 7  # 6 of 8, and a fifth of them again
+    labels = read_labels([tmp_path / "labels.jsonl"])
     assert len(labels) == 9
     assert {label.phase for label in labels} == {"trial", "main", "recheck"}
     assert all(label.label == ("B" if label.swapped else "A") for label in labels)
@@ -107,99 +109,110 @@ def test_an_annotator_goes_through_to_the_end_and_every_answer_is_in_the_file(op
 
 
 def test_which_editor_is_on_which_side_is_not_told_and_the_label_knows(opened, tmp_path):
-    page = opened(trial=0)
+    page = opened(practice_questions=0)
 
     def darker(question):
         shades = {
-            one["role"]: np.asarray(PIL.Image.open(io.BytesIO(page.ask(f"picture/{one['key']}")[1])))[0, 0, 0]
-            for one in question["pictures"]
+            one["role"]: np.asarray(PIL.Image.open(io.BytesIO(page.ask(f"image/{one['key']}")[1])))[0, 0, 0]
+            for one in question["images"]
         }
         assert not {"one", "two"} & set(json.dumps(question).replace('"', " ").split())
         return "left" if shades["left"] < shades["right"] else "right"
 
     page.all(darker)
-    assert {label.label for label in read([tmp_path / "labels.jsonl"])} == {"A"}  # `one` is the darker editor
+    assert {label.label for label in read_labels([tmp_path / "labels.jsonl"])} == {"A"}  # `one` is the darker editor
 
 
 def test_the_same_file_goes_on_where_it_was_left(opened):
-    page = opened(trial=0)
+    page = opened(practice_questions=0)
     for _ in range(3):
         page.say("tie", page.question()["number"])
-    again = opened(trial=0)
+    again = opened(practice_questions=0)
     assert again.question()["number"] == 3
-    assert again.json("who")["annotators"] == ["ann"]
+    assert again.json("session")["annotators"] == ["ann"]
     assert again.question("bob")["number"] == 0
 
 
 def test_a_question_can_be_answered_anew_and_the_last_answer_counts(opened, tmp_path):
-    page = opened("yes-no:following", editors=("one",), trial=0)
+    page = opened("yes-no:following", editors=("one",), practice_questions=0)
     page.say("yes", 0)
     page.say("yes", 1)
-    assert page.question(number=0)["said"] == "yes"
+    assert page.question(number=0)["previous_label"] == "yes"
     page.say("no", 0, note="a slip")
     assert page.question()["number"] == 2
-    assert [label.label for label in standing(read([tmp_path / "labels.jsonl"]))] == ["yes", "no"]
+    assert [label.label for label in effective_labels(read_labels([tmp_path / "labels.jsonl"]))] == ["yes", "no"]
 
 
 def test_pairs_asked_twice_are_shown_the_other_way_round_and_not_as_a_second_time(opened):
-    page = opened(trial=0, rechecked=1.0)
-    asked, end = page.all(lambda question: "left")
-    assert {one["phase"] for one in asked} == {"main"}
-    shown = [{p["role"]: p["key"] for p in one["pictures"]} for one in asked]
+    page = opened(practice_questions=0, recheck_share=1.0)
+    questions, end = page.all(lambda question: "left")
+    assert {question["phase"] for question in questions} == {"main"}
+    shown = [{p["role"]: p["key"] for p in question["images"]} for question in questions]
     assert sum(a["left"] == b["right"] and a["right"] == b["left"] for a in shown for b in shown) == 16
     (check,) = end["checks"]
-    assert (check["twice"], check["otherwise"], check["again"]) == (8, 8, True)  # always left: never the same editor
+    assert (check["num_repeated"], check["num_inconsistent"], check["needs_repeat"]) == (
+        8,
+        8,
+        True,
+    )  # always left: never the same editor
 
 
 def test_a_dimension_with_many_errors_is_asked_anew_and_only_the_last_round_counts(opened, tmp_path):
-    page = opened(trial=0, rechecked=0.5)
+    page = opened(practice_questions=0, recheck_share=0.5)
     body = {"annotator": "ann", "kind": "pair", "dimension": "overall"}
     page.say("left", 0)
-    assert page.ask("again", body)[0] == 409
+    assert page.ask("repeat", body)[0] == 409
     page.all(lambda question: "left")
-    assert page.json("again", body) == {"round": 2}
+    assert page.json("repeat", body) == {"round": 2}
     _, end = page.all(lambda question: "tie")
-    assert end["checks"][0]["again"] is False
-    labels = standing(read([tmp_path / "labels.jsonl"]))
+    assert end["checks"][0]["needs_repeat"] is False
+    labels = effective_labels(read_labels([tmp_path / "labels.jsonl"]))
     assert {(label.label, label.round) for label in labels} == {("tie", 2)}
-    assert opened(trial=0, rechecked=0.5).question()["finished"]  # the second round, too, is known from the file
+    assert opened(practice_questions=0, recheck_share=0.5).question()[
+        "finished"
+    ]  # the second round, too, is known from the file
 
 
 def test_practice_is_held_against_the_known_answer_or_against_others(opened, tmp_path):
-    page = opened("yes-no:following", editors=("one",), trial=2)
+    page = opened("yes-no:following", editors=("one",), practice_questions=2)
     number = page.question()["number"]
-    assert page.say("yes", number)["feedback"] == {"right": None, "known": None, "note": "", "by": "nobody"}
+    assert page.say("yes", number)["feedback"] == {
+        "is_correct": None,
+        "known": None,
+        "note": "",
+        "source": "none",
+    }
     page.all(lambda question: "yes")
-    known = answers(read([tmp_path / "labels.jsonl"]))
+    known = known_answers(read_labels([tmp_path / "labels.jsonl"]))
     assert known
-    right = opened("yes-no:following", editors=("one",), trial=2, known=known)
-    told = right.say("no", right.question("bob")["number"], "bob")["feedback"]
-    assert (told["right"], told["known"], told["by"]) == (False, "yes", "known")
-    assert right.say("yes", right.question("bob")["number"], "bob")["feedback"]["right"] is True
+    right = opened("yes-no:following", editors=("one",), practice_questions=2, known_answers=known)
+    feedback = right.say("no", right.question("bob")["number"], "bob")["feedback"]
+    assert (feedback["is_correct"], feedback["known"], feedback["source"]) == (False, "yes", "gold")
+    assert right.say("yes", right.question("bob")["number"], "bob")["feedback"]["is_correct"] is True
 
 
 def test_boxes_are_kept_in_pixels_of_the_source_and_refused_outside_of_it(opened, tmp_path):
-    page = opened("boxes:target", editors=(), trial=0)
+    page = opened("boxes:target", editors=(), practice_questions=0)
     question = page.question()
-    assert [one["role"] for one in question["pictures"]] == ["source"]
+    assert [one["role"] for one in question["images"]] == ["source"]
     page.say([[1, 2, 30, 32]], 0)
     page.say([], 1)
-    status, found, _ = page.ask("answer", {"annotator": "ann", "number": 2, "label": [[0, 0, 33, 5]], "seconds": 1})
-    assert (status, "outside" in found.decode()) == (409, True)
-    assert [label.label for label in read([tmp_path / "labels.jsonl"])] == [((1.0, 2.0, 30.0, 32.0),), ()]
+    status, reply, _ = page.ask("answer", {"annotator": "ann", "number": 2, "label": [[0, 0, 33, 5]], "seconds": 1})
+    assert (status, "outside" in reply.decode()) == (409, True)
+    assert [label.label for label in read_labels([tmp_path / "labels.jsonl"])] == [((1.0, 2.0, 30.0, 32.0),), ()]
 
 
 def test_several_annotators_at_once_lose_nothing(opened, tmp_path):
-    page = opened(trial=0, rechecked=0)
+    page = opened(practice_questions=0, recheck_share=0)
     with ThreadPoolExecutor(4) as people:
         list(people.map(lambda name: page.all(lambda question: "tie", name), ["a", "b", "c", "d"]))
-    labels = read([tmp_path / "labels.jsonl"])
+    labels = read_labels([tmp_path / "labels.jsonl"])
     assert {name: sum(label.annotator == name for label in labels) for name in "abcd"} == dict.fromkeys("abcd", 8)
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
-SAID = {"annotator": "ann", "number": 0, "label": "left", "seconds": 1}
+ANSWER = {"annotator": "ann", "number": 0, "label": "left", "seconds": 1}
 
 
 @pytest.mark.parametrize(
@@ -209,24 +222,24 @@ SAID = {"annotator": "ann", "number": 0, "label": "left", "seconds": 1}
         (b"{", 400),
         (b"[]", 400),
         (b"\xff\xfe", 400),
-        ({**SAID, "number": -1}, 400),
-        ({**SAID, "number": "first"}, 400),
-        ({**SAID, "seconds": -1}, 400),
-        ({**SAID, "annotator": " "}, 400),
-        ({**SAID, "annotator": "a\nb"}, 400),
-        ({**SAID, "phase": "answer"}, 400),
-        ({**SAID, "label": {"left": 1}}, 400),
-        ({**SAID, "label": "yes"}, 409),
-        ({**SAID, "number": 5}, 409),
-        (b" " * (LARGEST + 1), 413),
+        ({**ANSWER, "number": -1}, 400),
+        ({**ANSWER, "number": "first"}, 400),
+        ({**ANSWER, "seconds": -1}, 400),
+        ({**ANSWER, "annotator": " "}, 400),
+        ({**ANSWER, "annotator": "a\nb"}, 400),
+        ({**ANSWER, "phase": "answer"}, 400),
+        ({**ANSWER, "label": {"left": 1}}, 400),
+        ({**ANSWER, "label": "yes"}, 409),
+        ({**ANSWER, "number": 5}, 409),
+        (b" " * (MAX_BODY_BYTES + 1), 413),
     ],
 )
 def test_what_is_no_answer_is_refused_and_nothing_is_written(opened, tmp_path, body, status):
-    page = opened(trial=0)
-    found, said, _ = page.ask("answer", body)
-    assert found == status, said
-    assert json.loads(said)["error"]
-    assert read([tmp_path / "labels.jsonl"]) == []
+    page = opened(practice_questions=0)
+    code, reply, _ = page.ask("answer", body)
+    assert code == status, reply
+    assert json.loads(reply)["error"]
+    assert read_labels([tmp_path / "labels.jsonl"]) == []
 
 
 @pytest.mark.parametrize(
@@ -243,14 +256,14 @@ def test_what_is_no_answer_is_refused_and_nothing_is_written(opened, tmp_path, b
 def test_other_origins_and_other_names_for_this_machine_are_refused(opened, headers):
     page = opened()
     assert page.ask("", **headers)[0] == 403
-    assert page.ask("answer", SAID, **headers)[0] == 403
+    assert page.ask("answer", ANSWER, **headers)[0] == 403
 
 
 def test_a_form_of_another_page_is_no_answer(opened):
-    assert opened().ask("answer", SAID, Content_Type="text/plain")[0] == 415
+    assert opened().ask("answer", ANSWER, Content_Type="text/plain")[0] == 415
 
 
-@pytest.mark.parametrize("path", ["../labels.jsonl", "%2e%2e/labels.jsonl", "picture/../page.css", "picture/0"])
+@pytest.mark.parametrize("path", ["../labels.jsonl", "%2e%2e/labels.jsonl", "image/../page.css", "image/0"])
 def test_there_is_nothing_but_the_page_and_pictures_that_were_shown(opened, path):
     assert opened().ask(path)[0] == 404
 
@@ -288,9 +301,9 @@ def test_the_page_takes_nothing_from_the_network(opened):
 
 @chromium.needed
 def test_a_question_as_a_browser_shows_it(opened, tmp_path):
-    page = opened(trial=0)
+    page = opened(practice_questions=0)
     shown = chromium.opened(page.server.url, "#annotator=ann", profile=tmp_path / "browser").dom
     assert "Make it number" in shown
-    assert shown.count('<img src="picture/') == 3
+    assert shown.count('<img src="image/') == 3
     assert "Left is better" in shown
     assert '<p id="problem" role="alert" hidden="">' in shown

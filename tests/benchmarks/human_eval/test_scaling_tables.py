@@ -1,21 +1,21 @@
-"""Direct and sequential editing, turns and one shot: curves of results, and pictures made by the tiny editor."""
+"""Direct and sequential editing, multi-turn and single-pass: curves of results, and images of the tiny editor."""
 
 import json
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.people.scaling import curves, turns
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.selection.trials import compound
-from editcritic.benchmarks.suites.complex_scaling import make_outputs, ways_of
-from editcritic.benchmarks.suites.results import Row
-from editcritic.benchmarks.suites.suite import Item
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.human_eval.scaling_tables import multi_turn_table, scaling_tables
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.trials import compound_trials
+from editcritic.benchmarks.studies.complexity_scaling import make_outputs, scaling_strategies
+from editcritic.benchmarks.suites.results import ResultRow
+from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import Image, Reward, Score
 from editcritic.verifiers import Journal
 
-from . import made
-from .made import results, row
+from . import label_files
+from .label_files import results, row
 
 
 def levels(editor, **values):
@@ -24,8 +24,8 @@ def levels(editor, **values):
         editor,
         [
             row(f"{case}/{name}", case=f"{case}", labels={"level": int(name[1:])}, o=value)
-            for name, given in values.items()
-            for case, value in enumerate(given)
+            for name, case_values in values.items()
+            for case, value in enumerate(case_values)
         ],
     )
 
@@ -36,7 +36,7 @@ def test_a_curve_a_way_with_paired_differences():
         "sequential": levels("s", c1=[8.0, 6.0], c8=[4.0, 2.0]),
         "sequential best": levels("b", c8=[5.0, "no answer"], c1=[8.0, 7.0]),
     }
-    (table,) = curves(ways)
+    (table,) = scaling_tables(ways)
     assert list(table.rows) == ["C1", "C8", "C8 - C1"]
     at = {name: {column: figure.value for column, figure in row.items()} for name, row in table.rows.items()}
     assert (at["C8"]["direct"], at["C8"]["sequential"]) == (4.5, 3.0)
@@ -48,9 +48,9 @@ def test_a_curve_a_way_with_paired_differences():
 
 def test_what_has_no_levels_or_nothing_to_compare_with_is_refused():
     with pytest.raises(InputError, match="no row has a level"):
-        curves({"direct": results("d", [row("a", o=1.0)]), "sequential": results("s", [row("a", o=1.0)])})
-    with pytest.raises(InputError, match="nothing to be compared with"):
-        curves({"direct": levels("d", c1=[1.0])})
+        scaling_tables({"direct": results("d", [row("a", o=1.0)]), "sequential": results("s", [row("a", o=1.0)])})
+    with pytest.raises(InputError, match="at least two strategies"):
+        scaling_tables({"direct": levels("d", c1=[1.0])})
 
 
 def multi(*chains):
@@ -69,60 +69,60 @@ def single(*shots):
         for turn, credits in enumerate(lengths, start=1):
             scores = {f"operation {n}": Score.of(one) for n, one in enumerate(credits, start=1)}
             score = Score.of(sum(credits) / len(credits), credits=scores)
-            rows.append(Row(f"{case}/singlepass/{turn}", f"{case}", {"turn": turn}, {"if": score}))
+            rows.append(ResultRow(f"{case}/singlepass/{turn}", f"{case}", {"turn": turn}, {"if": score}))
     return results("one", rows)
 
 
 def test_every_turn_followed_against_every_instruction_of_one_shot():
     several = multi([1, 1], [1, 0], [0, 1])
     one = single([[1], [1, 1]], [[1], [0, 1]], [[1], [1, 1]])
-    table = turns(several, one)
+    table = multi_turn_table(several, one)
     at = {name: {column: figure.value for column, figure in cells.items()} for name, cells in table.rows.items()}
-    assert at["all 2"] == pytest.approx({"several turns": 1 / 3, "one shot": 2 / 3, "difference": -1 / 3})
-    assert at["last of 2"] == pytest.approx({"several turns": 2 / 3, "one shot": 1.0, "difference": -1 / 3})
-    assert at["all 1"]["several turns"] == pytest.approx(2 / 3)
+    assert at["all 2"] == pytest.approx({"multi-turn": 1 / 3, "single-pass": 2 / 3, "difference": -1 / 3})
+    assert at["last of 2"] == pytest.approx({"multi-turn": 2 / 3, "single-pass": 1.0, "difference": -1 / 3})
+    assert at["all 1"]["multi-turn"] == pytest.approx(2 / 3)
 
 
 def test_pictures_without_a_value_on_one_side_are_left_out_of_both():
-    table = turns(multi([1, "?"], [1, 1]), single([[1], [1, 1]], [[1], [0, 0]]))
+    table = multi_turn_table(multi([1, "?"], [1, 1]), single([[1], [1, 1]], [[1], [0, 0]]))
     cells = table.rows["all 2"]
-    assert (cells["several turns"].value, cells["one shot"].value, cells["one shot"].without) == (1.0, 0.0, 1)
+    assert (cells["multi-turn"].value, cells["single-pass"].value, cells["single-pass"].num_missing) == (1.0, 0.0, 1)
     with pytest.raises(InputError, match="no turn"):
-        turns(results("one", [row("a", o=1.0)]), single([[1]]))
+        multi_turn_table(results("one", [row("a", o=1.0)]), single([[1]]))
 
 
 def test_scaling_as_a_command(editcritic, tmp_path):
     cases = [float(n) for n in range(8)]
-    direct = made.write(tmp_path / "direct", levels("d", c1=cases, c4=cases[::-1]))
-    steps = made.write(tmp_path / "steps", levels("s", c1=cases, c4=cases))
+    direct = label_files.write(tmp_path / "direct", levels("d", c1=cases, c4=cases[::-1]))
+    steps = label_files.write(tmp_path / "steps", levels("s", c1=cases, c4=cases))
     plot = tmp_path / "curves.png"
     ran = editcritic("bench", "scaling", "--direct", direct, "--sequential", steps, "--plot", plot, "--json")
     assert ran.exit_code == 0, ran.stderr
     cell = json.loads(ran.stdout)["tables"][0]["rows"]["C1"]["sequential - direct"]
     assert (cell["value"], cell["low"], cell["high"], cell["count"]) == (0.0, 0.0, 0.0, 8)
     assert plot.read_bytes().startswith(b"\x89PNG")
-    one = made.write(tmp_path / "multi", multi([1, 1], [1, 0]))
-    other = made.write(tmp_path / "single", single([[1], [1, 1]], [[1], [0, 1]]))
-    ran = editcritic("bench", "scaling", "--multi", one, "--single", other, "-o", tmp_path / "out")
+    one = label_files.write(tmp_path / "multi", multi([1, 1], [1, 0]))
+    other = label_files.write(tmp_path / "single", single([[1], [1, 1]], [[1], [0, 1]]))
+    ran = editcritic("bench", "scaling", "--multi-turn", one, "--single-pass", other, "-o", tmp_path / "out")
     assert ran.exit_code == 0, ran.stderr
     assert (tmp_path / "out" / "turns.tex").exists()
     assert editcritic("bench", "scaling", "--direct", direct).exit_code == 2
-    assert editcritic("bench", "scaling", "--direct", direct, "--multi", one).exit_code == 2
+    assert editcritic("bench", "scaling", "--direct", direct, "--multi-turn", one).exit_code == 2
 
 
 # -- making the pictures -----------------------------------------------------------------------------------------------
 
 
 class Counting:
-    """The tiny editor, and what it was asked for."""
+    """The tiny editor; records its instructions."""
 
     def __init__(self, editor):
         self._editor = editor
-        self.id, self.evaluations, self.batch = editor.id, editor.evaluations, editor.batch
-        self.asked = []
+        self.id, self.nfe, self.batch_size = editor.id, editor.nfe, editor.batch_size
+        self.instructions = []
 
     def edit(self, images, instructions, seeds, *, history=None):
-        self.asked += list(instructions)
+        self.instructions += list(instructions)
         return self._editor.edit(images, instructions, seeds, history=history)
 
 
@@ -131,31 +131,33 @@ def tiny():
     import torch
 
     torch.set_num_threads(1)
-    from editcritic.benchmarks.sceneedit.learned.pipeline import load
-    from editcritic.integrations.diffusers.editor import editor_of
+    from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
+    from editcritic.integrations.diffusers.pipeline_editor import make_editor
 
-    return editor_of(load(), batch=8)
+    return make_editor(load_pretrained(), batch_size=8)
 
 
 def test_compounds_are_edited_at_once_and_step_by_step_with_and_without_a_choice(tiny, tmp_path):
     items = [
-        Item(trial.sample.id, trial.sample.id, trial.sample.id, trial.sample, labels={"level": 2})
-        for trial in compound(2, 3, 2)
+        SuiteItem(trial.sample.id, trial.sample.id, trial.sample.id, trial.sample, labels={"level": 2})
+        for trial in compound_trials(2, 3, 2)
     ]
     editor, journal = Counting(tiny), Journal()
-    reward = Reward.of("compound?reader=false", experts(), on_failures="none")
-    found = make_outputs(items, editor, reward, tmp_path, ways=ways_of(2), journal=journal)
-    assert {way: (one.made, dict(one.failed)) for way, one in found.items()} == dict.fromkeys(ways_of(), (2, {}))
-    for one in found.values():
-        assert [Image.open(one.folder / f"{item.place}.png").size for item in items] == [(32, 32)] * 2
+    reward = Reward.of("compound?prompt_injection_guard=false", scene_experts(), on_failures="none")
+    strategy_outputs = make_outputs(items, editor, reward, tmp_path, ways=scaling_strategies(2), journal=journal)
+    assert {way: (written.made, dict(written.failed)) for way, written in strategy_outputs.items()} == dict.fromkeys(
+        scaling_strategies(), (2, {})
+    )
+    for one in strategy_outputs.values():
+        assert [Image.open(one.folder / f"{item.output_path}.png").size for item in items] == [(32, 32)] * 2
     steps = [operation.instruction for item in items for operation in item.sample.operations]
     # At once: 2 candidates of each item, the first of them shared by both ways. Step by step: 1 of each step, then 2
     # of each, of which the first of the first step is known.
-    whole = sum(instruction not in steps for instruction in editor.asked)
+    whole = sum(instruction not in steps for instruction in editor.instructions)
     assert whole == 4
-    assert 2 + 2 < len(editor.asked) - whole <= 4 + 2 + 4
-    before = len(editor.asked)
-    (found["direct"].folder / f"{items[0].place}.png").unlink()
-    again = make_outputs(items, editor, reward, tmp_path, ways=ways_of(2), journal=journal)
-    assert len(editor.asked) == before  # what is there is not made again, and the journal knows the rest
+    assert 2 + 2 < len(editor.instructions) - whole <= 4 + 2 + 4
+    before = len(editor.instructions)
+    (strategy_outputs["direct"].folder / f"{items[0].output_path}.png").unlink()
+    again = make_outputs(items, editor, reward, tmp_path, ways=scaling_strategies(2), journal=journal)
+    assert len(editor.instructions) == before  # what is there is not made again, and the journal knows the rest
     assert again["direct"].made == 2

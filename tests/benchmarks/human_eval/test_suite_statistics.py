@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.people.stats import AREAS, of
-from editcritic.benchmarks.sceneedit.compounds import compound_cases
-from editcritic.benchmarks.suites.suite import Item
+from editcritic.benchmarks.human_eval.suite_statistics import AREA_BINS, suite_statistics
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import Box, EditSample, Image, Operation
 
-from ..suites.toy import Toy
+from ..suites.tiny_suite import Toy
 
 GREY = Image.of(np.full((64, 64, 3), 128, np.uint8))
 RED = Image.of(np.dstack([np.full((32, 48), 255, np.uint8), *[np.zeros((32, 48), np.uint8)] * 2]))
@@ -19,31 +19,31 @@ RED = Image.of(np.dstack([np.full((32, 48), 255, np.uint8), *[np.zeros((32, 48),
 
 def suite_of(*samples: EditSample, **labels: Any) -> Toy:
     suite = Toy(count=1)
-    suite.items = [Item(one.id, one.id.partition("/")[0], one.id, one, labels=labels) for one in samples]
+    suite.items = [SuiteItem(one.id, one.id.partition("/")[0], one.id, one, labels=labels) for one in samples]
     return suite
 
 
 def sample(name: str, *sources: Image, **fields: Any) -> EditSample:
-    given = sources or (GREY,)
-    return EditSample(name, "Edit it", given, given[0], **fields)
+    images = sources or (GREY,)
+    return EditSample(name, "Edit it", images, images[0], **fields)
 
 
 def table(suite, name):
-    return next(one for one in of(suite) if one.name == name)
+    return next(one for one in suite_statistics(suite) if one.name == name)
 
 
 def test_types_are_counted_by_turn():
-    found = table(Toy(count=5), "types")
-    assert found.columns == ["turn 1", "turn 2", "all"]
-    assert found.rows == {"color_alter": [3, 3, 6], "count_change": [2, 2, 4]}
+    counts = table(Toy(count=5), "types")
+    assert counts.columns == ["turn 1", "turn 2", "all"]
+    assert counts.rows == {"color_alter": [3, 3, 6], "count_change": [2, 2, 4]}
 
 
 def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
     steps = tuple(Operation(name, name) for name in ("add", "remove", "add", "remove"))
     suite = suite_of(sample("a", operations=steps), sample("b", operations=steps[:1]))
-    found = table(suite, "adjacency")
-    assert found.columns == ["add", "remove"]
-    assert found.rows == {"add": [0, 2], "remove": [1, 0]}
+    counts = table(suite, "adjacency")
+    assert counts.columns == ["add", "remove"]
+    assert counts.rows == {"add": [0, 2], "remove": [1, 0]}
     operations = table(suite, "operations")
     assert operations.rows["add"] == [3, 3 / 5, 2, 2, 1]
     turns = table(Toy(count=5), "adjacency")
@@ -52,23 +52,23 @@ def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
 
 def test_target_areas_are_shares_of_the_picture():
     boxes = (Box(0.5, 0.5, 0.1, 0.05), Box(0.5, 0.5, 0.5, 0.5), Box(0.5, 0.5, 1.0, 1.0))
-    found = table(suite_of(sample("a", targets=boxes), sample("b")), "targets")
-    assert found.rows["0.5 % to 1 %"] == [1, pytest.approx(1 / 3)]
-    assert found.rows["25 % to 100 %"] == [2, pytest.approx(2 / 3)]
-    assert found.rows["quantile 0.5"] == [None, pytest.approx(0.25)]
-    assert "3 boxes; 1 items have none" in found.notes
-    assert sum(row[0] for row in list(found.rows.values())[: len(AREAS) - 1]) == 3
+    counts = table(suite_of(sample("a", targets=boxes), sample("b")), "targets")
+    assert counts.rows["0.5 % to 1 %"] == [1, pytest.approx(1 / 3)]
+    assert counts.rows["25 % to 100 %"] == [2, pytest.approx(2 / 3)]
+    assert counts.rows["quantile 0.5"] == [None, pytest.approx(0.25)]
+    assert "3 boxes; 1 items have none" in counts.notes
+    assert sum(row[0] for row in list(counts.rows.values())[: len(AREA_BINS) - 1]) == 3
 
 
 def test_light_is_that_of_each_cases_first_source():
-    found = table(suite_of(sample("a/1", GREY, RED), sample("a/2", GREY), sample("b", RED)), "light")
-    assert found.rows["mean"] == pytest.approx([(50.196 + 21.26) / 2, 21.26, 50.196], abs=0.01)
-    assert found.rows["standard deviation"] == pytest.approx([0, 0, 0], abs=1e-9)
+    counts = table(suite_of(sample("a/1", GREY, RED), sample("a/2", GREY), sample("b", RED)), "luminance")
+    assert counts.rows["mean"] == pytest.approx([(50.196 + 21.26) / 2, 21.26, 50.196], abs=0.01)
+    assert counts.rows["standard deviation"] == pytest.approx([0, 0, 0], abs=1e-9)
 
 
 def test_sources_and_sizes():
-    found = table(suite_of(sample("a", GREY, RED), sample("b", GREY)), "sources")
-    assert found.rows == {"1 source": [1], "2 sources": [1], "64 x 64": [2], "48 x 32": [1]}
+    counts = table(suite_of(sample("a", GREY, RED), sample("b", GREY)), "sources")
+    assert counts.rows == {"1 source": [1], "2 sources": [1], "64 x 64": [2], "48 x 32": [1]}
 
 
 def test_labels_with_few_values_are_counted():
@@ -83,9 +83,11 @@ def test_compounds_of_sceneedit_are_counted():
 
 
 def test_stats_as_a_command(editcritic, tmp_path):
-    ran = editcritic("bench", "stats", "tests.benchmarks.suites.toy:Toy?count=3", "-o", tmp_path / "out")
+    ran = editcritic("bench", "stats", "tests.benchmarks.suites.tiny_suite:Toy?count=3", "-o", tmp_path / "out")
     assert ran.exit_code == 0, ran.stderr
     assert (tmp_path / "out" / "types.csv").read_text().splitlines()[1] == "color_alter,2,2,4"
-    found = json.loads(editcritic("bench", "stats", "tests.benchmarks.suites.toy:Toy?count=3", "--json").stdout)
-    assert [one["name"] for one in found["tables"]] == ["size", "types", "adjacency", "sources", "light"]
+    document = json.loads(
+        editcritic("bench", "stats", "tests.benchmarks.suites.tiny_suite:Toy?count=3", "--json").stdout
+    )
+    assert [one["name"] for one in document["tables"]] == ["size", "types", "adjacency", "sources", "luminance"]
     assert editcritic("bench", "stats", "no-such-suite").exit_code == 2

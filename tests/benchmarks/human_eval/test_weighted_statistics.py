@@ -8,54 +8,58 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from editcritic.benchmarks import agreement
-from editcritic.benchmarks.people import weighted
-from editcritic.benchmarks.people.krippendorff import LEVELS, alpha
-from editcritic.benchmarks.people.weighted import Observed, mid_ranks
-from editcritic.benchmarks.suites.figures import Figure, draws
+from editcritic.benchmarks.human_eval import weighted_statistics
+from editcritic.benchmarks.human_eval.krippendorff import LEVELS, alpha
+from editcritic.benchmarks.human_eval.weighted_statistics import PairedObservations, weighted_mid_ranks
+from editcritic.benchmarks.studies.validity import truth_agreement
+from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
 
 GRADES = st.integers(0, 4).map(lambda one: one / 4)
 ROWS = st.lists(st.tuples(st.integers(0, 4), GRADES, GRADES), min_size=1, max_size=20)
 
 NUMBERS = {
-    weighted.plcc: agreement.pearson,
-    weighted.srcc: agreement.spearman,
-    weighted.mae: agreement.mae,
+    weighted_statistics.plcc: truth_agreement.pearson,
+    weighted_statistics.srcc: truth_agreement.spearman,
+    weighted_statistics.mae: truth_agreement.mae,
 }
-OF_LABELS = {weighted.accuracy: agreement.accuracy, weighted.kappa: agreement.kappa, weighted.f1: agreement.f1}
+OF_LABELS = {
+    weighted_statistics.accuracy: truth_agreement.accuracy,
+    weighted_statistics.kappa: truth_agreement.kappa,
+    weighted_statistics.f1: truth_agreement.f1,
+}
 
 
 @given(ROWS, st.lists(st.integers(0, 3), min_size=5, max_size=5))
 def test_a_case_that_counts_twice_is_there_twice(rows, counts):
-    seen = Observed.of(rows, 5)
+    seen = PairedObservations.of(rows, 5)
     repeated = [(x, y) for case, x, y in rows for _ in range(counts[case])]
     for figure, plain in NUMBERS.items():
-        same(figure(seen).at(np.array([counts], np.float64))[0], plain(repeated))
+        same(figure(seen).evaluate(np.array([counts], np.float64))[0], plain(repeated))
 
 
 @given(ROWS, st.lists(st.integers(0, 3), min_size=5, max_size=5))
 def test_labels_that_count_twice_are_there_twice(rows, counts):
-    told = [(case, float(x >= 0.5), float(y >= 0.5)) for case, x, y in rows]
-    repeated = [(x, y) for case, x, y in told for _ in range(counts[case])]
+    decisions = [(case, float(x >= 0.5), float(y >= 0.5)) for case, x, y in rows]
+    repeated = [(x, y) for case, x, y in decisions for _ in range(counts[case])]
     for figure, plain in OF_LABELS.items():
-        same(figure(Observed.of(told, 5)).at(np.array([counts], np.float64))[0], plain(repeated))
+        same(figure(PairedObservations.of(decisions, 5)).evaluate(np.array([counts], np.float64))[0], plain(repeated))
 
 
-def same(found, expected):
+def same(statistic, expected):
     if expected is None:
-        assert np.isnan(found)
+        assert np.isnan(statistic)
     else:
-        assert found == pytest.approx(expected, abs=1e-9)
+        assert statistic == pytest.approx(expected, abs=1e-9)
 
 
 def test_correlations_are_those_of_scipy():
     chance = np.random.default_rng(0)
     x, noise = chance.normal(size=60), chance.normal(size=60)
     y = np.round(x + noise)
-    seen = Observed(x, y, np.arange(60), 60)
-    assert weighted.plcc(seen).value == pytest.approx(stats.pearsonr(x, y).statistic)
-    assert weighted.srcc(seen).value == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert mid_ranks(np.ones((1, 60)), y)[0] + 0.5 == pytest.approx(stats.rankdata(y))
+    seen = PairedObservations(x, y, np.arange(60), 60)
+    assert weighted_statistics.plcc(seen).value == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert weighted_statistics.srcc(seen).value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert weighted_mid_ranks(np.ones((1, 60)), y)[0] + 0.5 == pytest.approx(stats.rankdata(y))
 
 
 def test_kappa_of_four_labels_by_hand():
@@ -63,33 +67,33 @@ def test_kappa_of_four_labels_by_hand():
     x = [1, 1, 1, 1, 2, 2, 2, 3, 3, 4]
     y = [1, 1, 2, 3, 2, 2, 1, 3, 3, 4]
     y[9], y[2] = 4, 2
-    seen = Observed(np.array(x, float), np.array(y, float), np.arange(10), 10)
+    seen = PairedObservations(np.array(x, float), np.array(y, float), np.arange(10), 10)
     agreed = sum(a == b for a, b in zip(x, y, strict=True)) / 10
     chance = sum(x.count(label) * y.count(label) for label in (1, 2, 3, 4)) / 100
-    assert weighted.kappa(seen).value == pytest.approx((agreed - chance) / (1 - chance))
+    assert weighted_statistics.kappa(seen).value == pytest.approx((agreed - chance) / (1 - chance))
 
 
 def test_values_that_are_missing_are_counted():
-    found = weighted.accuracy(Observed.of([(0, 1.0, 1.0), (1, None, 1.0), (1, 0.0, None)], 2))
-    assert (found.value, found.count, found.without) == (1.0, 1, 2)
+    statistic = weighted_statistics.accuracy(PairedObservations.of([(0, 1.0, 1.0), (1, None, 1.0), (1, 0.0, None)], 2))
+    assert (statistic.value, statistic.count, statistic.num_missing) == (1.0, 1, 2)
 
 
 def test_a_correlation_over_editors_leaves_out_one_without_a_number():
     def figure(*values):
         counts = np.array([value is not None for value in values], np.float64)
-        return Figure.ratio(np.array([value or 0.0 for value in values]), counts)
+        return Statistic.ratio(np.array([value or 0.0 for value in values]), counts)
 
     xs = [figure(0.1, 0.1), figure(0.5, 0.5), figure(0.6, 0.6), figure(None, None)]
     ys = [figure(1, 1), figure(3, 3), figure(2, 2), figure(9, 9)]
-    found = weighted.pearson_over(xs, ys)
-    assert found.value == pytest.approx(stats.pearsonr([0.1, 0.5, 0.6], [1, 3, 2]).statistic)
-    assert (found.count, found.without) == (3, 1)
-    assert weighted.spearman_over(xs, ys).value == pytest.approx(0.5)
+    statistic = weighted_statistics.pearson_over(xs, ys)
+    assert statistic.value == pytest.approx(stats.pearsonr([0.1, 0.5, 0.6], [1, 3, 2]).statistic)
+    assert (statistic.count, statistic.num_missing) == (3, 1)
+    assert weighted_statistics.spearman_over(xs, ys).value == pytest.approx(0.5)
 
 
 # -- Krippendorff's alpha ----------------------------------------------------------------------------------------------
 
-# Krippendorff (2011), example C: four observers, twelve units; 0 where one has said nothing.
+# Krippendorff (2011), example C: four observers, twelve units; 0 is a missing rating.
 OBSERVERS = (
     (1, 2, 3, 3, 2, 1, 4, 1, 2, 0, 0, 0),
     (1, 2, 3, 3, 2, 2, 4, 1, 2, 5, 0, 3),
@@ -99,20 +103,22 @@ OBSERVERS = (
 
 
 def units(*observers):
-    return [(unit, [one for one in said if one]) for unit, said in enumerate(zip(*observers, strict=True))]
+    return [
+        (unit, [rating for rating in ratings if rating]) for unit, ratings in enumerate(zip(*observers, strict=True))
+    ]
 
 
 @pytest.mark.parametrize(("level", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_of_the_published_example(level, expected):
-    found = alpha(units(*OBSERVERS), level, 12)
-    assert found.value == pytest.approx(expected, abs=0.0005)
-    assert (found.count, found.without) == (40, 1)
+    statistic = alpha(units(*OBSERVERS), level, 12)
+    assert statistic.value == pytest.approx(expected, abs=0.0005)
+    assert (statistic.count, statistic.num_missing) == (40, 1)
 
 
 def test_alpha_of_two_observers_as_published():
     yes_no = ((1, 2, 1, 1, 1, 1, 1, 1, 2, 1), (2, 2, 2, 1, 1, 2, 1, 1, 1, 1))
     assert alpha(units(*yes_no), "nominal", 10).value == pytest.approx(0.095, abs=0.0005)
-    letters = [[ord(letter) for letter in said] for said in ("aabbdcccedda", "babbbccceddd")]
+    letters = [[ord(letter) for letter in word] for word in ("aabbdcccedda", "babbbccceddd")]
     assert alpha(units(*letters), "nominal", 12).value == pytest.approx(0.692, abs=0.0005)
 
 
@@ -125,8 +131,8 @@ def test_alpha_counts_a_unit_drawn_twice_as_two():
     once, twice = units(*OBSERVERS), [*units(*OBSERVERS), *units(*OBSERVERS)[:3]]
     weights = np.array([[2.0] * 3 + [1.0] * 9])
     for level in LEVELS:
-        doubled = alpha([(number, said) for number, (_, said) in enumerate(twice)], level, 15)
-        assert alpha(once, level, 12).at(weights)[0] == pytest.approx(doubled.value)
+        doubled = alpha([(number, ratings) for number, (_, ratings) in enumerate(twice)], level, 15)
+        assert alpha(once, level, 12).evaluate(weights)[0] == pytest.approx(doubled.value)
 
 
 def test_alpha_of_annotators_who_never_differ_is_one_and_of_one_value_none():
@@ -138,7 +144,9 @@ def test_alpha_of_annotators_who_never_differ_is_one_and_of_one_value_none():
 def test_intervals_come_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        low, high = alpha(units(*OBSERVERS), "nominal", 12).interval(draws(12)) or (1, 0)
+        low, high = alpha(units(*OBSERVERS), "nominal", 12).interval(bootstrap_weights(12)) or (1, 0)
         assert low < 0.743 < high
         for figure in (*NUMBERS, *OF_LABELS):
-            figure(Observed.of([(0, 1.0, 1.0), (1, 0.0, 0.0), (2, 0.0, 1.0)], 3)).interval(draws(3))
+            figure(PairedObservations.of([(0, 1.0, 1.0), (1, 0.0, 0.0), (2, 0.0, 1.0)], 3)).interval(
+                bootstrap_weights(3)
+            )

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks import doctor
-from editcritic.benchmarks.probe import picture
+from editcritic.benchmarks.inspection import doctor
+from editcritic.benchmarks.inspection.expert_probe import synthetic_image
 
-from .conftest import Command
+from ..conftest import Command
 
 
 @pytest.fixture(scope="module")
-def report() -> doctor.Report:
-    return doctor.examine()
+def report() -> doctor.DoctorReport:
+    return doctor.run_diagnostics()
 
 
-def test_every_expert_without_a_download_really_runs(report: doctor.Report) -> None:
+def test_every_expert_without_a_download_really_runs(report: doctor.DoctorReport) -> None:
     ran = {one.name: one for one in report.experts if one.status == "runs"}
     assert set(ran) >= {"annotated", "colour", "pixels", "rapidocr"}
     for one in ran.values():
@@ -31,12 +31,12 @@ def test_every_expert_without_a_download_really_runs(report: doctor.Report) -> N
     assert {one.name for one in report.experts} == set(entry_points(group="editcritic.experts").names)
 
 
-def test_versions_and_what_is_lacking_are_told(report: doctor.Report) -> None:
+def test_versions_and_what_is_lacking_are_told(report: doctor.DoctorReport) -> None:
     packages = {(one.extra, one.name): one.version for one in report.packages}
     assert packages["", "numpy"] == version("numpy")
     assert ("ocr", "rapidocr") in packages
     assert (("", "tomli") in packages) == (sys.version_info < (3, 11))
-    for extra, missing in report.lacking.items():
+    for extra, missing in report.missing_packages.items():
         assert all(packages[extra, name] is None for name in missing)
         assert report.to_json()["install"][extra] == f"pip install 'editcritic[{extra}]'"
     assert report.exit_code == 0
@@ -50,11 +50,11 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_who_lacks_torchvision_is_told_who_will_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    (note,) = doctor.notes()
+    (note,) = doctor.environment_notes()
     assert "Qwen-VL" in note
     assert "InternVL" in note
     monkeypatch.setattr(doctor, "find_spec", lambda name: object())
-    assert list(doctor.notes()) == []
+    assert list(doctor.environment_notes()) == []
 
 
 def theirs(folder: Path, module: str) -> None:
@@ -76,32 +76,32 @@ EXPERT = (
 
 
 @pytest.mark.parametrize(
-    ("module", "status", "says", "install"),
+    ("module", "status", "message", "install"),
     [
-        (EXPERT, "untried", "needs weights", ""),
-        (EXPERT.replace("Expert", "AsyncExpert"), "untried", "asks a server", ""),
-        ("import openai\n" + EXPERT, "missing", "openai is not installed", "pip install 'editcritic[judge]'"),
-        ("import theirs_nowhere\n", "missing", "theirs_nowhere is not installed", ""),
-        ("raise RuntimeError('out of order')\n", "broken", "RuntimeError: out of order", ""),
+        (EXPERT, "not_tested", "needs weights", ""),
+        (EXPERT.replace("Expert", "AsyncExpert"), "not_tested", "queries a server", ""),
+        ("import openai\n" + EXPERT, "not_installed", "openai is not installed", "pip install 'editcritic[judge]'"),
+        ("import theirs_nowhere\n", "not_installed", "theirs_nowhere is not installed", ""),
+        ("raise RuntimeError('out of order')\n", "failed", "RuntimeError: out of order", ""),
     ],
 )
 def test_what_cannot_run_is_told_with_what_to_install(
-    module: str, status: str, says: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: str, status: str, message: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs(tmp_path, module)
     (tmp_path / "openai.py").write_text("raise ModuleNotFoundError('No module named openai', name='openai')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    found = doctor.check("theirs", tuple(doctor.packages()))
-    assert (found.status, found.install) == (status, install)
-    assert says in found.problem
+    result = doctor.check_expert("theirs", tuple(doctor.packages()))
+    assert (result.status, result.install_command) == (status, install)
+    assert message in result.problem
 
 
 def test_a_missing_package_of_ours_is_told_by_the_expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rapidocr.py").write_text("raise ModuleNotFoundError('No module named rapidocr', name='rapidocr')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    found = doctor.check("rapidocr", ())
-    assert found.status == "missing"
-    assert "pip install 'editcritic[ocr]'" in found.problem
+    result = doctor.check_expert("rapidocr", ())
+    assert result.status == "not_installed"
+    assert "pip install 'editcritic[ocr]'" in result.problem
 
 
 def test_an_expert_that_hangs_does_not_hang_the_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,23 +109,23 @@ def test_an_expert_that_hangs_does_not_hang_the_doctor(monkeypatch: pytest.Monke
         raise subprocess.TimeoutExpired("probe", doctor.TIMEOUT_S)
 
     monkeypatch.setattr(subprocess, "run", hang)
-    found = doctor.check("pixels", ())
-    assert (found.status, found.problem) == ("broken", "not done after 180 s")
+    result = doctor.check_expert("pixels", ())
+    assert (result.status, result.problem) == ("failed", "not finished after 180 s")
 
 
 def test_the_synthetic_pictures_differ_and_are_the_same_every_time() -> None:
-    assert len({picture(number).digest for number in range(7)}) == 7
-    assert picture(3) == picture(3)
-    assert picture(0).size == (512, 512)
+    assert len({synthetic_image(number).digest for number in range(7)}) == 7
+    assert synthetic_image(3) == synthetic_image(3)
+    assert synthetic_image(0).size == (512, 512)
 
 
 def test_the_command_prints_the_report(
-    editcritic: Command, report: doctor.Report, monkeypatch: pytest.MonkeyPatch
+    editcritic: Command, report: doctor.DoctorReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "examine", lambda: report)
+    monkeypatch.setattr(doctor, "run_diagnostics", lambda: report)
     shown = editcritic("doctor")
     assert shown.exit_code == 0
-    for text in ["numpy", "rapidocr", "ms a query at 512 x 512", "torch", "read_text"]:
+    for text in ["numpy", "rapidocr", "ms per query at 512 x 512", "torch", "read_text"]:
         assert text in shown.stdout
     document = json.loads(editcritic("doctor", "--json").stdout)
     assert {one["name"] for one in document["experts"]} == {one.name for one in report.experts}

@@ -2,7 +2,7 @@
 
 import torch
 
-from editcritic.benchmarks import doctor
+from editcritic.benchmarks.inspection import doctor
 
 
 def test_torch_and_its_device_are_told() -> None:

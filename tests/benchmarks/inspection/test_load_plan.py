@@ -1,4 +1,4 @@
-"""What a line of experts would load, told without loading it."""
+"""The load plan of experts, computed without loading them."""
 
 import json
 import shutil
@@ -13,16 +13,17 @@ import transformers
 from huggingface_hub import constants
 from safetensors.torch import save_file
 
-from editcritic.benchmarks import weights_here
-from editcritic.benchmarks.room import Device
-from editcritic.benchmarks.would_load import WouldLoad, would_load
-from editcritic.reward import Embed, Failure, SpecError
+from editcritic.benchmarks.inspection import local_weights
+from editcritic.benchmarks.inspection.device_memory import DeviceMemory
+from editcritic.benchmarks.inspection.load_plan import LoadPlan, plan_load
+from editcritic.reward import SpecError
 from editcritic.reward.experts.dino import Dino
-from editcritic.reward.models.checkpoint import Checkpoint
-from editcritic.reward.models.known import models
-from editcritic.reward.models.local import LocalExpert
+from editcritic.reward.experts.loading.checkpoint import Checkpoint
+from editcritic.reward.experts.loading.local_expert import LocalExpert
+from editcritic.reward.experts.loading.model_registry import registered_models
+from editcritic.reward.queries import Embed, Failure
 
-from .conftest import Command
+from ..conftest import Command
 
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -77,11 +78,11 @@ def plainly_loaded(folder: str, dtype: str) -> int:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_weights_of_a_folder_are_counted_to_the_byte(dino: str, hub: Path, dtype: str) -> None:
-    (entry,) = would_load([f"features={dino}?dtype={dtype}"]).entries
+    (entry,) = plan_load([f"features={dino}?dtype={dtype}"]).entries
     assert (entry.source, entry.exact, entry.problem) == ("folder", True, "")
     assert entry.weights == plainly_loaded(dino, dtype)
     assert (entry.expert, entry.dtype, entry.roles) == ("Dino", dtype, ("features",))
-    assert entry.kept == Dino(dino).limit_bytes
+    assert entry.cache_bytes == Dino(dino).cache_bytes
 
 
 def test_a_model_in_several_files_is_counted_like_one(dino: str, hub: Path, tmp_path: Path) -> None:
@@ -90,95 +91,100 @@ def test_a_model_in_several_files_is_counted_like_one(dino: str, hub: Path, tmp_
     parts = sorted((tmp_path / "parts").glob("*.safetensors"))
     assert len(parts) > 2
     spec = f"x=dino:{tmp_path / 'parts'}"
-    assert would_load([spec]).entries[0].weights == plainly_loaded(dino, "float32")
+    assert plan_load([spec]).entries[0].weights == plainly_loaded(dino, "float32")
     parts[1].unlink()
-    found = would_load([spec])
-    assert f"lacks {parts[1].name}" in found.entries[0].problem
-    assert found.exit_code == 1
+    plan = plan_load([spec])
+    assert f"lacks {parts[1].name}" in plan.entries[0].problem
+    assert plan.exit_code == 1
 
 
 def test_whole_numbers_in_a_file_keep_their_width(tmp_path: Path) -> None:
-    held = {
+    tensors = {
         "a.weight": torch.zeros(3, 5),
         "steps": torch.zeros(7, dtype=torch.int64),
         "on": torch.zeros(2, dtype=torch.bool),
     }
-    save_file(held, tmp_path / "model.safetensors")
-    assert weights_here.memory(weights_here.look(str(tmp_path)), "bfloat16") == (2 * 15 + 8 * 7 + 2, True)
-    about, exact = weights_here.memory(weights_here.look(str(tmp_path)), "bfloat16", "nf4")
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert local_weights.weight_memory(local_weights.find_weights(str(tmp_path)), "bfloat16") == (
+        2 * 15 + 8 * 7 + 2,
+        True,
+    )
+    about, exact = local_weights.weight_memory(local_weights.find_weights(str(tmp_path)), "bfloat16", "nf4")
     assert about < 2 * 15 + 8 * 7 + 2
     assert not exact
 
 
 def test_a_pickle_is_told_by_its_size(tmp_path: Path) -> None:
     torch.save({"a": torch.zeros(100)}, tmp_path / "head.pt")
-    found = weights_here.look(str(tmp_path / "head.pt"))
-    assert weights_here.memory(found, "bfloat16") == ((tmp_path / "head.pt").stat().st_size, False)
+    weights = local_weights.find_weights(str(tmp_path / "head.pt"))
+    assert local_weights.weight_memory(weights, "bfloat16") == ((tmp_path / "head.pt").stat().st_size, False)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0[]", b"\x02\0\0\0\0\0\0\0{}more"])
 def test_a_damaged_file_is_a_problem_not_a_crash(damage: bytes, dino: str, hub: Path, tmp_path: Path) -> None:
     shutil.copytree(dino, tmp_path / "damaged")
     (tmp_path / "damaged" / "model.safetensors").write_bytes(damage)
-    (entry,) = would_load([f"x={tmp_path / 'damaged'}"]).entries
-    assert "model.safetensors is no safetensors file" in entry.problem
+    (entry,) = plan_load([f"x={tmp_path / 'damaged'}"]).entries
+    assert "model.safetensors is not a safetensors file" in entry.problem
 
 
 def test_of_the_hub_only_the_cache_is_looked_into(dino: str, hub: Path) -> None:
     line = ["x=dinov3-vitb16"]
-    (entry,) = would_load(line).entries
+    (entry,) = plan_load(line).entries
     assert (entry.source, entry.exact, entry.gated, entry.licence) == ("hub", False, True, "DINOv3 License")
-    assert entry.weights == models()["dinov3-vitb16"].memory("float32")
+    assert entry.weights == registered_models()["dinov3-vitb16"].weight_bytes("float32")
     cached(hub, "facebook/dinov3-vitb16-pretrain-lvd1689m", dino)
-    (entry,) = would_load(line).entries
+    (entry,) = plan_load(line).entries
     assert (entry.source, entry.exact, entry.revision) == ("hub cache", True, COMMIT[:12])
     assert entry.weights == plainly_loaded(dino, "float32")
 
 
 def test_a_model_that_was_cached_in_part_would_be_downloaded_in_part(dino: str, hub: Path) -> None:
     cached(hub, "facebook/dinov2-base", dino, "config.json")
-    found = would_load(["x=dinov2-base"])
-    assert "the rest would be downloaded" in found.entries[0].where
-    assert found.entries[0].weights == models()["dinov2-base"].memory("float32")
+    plan = plan_load(["x=dinov2-base"])
+    assert "the rest would be downloaded" in plan.entries[0].location
+    assert plan.entries[0].weights == registered_models()["dinov2-base"].weight_bytes("float32")
 
 
 def test_a_model_that_nobody_knows_has_no_size(hub: Path) -> None:
-    found = would_load(["judge=vlm:somebody/something"])
-    assert found.entries[0].weights is None
-    assert found.devices[0].fits is None
-    assert "judge" in found.devices[0].verdict
+    plan = plan_load(["judge=vlm:somebody/something"])
+    assert plan.entries[0].weights is None
+    assert plan.devices[0].fits is None
+    assert "judge" in plan.devices[0].verdict
 
 
 def test_what_has_the_same_settings_is_counted_once(dino: str, hub: Path) -> None:
-    found = would_load([f"a=dino:{dino}", f"b=dino:{dino}?size=32", f"c=dino:{dino}?dtype=bfloat16", f"d=dino:{dino}"])
-    assert [entry.roles for entry in found.entries] == [("a", "d"), ("b",), ("c",)]
-    assert [entry.shares for entry in found.entries] == ["", "a", ""]
-    whole = plainly_loaded(dino, "float32")
-    assert found.devices[0].weights == whole + whole // 2
-    assert found.devices[0].kept == 3 * Dino(dino).limit_bytes
+    plan = plan_load([f"a=dino:{dino}", f"b=dino:{dino}?size=32", f"c=dino:{dino}?dtype=bfloat16", f"d=dino:{dino}"])
+    assert [entry.roles for entry in plan.entries] == [("a", "d"), ("b",), ("c",)]
+    assert [entry.shares_weights_with for entry in plan.entries] == ["", "a", ""]
+    full_size = plainly_loaded(dino, "float32")
+    assert plan.devices[0].weights == full_size + full_size // 2
+    assert plan.devices[0].cache_bytes == 3 * Dino(dino).cache_bytes
 
 
 @pytest.mark.parametrize(
-    ("spec", "source", "says"),
+    ("spec", "source", "model"),
     [
-        ("openai:http://127.0.0.1:8000/v1", "server", "its only model (not asked)"),
+        ("openai:http://127.0.0.1:8000/v1", "server", "its only model (not queried)"),
         ("openai:gpt-4o", "server", "gpt-4o"),
         ("rapidocr", "package", ""),
         ("pixels", "none", ""),
     ],
 )
-def test_what_needs_no_weights_says_where_it_comes_from(spec: str, source: str, says: str, hub: Path) -> None:
-    found = would_load([f"x={spec}"])
-    assert (found.entries[0].source, found.entries[0].model, found.exit_code) == (source, says, 0)
+def test_what_needs_no_weights_says_where_it_comes_from(spec: str, source: str, model: str, hub: Path) -> None:
+    plan = plan_load([f"x={spec}"])
+    assert (plan.entries[0].source, plan.entries[0].model, plan.exit_code) == (source, model, 0)
 
 
 def test_a_server_is_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("editcritic.reward.models.endpoint.Endpoint.only_model", lambda _: "qwen")
-    assert would_load(["x=openai:http://127.0.0.1:8000/v1"], ask=True).entries[0].model == "qwen"
+    monkeypatch.setattr(
+        "editcritic.reward.experts.judging.http_endpoint.Endpoint.single_served_model", lambda _: "qwen"
+    )
+    assert plan_load(["x=openai:http://127.0.0.1:8000/v1"], query_servers=True).entries[0].model == "qwen"
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "message"),
     [
         ("dino:{dino}?device=cuda:7", "cuda:7"),
         ("dino:{dino}?dtype=float33", "none of torch's"),
@@ -186,26 +192,26 @@ def test_a_server_is_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
         ("dino:/nowhere/at/all", "there is no /nowhere/at/all"),
     ],
 )
-def test_what_would_not_load_is_told_with_its_reason(spec: str, says: str, dino: str, hub: Path) -> None:
-    found = would_load([f"x={spec.format(dino=dino)}"])
-    assert says in found.entries[0].problem
-    assert found.exit_code == 1
+def test_what_would_not_load_is_told_with_its_reason(spec: str, message: str, dino: str, hub: Path) -> None:
+    plan = plan_load([f"x={spec.format(dino=dino)}"])
+    assert message in plan.entries[0].problem
+    assert plan.exit_code == 1
 
 
 def test_what_does_not_fit_is_told() -> None:
-    device = Device("cuda:0", 3 * 2**30, 2**30, True, (), 2 * 2**30, 4 * 2**30)
+    device = DeviceMemory("cuda:0", 3 * 2**30, 2**30, True, (), 2 * 2**30, 4 * 2**30)
     assert device.fits is False
-    assert device.verdict == "does not fit: 1.0 GiB too much"
-    assert WouldLoad((), (device,)).exit_code == 1
-    close = Device("cuda:0", 3 * 2**30, 2 * 2**30, True, (), 4 * 2**30, 8 * 2**30)
+    assert device.verdict == "does not fit: 1.0 GiB too large"
+    assert LoadPlan((), (device,)).exit_code == 1
+    close = DeviceMemory("cuda:0", 3 * 2**30, 2 * 2**30, True, (), 4 * 2**30, 8 * 2**30)
     assert close.fits
-    assert "lower limit_bytes" in close.verdict
+    assert "lower cache_bytes" in close.verdict
 
 
 class Head:
     """A loader of a head that takes one tower of the model below it."""
 
-    takes_of_base = ("embeddings.",)
+    base_prefixes = ("embeddings.",)
 
 
 class OnTop(LocalExpert[Failure]):
@@ -213,10 +219,10 @@ class OnTop(LocalExpert[Failure]):
     kinds = (Embed,)
 
     def __init__(self, name: str, base: str) -> None:
-        super().__init__(name, base=base, batch=1, limit_bytes=0, dtype="float32")
+        super().__init__(name, base=base, batch=1, cache_bytes=0, dtype="float32")
 
-    def answers(self, queries: Sequence[Embed]) -> list[Failure]:
-        return [Failure("never asked") for _ in queries]
+    def answer_batch(self, queries: Sequence[Embed]) -> list[Failure]:
+        return [Failure("never queried") for _ in queries]
 
 
 def test_what_a_head_takes_of_the_model_below_it_is_counted_too(dino: str, hub: Path, tmp_path: Path) -> None:
@@ -226,68 +232,72 @@ def test_what_a_head_takes_of_the_model_below_it_is_counted_too(dino: str, hub: 
     sys.modules.setdefault(OnTop.__module__, sys.modules[__name__])
     model = transformers.AutoModel.from_pretrained(dino)
     below = sum(one.nbytes for name, one in model.named_parameters() if name.startswith("embeddings."))
-    (entry,) = would_load([str(tmp_path / "experts.toml")]).entries
+    (entry,) = plan_load([str(tmp_path / "experts.toml")]).entries
     assert below > 0
     assert entry.weights == 40 + below
-    assert dino in entry.where
+    assert dino in entry.location
 
 
 def test_nothing_is_looked_up_for_a_name_of_unknown_kind(hub: Path) -> None:
-    with pytest.raises(SpecError, match="nothing is downloaded here: say which expert"):
-        would_load(["x=somebody/something"])
+    with pytest.raises(SpecError, match="nothing is downloaded here: name the expert"):
+        plan_load(["x=somebody/something"])
 
 
 def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub: Path) -> None:
     line = f"detector=grounding-dino-tiny features={dino} judge=openai:http://127.0.0.1:8000/v1"
     shown = editcritic("doctor", "--experts", line, "--experts", "reader=rapidocr")
     assert shown.exit_code == 0
-    for said in ["IDEA-Research/grounding-dino-tiny", "would be downloaded", "Apache-2.0", "my-dino", "RapidOcr"]:
-        assert said in shown.stdout
-    told = json.loads(editcritic("doctor", "--experts", line, "--json").stdout)
-    assert [one["roles"] for one in told["experts"]] == [["detector"], ["features"], ["judge"]]
-    assert [one["exact"] for one in told["devices"]] == [False]
+    for text in ["IDEA-Research/grounding-dino-tiny", "would be downloaded", "Apache-2.0", "my-dino", "RapidOcr"]:
+        assert text in shown.stdout
+    document = json.loads(editcritic("doctor", "--experts", line, "--json").stdout)
+    assert [one["roles"] for one in document["experts"]] == [["detector"], ["features"], ["judge"]]
+    assert [one["exact"] for one in document["devices"]] == [False]
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (["--experts", "detector=grounding-dino-tinny"], "did you mean grounding-dino-tiny"),
         (["--experts", "nonsense"], "role=spec"),
         (["--experts", "x=dino:a?size=big"], "x:"),
         (["--experts", "x=dino:a?quantisation=two"], "quantisation is one of"),
-        (["--ask"], "--ask to --experts"),
-        (["--pictures", "."], "--pictures belongs to --check"),
+        (["--query-servers"], "--query-servers needs --experts"),
+        (["--images", "."], "--images needs --check-model"),
     ],
 )
-def test_nonsense_is_told_in_one_line(options: list[str], says: str, editcritic: Command) -> None:
+def test_nonsense_is_told_in_one_line(options: list[str], message: str, editcritic: Command) -> None:
     refused = editcritic("doctor", *options)
     assert refused.exit_code == 2
-    assert says in refused.stderr
+    assert message in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
 
 def test_of_a_rater_the_judges_weights_are_told(hub: Path) -> None:
-    found = would_load(["a=artimuse b=q-insight?judge=vlm:Qwen/Qwen3-VL-4B-Instruct judge=edit-score-qwen3-4b"])
-    assert [entry.expert for entry in found.entries] == ["ArtiMuse, which asks Vlm", "QInsight, which asks Vlm", "Vlm"]
-    assert [entry.model for entry in found.entries][1:] == 2 * ["Qwen/Qwen3-VL-4B-Instruct"]
-    assert found.entries[0].weights == models()["artimuse"].memory(found.entries[0].dtype)
-    assert "with the adapter EditScore/EditScore-Qwen3-VL-4B-Instruct" in found.entries[2].where
+    plan = plan_load(["a=artimuse b=q-insight?judge=vlm:Qwen/Qwen3-VL-4B-Instruct judge=edit-score-qwen3-4b"])
+    assert [entry.expert for entry in plan.entries] == [
+        "ArtiMuse, which queries Vlm",
+        "QInsight, which queries Vlm",
+        "Vlm",
+    ]
+    assert [entry.model for entry in plan.entries][1:] == 2 * ["Qwen/Qwen3-VL-4B-Instruct"]
+    assert plan.entries[0].weights == registered_models()["artimuse"].weight_bytes(plan.entries[0].dtype)
+    assert "with the adapter EditScore/EditScore-Qwen3-VL-4B-Instruct" in plan.entries[2].location
 
 
 def test_who_chooses_says_whom_and_that_the_hub_was_not_asked(hub: Path) -> None:
-    (entry,) = would_load(["x=enhancer"]).entries
+    (entry,) = plan_load(["x=enhancer"]).entries
     assert entry.expert == "Enhancer, which chooses Lanczos"
-    assert "may be on the hub" in entry.where
+    assert "may be on the hub" in entry.location
 
 
 def test_vllm_without_a_gpu_is_told(dino: str, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (entry,) = would_load([f"x=vllm:{dino}"]).entries
-    assert entry.problem == "vLLM needs a GPU, and none is here"
-    assert "90%" in entry.where
+    (entry,) = plan_load([f"x=vllm:{dino}"]).entries
+    assert entry.problem == "vLLM needs a GPU, and there is none"
+    assert "90%" in entry.location
 
 
 def test_what_a_loader_leaves_out_is_not_counted(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(10), "lm_head.weight": torch.zeros(90)}, tmp_path / "model.safetensors")
-    found = weights_here.look(str(tmp_path))
-    assert weights_here.memory(found, "float32", out=("lm_head.",)) == (40, True)
+    weights = local_weights.find_weights(str(tmp_path))
+    assert local_weights.weight_memory(weights, "float32", ignored=("lm_head.",)) == (40, True)

@@ -1,53 +1,53 @@
-"""docs/models.md is what the table of known models makes it, and what it tells to type works."""
+"""docs/models.md is up to date, and its names work."""
 
 from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks import models_page
+from editcritic.benchmarks.inspection import models_page
 from editcritic.reward import Expert, build, load_experts
-from editcritic.reward.models.known import models
-from editcritic.reward.models.local import LocalExpert
+from editcritic.reward.experts.loading.local_expert import LocalExpert
+from editcritic.reward.experts.loading.model_registry import registered_models
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    told = "make it again: python -m editcritic.benchmarks.models_page --write docs/models.md"
-    assert PAGE.read_text(encoding="utf-8") == models_page.page(), told
+    hint = "write it again: python -m editcritic.benchmarks.inspection.models_page --write docs/models.md"
+    assert PAGE.read_text(encoding="utf-8") == models_page.page(), hint
 
 
-@pytest.mark.parametrize("name", models())
+@pytest.mark.parametrize("name", registered_models())
 def test_what_stands_in_the_first_column_can_be_typed(name: str) -> None:
     assert f"| `{name}` |" in PAGE.read_text(encoding="utf-8")
     expert = build(name, "editcritic.experts")
     assert isinstance(expert, Expert)
-    weights = expert if isinstance(expert, LocalExpert) else getattr(expert, "asked", None)
+    weights = expert if isinstance(expert, LocalExpert) else getattr(expert, "judge_expert", None)
     assert isinstance(weights, LocalExpert)
-    assert weights.name == (models()[name].checkpoint or models()[name].weights)
+    assert weights.name == (registered_models()[name].checkpoint or registered_models()[name].weights)
 
 
 @pytest.mark.parametrize("preset", models_page.PRESETS, ids=lambda preset: preset.name)
-def test_every_preset_can_be_bound_and_its_memory_computed(preset: models_page.Preset) -> None:
+def test_every_preset_can_be_bound_and_its_memory_computed(preset: models_page.ExpertPreset) -> None:
     experts = load_experts(preset.line)
     assert {"detector", "features", "judge", "reader", "pixels"} <= set(experts)
     for expert in experts.values():  # or its memory would depend on the machine
         assert not isinstance(expert, LocalExpert) or expert.dtype != "auto"
-    weights, kept = models_page.taken(experts)
+    weights, kept = models_page.memory_use(experts)
     assert 0 < kept < weights * 10
 
 
 def test_shared_weights_are_counted_once_and_quantised_ones_as_such() -> None:
-    one = models_page.taken(load_experts("a=dinov2-base"))
-    both = models_page.taken(load_experts("a=dinov2-base b=dinov2-base?size=448"))
+    one = models_page.memory_use(load_experts("a=dinov2-base"))
+    both = models_page.memory_use(load_experts("a=dinov2-base b=dinov2-base?size=448"))
     assert both == (one[0], 2 * one[1])
-    small = models_page.taken(load_experts("a=qwen2.5-vl-7b?dtype=bfloat16&quantisation=nf4"))
-    assert small[0] == models()["qwen2.5-vl-7b"].memory("nf4")
+    small = models_page.memory_use(load_experts("a=qwen2.5-vl-7b?dtype=bfloat16&quantisation=nf4"))
+    assert small[0] == registered_models()["qwen2.5-vl-7b"].weight_bytes("nf4")
 
 
 def test_a_model_of_unknown_size_is_no_preset() -> None:
-    with pytest.raises(ValueError, match="somebody/something is not in known"):
-        models_page.taken(load_experts("judge=vlm:somebody/something"))
+    with pytest.raises(ValueError, match="somebody/something is not in model_registry"):
+        models_page.memory_use(load_experts("judge=vlm:somebody/something"))
 
 
 def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

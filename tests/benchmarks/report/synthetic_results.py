@@ -1,4 +1,4 @@
-"""A suite with everything that a report has a section for, and made-up results of it."""
+"""A suite with data for every section of a report, and synthetic results of it."""
 
 from __future__ import annotations
 
@@ -11,46 +11,48 @@ from typing import ClassVar
 
 import numpy as np
 
-from editcritic.benchmarks.suites.results import Results, Row
-from editcritic.benchmarks.suites.suite import About, Item, Suite
+from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.suite import Suite, SuiteInfo, SuiteItem
 from editcritic.benchmarks.suites.tables import Table
 from editcritic.reward import Box, Evidence, Image, Score
-from editcritic.reward.spec import Spec
-from editcritic.verifiers import unedited
+from editcritic.reward.queries.specs import Spec
+from editcritic.verifiers import edit_request
 
 TYPES = ("color_alter", "count_change", "subject_add", "text_change")
 LABELS = ("Flawless Execution", "Over Modification", "Wrong Action", "Localization Failure")
 HOSTILE = '</script><script>document.title = "broken in"</script><img src=x onerror=alert(1)> & "quoted"'
 
 
-def picture(*numbers: int, size: int = 32) -> Image:
-    """Stripes of their own for each numbers."""
-    chance = np.random.default_rng(numbers)
-    rows = chance.integers(256, size=(size // 8, 1, 3)).repeat(8, axis=0).repeat(size, axis=1)
+def striped_image(*numbers: int, size: int = 32) -> Image:
+    """An image with random stripes, seeded by the numbers."""
+    rng = np.random.default_rng(numbers)
+    rows = rng.integers(256, size=(size // 8, 1, 3)).repeat(8, axis=0).repeat(size, axis=1)
     return Image.of(rows.astype(np.uint8))
 
 
 class Drawn(Suite):
-    """Chains of turns with targets of growing area; every fifth case puts two pictures together. `data` is unused."""
+    """Chains of turns with targets of growing area; every fifth case has two sources. `data` is unused."""
 
     name: ClassVar[str] = "drawn"
-    about: ClassVar[About] = About("Drawn edits", "nobody: nothing", "none", "")
+    about: ClassVar[SuiteInfo] = SuiteInfo("Drawn edits", "nobody: nothing", "none", "")
 
     def __init__(self, data: Path | None = None, *, count: int = 12, turns: int = 3, size: int = 32) -> None:
         self.count, self.turns, self.size = count, turns, size
-        self.items: Sequence[Item] = [self._item(case, turn) for case in range(count) for turn in range(1, turns + 1)]
+        self.items: Sequence[SuiteItem] = [
+            self._item(case, turn) for case in range(count) for turn in range(1, turns + 1)
+        ]
         self.digest = hashlib.sha256("".join(item.id for item in self.items).encode()).hexdigest()
 
-    def _item(self, case: int, turn: int) -> Item:
+    def _item(self, case: int, turn: int) -> SuiteItem:
         name, kind = f"{case}/{turn}", TYPES[(case + turn) % len(TYPES)]
         side = 0.05 + 0.6 * case / self.count
         words = HOSTILE if name == "0/1" else f"Make it number {turn} of case {case}"
         sample = replace(
-            unedited(words, picture(case % 200, size=self.size), id=name),
+            edit_request(words, striped_image(case % 200, size=self.size), id=name),
             targets=(Box(0.5, 0.5, side, side, label="cup"),),
         )
         if case % 5 == 4 and turn == 1:
-            sample = replace(sample, sources=(*sample.sources, picture(case, 1, size=self.size)))
+            sample = replace(sample, sources=(*sample.sources, striped_image(case, 1, size=self.size)))
         labels: dict[str, str | int] = {
             "turn": turn,
             "type": kind,
@@ -58,7 +60,9 @@ class Drawn(Suite):
             "category": ("person", "place")[case % 2],
             "shape": "padded" if case % 3 == 0 else "square",
         }
-        return Item(name, str(case), f"{case}_turn_{turn}", sample, f"{case}/{turn - 1}" if turn > 1 else "", labels)
+        return SuiteItem(
+            name, str(case), f"{case}_turn_{turn}", sample, f"{case}/{turn - 1}" if turn > 1 else "", labels
+        )
 
     @property
     def options(self) -> Mapping[str, str | int]:
@@ -69,53 +73,59 @@ class Drawn(Suite):
 
     def tables(self, results: Results) -> list[Table]:
         names = ("consistency", "following")
-        leader = {"all": {f"{name} turn {turn}": results.mean(results.where(turn=turn), _of(name))
+        leader = {"all": {f"{name} turn {turn}": results.mean(results.filter(turn=turn), _of(name))
                           for name in names for turn in range(1, self.turns + 1)}}  # fmt: skip
-        types = {kind: {name: results.mean(results.where(type=kind), _of(name)) for name in names} for kind in TYPES}
+        types = {kind: {name: results.mean(results.filter(type=kind), _of(name)) for name in names} for kind in TYPES}
         return [
             Table("leaderboard", "Drawn", list(leader["all"]), leader, 100.0, "percent", notes=["made up"]),
             Table("types", "By type", list(names), types, 100.0, "percent", 1),
         ]
 
 
-def _of(name: str) -> Callable[[Row], float | None]:
+def _of(name: str) -> Callable[[ResultRow], float | None]:
     return lambda row: row.value(name)
 
 
 def scored(suite: Drawn, editor: str, skill: float, *, seed: int = 0, without: Sequence[str] = ()) -> Results:
-    """Results whose scores are drawn, the better the higher `skill` (0 to 1). without: items that were not judged."""
-    chance = np.random.default_rng([seed, int(1000 * skill)])
+    """Results with random scores that grow with `skill` (0 to 1). without: items without an output."""
+    rng = np.random.default_rng([seed, int(1000 * skill)])
     rows = []
     for number, item in enumerate(suite.items):
         if item.id in without:
             rows.append(
-                Row(item.id, item.case, item.labels, missing="there is no picture", instruction=item.sample.instruction)
+                ResultRow(
+                    item.id,
+                    item.case,
+                    item.labels,
+                    missing_reason="there is no picture",
+                    instruction=item.sample.instruction,
+                )
             )
             continue
         easy = skill - 0.12 * int(item.labels["turn"]) + 0.2
-        scores = _scores(chance, suite, item, easy, number)
-        edited = picture(7, number, int(1000 * skill), size=suite.size)
-        rows.append(Row(item.id, item.case, item.labels, scores, "", edited.digest, item.sample.instruction))
+        scores = _scores(rng, suite, item, easy, number)
+        edited = striped_image(7, number, int(1000 * skill), size=suite.size)
+        rows.append(ResultRow(item.id, item.case, item.labels, scores, "", edited.digest, item.sample.instruction))
     provenance = {
-        "suite": suite.name, "options": dict(suite.options), "data": suite.digest, "editor": editor, "protocol": None,
-        "metrics": dict(suite.metrics()), "experts": {"judge": {"id": "coin@1"}},
+        "suite": suite.name, "suite_options": dict(suite.options), "data_digest": suite.digest, "editor": editor,
+        "protocol": None, "metrics": dict(suite.metrics()), "experts": {"judge": {"id": "coin@1"}},
     }  # fmt: skip
     return Results(editor, rows, provenance)
 
 
-def _scores(chance: np.random.Generator, suite: Drawn, item: Item, easy: float, number: int) -> dict[str, Score]:
+def _scores(rng: np.random.Generator, suite: Drawn, item: SuiteItem, easy: float, number: int) -> dict[str, Score]:
     source = item.sample.source.digest
-    label = LABELS[min(3, int(4 * chance.random() ** (0.3 + max(0.05, easy))))]
+    label = LABELS[min(3, int(4 * rng.random() ** (0.3 + max(0.05, easy))))]
     seen = (Box(0.4, 0.5, 0.3, 0.4, 0.83, "cup"), Box(0.8, 0.2, 0.2, 0.2, 0.4, HOSTILE))
-    said = [
+    evidence = [
         Evidence("judge followed", source, text=f"{HOSTILE if number == 1 else 'It looks right.'}\nVerdict: {label}"),
         Evidence("detect in source", source, seen),
         Evidence("label", text=label, numbers={"score": 4.0 - LABELS.index(label)}),
     ]  # fmt: skip
-    following = Score.of(float(chance.random() < easy), f"found: {label}", evidence=said)
+    following = Score.of(float(rng.random() < easy), f"found: {label}", evidence=evidence)
     if number % 17 == 3:
         following = Score.failed("the judge did not answer")
-    kept = float(np.clip(chance.normal(0.6 + 0.3 * easy, 0.1), 0, 1))
+    kept = float(np.clip(rng.normal(0.6 + 0.3 * easy, 0.1), 0, 1))
     consistency = Score.of(kept, parts={"objects": Score.of(kept), "background": Score.of(kept**2)})
     if item.labels["type"] == "text_change" and number % 2:
         consistency = Score.not_applicable("nothing is to stay")
@@ -124,30 +134,30 @@ def _scores(chance: np.random.Generator, suite: Drawn, item: Item, easy: float, 
     return {
         "following": following,
         "consistency": consistency,
-        "quality": Score.of(float(chance.normal(4 + 3 * easy, 1)), evidence=bright),
+        "quality": Score.of(float(rng.normal(4 + 3 * easy, 1)), evidence=bright),
     }
 
 
 def write(folder: Path, results: Results) -> Path:
-    """As a folder of results."""
+    """Write a result folder."""
     folder.mkdir(parents=True)
     lines = (json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in results.rows)
     (folder / "scores.jsonl").write_text("".join(lines), encoding="utf-8")
-    head = {"schema": 1, "editor": results.editor, "provenance": results.provenance}
+    head = {"schema": 2, "editor": results.editor, "provenance": results.provenance}
     (folder / "result.json").write_text(json.dumps(head), encoding="utf-8")
     return folder
 
 
 def outputs(folder: Path, suite: Drawn, skill: float, *, without: Sequence[str] = ()) -> Path:
-    """The pictures that `scored` says were judged, and what each took."""
+    """The images of `scored`, and their generation times."""
     folder.mkdir(parents=True)
     lines = []
     for number, item in enumerate(suite.items):
         if item.id not in without:
-            picture(7, number, int(1000 * skill), size=suite.size).pil().save(folder / f"{item.place}.png")
+            striped_image(7, number, int(1000 * skill), size=suite.size).pil().save(folder / f"{item.output_path}.png")
             seconds = 1.5 + skill * 4 + number % 7 / 3
             lines.append(
-                {"item": item.id, "file": f"{item.place}.png", "seed": 0, "seconds": seconds, "editor": "fake"}
+                {"item": item.id, "file": f"{item.output_path}.png", "seed": 0, "seconds": seconds, "editor": "fake"}
             )
     (folder / "generated.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return folder

@@ -1,4 +1,4 @@
-"""`bench table`, `bench report` and `bench compare` as a user meets them."""
+"""`bench table`, `bench report` and `bench compare` as a user runs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from .scored import Drawn, outputs, scored, write
+from .synthetic_results import Drawn, outputs, scored, write
 
 Command = Callable[..., Result]
 
@@ -20,19 +20,19 @@ SUITE = ("--suite", f"{Drawn.__module__}:Drawn")
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Path:
-    """Results of two editors; the second was told where its pictures are."""
+    """Results of two editors; the second records its outputs folder."""
     suite = Drawn(count=5)
     write(tmp_path / "results" / "good", scored(suite, "good", 0.9))
     second = write(tmp_path / "results" / "bad", scored(suite, "bad", 0.3))
     pictures = outputs(tmp_path / "pictures", suite, 0.3)
-    (second / "run.json").write_text(json.dumps({"given": {"outputs": str(pictures)}}))
+    (second / "run.json").write_text(json.dumps({"invocation": {"outputs": str(pictures)}}))
     return tmp_path / "results"
 
 
 def test_tables_side_by_side_in_three_forms(editcritic: Command, folders: Path) -> None:
     markdown = editcritic("bench", "table", folders, *SUITE)
     assert markdown.exit_code == 0
-    assert "**Share of draws in which an editor is first**" in markdown.stdout
+    assert "**Share of bootstrap samples in which an editor is first**" in markdown.stdout
     comma = editcritic("bench", "table", folders / "good", folders / "bad", *SUITE, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(comma.stdout)))
     assert {row["row"] for row in rows if row["table"] == "leaderboard"} == {"good", "bad"}
@@ -46,60 +46,62 @@ def test_tables_are_written_into_a_folder(editcritic: Command, folders: Path, tm
 
 
 def test_one_document_of_json(editcritic: Command, folders: Path) -> None:
-    found = json.loads(editcritic("bench", "table", folders, *SUITE, "--json").stdout)
-    assert found["editors"] == ["bad", "good"]
-    assert found["tables"][0]["rows"]["good"]["following turn 1"]["count"] > 0
+    document = json.loads(editcritic("bench", "table", folders, *SUITE, "--json").stdout)
+    assert document["editors"] == ["bad", "good"]
+    assert document["tables"][0]["rows"]["good"]["following turn 1"]["count"] > 0
 
 
 def test_a_report_finds_pictures_where_the_run_found_them(editcritic: Command, folders: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    found = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
-    assert found.exit_code == 0, found.stderr
-    assert json.loads(found.stdout) == {"report": str(page), "folder": str(tmp_path / "report_files")}
+    result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout) == {"report": str(page), "folder": str(tmp_path / "report_files")}
     assert len(list((tmp_path / "report_files").glob("*.webp"))) == 5 + 1 + 15
     assert "Latency" in page.read_text(encoding="utf-8")
 
 
 def test_a_comparison_tells_whether_it_matters(editcritic: Command, folders: Path) -> None:
-    found = editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE)
-    assert found.exit_code == 0
-    assert "beyond chance" in found.stdout
+    result = editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE)
+    assert result.exit_code == 0
+    assert "significant" in result.stdout
     data = json.loads(editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE, "--json").stdout)
     assert (data["a"], data["b"], data["items"]["both"]) == ("bad", "good", 15)
     assert data["provenance"] == {"editor": ["bad", "good"]}
 
 
 def test_a_comparison_does_without_a_suite_that_is_not_there(editcritic: Command, folders: Path) -> None:
-    found = editcritic("bench", "compare", folders / "bad", folders / "good")
-    assert found.exit_code == 0
-    assert "compared without the suite's tables" in found.stderr
-    assert "consistency" in found.stdout
+    result = editcritic("bench", "compare", folders / "bad", folders / "good")
+    assert result.exit_code == 0
+    assert "compared without the suite's tables" in result.stderr
+    assert "consistency" in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("table", "{}", "--suite", "nothing:Here"), "cannot find nothing:Here"),
-        (("table", "{}/good/none"), "is no folder of results"),
+        (("table", "{}/good/none"), "is not a result folder"),
         (("table", "{}", *SUITE, "--format", "word"), "expected one of markdown, csv, latex"),
-        (("table", "{}", *SUITE, "--table", "unknown"), "there is no table unknown: there are leaderboard"),
-        (("table", "{}", "--suite", f"{SUITE[1]}?count=4"), "are not those of the results"),
+        (("table", "{}", *SUITE, "--table", "unknown"), "there is no table unknown: the tables are leaderboard"),
+        (("table", "{}", "--suite", f"{SUITE[1]}?count=4"), "differ from those of the results"),
         (("report", "{}", *SUITE, "--outputs", "good"), "give an editor's name and a folder"),
         (("report", "{}", *SUITE, "--outputs", "good={}/none"), "there is no folder"),
         (("report", "{}", *SUITE, "-o", "{}/none/report.html"), "make it first"),
         (("compare", "{}", "{}/bad", *SUITE), "expected two folders of results, got 3"),
     ],
 )
-def test_mistakes_are_told_in_a_line(editcritic: Command, folders: Path, arguments: tuple[str, ...], said: str) -> None:
-    found = editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments))
-    assert found.exit_code == 2
-    assert said in found.stderr
+def test_mistakes_are_told_in_a_line(
+    editcritic: Command, folders: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments))
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 def test_results_of_other_data_are_refused(editcritic: Command, folders: Path) -> None:
     head = json.loads((folders / "bad" / "result.json").read_text())
-    head["provenance"]["data"] = "another"
+    head["provenance"]["data_digest"] = "another"
     (folders / "bad" / "result.json").write_text(json.dumps(head))
-    found = editcritic("bench", "table", folders / "good", folders / "bad", *SUITE)
-    assert found.exit_code == 2
-    assert "cannot stand side by side: data is" in found.stderr
+    result = editcritic("bench", "table", folders / "good", folders / "bad", *SUITE)
+    assert result.exit_code == 2
+    assert "cannot be compared: data_digest is" in result.stderr

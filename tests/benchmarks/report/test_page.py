@@ -1,4 +1,4 @@
-"""The page in a browser: it shows, filters and sorts, and takes nothing that it is given for its own."""
+"""The page in a browser: its sections, filters and sorting, and hostile texts."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suite_report.material import Material
-from editcritic.benchmarks.suite_report.page import folder_of, write_page
-from editcritic.benchmarks.suites.leaderboards import SideBySide
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.report.page import thumbnail_folder, write_page
+from editcritic.benchmarks.report.report_data import ReportData
+from editcritic.benchmarks.suites.leaderboards import EditorComparison
 
 from ..chromium import needed, opened
-from .scored import HOSTILE, Drawn, outputs, scored
+from .synthetic_results import HOSTILE, Drawn, outputs, scored
 
 SKILLS = {"good": 0.9, "bad": 0.3}
 WITHOUT = ("3/2", "3/3")
 
 
 @pytest.fixture(scope="module")
-def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+def report(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     suite = Drawn()
     folder = tmp_path_factory.mktemp("outputs")
     results = [scored(suite, name, skill, without=WITHOUT if name == "bad" else ()) for name, skill in SKILLS.items()]
@@ -29,13 +29,13 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
         name: outputs(folder / name, suite, skill, without=WITHOUT if name == "bad" else ())
         for name, skill in SKILLS.items()
     }
-    return Material(SideBySide.of(suite, results, count=100), pictures)
+    return ReportData(EditorComparison.of(suite, results, count=100), pictures)
 
 
 @pytest.fixture(scope="module")
-def page(material: Material, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(report: ReportData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    assert write_page(path, material, "editcritic bench report <here>") is None
+    assert write_page(path, report, "editcritic bench report <here>") is None
     return path
 
 
@@ -66,15 +66,15 @@ def test_every_chart_has_a_title_a_description_and_its_numbers(page: Path) -> No
 
 
 def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other_files(
-    material: Material, tmp_path: Path
+    report: ReportData, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.html"
-    folder = folder_of(path)
-    assert write_page(path, material, inside=False) == folder
-    assert write_page(path, material, inside=False) == folder
+    folder = thumbnail_folder(path)
+    assert write_page(path, report, single_file=False) == folder
+    assert write_page(path, report, single_file=False) == folder
     (folder / "mine.txt").write_text("kept")
     with pytest.raises(InputError, match="holds other files"):
-        write_page(path, material, inside=False)
+        write_page(path, report, single_file=False)
     assert (folder / "mine.txt").read_text() == "kept"
 
 
@@ -83,33 +83,33 @@ def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other
 
 @needed
 def test_it_shows_every_section_and_the_console_stays_silent(page: Path) -> None:
-    found = opened(page)
-    assert found.console == []
-    assert found.title == "Drawn edits: 2 editors"
+    shown = opened(page)
+    assert shown.console == []
+    assert shown.title == "Drawn edits: 2 editors"
     tables = ["leaderboard", "differences", "tables", "radar", "categories", "sources", "statuses"]
-    sections = [*tables, "turns", "levels", "pareto", "latency", "scale", "labels", "light", "shapes"]
-    assert [name for name in sections if not found.text(name)] == []
-    assert found.text("count") == "72 of 72 edits, page 1 of 3"
-    assert len(found.articles()) == 24
-    assert HOSTILE.split(">", 1)[1] not in found.text("data")
+    sections = [*tables, "turns", "levels", "pareto", "latency", "scale", "labels", "luminance", "shapes"]
+    assert [name for name in sections if not shown.text(name)] == []
+    assert shown.text("count") == "72 of 72 edits, page 1 of 3"
+    assert len(shown.articles()) == 24
+    assert HOSTILE.split(">", 1)[1] not in shown.text("data")
 
 
 @needed
 def test_what_is_in_the_address_is_what_is_shown(page: Path) -> None:
-    asked = "metric=consistency&editor=good&label.type=color_alter&min=0.5&max=0.99&sort=highest&q=number"
-    found = opened(page, f"#browser?{asked}")
-    rows = found.articles()
-    assert found.console == []
+    query = "metric=consistency&editor=good&label.type=color_alter&min=0.5&max=0.99&sort=highest&q=number"
+    shown = opened(page, f"#browser?{query}")
+    rows = shown.articles()
+    assert shown.console == []
     assert rows
     assert all(row.startswith("good ") and "type color alter" in row for row in rows)
     values = [float(re.search(r"consistency (\d\.\d+)", row)[1]) for row in rows]  # type: ignore[index]
     assert values == sorted(values, reverse=True)
-    assert found.text("count") == f"{len(rows)} of 72 edits"
+    assert shown.text("count") == f"{len(rows)} of 72 edits"
 
 
 @needed
 def test_statuses_can_be_asked_for_and_hostile_words_are_words(page: Path) -> None:
-    missing = opened(page, "#browser?status=not judged&sort=order")
+    missing = opened(page, "#browser?status=missing&sort=order")
     assert [row.split()[:2] for row in missing.articles()] == [["bad", "3/2"], ["bad", "3/3"]]
     assert "there is no picture" in missing.articles()[0]
     hostile = opened(page, "#browser?item=0%2F1&metric=following")
@@ -121,9 +121,9 @@ def test_statuses_can_be_asked_for_and_hostile_words_are_words(page: Path) -> No
 
 @needed
 def test_one_item_is_shown_with_all_that_its_scores_rest_on(page: Path) -> None:
-    found = opened(page, "#browser?item=0%2F2&metric=following&sort=order")
-    assert (found.title, found.console) == ("Drawn edits: 2 editors", [])
-    first = found.articles()[0]
+    shown = opened(page, "#browser?item=0%2F2&metric=following&sort=order")
+    assert (shown.title, shown.console) == ("Drawn edits: 2 editors", [])
+    first = shown.articles()[0]
     assert "judge followed &lt;/script&gt;&lt;script&gt;" in first
     assert "Verdict: " in first
     assert "detect in source (2 boxes)" in first
@@ -134,23 +134,23 @@ def test_one_item_is_shown_with_all_that_its_scores_rest_on(page: Path) -> None:
 def test_ten_thousand_edits_are_paged_and_lie_beside_the_page(tmp_path: Path) -> None:
     suite = Drawn(count=3334, turns=3, size=8)
     path = tmp_path / "report.html"
-    folder = write_page(path, Material(SideBySide.of(suite, [scored(suite, "one", 0.6)], count=100)))
+    folder = write_page(path, ReportData(EditorComparison.of(suite, [scored(suite, "one", 0.6)], count=100)))
     assert folder is not None
     assert path.stat().st_size < 6e6
-    found = opened(path, "#browser?metric=consistency&sort=highest&page=400")
-    assert found.console == []
-    assert found.text("count") == "10002 of 10002 edits, page 400 of 417"
-    assert len(found.articles()) == 24
-    assert len(re.findall(r'<img [^>]*src="report_files/\d+\.webp"', found.dom)) >= 24
+    shown = opened(path, "#browser?metric=consistency&sort=highest&page=400")
+    assert shown.console == []
+    assert shown.text("count") == "10002 of 10002 edits, page 400 of 417"
+    assert len(shown.articles()) == 24
+    assert len(re.findall(r'<img [^>]*src="report_files/\d+\.webp"', shown.dom)) >= 24
 
 
 @needed
-def test_a_page_that_lost_its_folder_says_so(material: Material, tmp_path: Path) -> None:
+def test_a_page_that_lost_its_folder_says_so(report: ReportData, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    folder = write_page(path, material, inside=False)
+    folder = write_page(path, report, single_file=False)
     assert folder is not None
     folder.rename(tmp_path / "elsewhere")
-    assert "the folder report_files belongs beside this page" in opened(path).text("count")
+    assert "the folder report_files must lie beside this page" in opened(path).text("count")
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -158,41 +158,41 @@ def test_a_page_that_lost_its_folder_says_so(material: Material, tmp_path: Path)
 
 def data_of(page: Path, name: str) -> object:
     text = page.read_text(encoding="utf-8")
-    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    match = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', text, re.DOTALL)
+    assert match is not None
+    return json.loads(match[1])
 
 
 def test_pictures_are_kept_once_and_rows_name_them(page: Path) -> None:
-    pictures, part = data_of(page, "pictures"), data_of(page, "part0")
+    pictures, chunk = data_of(page, "images"), data_of(page, "chunk0")
     assert isinstance(pictures, dict)
-    assert isinstance(part, list)
+    assert isinstance(chunk, list)
     assert len(pictures) == 12 + 2 + 36 + 34  # sources, second ones, and what each editor made
-    roles = [[shot["role"] for shot in row["p"]] for row in part[:6]]
+    roles = [[shot["role"] for shot in row["p"]] for row in chunk[:6]]
     assert roles[0] == ["source", "edited"]
     assert roles[4] == ["input", "turn 1", "turn 2", "edited"]
     assert all(value.startswith("data:image/webp;base64,") for value in pictures.values())
 
 
-def test_a_picture_that_was_not_judged_and_one_that_is_not_there_are_said(material: Material, tmp_path: Path) -> None:
-    good = material.results[0]
+def test_a_picture_that_was_not_judged_and_one_that_is_not_there_are_said(report: ReportData, tmp_path: Path) -> None:
+    good = report.results[0]
     other = outputs(tmp_path / "other", Drawn(), 0.5, without=["5/1", "5/2", "5/3"])
     path = tmp_path / "report.html"
-    write_page(path, Material(SideBySide.of(Drawn(), [good], count=100), {"good": other}))
-    part = data_of(path, "part0")
-    assert isinstance(part, list)
-    assert part[0]["p"][-1]["note"] == "not the picture that was judged"
-    assert part[15]["p"][-1] == {"role": "edited", "note": "there is no picture 5_turn_1"}
+    write_page(path, ReportData(EditorComparison.of(Drawn(), [good], count=100), {"good": other}))
+    chunk = data_of(path, "chunk0")
+    assert isinstance(chunk, list)
+    assert chunk[0]["p"][-1]["note"] == "differs from the scored image"
+    assert chunk[15]["p"][-1] == {"role": "edited", "note": "there is no image 5_turn_1"}
 
 
-def test_without_outputs_there_are_sources_alone(material: Material, tmp_path: Path) -> None:
+def test_without_outputs_there_are_sources_alone(report: ReportData, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    write_page(path, Material(SideBySide.of(Drawn(), material.results[:1], count=100)))
-    part = data_of(path, "part0")
-    assert isinstance(part, list)
-    assert [shot["role"] for shot in part[0]["p"]] == ["source"]
+    write_page(path, ReportData(EditorComparison.of(Drawn(), report.results[:1], count=100)))
+    chunk = data_of(path, "chunk0")
+    assert isinstance(chunk, list)
+    assert [shot["role"] for shot in chunk[0]["p"]] == ["source"]
 
 
-def test_outputs_of_nobody_are_refused(material: Material) -> None:
+def test_outputs_of_nobody_are_refused(report: ReportData) -> None:
     with pytest.raises(InputError, match="--outputs names ugly: the editors are good, bad"):
-        Material(material.side, {"ugly": Path()})
+        ReportData(report.comparison, {"ugly": Path()})

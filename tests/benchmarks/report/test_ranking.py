@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.rank import rank
+from editcritic.benchmarks.report.ranking import rank_candidates
 from editcritic.reward import EditSample, Image, Score
 
-from .conftest import Command, Folder, patched
+from ..conftest import Command, Folder, patched
 
-PICTURE = Image.unseen("0" * 64, (8, 8))
+PICTURE = Image.from_digest("0" * 64, (8, 8))
 
 
 def sample(name: str, group: str = "one") -> EditSample:
@@ -36,19 +36,19 @@ def test_the_order_is_that_of_values_then_ids_wherever_candidates_stood(values, 
     samples = [sample(name) for name in values]
     random.shuffle(samples)
     scores = [Score.abstained("?") if (v := values[s.id]) is None else Score.of(v) for s in samples]
-    (ranking,) = rank(samples, scores)
+    (ranking,) = rank_candidates(samples, scores)
     expected = sorted(values, key=lambda name: (values[name] is None, -(values[name] or 0.0), name))
-    assert [one.sample.id for one in ranking.placed] == expected
+    assert [one.sample.id for one in ranking.candidates] == expected
     ranks = [value for name in expected if (value := values[name]) is not None]
-    assert [one.place for one in ranking.placed] == [*range(1, len(ranks) + 1), *[None] * (len(values) - len(ranks))]
+    assert [one.rank for one in ranking.candidates] == [*range(1, len(ranks) + 1), *[None] * (len(values) - len(ranks))]
     margins = [value - following for value, following in pairwise(ranks)]
-    assert [one.margin for one in ranking.placed] == [*margins, *[None] * (len(values) - len(margins))]
+    assert [one.margin for one in ranking.candidates] == [*margins, *[None] * (len(values) - len(margins))]
 
 
 def test_groups_keep_the_order_in_which_they_came():
     samples = [sample("a", "second"), sample("b", "first"), sample("c", "second")]
-    rankings = rank(samples, [Score.of(0.1), Score.of(0.2), Score.of(0.3)])
-    assert [(one.group, [p.sample.id for p in one.placed]) for one in rankings] == [
+    rankings = rank_candidates(samples, [Score.of(0.1), Score.of(0.2), Score.of(0.3)])
+    assert [(one.group, [p.sample.id for p in one.candidates]) for one in rankings] == [
         ("second", ["c", "a"]),
         ("first", ["b"]),
     ]
@@ -56,8 +56,8 @@ def test_groups_keep_the_order_in_which_they_came():
 
 def test_the_reason_stands_before_the_parts():
     scores = [Score.of(0.9, "well done", parts={"a": Score.of(0.9)}), Score.of(0.2, parts={"a": Score.of(0.2)})]
-    (ranking,) = rank([sample(name) for name in "abc"], [*scores, Score.failed("no server")])
-    assert [one.why for one in ranking.placed] == [
+    (ranking,) = rank_candidates([sample(name) for name in "abc"], [*scores, Score.failed("no server")])
+    assert [one.reason for one in ranking.candidates] == [
         "well done; ahead in a (0.9 to 0.2)",
         "behind in a (0.2 to 0.9)",
         "no server",
@@ -67,11 +67,11 @@ def test_the_reason_stands_before_the_parts():
 def test_the_deciding_parts_are_where_a_candidate_falls_behind_and_the_best_is_ahead():
     best = parts(following=0.9, consistency=0.8, style=0.2)
     middle = parts(following=0.9, consistency=0.5, style=0.3)
-    (ranking,) = rank([sample("middle"), sample("best")], [middle, best])
-    first, second = ranking.placed
-    assert first.deciding == {"consistency": (0.8, 0.5)}
-    assert first.why == "ahead in consistency (0.8 to 0.5)"
-    assert second.why == "behind in consistency (0.5 to 0.8)"
+    (ranking,) = rank_candidates([sample("middle"), sample("best")], [middle, best])
+    first, second = ranking.candidates
+    assert first.deciding_parts == {"consistency": (0.8, 0.5)}
+    assert first.reason == "ahead in consistency (0.8 to 0.5)"
+    assert second.reason == "behind in consistency (0.5 to 0.8)"
 
 
 def test_the_tree_of_parts_is_followed_to_its_leaves_from_where_it_branches():
@@ -81,8 +81,8 @@ def test_the_tree_of_parts_is_followed_to_its_leaves_from_where_it_branches():
         )
         return Score.of(cup * following, parts={"guard": Score.of(1.0), "reward": reward})
 
-    (ranking,) = rank([sample("good"), sample("bad")], [gate(0.9, 0.8, 1.0), gate(0.4, 0.6, 0.7)])
-    assert ranking.placed[1].deciding == {
+    (ranking,) = rank_candidates([sample("good"), sample("bad")], [gate(0.9, 0.8, 1.0), gate(0.4, 0.6, 0.7)])
+    assert ranking.candidates[1].deciding_parts == {
         "reward/consistency/cup": (0.4, 0.9),
         "reward/following": (0.7, 1.0),
     }
@@ -91,13 +91,13 @@ def test_the_tree_of_parts_is_followed_to_its_leaves_from_where_it_branches():
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def ask(folder: Folder, *more: object) -> list[object]:
-    given = ["--source", folder / "source.png", "--instruction", "Remove helmet", "--reward", folder.cheap]
-    return ["rank", *more, *given]
+def rank_command(folder: Folder, *more: object) -> list[object]:
+    options = ["--source", folder / "source.png", "--instruction", "Remove helmet", "--reward", folder.cheap]
+    return ["rank", *more, *options]
 
 
 def test_pictures_are_ranked(editcritic: Command, folder: Folder) -> None:
-    result = editcritic(*ask(folder, folder / "blank.png", folder / "patched.png", folder / "copy.png"))
+    result = editcritic(*rank_command(folder, folder / "blank.png", folder / "patched.png", folder / "copy.png"))
     assert result.exit_code == 0
     order = [line.split()[1] for line in result.stdout.splitlines()[2:]]
     assert order == ["patched", "blank", "copy"]
@@ -105,19 +105,19 @@ def test_pictures_are_ranked(editcritic: Command, folder: Folder) -> None:
 
 
 def test_a_folder_is_ranked_without_the_source_in_it(editcritic: Command, folder: Folder) -> None:
-    document = json.loads(editcritic(*ask(folder, folder.path), "--json").stdout)
+    document = json.loads(editcritic(*rank_command(folder, folder.path), "--json").stdout)
     (group,) = document["groups"]
     assert [one["id"] for one in group["candidates"]] == ["patched", "blank", "copy"]
-    assert [one["place"] for one in group["candidates"]] == [1, 2, 3]
+    assert [one["rank"] for one in group["candidates"]] == [1, 2, 3]
     assert [one["margin"] for one in group["candidates"]] == [0.5, 0.0, None]
-    assert group["candidates"][0]["deciding"] == {"not_blank": {"own": 1.0, "other": 0.0}}
+    assert group["candidates"][0]["deciding_parts"] == {"not_blank": {"own": 1.0, "other": 0.0}}
     assert document["sheet"] is None
 
 
 def test_names_that_are_not_unique_become_paths(editcritic: Command, folder: Folder) -> None:
     (folder / "more").mkdir()
     patched(0.2).save(folder / "more" / "patched.png")
-    result = editcritic(*ask(folder, folder / "patched.png", folder / "more" / "patched.png"), "--json")
+    result = editcritic(*rank_command(folder, folder / "patched.png", folder / "more" / "patched.png"), "--json")
     names = {one["id"] for one in json.loads(result.stdout)["groups"][0]["candidates"]}
     assert names == {str(folder / "patched.png"), str(folder / "more" / "patched.png")}
 
@@ -140,16 +140,18 @@ def test_unscored_candidates_come_last_with_their_reason(editcritic: Command, fo
                         "--instruction", "Change the material of helmet to glass", "--reward", "edival-if",
                         "--boxes", '{"helmet": [[70, 85, 127, 127]]}', "--json")  # fmt: skip
     candidates = json.loads(result.stdout)["groups"][0]["candidates"]
-    assert [(one["id"], one["place"], one["status"]) for one in candidates] == [
+    assert [(one["id"], one["rank"], one["status"]) for one in candidates] == [
         ("copy", None, "abstained"),
         ("patched", None, "abstained"),
     ]
-    assert all(one["why"] for one in candidates)
+    assert all(one["explanation"] for one in candidates)
 
 
 def test_a_bad_candidate_is_named_and_the_others_ranked(editcritic: Command, folder: Folder) -> None:
     (folder / "bad.png").write_bytes(b"")
-    result = editcritic(*ask(folder, folder / "bad.png", folder / "patched.png", folder / "gone.png"), "--json")
+    result = editcritic(
+        *rank_command(folder, folder / "bad.png", folder / "patched.png", folder / "gone.png"), "--json"
+    )
     assert result.exit_code == 2
     assert "bad.png is empty" in result.stderr
     assert "gone.png: No such file" in result.stderr
@@ -163,7 +165,7 @@ WRONG = {
     "no instruction": (["{patched}", "--source", "{source}"], "both --source and --instruction"),
     "neither": (["{patched}", "{copy}"], "both --source and --instruction"),
     "no such source": (["{patched}", "--source", "no.png", "--instruction", "x"], "no.png: No such file"),
-    "no pictures": (["{nothing}", "--source", "{source}", "--instruction", "x"], "no pictures in"),
+    "no pictures": (["{nothing}", "--source", "{source}", "--instruction", "x"], "no images in"),
     "no JSON": (["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", "{{cup"], "--boxes is not JSON"),
     "no boxes": (["{patched}", "--source", "{source}", "--instruction", "x", "--boxes", "no.json"], "boxes in no.json"),
     "NaN": (
@@ -184,12 +186,12 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_usage_is_explained_once(case: str, editcritic: Command, folder: Folder) -> None:
-    arguments, says = WRONG[case]
+    arguments, message = WRONG[case]
     (folder / "nothing").mkdir()
     names = {name: folder / f"{name}.png" for name in ("patched", "copy", "source")} | {"nothing": folder / "nothing"}
     result = editcritic("rank", *(argument.format(**names) for argument in arguments))
     assert result.exit_code == 2
-    assert result.stderr.count(says) == 1
+    assert result.stderr.count(message) == 1
     assert result.stdout == ""
 
 
@@ -197,7 +199,7 @@ def test_wrong_usage_is_explained_once(case: str, editcritic: Command, folder: F
 
 
 class Reader(HTMLParser):
-    """What a page shows and what it would load."""
+    """The text of a page, its tags, and what it would load."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -220,7 +222,7 @@ def page(editcritic: Command, folder: Folder) -> Reader:
     boxes.write_text('{"helmet": [[70, 85, 127, 127]], "头盔": [[10, 10, 40, 40]]}', encoding="utf-8")
     (folder / "<b>bold & co.png").write_bytes((folder / "blank.png").read_bytes())
     edits = [folder / name for name in ("patched.png", "copy.png", "<b>bold & co.png")]
-    result = editcritic(*ask(folder, *edits), "--boxes", boxes, "-o", folder / "sheet.html")
+    result = editcritic(*rank_command(folder, *edits), "--boxes", boxes, "-o", folder / "sheet.html")
     assert result.exit_code == 0, result.stderr
     return Reader((folder / "sheet.html").read_text(encoding="utf-8"))
 
@@ -245,7 +247,7 @@ def test_names_in_a_sheet_are_text_and_never_markup(page: Reader) -> None:
 
 
 def test_boxes_are_drawn_on_the_picture_where_they_lie(folder: Folder) -> None:
-    from editcritic.benchmarks.sheet import draw
+    from editcritic.benchmarks.report.ranking_sheet import draw
     from editcritic.reward import Box
 
     grey = Image.of(PIL.Image.new("RGB", (400, 200), (128, 128, 128)))
@@ -260,7 +262,7 @@ def test_boxes_are_drawn_on_the_picture_where_they_lie(folder: Folder) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (20_000, 3), (3, 5_000), (900, 700)])
 def test_pictures_of_any_size_can_be_drawn_on(size: tuple[int, int]) -> None:
-    from editcritic.benchmarks.sheet import SIDE, draw
+    from editcritic.benchmarks.report.ranking_sheet import SIDE, draw
     from editcritic.reward import Box
 
     boxes = [Box(0.5, 0.5, 1.0, 1.0, 0.3, "a long name of an object that is in the picture"), Box(0.1, 0.1, 0.0, 0.0)]
@@ -268,6 +270,6 @@ def test_pictures_of_any_size_can_be_drawn_on(size: tuple[int, int]) -> None:
 
 
 def test_a_picture_that_is_gone_by_then_is_left_out(editcritic: Command, folder: Folder, tmp_path: Path) -> None:
-    from editcritic.benchmarks.sheet import data_uri
+    from editcritic.benchmarks.report.ranking_sheet import data_uri
 
     assert data_uri(PICTURE) == ""

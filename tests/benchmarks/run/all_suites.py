@@ -1,4 +1,4 @@
-"""Every suite, small and in its published layout, judged by processes: `python -m … FOLDER share|ray`.
+"""Every suite, small and in its published layout, scored by several processes: `python -m … FOLDER share|ray`.
 
 `share` is one of several processes that torchrun has started (or the only one), `ray` a local cluster of two workers.
 Results go to FOLDER/two or FOLDER/ray, a folder a suite.
@@ -11,20 +11,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from editcritic.benchmarks.suite_run.asked import How
-from editcritic.benchmarks.suite_run.loading import load_suite
-from editcritic.benchmarks.suite_run.raying import Cluster, carry_out_with_ray
-from editcritic.benchmarks.suite_run.recipe import Recipe
-from editcritic.benchmarks.suite_run.running import carry_out
-from editcritic.benchmarks.suite_run.sharing import Share
-from editcritic.reward import Expert, Grade, Judge, Levels, Reply, YesNo
-from editcritic.reward.reward import no_download
+from editcritic.benchmarks.run.ray_runner import RayCluster, execute_with_ray
+from editcritic.benchmarks.run.rendezvous import ProcessRank
+from editcritic.benchmarks.run.run_config import ExecutionOptions
+from editcritic.benchmarks.run.run_spec import RunSpec
+from editcritic.benchmarks.run.runner import execute
+from editcritic.benchmarks.run.suite_loading import load_suite
+from editcritic.reward import Expert
+from editcritic.reward.queries import Grade, Judge, Levels, Reply, YesNo
+from editcritic.reward.reward import default_experts
 
 from ..suites.complexedit import layout as complexedit
-from ..suites.dlebench import published
+from ..suites.dlebench import layout
 from ..suites.edival import layout as edival
-from ..suites.i2ibench import written as i2ibench
-from ..suites.toy import outputs
+from ..suites.i2ibench import layout as i2ibench
+from ..suites.tiny_suite import outputs
 
 SUITES: Mapping[str, str] = {
     "complex-edit": "complex-edit?levels=1,8&mode=expected",
@@ -33,12 +34,12 @@ SUITES: Mapping[str, str] = {
     "i2ibench": "i2ibench",
     "sceneedit": "sceneedit?prompts=9",
 }
-EVERYBODY = "tests.benchmarks.suite_run.every_suite:everybody"
-LOOKERS = "editcritic.benchmarks.sceneedit.critics:experts"
+EVERYBODY = "tests.benchmarks.run.all_suites:everybody"
+LOOKERS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
 
 
 class Drawn(Expert):
-    """Answers in whatever form is asked for, by the digest of the question; where that is text, a label of DLEBench."""
+    """Replies in the requested response format, by the digest of the query; for free text, a label of DLEBench."""
 
     id = "drawn@1"
     kinds = (Judge,)
@@ -66,7 +67,7 @@ def _drawn(query: Judge) -> Reply:
 
 def everybody() -> dict[str, Expert]:
     """Those that need no download, and a judge without knowledge."""
-    return {**no_download(), "judge": Drawn()}
+    return {**default_experts(), "judge": Drawn()}
 
 
 def write(folder: Path) -> None:
@@ -76,34 +77,34 @@ def write(folder: Path) -> None:
     edival.write_outputs(folder / "made" / "edival", chained)
     complexedit.on_hub(folder / "complex-edit")
     complexedit.outputs(folder / "made" / "complex-edit")
-    published.written(folder / "dlebench", 6)
+    layout.written(folder / "dlebench", 6)
     i2ibench.written(folder / "i2ibench", i2ibench.rows()[:12])
     for name in ("dlebench", "i2ibench", "sceneedit"):
-        asked = recipe(folder, name)
-        outputs(folder / "made" / name, load_suite(asked.suite, asked.data))
+        spec = recipe(folder, name)
+        outputs(folder / "made" / name, load_suite(spec.suite, spec.data))
 
 
-def recipe(folder: Path, name: str) -> Recipe:
+def recipe(folder: Path, name: str) -> RunSpec:
     """Of a suite."""
     data = None if name == "sceneedit" else folder / name
-    asked = LOOKERS if name in ("edival", "sceneedit") else EVERYBODY
-    return Recipe(SUITES[name], data, folder / "made" / name, "mine", (asked,), draws=50)
+    experts = LOOKERS if name in ("edival", "sceneedit") else EVERYBODY
+    return RunSpec(SUITES[name], data, folder / "made" / name, "mine", (experts,), bootstrap_samples=50)
 
 
-HOW = How(on_failures="none")
+HOW = ExecutionOptions(on_failures="none")
 
 
 def main(folder: Path, way: str) -> None:
     if way == "share":
-        share = Share.of(os.environ)
+        share = ProcessRank.from_environment(os.environ)
         for name in SUITES:
-            carry_out(recipe(folder, name).asked(), HOW, out=folder / "two" / name, share=share)
+            execute(recipe(folder, name).build(), HOW, out=folder / "two" / name, process=share)
         return
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     for name in SUITES:
-        carry_out_with_ray(recipe(folder, name), HOW, Cluster(workers=2, cpus=0.5), out=folder / "ray" / name)
+        execute_with_ray(recipe(folder, name), HOW, RayCluster(workers=2, cpus=0.5), out=folder / "ray" / name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whom the tests of runs ask, and what they compare."""
+"""Experts of the tests of runs, and the files they compare."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from editcritic.reward import Expert, Judge, Reply
-from editcritic.reward.reward import no_download
+from editcritic.reward import Expert
+from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.reward import default_experts
 
-from ..suites.toy import CoinJudge
+from ..suites.tiny_suite import CoinJudge
 
 
 class Paying(Expert):
-    """Says what the coin says, takes a little time, and writes each question that it is paid for into a file."""
+    """Replies as `CoinJudge` after a delay, and logs each query to a file."""
 
     id = "paying@1"
     kinds = (Judge,)
@@ -34,17 +35,17 @@ class Paying(Expert):
 
 
 class Fails(Expert):
-    """Answers every other question."""
+    """Fails about half of the queries."""
 
     id = "fails@1"
     kinds = (Judge,)
     batch = 1
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.num_queries = 0
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        self.asked += 1
+        self.num_queries += 1
         if int(queries[0].digest[:8], 16) % 2:
             raise RuntimeError("no answer today")
         return CoinJudge()(queries)
@@ -52,11 +53,11 @@ class Fails(Expert):
 
 def experts(judge: Expert) -> dict[str, Expert]:
     """Those that need no download, and this judge."""
-    return {**no_download(), "judge": judge}
+    return {**default_experts(), "judge": judge}
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What equal runs have equally."""
+    """The files that are equal for equal runs."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

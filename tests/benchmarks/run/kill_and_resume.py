@@ -1,4 +1,4 @@
-"""A run of 500 samples is killed again and again at random moments: `python -m … FOLDER` leaves FOLDER/found.json."""
+"""A run of 500 samples is killed again and again at random moments: `python -m … FOLDER` leaves FOLDER/kills.json."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from editcritic.benchmarks.suite_run.running import run
+from editcritic.benchmarks.run.runner import run_suite
 
-from ..suites.toy import Toy, outputs
-from .asked import Paying, experts
+from ..suites.tiny_suite import Toy, outputs
+from .counting_experts import Paying, experts
 
 COUNT, KILLS = 250, 20
 
@@ -21,7 +21,7 @@ COUNT, KILLS = 250, 20
 def main(folder: Path) -> None:
     suite = Toy(count=COUNT)
     made = outputs(folder / "outputs", suite)
-    found: list[list[int]] = []
+    kills: list[list[int]] = []
     paid = folder / "paid"
     # In questions paid for: one before the first, one at the last, and the others anywhere between, in order.
     moments = [0, *sorted(random.Random(0).sample(range(1, 2 * COUNT), KILLS - 2)), 2 * COUNT]
@@ -36,15 +36,15 @@ def main(folder: Path) -> None:
         time.sleep(chance.random() * 0.005)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        found.append([lines(paid), os.WIFSIGNALED(status)])
+        kills.append([lines(paid), os.WIFSIGNALED(status)])
     judged(suite, made, paid, folder / "killed")
     paid.rename(folder / "paid_when_killed")  # the judge's file is part of its spec, which is part of the results
     judged(suite, made, paid, folder / "straight")
-    (folder / "found.json").write_text(json.dumps(found))
+    (folder / "kills.json").write_text(json.dumps(kills))
 
 
 def judged(suite: Toy, made: Path, paid: Path, out: Path) -> None:
-    run(suite, made, experts=experts(Paying(str(paid), 0.001)), metrics=["following"], out=out)
+    run_suite(suite, made, experts=experts(Paying(str(paid), 0.001)), metrics=["following"], out=out)
 
 
 def lines(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""A suite judged on one local cluster, first within a budget: `python -m … FOLDER` leaves FOLDER/found.json."""
+"""A suite judged on one local cluster, first within a budget: `python -m … FOLDER` leaves FOLDER/runs.json."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from pathlib import Path
 
 import ray
 
-from editcritic.benchmarks.suite_run.asked import How
-from editcritic.benchmarks.suite_run.raying import Cluster, carry_out_with_ray
-from editcritic.benchmarks.suite_run.recipe import Recipe
-from editcritic.benchmarks.suite_run.spending import Limits
+from editcritic.benchmarks.run.ray_runner import RayCluster, execute_with_ray
+from editcritic.benchmarks.run.run_budget import BudgetLimits
+from editcritic.benchmarks.run.run_config import ExecutionOptions
+from editcritic.benchmarks.run.run_spec import RunSpec
 
-SUITE = "tests.benchmarks.suites.toy:Toy?count=5"
+SUITE = "tests.benchmarks.suites.tiny_suite:Toy?count=5"
 
 
-def recipe(folder: Path) -> Recipe:
-    judge = {"use": "tests.benchmarks.suite_run.asked:Paying", "paid": str(folder / "paid")}
-    return Recipe(SUITE, None, folder / "outputs", "mine", {"judge": judge}, metrics=("following",))
+def recipe(folder: Path) -> RunSpec:
+    judge = {"use": "tests.benchmarks.run.counting_experts:Paying", "paid": str(folder / "paid")}
+    return RunSpec(SUITE, None, folder / "outputs", "mine", {"judge": judge}, metrics=("following",))
 
 
 def main(folder: Path) -> None:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    found = []
-    for how in (How(limits=Limits(judge_calls=4)), How()):
-        ran = carry_out_with_ray(recipe(folder), how, Cluster(workers=2, cpus=0.5), out=folder / "ray")
+    runs = []
+    for how in (ExecutionOptions(limits=BudgetLimits(judge_calls=4)), ExecutionOptions()):
+        ran = execute_with_ray(recipe(folder), how, RayCluster(workers=2, cpus=0.5), out=folder / "ray")
         paid = (folder / "paid").read_text().split()
-        found.append({"ended": ran.ended, "missing": ran.missing, "paid": len(paid), "questions": len(set(paid))})
-    (folder / "found.json").write_text(json.dumps(found))
+        runs.append(
+            {"stop_reason": ran.stop_reason, "missing": ran.missing, "paid": len(paid), "questions": len(set(paid))}
+        )
+    (folder / "runs.json").write_text(json.dumps(runs))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`bench prepare`: says what it would fetch, fetches it when told to, holds later runs to it, opens the suite."""
+"""`bench prepare`: prints the download plan, downloads on request, verifies later runs, opens the suite."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from editcritic.benchmarks.making import edival
-from editcritic.benchmarks.making.edival_chain import Agent
-from editcritic.benchmarks.making.given import pictures
-from editcritic.benchmarks.making.imagefolder import converted
-from editcritic.benchmarks.making.lock import Lock, read_lock
-from editcritic.benchmarks.making.sources import SOURCES, File, inside
+from editcritic.benchmarks.suites.complexedit.imagefolder import convert_imagefolder
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
-from editcritic.reward.toml import tomllib
+from editcritic.benchmarks.suites.construction.dataset_sources import SOURCES, DatasetFile, safe_path_parts
+from editcritic.benchmarks.suites.construction.download_lock import DownloadLock, read_lock
+from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
+from editcritic.benchmarks.suites.edival.construction import pipeline
+from editcritic.benchmarks.suites.edival.construction.chains import EdiValAgent
+from editcritic.reward.tomllib_compat import tomllib
 
-from .scripted import Places, Script, photographs
-from .serving import Files, served
+from ..suites.construction.file_server import Files, served
+from ..suites.construction.scripted_experts import Places, Script, photographs
 
 Command = Callable[..., Result]
 NAMES = {"csv": "oai_instruction_generation_output.csv", "zip": "input_images_resize_512.zip"}
@@ -32,15 +32,19 @@ NAMES = {"csv": "oai_instruction_generation_output.csv", "zip": "input_images_re
 def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     """EdiVal's two files, small: made by ourselves, zipped as they are published."""
     folder = tmp_path_factory.mktemp("edival")
-    found = edival.make(
-        pictures(photographs(folder / "photos", count=2)), folder / "data", Agent(), judge=Script(), detector=Places()
+    report = pipeline.construct(
+        list_numbered_images(photographs(folder / "photos", count=2)),
+        folder / "data",
+        EdiValAgent(),
+        judge=Script(),
+        detector=Places(),
     )
-    assert found.made == 2
+    assert report.num_constructed == 2
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
-        for path in sorted((folder / "data" / edival.PICTURES).iterdir()):
+        for path in sorted((folder / "data" / pipeline.PICTURES).iterdir()):
             file.write(path, f"input_images_resize_512/{path.name}")
-    return {NAMES["csv"]: (folder / "data" / edival.CSV).read_bytes(), NAMES["zip"]: packed.getvalue()}
+    return {NAMES["csv"]: (folder / "data" / pipeline.CSV).read_bytes(), NAMES["zip"]: packed.getvalue()}
 
 
 @pytest.fixture(autouse=True)
@@ -62,39 +66,41 @@ def test_nothing_is_fetched_unless_it_is_told_to(
     editcritic: Command, data: Mapping[str, bytes], tmp_path: Path
 ) -> None:
     with served(data) as server:
-        found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", places(tmp_path, server))
+        result = editcritic(
+            "bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", places(tmp_path, server)
+        )
         assert server.requests == []
-    assert found.exit_code == 1
-    assert "licence: MIT and CC BY-SA 4.0" in found.stdout
-    assert f"would be fetched: {NAMES['zip']}, size not known" in found.stdout
-    assert "Nothing was fetched. --download fetches it" in found.stdout
+    assert result.exit_code == 1
+    assert "licence: MIT and CC BY-SA 4.0" in result.stdout
+    assert f"to download: {NAMES['zip']}, size unknown" in result.stdout
+    assert "Nothing was downloaded. Use --download" in result.stdout
     assert not (tmp_path / "data").exists()
 
 
 def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(
     editcritic: Command, tmp_path: Path
 ) -> None:
-    said = {name: editcritic("bench", "prepare", name, "-o", tmp_path / name).stdout for name in SOURCES}
-    assert "583d3efe2daf81afb0a13ee2c4df06cdaad1b554/input_images_resize_512.zip" in said["edival"]
-    assert "51.7 MB" in said["edival"]
-    assert "sha256 1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555" in said["edival"]
-    assert "UCSC-VLAA/Complex-Edit" in said["complex-edit"]
-    assert "b0b8a81d740ae413d52572281a23dc975c4b4b91; size not known" in said["complex-edit"]
-    assert "CC BY-NC 4.0" in said["complex-edit"]
-    assert "main (a branch: its commit is recorded at the first download)" in said["dlebench"]
-    assert "could not be verified" in said["dlebench"]
+    plans = {name: editcritic("bench", "prepare", name, "-o", tmp_path / name).stdout for name in SOURCES}
+    assert "583d3efe2daf81afb0a13ee2c4df06cdaad1b554/input_images_resize_512.zip" in plans["edival"]
+    assert "51.7 MB" in plans["edival"]
+    assert "sha256 1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555" in plans["edival"]
+    assert "UCSC-VLAA/Complex-Edit" in plans["complex-edit"]
+    assert "b0b8a81d740ae413d52572281a23dc975c4b4b91; size unknown" in plans["complex-edit"]
+    assert "CC BY-NC 4.0" in plans["complex-edit"]
+    assert "main (a branch: its commit is recorded at the first download)" in plans["dlebench"]
+    assert "could not be verified" in plans["dlebench"]
 
 
 def test_it_is_fetched_recorded_and_opened(editcritic: Command, data: Mapping[str, bytes], tmp_path: Path) -> None:
     with served(data) as server:
         server.breaks = 1
         table = places(tmp_path, server)
-        found = editcritic(
+        result = editcritic(
             "bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download", "--json"
         )
-        assert found.exit_code == 0, found.stderr
-        told = json.loads(found.stdout)
-        assert told["opened"][0] == {"spec": "edival", "items": 6, "problems": []}
+        assert result.exit_code == 0, result.stderr
+        document = json.loads(result.stdout)
+        assert document["opened_suites"][0] == {"suite_spec": "edival", "items": 6, "problems": []}
         count = len(server.requests)
         again = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
         assert (again.exit_code, len(server.requests)) == (0, count)
@@ -109,9 +115,9 @@ def test_a_broken_digest_is_refused_and_what_was_right_is_kept(
 ) -> None:
     with served(data) as server:
         table = places(tmp_path, server, zip="0" * 64)
-        found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
-    assert found.exit_code == 2
-    assert "it was not kept" in found.stderr
+        result = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table, "--download")
+    assert result.exit_code == 2
+    assert "it was discarded" in result.stderr
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [NAMES["csv"]]
 
 
@@ -124,12 +130,12 @@ def test_later_runs_are_held_to_the_digests_of_the_first(
         assert editcritic(*command).exit_code == 0
         (tmp_path / "data" / NAMES["csv"]).unlink()
         server.files[NAMES["csv"]] = b"something else"
-        found = editcritic(*command)
-        assert found.exit_code == 2
-        assert "expected" in found.stderr
+        result = editcritic(*command)
+        assert result.exit_code == 2
+        assert "expected" in result.stderr
     (tmp_path / "data" / NAMES["zip"]).write_bytes(b"changed")
-    found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table)
-    assert found.exit_code == 1  # the instructions are missing now
+    result = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", table)
+    assert result.exit_code == 1  # the instructions are missing now
 
 
 def test_what_was_put_there_by_hand_is_checked_against_known_digests(
@@ -137,15 +143,15 @@ def test_what_was_put_there_by_hand_is_checked_against_known_digests(
 ) -> None:
     for name, content in data.items():
         (tmp_path / name).write_bytes(content)
-    found = editcritic("bench", "prepare", "edival", "-o", tmp_path)
-    assert found.exit_code == 2
-    assert "1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555: remove it" in found.stderr
+    result = editcritic("bench", "prepare", "edival", "-o", tmp_path)
+    assert result.exit_code == 2
+    assert "1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555: remove it" in result.stderr
 
 
 def test_suites_without_published_data_say_what_to_do(editcritic: Command, tmp_path: Path) -> None:
     assert "built in" in editcritic("bench", "prepare", "sceneedit").stderr
-    assert "give a folder of pictures and --judge" in editcritic("bench", "prepare", "i2ibench").stderr
-    assert "no suite 'edit' is known" in editcritic("bench", "prepare", "edit").stderr
+    assert "give a folder of images and --judge" in editcritic("bench", "prepare", "i2ibench").stderr
+    assert "unknown suite 'edit'" in editcritic("bench", "prepare", "edit").stderr
     refused = editcritic("bench", "prepare", "edival", tmp_path, "--judge", "colour")
     assert (refused.exit_code, "are for i2ibench" in refused.stderr) == (2, True)
 
@@ -154,7 +160,7 @@ def test_suites_without_published_data_say_what_to_do(editcritic: Command, tmp_p
     ("table", "reason"),
     [
         ("", "lists no files"),
-        ("[[file]]\npath = '../x'\nurl = 'https://example.org'", "leads out"),
+        ("[[file]]\npath = '../x'\nurl = 'https://example.org'", "leaves its folder"),
         ("[[file]]\npath = 'x'\nurl = 'file:///etc/passwd'", "http or https"),
         ("[[file]]\npath = 'x'\nurl = 'https://example.org'\nsha256 = 'ab'", "64 hexadecimal"),
         ("[[file]]\npath = 'x'", "missing"),
@@ -165,18 +171,18 @@ def test_a_table_of_places_that_is_none_is_refused(
     editcritic: Command, tmp_path: Path, table: str, reason: str
 ) -> None:
     (tmp_path / "t.toml").write_text(table, encoding="utf-8")
-    found = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", tmp_path / "t.toml")
-    assert (found.exit_code, reason in found.stderr) == (2, True), found.stderr
+    result = editcritic("bench", "prepare", "edival", "-o", tmp_path / "data", "--sources", tmp_path / "t.toml")
+    assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
 
 
 def test_the_table_in_the_package_names_places_that_stay_inside() -> None:
     for source in SOURCES.values():
-        assert all(inside(file.path) and len(file.sha256) == 64 for file in source.files)
+        assert all(safe_path_parts(file.path) and len(file.sha256) == 64 for file in source.files)
 
 
 def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
-    file = File('a "b"/ü.bin', "https://example.org/ü", "r", 3, "0" * 64, unpack=True)
-    lock = Lock("edival", (file,), "c" * 40)
+    file = DatasetFile('a "b"/ü.bin', "https://example.org/ü", "r", 3, "0" * 64, unpack=True)
+    lock = DownloadLock("edival", (file,), "c" * 40)
     lock.write(tmp_path)
     assert read_lock(tmp_path) == lock
 
@@ -201,7 +207,7 @@ def published(place: Path) -> Path:
 
 
 def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_reads(tmp_path: Path) -> None:
-    converted(published(tmp_path / "published"), tmp_path / "data", lambda text: None)
+    convert_imagefolder(published(tmp_path / "published"), tmp_path / "data", lambda text: None)
     for split in ("test_real", "test_syn"):
         suite = ComplexEdit(tmp_path / "data", split=split)
         assert (len(suite.items), list(suite.problems)) == (16, [])

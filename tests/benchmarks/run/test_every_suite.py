@@ -1,4 +1,4 @@
-"""Every suite from its published layout to its tables, and nobody can tell how many processes judged it."""
+"""Every suite from its published layout to its tables, with equal files for any number of processes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.suite_run.running import carry_out
-from editcritic.benchmarks.suites.results import Results
+from editcritic.benchmarks.run.runner import execute
+from editcritic.benchmarks.suites.results import load_results
 
-from .asked import files
-from .every_suite import HOW, SUITES, recipe, write
+from .all_suites import HOW, SUITES, recipe, write
+from .counting_experts import files
 
 ROOT = Path(__file__).parents[3]
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
@@ -24,18 +24,18 @@ TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalon
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """With data, outputs, and in `one` what one process makes of them."""
-    found = tmp_path_factory.mktemp("suites")
+    path = tmp_path_factory.mktemp("suites")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(found / "cache"))
-        write(found)
+        patch.setenv("XDG_CACHE_HOME", str(path / "cache"))
+        write(path)
         for name in SUITES:
-            carry_out(recipe(found, name).asked(), HOW, out=found / "one" / name)
-        yield found
+            execute(recipe(path, name).build(), HOW, out=path / "one" / name)
+        yield path
 
 
 def started(folder: Path, way: str, *launcher: str) -> None:
     done = subprocess.run(
-        [sys.executable, *launcher, "-m", "tests.benchmarks.suite_run.every_suite", str(folder), way],
+        [sys.executable, *launcher, "-m", "tests.benchmarks.run.all_suites", str(folder), way],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
         capture_output=True,
@@ -47,8 +47,8 @@ def started(folder: Path, way: str, *launcher: str) -> None:
 
 @pytest.mark.parametrize("name", SUITES)
 def test_a_suite_is_judged_whole(folder: Path, name: str) -> None:
-    results = Results.load(folder / "one" / name)
-    assert not [row.id for row in results.rows if row.missing]
+    results = load_results(folder / "one" / name)
+    assert not [row.id for row in results.rows if row.missing_reason]
     scored = [score for row in results.rows for score in row.scores.values() if score.status == "scored"]
     assert len(scored) >= len(results.rows) / 2
     assert results.provenance["suite"] == name

@@ -1,4 +1,4 @@
-"""What a kill costs: nothing that was answered is paid for again, and the results are those of an undisturbed run."""
+"""A killed run resumes without repeating answered queries, and its results equal those of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from .asked import Paying, files
-from .killed import COUNT, KILLS
+from .counting_experts import Paying, files
+from .kill_and_resume import COUNT, KILLS
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_a_run_that_is_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.suite_run.killed", str(tmp_path)],
+        [sys.executable, "-m", "tests.benchmarks.run.kill_and_resume", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
@@ -25,7 +25,7 @@ def test_a_run_that_is_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path: 
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    kills = json.loads((tmp_path / "found.json").read_text())
+    kills = json.loads((tmp_path / "kills.json").read_text())
     assert sum(killed for _, killed in kills) == KILLS
     assert len({paid for paid, _ in kills}) > KILLS // 2  # they were spread over the run
     assert files(tmp_path / "killed") == files(tmp_path / "straight")

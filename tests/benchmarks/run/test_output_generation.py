@@ -1,4 +1,4 @@
-"""Outputs are made turn after turn, kept, and tried again where they failed; by functions, selectors and servers."""
+"""Outputs are generated turn by turn, kept, and retried after failures; by functions, selectors and servers."""
 
 from __future__ import annotations
 
@@ -16,28 +16,33 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suite_run.generating import Choice, generate, generated_rows, seed_of
-from editcritic.benchmarks.suite_run.http_editor import HttpEditor
-from editcritic.benchmarks.suite_run.outputs import Outputs
-from editcritic.benchmarks.suites.suite import Item
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.run.editor_outputs import Outputs
+from editcritic.benchmarks.run.http_editor import HttpEditor
+from editcritic.benchmarks.run.output_generation import (
+    SelectionConfig,
+    generate_outputs,
+    item_seed,
+    read_generation_records,
+)
+from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import EditSample, Image, Operation, Reward
-from editcritic.verifiers import BestOf, unedited
+from editcritic.verifiers import BestOfN, edit_request
 
-from ...benchmarks.conftest import Command
-from ..suites.toy import Toy, picture
+from ..conftest import Command
+from ..suites.tiny_suite import Toy, picture
 
 
 class Brighter:
-    """Adds one level to what it is given, and one more for each turn before; fails for those it is told to."""
+    """Adds one grey level to its input, and one more per earlier turn; fails for the instructions in `fails`."""
 
-    evaluations = 2
+    nfe = 2
 
-    def __init__(self, name: str = "brighter", *, batch: int = 3, fails: Sequence[str] = ()) -> None:
+    def __init__(self, name: str = "brighter", *, batch_size: int = 3, fails: Sequence[str] = ()) -> None:
         self.id = name
-        self.batch = batch
+        self.batch_size = batch_size
         self.fails = fails
-        self.asked: list[tuple[str, int]] = []
+        self.requests: list[tuple[str, int]] = []
 
     def edit(
         self,
@@ -47,7 +52,7 @@ class Brighter:
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> Sequence[Image]:
-        self.asked += list(zip(instructions, seeds, strict=True))
+        self.requests += list(zip(instructions, seeds, strict=True))
         if any(words in self.fails for words in instructions):
             raise RuntimeError("it is too bright")
         before = [len(turns) for turns in history or [()] * len(images)]
@@ -60,9 +65,9 @@ def brighter(image: Image, levels: int) -> Image:
 
 def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path: Path) -> None:
     suite, editor = Toy(count=3), Brighter()
-    found = generate(suite, tmp_path, editor)
-    assert (len(found.made), found.failed, found.exit_code) == (6, [], 0)
-    assert [words for words, _ in editor.asked] == ["Make it number 1"] * 3 + ["Make it number 2"] * 3
+    report = generate_outputs(suite, tmp_path, editor)
+    assert (len(report.generated), report.failed, report.exit_code) == (6, [], 0)
+    assert [words for words, _ in editor.requests] == ["Make it number 1"] * 3 + ["Make it number 2"] * 3
     first, second = (Outputs(suite, tmp_path).picture(suite.by_id[name]) for name in ("1/1", "1/2"))
     assert first == brighter(picture(1), 1)
     assert second == brighter(first, 2)
@@ -70,60 +75,60 @@ def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path: Path) -> N
 
 def test_each_picture_has_a_line_with_its_seed_and_what_it_took(tmp_path: Path) -> None:
     editor = Brighter()
-    generate(Toy(count=2), tmp_path, editor, seed=5)
-    rows = generated_rows(tmp_path)
+    generate_outputs(Toy(count=2), tmp_path, editor, seed=5)
+    rows = read_generation_records(tmp_path)
     assert rows["1/2"]["file"] == "1_turn_2.png"
-    assert rows["1/2"]["seed"] == seed_of("1/2", 5)
-    assert {seed for _, seed in editor.asked} == {row["seed"] for row in rows.values()}
-    assert all(row["evaluations"] == 2 and row["seconds"] >= 0 for row in rows.values())
+    assert rows["1/2"]["seed"] == item_seed("1/2", 5)
+    assert {seed for _, seed in editor.requests} == {row["seed"] for row in rows.values()}
+    assert all(row["nfe"] == 2 and row["seconds"] >= 0 for row in rows.values())
 
 
 def test_what_is_there_is_kept_and_what_failed_is_tried_again(tmp_path: Path) -> None:
     suite = Toy(count=2)
-    found = generate(suite, tmp_path, Brighter(fails=["Make it number 2"]))
-    assert [row.item for row in found.failed] == ["0/2", "1/2"]
-    assert "it is too bright" in found.failed[0].problem
-    assert "it is too bright" in generated_rows(tmp_path)["0/2"]["problem"]
+    report = generate_outputs(suite, tmp_path, Brighter(fails=["Make it number 2"]))
+    assert [row.item for row in report.failed] == ["0/2", "1/2"]
+    assert "it is too bright" in report.failed[0].error
+    assert "it is too bright" in read_generation_records(tmp_path)["0/2"]["error"]
     editor = Brighter()
-    found = generate(suite, tmp_path, editor)
-    assert (found.kept, len(found.made), len(editor.asked)) == (["0/1", "1/1"], 2, 2)
+    report = generate_outputs(suite, tmp_path, editor)
+    assert (report.existing, len(report.generated), len(editor.requests)) == (["0/1", "1/1"], 2, 2)
 
 
 def test_what_starts_from_a_picture_that_could_not_be_made_is_not_asked_for(tmp_path: Path) -> None:
     suite = Toy(count=2)
     (tmp_path / "0_turn_1.png").write_bytes(b"torn")
     editor = Brighter()
-    found = generate(suite, tmp_path, editor)
-    assert [(row.item, row.problem.split(":")[0]) for row in found.failed] == [("0/2", "it starts from 0/1")]
-    assert len(editor.asked) == 2
+    report = generate_outputs(suite, tmp_path, editor)
+    assert [(row.item, row.error.split(":")[0]) for row in report.failed] == [("0/2", "it starts from 0/1")]
+    assert len(editor.requests) == 2
 
 
 def test_an_editor_that_makes_nothing_is_given_up(tmp_path: Path) -> None:
-    editor = Brighter(batch=1, fails=["Make it number 1"])
-    found = generate(Toy(count=9), tmp_path, editor)
-    assert len(editor.asked) == 3
-    assert "it is too bright" in found.ended
+    editor = Brighter(batch_size=1, fails=["Make it number 1"])
+    report = generate_outputs(Toy(count=9), tmp_path, editor)
+    assert len(editor.requests) == 3
+    assert "it is too bright" in report.stop_reason
 
 
 def test_pictures_of_another_editor_are_not_mixed_with_those_there(tmp_path: Path) -> None:
-    generate(Toy(count=1), tmp_path, Brighter("one"))
-    with pytest.raises(InputError, match='editor: "one" there, "two" now'):
-        generate(Toy(count=1), tmp_path, Brighter("two"))
+    generate_outputs(Toy(count=1), tmp_path, Brighter("one"))
+    with pytest.raises(InputError, match='editor: "one" before, "two" now'):
+        generate_outputs(Toy(count=1), tmp_path, Brighter("two"))
     with pytest.raises(InputError, match="seed"):
-        generate(Toy(count=1), tmp_path, Brighter("one"), seed=1)
+        generate_outputs(Toy(count=1), tmp_path, Brighter("one"), seed=1)
 
 
 def test_the_best_of_several_is_chosen_and_known_candidates_are_not_made_again(tmp_path: Path) -> None:
-    choice = Choice(BestOf(n=3), Reward.of("guard-changed"))
+    selection = SelectionConfig(BestOfN(n=3), Reward.of("guard-not-a-copy"))
     editor = Brighter()
-    found = generate(Toy(count=2), tmp_path, editor, choice=choice)
-    assert [row.candidates for row in found.made] == [3] * 4
-    assert len(editor.asked) == 12
+    report = generate_outputs(Toy(count=2), tmp_path, editor, selection=selection)
+    assert [row.candidates for row in report.generated] == [3] * 4
+    assert len(editor.requests) == 12
     (tmp_path / "1_turn_2.png").unlink()
-    generate(Toy(count=2), tmp_path, editor, choice=choice)
-    assert len(editor.asked) == 12
-    selector = generated_rows(tmp_path)["1/2"]["choice"]["selector"]
-    assert selector == {"use": "editcritic.verifiers.best_of:BestOf", "n": 3}
+    generate_outputs(Toy(count=2), tmp_path, editor, selection=selection)
+    assert len(editor.requests) == 12
+    selector = read_generation_records(tmp_path)["1/2"]["selection"]["selector"]
+    assert selector == {"use": "editcritic.verifiers.selectors.best_of_n:BestOfN", "n": 3}
 
 
 class Compound(Toy):
@@ -132,15 +137,15 @@ class Compound(Toy):
     def __init__(self) -> None:
         super().__init__(count=1)
         operations = tuple(Operation(words) for words in ("Remove the cat", "Make it night", "Add a hat"))
-        sample = unedited("Remove the cat, make it night and add a hat", picture(7), operations=operations)
-        self.items = [Item("c", "c", "c", sample)]
+        sample = edit_request("Remove the cat, make it night and add a hat", picture(7), operations=operations)
+        self.items = [SuiteItem("c", "c", "c", sample)]
 
 
 def test_operations_are_made_one_after_the_other(tmp_path: Path) -> None:
     editor = Brighter()
-    found = generate(Compound(), tmp_path, editor, choice=Choice.one_after_the_other())
-    assert [words for words, _ in editor.asked] == ["Remove the cat", "Make it night", "Add a hat"]
-    assert found.made[0].evaluations == 6
+    report = generate_outputs(Compound(), tmp_path, editor, selection=SelectionConfig.sequential_operations())
+    assert [words for words, _ in editor.requests] == ["Remove the cat", "Make it night", "Add a hat"]
+    assert report.generated[0].nfe == 6
     assert Image.open(tmp_path / "c.png") == brighter(picture(7), 3)
 
 
@@ -153,8 +158,8 @@ def served(answer: Callable[[dict[str, Any]], tuple[int, str, bytes]]) -> Iterat
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, kind, body = answer(asked)
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, kind, body = answer(request)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -181,69 +186,69 @@ def encoded(image: Image) -> bytes:
     return out.getvalue()
 
 
-def edited(asked: dict[str, Any]) -> Image:
-    sent = PIL.Image.open(io.BytesIO(base64.b64decode(asked["images"][0])))
-    return brighter(Image.of(sent), 1 + len(asked.get("earlier", ())))
+def edited(request: dict[str, Any]) -> Image:
+    sent = PIL.Image.open(io.BytesIO(base64.b64decode(request["images"][0])))
+    return brighter(Image.of(sent), 1 + len(request.get("earlier", ())))
 
 
 def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> None:
     suite, heard = Toy(count=2), []
 
-    def answer(asked: dict[str, Any]) -> tuple[int, str, bytes]:
-        heard.append(asked)
-        picture = encoded(edited(asked))
-        if "earlier" not in asked:
+    def answer(request: dict[str, Any]) -> tuple[int, str, bytes]:
+        heard.append(request)
+        picture = encoded(edited(request))
+        if "earlier" not in request:
             return 200, "image/png", picture
         return 200, "application/json", json.dumps({"image": base64.b64encode(picture).decode()}).encode()
 
     with served(answer) as url:
-        found = generate(suite, tmp_path / "served", HttpEditor(url, name="mine"))
-    generate(suite, tmp_path / "here", Brighter())
-    assert not found.failed
-    assert {row["editor"] for row in generated_rows(tmp_path / "served").values()} == {"mine"}
+        report = generate_outputs(suite, tmp_path / "served", HttpEditor(url, name="mine"))
+    generate_outputs(suite, tmp_path / "here", Brighter())
+    assert not report.failed
+    assert {row["editor"] for row in read_generation_records(tmp_path / "served").values()} == {"mine"}
     for item in suite.items:
         assert Outputs(suite, tmp_path / "served").picture(item) == Outputs(suite, tmp_path / "here").picture(item)
-    assert [asked.get("earlier") for asked in heard] == [None, None, ["Make it number 1"], ["Make it number 1"]]
-    assert {asked["seed"] for asked in heard} == {seed_of(item.id) for item in suite.items}
+    assert [request.get("earlier") for request in heard] == [None, None, ["Make it number 1"], ["Make it number 1"]]
+    assert {request["seed"] for request in heard} == {item_seed(item.id) for item in suite.items}
 
 
 def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path: Path) -> None:
     suite, asked_for = Toy(count=3), []
-    refused = seed_of("1/1")
+    refused = item_seed("1/1")
 
-    def answer(asked: dict[str, Any]) -> tuple[int, str, bytes]:
-        asked_for.append(asked["seed"])
-        if asked["seed"] == refused:
+    def answer(request: dict[str, Any]) -> tuple[int, str, bytes]:
+        asked_for.append(request["seed"])
+        if request["seed"] == refused:
             return 422, "text/plain", b"not that picture"
-        return 200, "image/png", encoded(edited(asked))
+        return 200, "image/png", encoded(edited(request))
 
     with served(answer) as url:
-        found = generate(suite, tmp_path, HttpEditor(url))
-    assert {row.item: row.problem for row in found.failed} == {
+        report = generate_outputs(suite, tmp_path, HttpEditor(url))
+    assert {row.item: row.error for row in report.failed} == {
         "1/1": "the editor failed: RuntimeError: HTTP 422: not that picture",
-        "1/2": "it starts from 1/1: there is no picture 1_turn_1",
+        "1/2": "it starts from 1/1: there is no image 1_turn_1",
     }
     made = [seed for seed in asked_for if seed != refused]
     assert len(made) == len(set(made)) == 4
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "message"),
     [
-        ([(500, "text/plain", b"busy"), (200, "image/png", b"")], "holds no picture"),
+        ([(500, "text/plain", b"busy"), (200, "image/png", b"")], "contains no image"),
         ([(500, "text/plain", b"busy")], "HTTP 500: busy"),
-        ([(200, "application/json", b'{"picture": 1}')], "holds no picture"),
-        ([(200, "text/html", b"<p>hello</p>")], "holds no picture"),
+        ([(200, "application/json", b'{"picture": 1}')], "contains no image"),
+        ([(200, "text/html", b"<p>hello</p>")], "contains no image"),
     ],
 )
-def test_answers_that_are_no_picture_are_told(answers: list[tuple[int, str, bytes]], said: str) -> None:
-    given = iter([*answers, *[answers[-1]] * 9])
-    with served(lambda asked: next(given)) as url, pytest.raises(RuntimeError, match=said):
+def test_answers_that_are_no_picture_are_told(answers: list[tuple[int, str, bytes]], message: str) -> None:
+    responses = iter([*answers, *[answers[-1]] * 9])
+    with served(lambda request: next(responses)) as url, pytest.raises(RuntimeError, match=message):
         HttpEditor(url, pause_s=0.0).edit([(picture(1),)], ["Make it so"], [1])
 
 
 def test_nobody_there_is_told() -> None:
-    with served(lambda asked: (200, "text/plain", b"")) as url:
+    with served(lambda request: (200, "text/plain", b"")) as url:
         pass
     with pytest.raises(RuntimeError, match="refused"):
         HttpEditor(url, pause_s=0.0).edit([(picture(1),)], ["Make it so"], [1])
@@ -258,9 +263,9 @@ def test_urls_that_are_none_or_hold_secrets_are_refused(url: str) -> None:
 
 def test_the_command_makes_outputs_with_an_editor_of_the_users(editcritic: Command, tmp_path: Path) -> None:
     own = f"{__name__}:Brighter"
-    asked = ("bench", "generate", "tests.benchmarks.suites.toy:Toy?count=1", "--pipeline", own, "-o", tmp_path)
-    first = editcritic(*asked, "--json")
+    command = ("bench", "generate", "tests.benchmarks.suites.tiny_suite:Toy?count=1", "--pipeline", own, "-o", tmp_path)
+    first = editcritic(*command, "--json")
     assert first.exit_code == 0, first.stderr
-    assert json.loads(first.stdout)["made"] == 2
-    assert json.loads(editcritic(*asked, "--json").stdout)["kept"] == 2
-    assert "either --pipeline or --editor-url" in editcritic(*asked, "--editor-url", "http://127.0.0.1:1/").stderr
+    assert json.loads(first.stdout)["generated"] == 2
+    assert json.loads(editcritic(*command, "--json").stdout)["existing"] == 2
+    assert "either --pipeline or --editor-url" in editcritic(*command, "--editor-url", "http://127.0.0.1:1/").stderr

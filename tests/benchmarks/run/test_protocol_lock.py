@@ -1,4 +1,4 @@
-"""Protocols are locked, and results are done again: what is equal is found equal, what is not is named."""
+"""Locked protocols and reproduction of results: equal files are recognised, differences are named."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.suite_run.locking import toml_of
-from editcritic.reward.toml import tomllib
+from editcritic.benchmarks.run.protocol_lock import format_toml
+from editcritic.reward.tomllib_compat import tomllib
 
-from ...benchmarks.conftest import Command
-from ..suites.toy import Toy, outputs
-from .asked import files
+from ..conftest import Command
+from ..suites.tiny_suite import Toy, outputs
+from .counting_experts import files
 
-TOY = "tests.benchmarks.suites.toy:Toy?count=3"
-COIN = "judge=tests.benchmarks.suites.toy:CoinJudge"
+TOY = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
+COIN = "judge=tests.benchmarks.suites.tiny_suite:CoinJudge"
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def made(tmp_path: Path) -> Path:
 
 def test_what_a_lock_says_gives_the_same_results(editcritic: Command, made: Path, tmp_path: Path) -> None:
     locked = tmp_path / "protocol.toml"
-    asked = ("--experts", COIN, "--metric", "following", "--draws", 50, "--seed", 3)
-    assert editcritic("bench", "lock", TOY, *asked, "-o", locked).exit_code == 0
-    assert "already" in editcritic("bench", "lock", TOY, *asked, "-o", locked).stderr
-    straight = editcritic("bench", "run", TOY, "--outputs", made, *asked, "-o", tmp_path / "a")
+    options = ("--experts", COIN, "--metric", "following", "--bootstrap-samples", 50, "--seed", 3)
+    assert editcritic("bench", "lock", TOY, *options, "-o", locked).exit_code == 0
+    assert "already" in editcritic("bench", "lock", TOY, *options, "-o", locked).stderr
+    straight = editcritic("bench", "run", TOY, "--outputs", made, *options, "-o", tmp_path / "a")
     assert straight.exit_code == 0, straight.stderr
     by_lock = editcritic("bench", "run", "--lock", locked, "--outputs", made, "-o", tmp_path / "b")
     assert by_lock.exit_code == 0, by_lock.stderr
@@ -39,7 +39,7 @@ def test_what_a_lock_says_gives_the_same_results(editcritic: Command, made: Path
 
 def test_experts_of_a_function_are_bound_by_it_again(editcritic: Command, made: Path, tmp_path: Path) -> None:
     locked = tmp_path / "protocol.toml"
-    critics = "editcritic.benchmarks.sceneedit.critics:experts"
+    critics = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
     done = editcritic("bench", "lock", TOY, "--experts", critics, "--metric", "following", "-o", locked)
     assert done.exit_code == 0, done.stderr
     by_lock = editcritic("bench", "run", "--lock", locked, "--outputs", made, "-o", tmp_path / "b")
@@ -53,7 +53,7 @@ def test_other_data_than_was_locked_is_refused(editcritic: Command, made: Path, 
     locked.write_text(locked.read_text().replace(Toy(count=3).digest, "0" * 64))
     refused = editcritic("bench", "run", "--lock", locked, "--outputs", made, "-o", tmp_path / "b")
     assert refused.exit_code == 2
-    assert "data:" in refused.stderr
+    assert "data_digest:" in refused.stderr
     refused = editcritic("bench", "run", TOY, "--lock", locked, "--outputs", made, "-o", tmp_path / "b")
     assert refused.exit_code == 2
 
@@ -72,10 +72,10 @@ def test_items_that_come_out_otherwise_are_named(editcritic: Command, made: Path
     (made / "1_turn_2.png").write_bytes((made / "0_turn_2.png").read_bytes())
     again = editcritic("bench", "reproduce", out, "--json")
     assert again.exit_code == 1
-    found = json.loads(again.stdout)
-    assert found["items"] == ["1/2"]
-    assert {"scores.jsonl", "result.json"} <= set(found["files"])
-    assert "outputs" in found["facts"]
+    document = json.loads(again.stdout)
+    assert document["items"] == ["1/2"]
+    assert {"scores.jsonl", "result.json"} <= set(document["files"])
+    assert "outputs_digest" in document["provenance"]
 
 
 PLAIN = st.recursive(
@@ -87,4 +87,4 @@ PLAIN = st.recursive(
 
 @given(st.dictionaries(st.text(), PLAIN, max_size=4))
 def test_what_is_written_as_toml_is_read_back(table: dict[str, object]) -> None:
-    assert tomllib.loads(toml_of(table)) == table
+    assert tomllib.loads(format_toml(table)) == table

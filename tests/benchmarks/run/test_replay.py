@@ -8,10 +8,10 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.recording import Recall, Recording
+from editcritic.benchmarks.run.recordings import RecordingReader, RecordingWriter
 from editcritic.reward import AnswerLog, Box, EditSample, Image, Reward
 
-from .conftest import SIDE, Command, Folder, patched, read_jsonl
+from ..conftest import SIDE, Command, Folder, patched, read_jsonl
 
 BOXES = {"helmet": [[70, 85, 127, 127]], "face": [[47.123456789, 13.2, 73.75, 41.1]]}
 
@@ -33,7 +33,7 @@ def recording(editcritic: Command, folder: Folder, samples: Path) -> Path:
     """A run with edival-cc and the guards recorded, and all pictures gone since."""
     reward = folder / "both.toml"
     reward.write_text(
-        '[reward]\nuse = "weighted-mean"\nparts.consistency.use = "edival-cc"\nparts.changed.use = "guard-changed"\n'
+        '[reward]\nuse = "weighted-mean"\nparts.consistency.use = "edival-cc"\nparts.changed.use = "guard-not-a-copy"\n'
     )
     path = folder / "run.db"
     out = folder / "scores.jsonl"
@@ -46,7 +46,7 @@ def recording(editcritic: Command, folder: Folder, samples: Path) -> Path:
 
 def replayed(recording: Path, *more: object) -> str:
     """What a replay prints in a process that has never seen the pictures, nor what was cut out of them."""
-    command = [sys.executable, "-m", "editcritic.benchmarks.cli", "replay", recording, *more]
+    command = [sys.executable, "-m", "editcritic.cli.main", "replay", recording, *more]
     run = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     return run.stdout
@@ -65,25 +65,25 @@ def test_a_recording_replays_to_the_same_scores_without_pictures(
 
 
 def test_another_reward_is_replayed_over_the_same_answers(editcritic: Command, recording: Path) -> None:
-    document = json.loads(editcritic("replay", "guard-changed", recording, "--json").stdout)
-    assert document["compared"] == 0
+    document = json.loads(editcritic("replay", "guard-not-a-copy", recording, "--json").stdout)
+    assert document["num_compared"] == 0
     assert document["summary"]["counts"]["scored"] == 4
     official = json.loads(editcritic("replay", "edival-cc", recording, "--protocol", "official", "--json").stdout)
     assert official["exit_code"] == 1
     reasons = {row["reason"].rpartition(": ")[2] for row in official["summary"]["unscored"]}
-    assert "the recording holds no answer to this question" in reasons
+    assert "the recording has no answer to this query" in reasons
 
 
 def test_what_comes_out_otherwise_is_named(editcritic: Command, recording: Path) -> None:
     with sqlite3.connect(recording) as db:
         changed = json.dumps({"value": 0.123, "status": "scored"})
-        db.execute("update meta set value = ? where key = 'score of copy'", (changed,))
+        db.execute("update meta set value = ? where key = 'score:copy'", (changed,))
     result = editcritic("replay", recording)
     assert result.exit_code == 1
     assert "3/4 agree" in result.stdout
     assert "copy: recorded 0.123, got" in result.stderr
     document = json.loads(editcritic("replay", recording, "--json").stdout)
-    assert (document["agree"], document["compared"], len(document["differ"])) == (3, 4, 1)
+    assert (document["num_agreeing"], document["num_compared"], len(document["mismatches"])) == (3, 4, 1)
     assert document["exit_code"] == 1
 
 
@@ -92,7 +92,7 @@ def test_a_missing_answer_fails_what_needs_it(editcritic: Command, recording: Pa
         db.execute("delete from answers")
     result = editcritic("replay", recording)
     assert result.exit_code == 1
-    assert "the recording holds no answer to this question" in result.stderr
+    assert "the recording has no answer to this query" in result.stderr
 
 
 def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folder, samples: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folde
     assert "4/4 agree" in editcritic("replay", folder / "run.db").stdout
     other = editcritic("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db")
     assert other.exit_code == 2
-    assert "recording of another reward (editcritic.reward.compose:WeightedMean)" in other.stderr
+    assert "recording of another reward (editcritic.reward.metrics.compose:WeightedMean)" in other.stderr
 
 
 def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcritic: Command, folder: Folder) -> None:
@@ -124,14 +124,14 @@ def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcri
 
 def test_samples_come_back_from_a_recording_as_they_were(tmp_path: Path) -> None:
     size = (97, 61)
-    source, edited = (Image.unseen(f"{number:064}", size) for number in (1, 2))
+    source, edited = (Image.from_digest(f"{number:064}", size) for number in (1, 2))
     numbers = np.random.default_rng(0).uniform(0.05, 0.9, (200, 2))
     boxes = {"cup": tuple(Box(x, y, 1 / 3 * x, 0.07, 0.25) for x, y in numbers)}
     first = EditSample("a/turn-1", "Add cup", (source,), edited, boxes=boxes, metadata={"seed": 1})
     sample = EditSample("a", "Remove cup", (edited,), edited, boxes=boxes, earlier=(first,), metadata={"seed": 1})
-    with AnswerLog(tmp_path / "run.db", describe=True) as log:
-        Recording(log, Reward.of("guard-same-aspect")).add(sample)
-    recall = Recall(tmp_path / "run.db")
+    with AnswerLog(tmp_path / "run.db", record_queries=True) as log:
+        RecordingWriter(log, Reward.of("guard-same-aspect")).add_sample(sample)
+    recall = RecordingReader(tmp_path / "run.db")
     (back,) = recall.samples()
     recall.log.close()
     assert back == sample
@@ -139,9 +139,9 @@ def test_samples_come_back_from_a_recording_as_they_were(tmp_path: Path) -> None
 
 def golden(folder: Folder, *expected: int) -> Path:
     """Golden cases of a removal that was done."""
-    found = {"source": {"bench": [[0.5, 0.5, 0.2, 0.2, 0.9]]}, "edited": {"bench": []}}
+    detections = {"source": {"bench": [[0.5, 0.5, 0.2, 0.2, 0.9]]}, "edited": {"bench": []}}
     calls = [{"image": image, "phrase": "bench", "threshold": 0.35} for image in ("source", "edited")]
-    row = {"instruction": "Remove bench", "detections": found, "vlm": {"core_name": {"bench": "bench"}}}
+    row = {"instruction": "Remove bench", "detections": detections, "vlm": {"core_name": {"bench": "bench"}}}
     path = folder / "golden.jsonl"
     lines = ({**row, "id": f"{n}-1-0", "detector_calls": calls, "expected": one} for n, one in enumerate(expected))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -149,7 +149,7 @@ def golden(folder: Folder, *expected: int) -> Path:
 
 
 def test_all_published_golden_cases_agree(editcritic: Command) -> None:
-    path = Path(__file__).parents[1] / "golden" / "edival_instruction_following.jsonl"
+    path = Path(__file__).parents[2] / "golden" / "edival_instruction_following.jsonl"
     result = editcritic("replay", "edival", path, "--protocol", "official")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == "2730/2730 agree"
@@ -161,7 +161,7 @@ def test_a_golden_case_that_disagrees_is_named(editcritic: Command, folder: Fold
     assert result.stdout.strip() == "2/3 agree"
     assert "1-1-0: expected 0, got 1" in result.stderr
     document = json.loads(editcritic("replay", golden(folder, 1, 0, 1), "--json").stdout)
-    assert (document["agree"], document["compared"], document["exit_code"]) == (2, 3, 1)
+    assert (document["num_agreeing"], document["num_compared"], document["exit_code"]) == (2, 3, 1)
 
 
 def wrong_file(kind: str, folder: Folder) -> Path:
@@ -198,7 +198,7 @@ def wrong_file(kind: str, folder: Folder) -> Path:
         ("empty", "is not a recording"),
         ("picture", "is not a recording"),
         ("database", "is not a recording"),
-        ("cache", "it is a cache, not made with --record"),
+        ("cache", "it is a cache, not written with --record"),
         ("torn", "torn.file"),
         ("samples", "line 1: not a golden case"),
         ("binary", "not a file of golden cases"),
@@ -220,12 +220,12 @@ def test_a_file_that_cannot_be_replayed_is_refused_and_left_alone(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["guard-changed", "{golden}"], "golden cases of edival, not of guard-changed"),
+        (["guard-not-a-copy", "{golden}"], "golden cases of edival, not of guard-not-a-copy"),
         (["edival", "{golden}", "--protocol", "papper"], "paper and official"),
         (["a", "b", "c"], "one reward and one file"),
         (["edvial-if", "{recording}"], "did you mean edival-if"),
         (["edival-if", "{recording}", "--protocol", "papper"], "paper and official"),
-        (["{recording}", "-o", "{recording}"], "a file each"),
+        (["{recording}", "-o", "{recording}"], "use different files"),
     ],
 )
 def test_wrong_usage_is_explained(

@@ -1,4 +1,4 @@
-"""A suite is judged in one process: rows, results, what is missing, going on, other settings."""
+"""Runs of a suite in one process: rows, results, missing images, resuming, other settings."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.sceneedit.critics import experts as critics
-from editcritic.benchmarks.suite_run.generating import generate
-from editcritic.benchmarks.suite_run.running import How, RunIncomplete, run
-from editcritic.benchmarks.suite_run.spending import Limits
-from editcritic.benchmarks.suites.results import Results
-from editcritic.benchmarks.suites.sceneedit import SceneEdit
-from editcritic.benchmarks.suites.suite import Item
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.run.output_generation import generate_outputs
+from editcritic.benchmarks.run.run_budget import BudgetLimits
+from editcritic.benchmarks.run.runner import ExecutionOptions, RunIncomplete, run_suite
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts as critics
+from editcritic.benchmarks.sceneedit.suite import SceneEdit
+from editcritic.benchmarks.suites.results import load_results
+from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import EditSample, Image
-from editcritic.reward.spec import Spec
+from editcritic.reward.queries.specs import Spec
 
-from ...benchmarks.conftest import Command
-from ..suites.toy import CoinJudge, Toy, outputs
-from .asked import Fails, Paying, experts, files
+from ..conftest import Command
+from ..suites.tiny_suite import CoinJudge, Toy, outputs
+from .counting_experts import Fails, Paying, experts, files
 
 
 def test_rows_are_in_the_order_of_items_and_read_back(tmp_path: Path) -> None:
     suite = Toy()
-    found = run(suite, outputs(tmp_path / "outputs", suite), experts=experts(CoinJudge()), out=tmp_path / "out")
-    assert [row.id for row in found.rows] == [item.id for item in suite.items]
-    assert all(row.value("following") is not None and row.value("guards") is not None for row in found.rows)
-    loaded = Results.load(tmp_path / "out")
-    assert [row.to_json() for row in loaded.rows] == [row.to_json() for row in found.rows]
-    assert loaded.provenance["data"] == suite.digest
+    results = run_suite(suite, outputs(tmp_path / "outputs", suite), experts=experts(CoinJudge()), out=tmp_path / "out")
+    assert [row.id for row in results.rows] == [item.id for item in suite.items]
+    assert all(row.value("following") is not None and row.value("guards") is not None for row in results.rows)
+    loaded = load_results(tmp_path / "out")
+    assert [row.to_json() for row in loaded.rows] == [row.to_json() for row in results.rows]
+    assert loaded.provenance["data_digest"] == suite.digest
 
 
 def test_equal_runs_have_equal_files_but_for_run_json(tmp_path: Path) -> None:
     suite = Toy()
     made = outputs(tmp_path / "outputs", suite)
     for name in ("a", "b"):
-        run(suite, made, experts=experts(CoinJudge()), out=tmp_path / name)
+        run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / name)
     assert files(tmp_path / "a") == files(tmp_path / "b")
     assert {"scores.jsonl", "result.json", "leaderboard.md", "leaderboard.csv", "leaderboard.tex"} <= files(
         tmp_path / "a"
@@ -50,35 +50,35 @@ def test_what_has_no_picture_is_missing_with_the_reason_and_so_is_what_starts_fr
     made = outputs(tmp_path / "outputs", suite, without=["0/1", "1/2"])
     (made / "2_turn_1.png").write_bytes(b"no picture")
     judge = CoinJudge()
-    found = {row.id: row for row in run(suite, made, experts=experts(judge), out=tmp_path / "out").rows}
-    assert found["0/1"].missing == "there is no picture 0_turn_1"
-    assert found["0/2"].missing == "it starts from 0/1: there is no picture 0_turn_1"
-    assert found["1/2"].missing == "there is no picture 1_turn_2"
-    assert "2_turn_1.png" in found["2/1"].missing
-    assert str(tmp_path) not in found["2/1"].missing
-    assert not found["0/1"].scores
-    assert judge.asked == 3
+    results = {row.id: row for row in run_suite(suite, made, experts=experts(judge), out=tmp_path / "out").rows}
+    assert results["0/1"].missing_reason == "there is no image 0_turn_1"
+    assert results["0/2"].missing_reason == "it starts from 0/1: there is no image 0_turn_1"
+    assert results["1/2"].missing_reason == "there is no image 1_turn_2"
+    assert "2_turn_1.png" in results["2/1"].missing_reason
+    assert str(tmp_path) not in results["2/1"].missing_reason
+    assert not results["0/1"].scores
+    assert judge.num_queries == 3
 
 
 def test_the_same_again_asks_nobody_and_a_picture_that_was_made_meanwhile_is_judged(tmp_path: Path) -> None:
     suite = Toy()
     made = outputs(tmp_path / "outputs", suite, without=["3/2"])
-    run(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
+    run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
     outputs(made, suite)
     judge = CoinJudge()
-    found = run(suite, made, experts=experts(judge), out=tmp_path / "out")
-    assert not any(row.missing for row in found.rows)
-    assert judge.asked == 1
+    results = run_suite(suite, made, experts=experts(judge), out=tmp_path / "out")
+    assert not any(row.missing_reason for row in results.rows)
+    assert judge.num_queries == 1
 
 
 def test_other_settings_are_refused_naming_what_differs(tmp_path: Path) -> None:
     suite = Toy()
     made = outputs(tmp_path / "outputs", suite)
-    run(suite, made, editor="one", experts=experts(CoinJudge()), out=tmp_path / "out")
-    with pytest.raises(InputError, match='editor: "one" there, "two" now'):
-        run(suite, made, editor="two", experts=experts(CoinJudge()), out=tmp_path / "out")
-    with pytest.raises(InputError, match="options"):
-        run(Toy(count=3), made, editor="one", experts=experts(CoinJudge()), out=tmp_path / "out")
+    run_suite(suite, made, editor="one", experts=experts(CoinJudge()), out=tmp_path / "out")
+    with pytest.raises(InputError, match='editor: "one" before, "two" now'):
+        run_suite(suite, made, editor="two", experts=experts(CoinJudge()), out=tmp_path / "out")
+    with pytest.raises(InputError, match="suite_options"):
+        run_suite(Toy(count=3), made, editor="one", experts=experts(CoinJudge()), out=tmp_path / "out")
 
 
 def test_a_metric_that_nobody_can_be_asked_for_is_left_out_unless_it_is_wanted(tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_a_metric_that_nobody_can_be_asked_for_is_left_out_unless_it_is_wanted(t
     made = outputs(tmp_path / "outputs", suite)
     bound = experts(CoinJudge())
     del bound["judge"]
-    found = run(suite, made, experts=bound)
-    assert list(found.rows[0].scores) == ["guards"]
-    assert found.provenance["left_out"] == {"following": "it asks judge, and nobody is bound to that"}
+    results = run_suite(suite, made, experts=bound)
+    assert list(results.rows[0].scores) == ["guards"]
+    assert results.provenance["skipped_metrics"] == {"following": "no expert is bound to judge"}
     with pytest.raises(InputError, match="--metric following"):
-        run(suite, made, experts=bound, metrics=["following"])
+        run_suite(suite, made, experts=bound, metrics=["following"])
 
 
 def test_a_budget_ends_a_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
@@ -98,43 +98,47 @@ def test_a_budget_ends_a_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     made = outputs(tmp_path / "outputs", suite)
     paid = tmp_path / "paid"
     bound = experts(Paying(str(paid)))
-    five = How(limits=Limits(judge_calls=5))
+    five = ExecutionOptions(limits=BudgetLimits(judge_calls=5))
     with pytest.raises(RunIncomplete, match=r"budget of 5 judge calls is spent.*5 of 8 items are done"):
-        run(suite, made, experts=bound, out=tmp_path / "out", how=five)
+        run_suite(suite, made, experts=bound, out=tmp_path / "out", options=five)
     assert len(paid.read_text().split()) == 5
     assert not (tmp_path / "out" / "result.json").exists()
     assert not json.loads((tmp_path / "out" / "run.json").read_text())["complete"]
     with pytest.raises(RunIncomplete):
-        run(suite, made, experts=bound, out=tmp_path / "out", how=five)
+        run_suite(suite, made, experts=bound, out=tmp_path / "out", options=five)
     assert len(paid.read_text().split()) == 5
-    run(suite, made, experts=bound, out=tmp_path / "out", how=How(limits=Limits(judge_calls=8)))
+    run_suite(
+        suite, made, experts=bound, out=tmp_path / "out", options=ExecutionOptions(limits=BudgetLimits(judge_calls=8))
+    )
     assert len(paid.read_text().split()) == len(set(paid.read_text().split())) == 8
-    run(suite, made, experts=bound, out=tmp_path / "straight")
+    run_suite(suite, made, experts=bound, out=tmp_path / "straight")
     assert files(tmp_path / "out") == files(tmp_path / "straight")
 
 
 def test_what_failed_is_a_row_that_says_so_and_is_asked_again(tmp_path: Path) -> None:
     suite = Toy()
     made = outputs(tmp_path / "outputs", suite)
-    found = run(suite, made, experts=experts(Fails()), metrics=["following"], out=tmp_path / "out")
-    failed = [row.id for row in found.rows if row.scores["following"].status == "failed"]
-    assert 0 < len(failed) < len(found.rows)
-    assert "no answer today" in found.rows[[row.id for row in found.rows].index(failed[0])].scores["following"].reason
+    results = run_suite(suite, made, experts=experts(Fails()), metrics=["following"], out=tmp_path / "out")
+    failed = [row.id for row in results.rows if row.scores["following"].status == "failed"]
+    assert 0 < len(failed) < len(results.rows)
+    assert (
+        "no answer today" in results.rows[[row.id for row in results.rows].index(failed[0])].scores["following"].reason
+    )
     again = Fails()
-    run(suite, made, experts=experts(again), metrics=["following"], out=tmp_path / "out")
-    assert again.asked == len(failed)
+    run_suite(suite, made, experts=experts(again), metrics=["following"], out=tmp_path / "out")
+    assert again.num_queries == len(failed)
 
 
 def test_a_line_that_was_torn_off_is_judged_again(tmp_path: Path) -> None:
     suite = Toy()
     made = outputs(tmp_path / "outputs", suite)
-    found = run(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
+    results = run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
     rows = tmp_path / "out" / "journal" / "rows-0.jsonl"
     rows.write_bytes(rows.read_bytes()[:-40])
     judge = CoinJudge()
-    again = run(suite, made, experts=experts(judge), out=tmp_path / "out")
-    assert [row.to_json() for row in again.rows] == [row.to_json() for row in found.rows]
-    assert judge.asked == 0  # its answer was kept beside the rows
+    again = run_suite(suite, made, experts=experts(judge), out=tmp_path / "out")
+    assert [row.to_json() for row in again.rows] == [row.to_json() for row in results.rows]
+    assert judge.num_queries == 0  # its answer was kept beside the rows
     assert len(rows.read_text().splitlines()) == len(suite.items)
 
 
@@ -144,18 +148,18 @@ class Demanding(Toy):
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         return {"following": "judge-yes-no", "small": "dlebench-if"}
 
-    def judges(self, metric: str, item: Item) -> bool:
+    def judges(self, metric: str, item: SuiteItem) -> bool:
         return metric != "following" or item.id != "0/1"
 
 
 def test_what_the_data_lacks_does_not_apply_and_what_is_not_asked_is_not_there(tmp_path: Path) -> None:
     suite = Demanding(count=1)
     made = outputs(tmp_path / "outputs", suite)
-    found = run(suite, made, experts=experts(CoinJudge()))
-    assert list(found.rows[0].scores) == ["small"]
-    assert list(found.rows[1].scores) == ["following", "small"]
-    assert found.rows[0].scores["small"].status == "not_applicable"
-    assert "targets" in found.rows[0].scores["small"].reason
+    results = run_suite(suite, made, experts=experts(CoinJudge()))
+    assert list(results.rows[0].scores) == ["small"]
+    assert list(results.rows[1].scores) == ["following", "small"]
+    assert results.rows[0].scores["small"].status == "not_applicable"
+    assert "targets" in results.rows[0].scores["small"].reason
 
 
 def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allowed(
@@ -163,9 +167,9 @@ def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allow
 ) -> None:
     suite = Toy(count=2)
     made = outputs(tmp_path / "outputs", suite, without=["1/2"])
-    coin = "judge=tests.benchmarks.suites.toy:CoinJudge"
-    asked = ("bench", "run", "tests.benchmarks.suites.toy:Toy?count=2", "--outputs", made, "--experts", coin)
-    short = (*asked, "--metric", "following", "--budget", "judge_calls=1", "-o", tmp_path / "out")
+    coin = "judge=tests.benchmarks.suites.tiny_suite:CoinJudge"
+    command = ("bench", "run", "tests.benchmarks.suites.tiny_suite:Toy?count=2", "--outputs", made, "--experts", coin)
+    short = (*command, "--metric", "following", "--budget", "judge_calls=1", "-o", tmp_path / "out")
     ended = editcritic(*short)
     assert ended.exit_code == 1
     assert "budget of 1 judge calls" in ended.stderr
@@ -175,18 +179,18 @@ def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allow
     assert not result["provenance"]["complete"]
     assert result["counts"] == {
         "items": 4,
-        "missing": 3,
+        "num_missing": 3,
         "metrics": {"following": {"scored": 1, "not_applicable": 0, "abstained": 0, "failed": 0}},
     }
-    whole = editcritic(*asked, "--metric", "following", "-o", tmp_path / "out", "--json")
+    whole = editcritic(*command, "--metric", "following", "-o", tmp_path / "out", "--json")
     assert whole.exit_code == 1  # one picture is missing
-    assert json.loads(whole.stdout)["counts"]["missing"] == 1
+    assert json.loads(whole.stdout)["counts"]["num_missing"] == 1
     assert json.loads((tmp_path / "out" / "result.json").read_text())["provenance"]["complete"]
 
 
 def test_what_is_typed_wrong_is_told_before_any_work(editcritic: Command, tmp_path: Path) -> None:
-    asked = ("bench", "run", "tests.benchmarks.suites.toy:Toy", "--outputs", tmp_path, "-o", tmp_path / "out")
-    for wrong, said in {
+    command = ("bench", "run", "tests.benchmarks.suites.tiny_suite:Toy", "--outputs", tmp_path, "-o", tmp_path / "out")
+    for wrong, message in {
         ("--on-failures", "hope"): "raise, none, wait",
         ("--experts", "nobody"): "role=spec",
         ("--experts", "judge=nobody"): "unknown expert",
@@ -194,30 +198,30 @@ def test_what_is_typed_wrong_is_told_before_any_work(editcritic: Command, tmp_pa
         ("--budget", "calls=1"): "judge_calls",
         ("--outputs", tmp_path / "nowhere"): "does not exist",
     }.items():
-        refused = editcritic(*asked, *wrong)
+        refused = editcritic(*command, *wrong)
         assert refused.exit_code == 2
-        assert said in refused.stderr
+        assert message in refused.stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_sceneedit_runs_from_made_outputs_to_its_tables(tmp_path: Path) -> None:
     suite = SceneEdit(prompts=9)
-    generate(suite, tmp_path / "outputs", Unmoved())
-    found = run(suite, tmp_path / "outputs", editor="unmoved", experts=critics(), out=tmp_path / "out")
-    assert [row.value("truth-unchanged") for row in found.rows] == [1.0] * 9
-    assert [row.value("truth-followed") for row in found.rows] == [0.0] * 9
+    generate_outputs(suite, tmp_path / "outputs", Unmoved())
+    results = run_suite(suite, tmp_path / "outputs", editor="unmoved", experts=critics(), out=tmp_path / "out")
+    assert [row.value("truth-unchanged") for row in results.rows] == [1.0] * 9
+    assert [row.value("truth-followed") for row in results.rows] == [0.0] * 9
     tables = json.loads((tmp_path / "out" / "result.json").read_text())["tables"]
     assert tables[0]["rows"]["all"]["truth-unchanged"]["value"] == 100.0
     facts = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert facts["latency"].keys() == {item.id for item in suite.items}
+    assert facts["generation_seconds"].keys() == {item.id for item in suite.items}
 
 
 class Unmoved:
-    """Gives back what it was given."""
+    """Returns its inputs."""
 
     id = "unmoved"
-    evaluations = 0
-    batch = 4
+    nfe = 0
+    batch_size = 4
 
     def edit(
         self,

@@ -6,15 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from editcritic.benchmarks.suite_run.running import run
+from editcritic.benchmarks.run.runner import run_suite
 
-from ..suites.toy import CoinJudge, Toy, outputs
-from .asked import experts, files
+from ..suites.tiny_suite import CoinJudge, Toy, outputs
+from .counting_experts import experts, files
 
 NEEDS = ("torch",)
 ROOT = Path(__file__).parents[3]
-RUN = ("-m", "editcritic.benchmarks.cli", "bench", "run", "tests.benchmarks.suites.toy:Toy?count=5")
-WITH = ("--editor", "mine", "--experts", "judge=tests.benchmarks.suites.toy:CoinJudge", "--metric", "following")
+RUN = ("-m", "editcritic.cli.main", "bench", "run", "tests.benchmarks.suites.tiny_suite:Toy?count=5")
+WITH = (
+    "--editor-name",
+    "mine",
+    "--experts",
+    "judge=tests.benchmarks.suites.tiny_suite:CoinJudge",
+    "--metric",
+    "following",
+)
 
 
 def test_two_processes_of_torchrun_write_what_one_writes(tmp_path: Path) -> None:
@@ -29,9 +36,9 @@ def test_two_processes_of_torchrun_write_what_one_writes(tmp_path: Path) -> None
         text=True,
         timeout=600,
     )
-    assert json.loads(done.stdout)["counts"]["missing"] == 2, done.stderr
-    run(suite, made, editor="mine", experts=experts(CoinJudge()), metrics=["following"], out=tmp_path / "one")
+    assert json.loads(done.stdout)["counts"]["num_missing"] == 2, done.stderr
+    run_suite(suite, made, editor="mine", experts=experts(CoinJudge()), metrics=["following"], out=tmp_path / "one")
     assert files(tmp_path / "one") == files(tmp_path / "two")
     facts = json.loads((tmp_path / "two" / "run.json").read_text())
     assert [process["items"] for process in facts["processes"]] == [6, 4]
-    assert sum(process["spent"]["judge_calls"] for process in facts["processes"]) == 8
+    assert sum(process["usage"]["judge_calls"] for process in facts["processes"]) == 8

@@ -1,21 +1,21 @@
-"""Where things stand in a world with cells."""
+"""The grid cells of the objects of a scene."""
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.scene import Scene
-from editcritic.benchmarks.sceneedit.words import TEXT
+from editcritic.benchmarks.sceneedit.scene_graph import Scene
+from editcritic.benchmarks.sceneedit.vocabulary import TEXT
 
 
 def cells(scene: Scene) -> list[tuple[int, int]]:
-    """The cells of all things; raises where one does not stand in the middle of its own."""
-    found = []
-    for thing in scene.things:
-        x, y = thing.x * scene.size / scene.cell, thing.y * scene.size / scene.cell
-        if thing.shape == TEXT:
-            left, top = (thing.x - thing.w / 2) * scene.size, (thing.y - thing.h / 2) * scene.size
+    """The cells of all objects; raises where one does not stand in the middle of its own."""
+    positions = []
+    for obj in scene.objects:
+        x, y = obj.x * scene.size / scene.cell, obj.y * scene.size / scene.cell
+        if obj.shape == TEXT:
+            left, top = (obj.x - obj.w / 2) * scene.size, (obj.y - obj.h / 2) * scene.size
             assert (left % scene.cell, top % scene.cell) == pytest.approx((0, 1))
-            found += [(int(left // scene.cell) + k, int(y)) for k in (0, 1)]
+            positions += [(int(left // scene.cell) + k, int(y)) for k in (0, 1)]
         else:
             assert (x % 1, y % 1) == pytest.approx((0.5, 0.5))
-            found.append((int(x), int(y)))
-    return found
+            positions.append((int(x), int(y)))
+    return positions

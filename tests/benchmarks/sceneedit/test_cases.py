@@ -9,45 +9,56 @@ from dataclasses import replace
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.cases import SPLITS, Case, cases, crowds, digest, drift_series, leaks
-from editcritic.benchmarks.sceneedit.failures import MODES
-from editcritic.reward.edival.pools import pools_of
+from editcritic.benchmarks.sceneedit.cases import (
+    SPLITS,
+    Case,
+    cases,
+    dataset_digest,
+    drift_series,
+    same_truth_groups,
+    split_leaks,
+)
+from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
+from editcritic.reward.metrics.edival.pools import pools_of
 from editcritic.reward.sample import TASK_TYPES
 
 COUNT = 180
-# sha256 over pictures and truths. It changes only where the world is meant to change; scores of before and after are
+# sha256 over images and truths. It changes only where the world is meant to change; scores of before and after are
 # then of two data sets, and the changelog says so.
 DIGEST = "440ed866cd9db9b3e187f67c1f3d0c7d22e5eb75d253ddc6f2e6db56be9c7da4"
 
 
 @pytest.fixture(scope="module")
-def found():
+def edits():
     return cases(COUNT)
 
 
-def test_the_data_set_is_the_one_it_was(found):
-    assert digest(found) == DIGEST
+def test_the_data_set_is_the_one_it_was(edits):
+    assert dataset_digest(edits) == DIGEST
 
 
 def test_another_process_draws_the_same():
-    script = "from editcritic.benchmarks.sceneedit.cases import cases, digest\nprint(digest(cases(20, seed=3)), end='')"
+    script = (
+        "from editcritic.benchmarks.sceneedit.cases import cases, dataset_digest\n"
+        "print(dataset_digest(cases(20, seed=3)), end='')"
+    )
     env = {**os.environ, "PYTHONHASHSEED": "1"}
-    said = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
-    assert said.stdout == digest(cases(20, seed=3))
+    process = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert process.stdout == dataset_digest(cases(20, seed=3))
 
 
-def test_a_prefix_is_a_prefix_and_another_seed_is_another_set(found):
-    assert digest(cases(20)) == digest(found[:20])
-    assert digest(cases(20, seed=1)) != digest(found[:20])
+def test_a_prefix_is_a_prefix_and_another_seed_is_another_set(edits):
+    assert dataset_digest(cases(20)) == dataset_digest(edits[:20])
+    assert dataset_digest(cases(20, seed=1)) != dataset_digest(edits[:20])
 
 
-def test_all_types_and_modes_are_there(found):
-    types = Counter(case.task for case in found)
+def test_all_types_and_modes_are_there(edits):
+    types = Counter(case.task for case in edits)
     assert set(types) == set(TASK_TYPES)
     assert len(set(types.values())) == 1
-    assert {case.mode for case in cases(600)} == {"", *(mode.name for mode in MODES)}
-    assert {case.sample.turn for case in found} == {1, 2, 3}
-    assert {case.sample.source.size for case in found} == {(64, 64), (128, 128)}
+    assert {case.mode for case in cases(600)} == {"", *(mode.name for mode in FAILURE_MODES)}
+    assert {case.sample.turn for case in edits} == {1, 2, 3}
+    assert {case.sample.source.size for case in edits} == {(64, 64), (128, 128)}
 
 
 def test_chains_and_small_targets_can_be_had_alone():
@@ -55,18 +66,18 @@ def test_chains_and_small_targets_can_be_had_alone():
     assert all(case.sample.turn == 3 for case in chains)
     assert all(len({turn.task.type for turn in case.sample.turns if turn.task}) == 3 for case in chains)
     assert all(turn.pools is not None for case in chains for turn in case.sample.turns)
-    tiny = cases(12, small=1.0, turns=1)
-    assert all(thing.w * thing.h < 0.01 for case in tiny if case.before for thing in case.before.things)
+    tiny = cases(12, small_share=1.0, turns=1)
+    assert all(obj.w * obj.h < 0.01 for case in tiny if case.before for obj in case.before.objects)
     with pytest.raises(ValueError, match="a chain has 1 to 9 turns, each of another type, got 10"):
         cases(1, turns=10)
 
 
-def test_honest_cases_are_followed(found):
-    assert all(case.truth.followed for case in found if not case.mode)
+def test_honest_cases_are_followed(edits):
+    assert all(case.truth.followed for case in edits if not case.mode)
 
 
-def test_later_turns_edit_what_earlier_ones_made_and_carry_pools(found):
-    for case in found:
+def test_later_turns_edit_what_earlier_ones_made_and_carry_pools(edits):
+    for case in edits:
         turns = case.sample.turns
         for earlier, later in itertools.pairwise(turns):
             assert later.source == earlier.edited
@@ -75,20 +86,20 @@ def test_later_turns_edit_what_earlier_ones_made_and_carry_pools(found):
 
 def test_splits_do_not_share_pictures_or_scenes():
     splits: dict[str, list[Case]] = {split: cases(100, split=split) for split in SPLITS}
-    assert leaks(splits) == []
+    assert split_leaks(splits) == []
     planted = {**splits, "test": [*splits["test"], splits["train"][5]]}
-    (problem,) = leaks(planted)
-    assert problem == "train-0-5 of test has a picture or scene of train-0-5 in train"
+    (problem,) = split_leaks(planted)
+    assert problem == "train-0-5 of test has an image or scene of train-0-5 in train"
 
 
-def test_the_same_scene_under_another_light_is_a_leak(found):
+def test_the_same_scene_under_another_light_is_a_leak(edits):
     from editcritic.benchmarks.sceneedit.render import render
-    from editcritic.benchmarks.sceneedit.scene import Light
+    from editcritic.benchmarks.sceneedit.scene_graph import Light
 
-    first = next(case for case in found if not case.sample.earlier)
+    first = next(case for case in edits if not case.sample.earlier)
     relit = replace(first.before, light=Light(0.7), noise_seed=1)
     sample = replace(first.sample, sources=(render(relit),), edited=render(relit))
-    assert len(leaks({"train": [first], "test": [replace(first, before=relit, sample=sample)]})) == 1
+    assert len(split_leaks({"train": [first], "test": [replace(first, before=relit, sample=sample)]})) == 1
 
 
 def test_an_unknown_split_is_refused():
@@ -107,7 +118,7 @@ def test_drift_series_drift_and_nothing_else():
 
 
 def test_crowds_are_sixteen_pictures_of_one_request_with_one_verdict():
-    for crowd in crowds(4):
+    for crowd in same_truth_groups(4):
         assert len(crowd) == len({case.sample.edited.digest for case in crowd}) == 16
         assert len({case.sample.group for case in crowd}) == len({case.truth.followed for case in crowd}) == 1
 

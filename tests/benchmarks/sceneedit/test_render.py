@@ -15,38 +15,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.sceneedit.render import (
-    GROUNDS,
-    INKS,
-    PIGMENTS,
+    BACKDROP_RGB,
+    INK_RGB,
+    OBJECT_RGB,
     Plane,
     coverage,
-    covered,
-    draw,
-    ground,
+    occluded_share,
     render,
+    render_backdrop,
+    render_float,
     texture,
-    visible,
+    visibility_map,
 )
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Light, Scene, Thing, written_size
-from editcritic.benchmarks.sceneedit.words import BACKDROPS, COLOURS, LETTERS, MATERIALS, SHAPES, SIGN, TEXT
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject, text_extent
+from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, LETTERS, MATERIALS, SHAPES, SIGN, TEXT
 
 BLANK = Scene((), Backdrop("snow", 2), noise=0.0)
 ALL = Scene(
     (
         *(
-            Thing(i, shape, COLOURS[i], 0.15 + 0.23 * (i % 4), 0.2 + 0.28 * (i // 4), 0.2, 0.2, ("", *MATERIALS)[i % 5])
+            SceneObject(
+                i, shape, COLOURS[i], 0.15 + 0.23 * (i % 4), 0.2 + 0.28 * (i // 4), 0.2, 0.2, ("", *MATERIALS)[i % 5]
+            )
             for i, shape in enumerate(SHAPES)
         ),
-        Thing(8, SIGN, "red", 0.3, 0.85, 0.3, 0.15, text="OPEN", ink="light"),
-        Thing(9, TEXT, "", 0.75, 0.85, 0.17, 0.08, text="HOT"),
+        SceneObject(8, SIGN, "red", 0.3, 0.85, 0.3, 0.15, text="OPEN", ink="light"),
+        SceneObject(9, TEXT, "", 0.75, 0.85, 0.17, 0.08, text="HOT"),
     ),
     Backdrop("brick wall", 4, 0.4, 6),
     Light(1.1, 0.1, 0.3),
 )
 
 
-def one(shape: str, size: float = 0.5, **more: object) -> Thing:
-    return replace(Thing(1, shape, "red", 0.5, 0.5, size, size), **more)  # type: ignore[arg-type]
+def one(shape: str, size: float = 0.5, **more: object) -> SceneObject:
+    return replace(SceneObject(1, shape, "red", 0.5, 0.5, size, size), **more)  # type: ignore[arg-type]
 
 
 # -- seeds ------------------------------------------------------------------------------------------------------------
@@ -56,7 +58,7 @@ def test_a_fresh_process_draws_the_same_bits_whatever_it_hashes_by() -> None:
     program = """
 import json, sys
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene import Scene
+from editcritic.benchmarks.sceneedit.scene_graph import Scene
 print(render(Scene.from_json(json.load(sys.stdin))).digest)
 """
     for seed in ("1", "2"):
@@ -75,16 +77,16 @@ def test_noise_is_a_function_of_its_seed_and_as_strong_as_said() -> None:
     noisy = replace(ALL, noise=2.5)
     assert render(noisy) == render(noisy)
     assert render(noisy) != render(replace(noisy, noise_seed=1))
-    rest = draw(noisy) - draw(noisy, noise=False)
+    rest = render_float(noisy) - render_float(noisy, noise=False)
     assert rest.std() == pytest.approx(2.5, rel=0.05)
-    np.testing.assert_array_equal(draw(replace(noisy, noise=0.0)), draw(noisy, noise=False))
+    np.testing.assert_array_equal(render_float(replace(noisy, noise=0.0)), render_float(noisy, noise=False))
 
 
 def test_drawing_leaves_what_it_keeps_for_the_next_time_alone() -> None:
-    before = hashlib.sha256(ground(ALL.backdrop, 64, 1).tobytes()).hexdigest()
+    before = hashlib.sha256(render_backdrop(ALL.backdrop, 64, 1).tobytes()).hexdigest()
     first = render(ALL)
-    ground(ALL.backdrop, 64, 1)[:] = 0
-    assert hashlib.sha256(ground(ALL.backdrop, 64, 1).tobytes()).hexdigest() == before
+    render_backdrop(ALL.backdrop, 64, 1)[:] = 0
+    assert hashlib.sha256(render_backdrop(ALL.backdrop, 64, 1).tobytes()).hexdigest() == before
     assert render(ALL) == first
 
 
@@ -99,7 +101,7 @@ def test_any_size_is_drawn(size: int, grain: int) -> None:
 @pytest.mark.parametrize("kind", BACKDROPS)
 @pytest.mark.parametrize(("size", "grain"), [(16, 1), (33, 2), (128, 2), (511, 3)])
 def test_every_backdrop_has_every_size(kind: str, size: int, grain: int) -> None:
-    plane = ground(Backdrop(kind, 3, 0.5, 4), size, grain)
+    plane = render_backdrop(Backdrop(kind, 3, 0.5, 4), size, grain)
     assert plane.shape == (size, size, 3)
     assert np.isfinite(plane).all()
 
@@ -146,7 +148,7 @@ def test_areas_are_right_for_small_targets_too(shape: str, share: float, long: f
 @given(st.floats(-0.3, 1.3), st.floats(-0.3, 1.3), st.sampled_from(SHAPES))
 @settings(max_examples=60, deadline=None)
 def test_what_sticks_out_of_the_picture_is_cut_off(x: float, y: float, shape: str) -> None:
-    alpha = coverage(one(shape, 0.4).at(x, y), 32, 1)
+    alpha = coverage(one(shape, 0.4).moved_to(x, y), 32, 1)
     assert alpha.shape == (32, 32)
     assert alpha.min() >= 0
     assert alpha.max() <= 1
@@ -156,41 +158,47 @@ def test_what_sticks_out_of_the_picture_is_cut_off(x: float, y: float, shape: st
 
 
 def test_later_things_lie_on_earlier_ones() -> None:
-    low, high = Thing(1, "square", "red", 0.5, 0.5, 0.5, 0.5), Thing(2, "square", "blue", 0.5, 0.5, 0.25, 0.25)
-    picture = draw(replace(BLANK, things=(low, high)), noise=False)
-    np.testing.assert_allclose(picture[32, 32], PIGMENTS["blue"])
-    np.testing.assert_allclose(picture[20, 20], PIGMENTS["red"])
-    hidden = draw(replace(BLANK, things=(high, low)), noise=False)
-    np.testing.assert_allclose(hidden[32, 32], PIGMENTS["red"])
+    low, high = (
+        SceneObject(1, "square", "red", 0.5, 0.5, 0.5, 0.5),
+        SceneObject(2, "square", "blue", 0.5, 0.5, 0.25, 0.25),
+    )
+    picture = render_float(replace(BLANK, objects=(low, high)), noise=False)
+    np.testing.assert_allclose(picture[32, 32], OBJECT_RGB["blue"])
+    np.testing.assert_allclose(picture[20, 20], OBJECT_RGB["red"])
+    hidden = render_float(replace(BLANK, objects=(high, low)), noise=False)
+    np.testing.assert_allclose(hidden[32, 32], OBJECT_RGB["red"])
 
 
 def test_what_can_be_seen_of_a_thing_is_what_others_leave() -> None:
-    low, high = Thing(1, "square", "red", 0.5, 0.5, 0.5, 0.5), Thing(2, "square", "blue", 0.5, 0.375, 0.5, 0.25)
-    scene = replace(BLANK, things=(low, high))
-    assert covered(scene, 1) == pytest.approx(0.5)
-    assert covered(scene, 2) == 0.0
+    low, high = (
+        SceneObject(1, "square", "red", 0.5, 0.5, 0.5, 0.5),
+        SceneObject(2, "square", "blue", 0.5, 0.375, 0.5, 0.25),
+    )
+    scene = replace(BLANK, objects=(low, high))
+    assert occluded_share(scene, 1) == pytest.approx(0.5)
+    assert occluded_share(scene, 2) == 0.0
     expected = np.zeros((64, 64))
     expected[32:48, 16:48] = 1
-    np.testing.assert_allclose(visible(scene, 1), expected)
-    ghost = scene.with_thing(replace(high, opacity=0.4))
-    assert covered(ghost, 1) == pytest.approx(0.2)
-    assert visible(ghost, 2).max() == pytest.approx(0.4)
+    np.testing.assert_allclose(visibility_map(scene, 1), expected)
+    ghost = scene.with_object(replace(high, opacity=0.4))
+    assert occluded_share(ghost, 1) == pytest.approx(0.2)
+    assert visibility_map(ghost, 2).max() == pytest.approx(0.4)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.2, 0.8), st.floats(0.2, 0.8), st.sampled_from(SHAPES)), min_size=1, max_size=5))
 def test_nothing_is_seen_twice(places: list[tuple[float, float, str]]) -> None:
-    things = tuple(Thing(i, shape, "red", x, y, 0.4, 0.4) for i, (x, y, shape) in enumerate(places))
-    scene = replace(BLANK, things=things)
-    seen = sum((visible(scene, thing.id) for thing in things), np.zeros((64, 64)))
+    objects = tuple(SceneObject(i, shape, "red", x, y, 0.4, 0.4) for i, (x, y, shape) in enumerate(places))
+    scene = replace(BLANK, objects=objects)
+    seen = sum((visibility_map(scene, obj.id) for obj in objects), np.zeros((64, 64)))
     assert seen.max() <= 1 + 1e-9
-    assert covered(scene, things[-1].id) == pytest.approx(0.0)
+    assert occluded_share(scene, objects[-1].id) == pytest.approx(0.0)
 
 
 def test_opacity_mixes_with_what_lies_behind() -> None:
-    behind = ground(BLANK.backdrop, 64, 1)[32, 32]
-    half = draw(replace(BLANK, things=(one("square", opacity=0.5),)), noise=False)[32, 32]
-    np.testing.assert_allclose(half, (behind + PIGMENTS["red"]) / 2)
+    behind = render_backdrop(BLANK.backdrop, 64, 1)[32, 32]
+    half = render_float(replace(BLANK, objects=(one("square", opacity=0.5),)), noise=False)[32, 32]
+    np.testing.assert_allclose(half, (behind + OBJECT_RGB["red"]) / 2)
 
 
 # -- letters ----------------------------------------------------------------------------------------------------------
@@ -199,27 +207,27 @@ def test_opacity_mixes_with_what_lies_behind() -> None:
 @given(st.floats(0.3, 0.7), st.floats(0.3, 0.7), st.text("".join(LETTERS) + " ", min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
 def test_letters_are_drawn_to_whole_pixels(x: float, y: float, text: str) -> None:
-    w, h = written_size(text, 1 / 64)
-    ink = coverage(Thing(1, TEXT, "", x, y, w, h, text=text), 64, 1)
+    w, h = text_extent(text, 1 / 64)
+    ink = coverage(SceneObject(1, TEXT, "", x, y, w, h, text=text), 64, 1)
     assert set(np.unique(ink)) <= {0.0, 1.0}
     assert ink.sum() == sum(row.count("#") for letter in text if letter != " " for row in LETTERS[letter])
 
 
 def test_every_letter_is_drawn_as_it_is_written_and_as_large_as_its_grain() -> None:
     for letter, rows in LETTERS.items():
-        ink = coverage(Thing(1, TEXT, "", 0.5, 0.5, 0.1, 0.1, text=letter), 64, 2)
+        ink = coverage(SceneObject(1, TEXT, "", 0.5, 0.5, 0.1, 0.1, text=letter), 64, 2)
         y, x = np.nonzero(ink)
         drawn = ink[y.min() : y.max() + 1, x.min() : x.max() + 1]
         np.testing.assert_array_equal(drawn, np.kron([[dot == "#" for dot in row] for row in rows], np.ones((2, 2))))
 
 
 def test_letters_on_a_plate_are_ink_and_the_rest_is_plate() -> None:
-    sign = Thing(1, SIGN, "blue", 0.5, 0.5, 0.4, 0.2, text="HI", ink="light")
-    picture = draw(replace(BLANK, things=(sign,)), noise=False)
+    sign = SceneObject(1, SIGN, "blue", 0.5, 0.5, 0.4, 0.2, text="HI", ink="light")
+    picture = render_float(replace(BLANK, objects=(sign,)), noise=False)
     inside = picture[coverage(sign, 64, 1) == 1]
-    light = np.isclose(inside, INKS["light"]).all(axis=1)
+    light = np.isclose(inside, INK_RGB["light"]).all(axis=1)
     assert light.sum() == sum(row.count("#") for letter in "HI" for row in LETTERS[letter])
-    assert np.isclose(inside[~light], PIGMENTS["blue"]).all()
+    assert np.isclose(inside[~light], OBJECT_RGB["blue"]).all()
 
 
 # -- surfaces and light -----------------------------------------------------------------------------------------------
@@ -231,20 +239,20 @@ def lab(rgb: tuple[int, int, int]) -> Plane:
     )
 
 
-@pytest.mark.parametrize(("a", "b"), [*combinations(PIGMENTS, 2)])
+@pytest.mark.parametrize(("a", "b"), [*combinations(OBJECT_RGB, 2)])
 def test_pigments_can_be_told_apart(a: str, b: str) -> None:
-    assert np.linalg.norm(lab(PIGMENTS[a]) - lab(PIGMENTS[b])) > 25
+    assert np.linalg.norm(lab(OBJECT_RGB[a]) - lab(OBJECT_RGB[b])) > 25
 
 
-@pytest.mark.parametrize(("a", "b"), [*combinations(GROUNDS, 2)])
+@pytest.mark.parametrize(("a", "b"), [*combinations(BACKDROP_RGB, 2)])
 def test_backdrops_can_be_told_apart_by_their_colour(a: str, b: str) -> None:
-    assert np.linalg.norm(lab(GROUNDS[a]) - lab(GROUNDS[b])) > 10
+    assert np.linalg.norm(lab(BACKDROP_RGB[a]) - lab(BACKDROP_RGB[b])) > 10
 
 
 @pytest.mark.parametrize("colour", COLOURS)
 @pytest.mark.parametrize("kind", BACKDROPS)
 def test_things_stand_out_from_every_backdrop(colour: str, kind: str) -> None:
-    assert np.linalg.norm(lab(PIGMENTS[colour]) - lab(GROUNDS[kind])) > 25
+    assert np.linalg.norm(lab(OBJECT_RGB[colour]) - lab(BACKDROP_RGB[kind])) > 25
 
 
 @pytest.mark.parametrize("material", MATERIALS)
@@ -260,19 +268,19 @@ def test_materials_have_their_own_patterns(material: str, grain: int) -> None:
 def test_light_scales_everything_and_tilts_to_one_side() -> None:
     scene = replace(ALL, light=Light())
     np.testing.assert_allclose(
-        draw(replace(scene, light=Light(1.2)), noise=False), 1.2 * draw(scene, noise=False), rtol=1e-12
+        render_float(replace(scene, light=Light(1.2)), noise=False), 1.2 * render_float(scene, noise=False), rtol=1e-12
     )
-    flat = draw(scene, noise=False).sum(axis=2)
-    across = draw(replace(scene, light=Light(tilt=0.1)), noise=False).sum(axis=2) / flat
+    flat = render_float(scene, noise=False).sum(axis=2)
+    across = render_float(replace(scene, light=Light(tilt=0.1)), noise=False).sum(axis=2) / flat
     np.testing.assert_allclose(across[:, -1], 1 + 0.2 * (0.5 - 0.5 / 64))
     np.testing.assert_allclose(across.mean(), 1.0)
-    down = draw(replace(scene, light=Light(tilt=0.1, angle=0.25)), noise=False).sum(axis=2) / flat
+    down = render_float(replace(scene, light=Light(tilt=0.1, angle=0.25)), noise=False).sum(axis=2) / flat
     np.testing.assert_allclose(down, across.T)
 
 
 def test_drift_draws_the_backdrop_anew_by_as_much_as_said() -> None:
     away = [
-        np.abs(ground(Backdrop("sand", 1, by, 2), 64, 1) - ground(Backdrop("sand", 1), 64, 1)).mean()
+        np.abs(render_backdrop(Backdrop("sand", 1, by, 2), 64, 1) - render_backdrop(Backdrop("sand", 1), 64, 1)).mean()
         for by in (0.0, 0.2, 0.6, 1.0)
     ]
     assert away[0] == 0
@@ -282,6 +290,6 @@ def test_drift_draws_the_backdrop_anew_by_as_much_as_said() -> None:
 
 def test_another_seed_is_another_texture_of_the_same_colour() -> None:
     for kind in BACKDROPS:
-        a, b = ground(Backdrop(kind, 1), 64, 1), ground(Backdrop(kind, 2), 64, 1)
+        a, b = render_backdrop(Backdrop(kind, 1), 64, 1), render_backdrop(Backdrop(kind, 2), 64, 1)
         assert np.abs(a - b).max() > 2
         assert np.abs(a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))).max() < 12

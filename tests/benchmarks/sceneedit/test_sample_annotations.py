@@ -1,10 +1,10 @@
-"""What samples say beside their pictures: targets, letters, hints, dimensions, a perfect edit."""
+"""What samples say beside their images: targets, letters, hints, dimensions, a perfect edit."""
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compounds import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.reward.i2ibench.table import TABLE
+from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 SINGLE = cases(90)
 COMPOUNDS = compound_cases(16)
@@ -12,10 +12,10 @@ COMPOSED = composition_cases(60)
 
 
 def test_every_dimension_of_i2i_bench_has_cases_and_every_name_is_one_of_its():
-    found = {name for case in (*SINGLE, *COMPOUNDS) for name in case.sample.dimensions or ()}
-    assert found == {name for name, known in TABLE.items() if not known.multi}
+    single = {name for case in (*SINGLE, *COMPOUNDS) for name in case.sample.dimensions or ()}
+    assert single == {name for name, dimension in DIMENSIONS.items() if not dimension.multi}
     several = {f"multi-{name}" for case in COMPOSED for name in case.sample.dimensions or ()}
-    assert several == {name for name, known in TABLE.items() if known.multi}
+    assert several == {name for name, dimension in DIMENSIONS.items() if dimension.multi}
 
 
 def test_targets_are_the_things_a_request_is_about():
@@ -26,7 +26,7 @@ def test_targets_are_the_things_a_request_is_about():
         if task.type == "background_change" or (task.type == "subject_add" and task.position is None):
             assert boxes == ()
         if task.type in ("subject_remove", "color_alter", "material_alter", "subject_replace"):
-            assert boxes == tuple(thing.box for thing in case.before.called(task.object or ""))
+            assert boxes == tuple(obj.box for obj in case.before.named(task.object or ""))
         assert all(0 <= box.cx <= 1 and 0 <= box.cy <= 1 for box in boxes)
 
 
@@ -50,7 +50,7 @@ def test_text_and_hint_say_what_is_to_be_seen():
 def test_compounds_have_an_operation_a_step_and_a_hint_for_each():
     for case in COMPOUNDS:
         sample = case.sample
-        assert len(sample.operations) == len(case.steps)
+        assert len(sample.operations) == len(case.steps_followed)
         assert all(operation.name and operation.task for operation in sample.operations)
         assert len(sample.hint.split(". ")) >= len(sample.operations)
         assert sample.pools is not None

@@ -4,34 +4,34 @@ import random
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.requests import random_request
-from editcritic.benchmarks.sceneedit.scenes import SMALL, World, random_scene
-from editcritic.benchmarks.sceneedit.truth import followed, kept
-from editcritic.reward.edival.instructions import parse
-from editcritic.reward.edival.pools import renamed
+from editcritic.benchmarks.sceneedit.ground_truth import followed, kept
+from editcritic.benchmarks.sceneedit.scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
+from editcritic.benchmarks.sceneedit.scene_requests import random_request
+from editcritic.reward.metrics.edival.pools import renamed_object
+from editcritic.reward.metrics.edival.task_parser import parse_instruction
 from editcritic.reward.sample import TASK_TYPES
 
-WORLDS = [World.of(32), World.of(64), SMALL]
+WORLDS = [SceneConfig.for_size(32), SceneConfig.for_size(64), SMALL_OBJECT_SCENES]
 
 
-def requests(kind, world, count=25):
-    found = []
+def requests(kind, config, count=25):
+    pairs = []
     for number in range(10 * count):
-        chance = random.Random(f"requests {number}")
-        scene = random_scene(chance, world)
-        request = random_request(chance, scene, world, kind)
+        rng = random.Random(f"requests {number}")
+        scene = random_scene(rng, config)
+        request = random_request(rng, scene, config, kind)
         if request is not None:
-            found.append((scene, request))
-        if len(found) == count:
-            return found
+            pairs.append((scene, request))
+        if len(pairs) == count:
+            return pairs
     raise AssertionError(f"fewer than {count} of {10 * count} scenes allow {kind}")
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=lambda world: str(world.size))
+@pytest.mark.parametrize("config", WORLDS, ids=lambda config: str(config.size))
 @pytest.mark.parametrize("kind", TASK_TYPES)
-def test_carrying_out_follows_and_keeps_everything_else(kind, world):
-    for scene, request in requests(kind, world):
-        after = request.carry_out(scene)
+def test_carrying_out_follows_and_keeps_everything_else(kind, config):
+    for scene, request in requests(kind, config):
+        after = request.apply(scene)
         assert followed(request, scene, after)
         assert not followed(request, scene, scene)
         assert kept([request], scene, after) in [(1.0, 1.0), (None, 1.0), (1.0, None), (None, None)]
@@ -39,35 +39,38 @@ def test_carrying_out_follows_and_keeps_everything_else(kind, world):
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
 def test_the_words_say_the_task(kind):
-    for _, request in requests(kind, World.of(64)):
-        assert parse(request.instruction) == request.task
+    for _, request in requests(kind, SceneConfig.for_size(64)):
+        assert parse_instruction(request.instruction) == request.task
 
 
 @pytest.mark.parametrize("kind", ["color_alter", "material_alter"])
 def test_things_are_called_as_edival_renames_them(kind):
-    for _, request in requests(kind, World.of(64)):
-        assert renamed(request.task) == request.put[0].name
+    for _, request in requests(kind, SceneConfig.for_size(64)):
+        assert renamed_object(request.task) == request.placed[0].name
 
 
 def test_what_must_be_left_alone_is():
-    for scene, request in requests("color_alter", World.of(64), 10):
-        chance = random.Random(0)
-        others = [random_request(chance, scene, World.of(64), "color_alter", leave=request.touches) for _ in range(9)]
-        assert all(other is None or not other.touches & request.touches for other in others)
+    for scene, request in requests("color_alter", SceneConfig.for_size(64), 10):
+        rng = random.Random(0)
+        others = [
+            random_request(rng, scene, SceneConfig.for_size(64), "color_alter", excluded_ids=request.affected_ids)
+            for _ in range(9)
+        ]
+        assert all(other is None or not other.affected_ids & request.affected_ids for other in others)
 
 
 def test_a_later_turn_leaves_alone_what_its_request_does_not_speak_of():
     """An earlier turn that went wrong is not repaired by the way."""
-    scene, request = requests("position_change", World.of(64), 1)[0]
-    thing = scene.get(request.targets[0])
-    recoloured = scene.with_thing(type(thing)(**{**{s: getattr(thing, s) for s in thing.__slots__}, "colour": "pink"}))
-    moved = request.carry_out(recoloured).get(thing.id)
+    scene, request = requests("position_change", SceneConfig.for_size(64), 1)[0]
+    obj = scene.object_by_id(request.target_ids[0])
+    recoloured = scene.with_object(type(obj)(**{**{s: getattr(obj, s) for s in obj.__slots__}, "colour": "pink"}))
+    moved = request.apply(recoloured).object_by_id(obj.id)
     assert moved.colour == "pink"
-    assert (moved.x, moved.y) == (request.put[0].x, request.put[0].y)
+    assert (moved.x, moved.y) == (request.placed[0].x, request.placed[0].y)
 
 
 def test_a_request_about_something_that_is_gone_is_not_followed():
     for kind in ("subject_remove", "color_alter", "position_change", "count_change"):
-        scene, request = requests(kind, World.of(64), 1)[0]
-        without = scene.without(request.targets)
-        assert not followed(request, without, request.carry_out(without))
+        scene, request = requests(kind, SceneConfig.for_size(64), 1)[0]
+        without = scene.without(request.target_ids)
+        assert not followed(request, without, request.apply(without))

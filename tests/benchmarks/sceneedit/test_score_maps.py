@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.people.meeting import Meeting
-from editcritic.benchmarks.people.monotone import fit_pairs
-from editcritic.benchmarks.people.score_maps import Asked, Source, fit_maps
+from editcritic.benchmarks.human_eval.calibration_fit import CalibrationSource, LabelSet, fit_calibrations
+from editcritic.benchmarks.human_eval.label_matching import ScoreLookup
+from editcritic.benchmarks.human_eval.monotone_regression import fit_pairs
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.suites.results import Results, Row
-from editcritic.reward import Engine, Reward, WeightedMean, build
-from editcritic.reward.mapped import Mapped
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.reward import Engine, Reward, build
+from editcritic.reward.metrics import WeightedMean
+from editcritic.reward.metrics.calibrated import Calibrated
 
-from ..people.made import said
+from ..human_eval.label_files import make_label
 
 YES, GRADE, LEVELS = "judge-yes-no", "complex-edit-o?mode=expected", "judge-levels"
 SPECS = {"yes": YES, "grade": GRADE, "levels": LEVELS}  # shares, grades from 0 to 10, shares
@@ -27,26 +28,28 @@ class Study:
     """Edits scored by three judges; half of them compared by made-up people who see the truth, now and then wrongly."""
 
     def __init__(self, count=160):
-        found = cases(count, size=32, turns=1)
-        self.samples = [case.sample for case in found]
-        self.truth = np.array([case.truth.overall for case in found])
-        self.experts, self.engine = experts(), Engine()
+        edits = cases(count, size=32, turns=1)
+        self.samples = [case.sample for case in edits]
+        self.truth = np.array([case.truth.overall for case in edits])
+        self.experts, self.engine = scene_experts(), Engine()
         scores = {name: Reward.of(spec, self.experts, engine=self.engine)(self.samples) for name, spec in SPECS.items()}
         self.raw = {name: np.array(one.values, float) for name, one in scores.items()}
         ids = [sample.id for sample in self.samples]
-        rows = [Row(ids[at], ids[at], {}, {name: one[at] for name, one in scores.items()}) for at in range(count)]
-        chance = np.random.default_rng(0)
-        seen, self.unseen = np.split(chance.permutation(count), 2)
-        self.compared = [chance.choice(seen, 2, replace=False) for _ in range(1200)]
-        self.won = [chance.random() < self.odds(i, j) for i, j in self.compared]
+        rows = [ResultRow(ids[at], ids[at], {}, {name: one[at] for name, one in scores.items()}) for at in range(count)]
+        rng = np.random.default_rng(0)
+        seen, self.unseen = np.split(rng.permutation(count), 2)
+        self.compared = [rng.choice(seen, 2, replace=False) for _ in range(1200)]
+        self.won = [rng.random() < self.odds(i, j) for i, j in self.compared]
         self.seen = seen
         labels = [
-            said("A" if won else "B", (("", ids[i]), ("", ids[j])), "pair", by=f"person {number}")
+            make_label("A" if won else "B", (("", ids[i]), ("", ids[j])), "pair", by=f"person {number}")
             for number, ((i, j), won) in enumerate(zip(self.compared, self.won, strict=True))
         ]
-        source = Source(Meeting([Results("", rows)]))
-        self.maps = fit_maps(Asked.of(labels), source, list(SPECS), rewards=[build(spec) for spec in SPECS.values()])
-        self.pairs = chance.choice(self.unseen, (2, 6000))
+        source = CalibrationSource(ScoreLookup([Results("", rows)]))
+        self.maps = fit_calibrations(
+            LabelSet.select(labels), source, list(SPECS), rewards=[build(spec) for spec in SPECS.values()]
+        )
+        self.pairs = rng.choice(self.unseen, (2, 6000))
 
     def odds(self, i, j):
         """How likely people prefer one to the other."""
@@ -59,11 +62,11 @@ class Study:
         """As `mapped`, by a straight line fitted on the same labels."""
         x = self.raw[name]
         i, j = np.array(self.compared).T
-        found = fit_pairs(x[i], x[j], np.array(self.won, float), zero=x[self.seen], knots=2, ridge=1e-3)
-        return found.y[0] + (x - found.x[0]) / np.ptp(found.x) * np.ptp(found.y)
+        fit = fit_pairs(x[i], x[j], np.array(self.won, float), reference_scores=x[self.seen], knots=2, l2=1e-3)
+        return fit.y[0] + (x - fit.x[0]) / np.ptp(fit.x) * np.ptp(fit.y)
 
     def loss(self, one, other):
-        """Log-loss of what is said of unseen pairs: the first edit by one judge, the second by another."""
+        """Log-loss on unseen pairs: the first edit scored by one judge, the second by another."""
         i, j = self.pairs
         z, p = one[i] - other[j], self.odds(i, j)
         return float(np.mean(np.logaddexp(0, z) - p * z))
@@ -95,7 +98,7 @@ def test_judges_that_see_the_same_say_the_same_on_one_scale(study):
 
 def test_their_mean_is_a_reward_and_better_than_either(study):
     by = study.maps
-    mean = WeightedMean({name: Mapped(build(SPECS[name]), by[name]) for name in ("yes", "grade")})
+    mean = WeightedMean({name: Calibrated(build(SPECS[name]), by[name]) for name in ("yes", "grade")})
     assert mean.card.unit == by["yes"].comes_out.unit
     scores = Reward(mean, study.experts, engine=study.engine)(study.samples)
     values = np.array(scores.values, float)

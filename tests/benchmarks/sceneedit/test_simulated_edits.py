@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.cases import asked
-from editcritic.benchmarks.sceneedit.editors import honest
-from editcritic.benchmarks.sceneedit.failures import MODES, mode
+from editcritic.benchmarks.sceneedit.cases import random_scene_request
+from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES, failure_mode
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scenes import World
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
+from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
 from editcritic.reward.sample import TASK_TYPES
 
-WORLD = World.of(64)
-# Modes after which the instruction may still be said to be followed; the others never follow it.
+WORLD = SceneConfig.for_size(64)
+# Modes that may follow the instruction; the others never do.
 SPOIL = {  # blank: what was to go is gone
     "blank", "over_modification", "background_drift", "exposure_drift", "shifted", "degraded", "flooded", "cleared",
     "duplicates", "neighbour_too",
@@ -23,33 +23,33 @@ SPOIL = {  # blank: what was to go is gone
 
 
 def planned(kind, number):
-    chance = random.Random(f"editors {kind} {number}")
-    return chance, *asked(chance, WORLD, kind)
+    rng = random.Random(f"editors {kind} {number}")
+    return rng, *random_scene_request(rng, WORLD, kind)
 
 
-def edits(one, severity=None, count=12):
-    found = []
+def edits(mode, severity=None, count=12):
+    results = []
     for number in range(40 * count):
-        kind = (one.tasks or TASK_TYPES)[number % len(one.tasks or TASK_TYPES)]
-        chance, scene, request = planned(kind, number)
-        edit = one.edit(chance, request, scene, WORLD, severity=severity)
+        kind = (mode.task_types or TASK_TYPES)[number % len(mode.task_types or TASK_TYPES)]
+        rng, scene, request = planned(kind, number)
+        edit = mode.edit(rng, request, scene, WORLD, severity=severity)
         if edit is not None:
-            found.append(edit)
-        if len(found) == count:
-            return found
-    raise AssertionError(f"{one.name} hardly ever works")
+            results.append(edit)
+        if len(results) == count:
+            return results
+    raise AssertionError(f"{mode.name} hardly ever works")
 
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
 def test_the_honest_editor_follows_and_keeps(kind):
     for number in range(10):
-        chance, scene, request = planned(kind, number)
-        truth = honest(chance, request, scene, WORLD).truth()
+        rng, scene, request = planned(kind, number)
+        truth = honest_edit(rng, request, scene, WORLD).truth()
         assert truth.followed
         assert truth.kept is None or truth.kept > 0.9
 
 
-@pytest.mark.parametrize("one", MODES, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", FAILURE_MODES, ids=lambda one: one.name)
 def test_a_mode_fails_as_it_says(one):
     for edit in edits(one, count=8):
         truth = edit.truth()
@@ -65,7 +65,7 @@ def test_a_mode_fails_as_it_says(one):
 def test_the_more_severe_the_less_is_kept(name):
     means = []
     for severity in (0.2, 0.6, 1.0):
-        truths = [edit.truth().kept for edit in edits(mode(name), severity, count=8)]
+        truths = [edit.truth().kept for edit in edits(failure_mode(name), severity, count=8)]
         means.append(np.mean([kept for kept in truths if kept is not None]))
     assert means == sorted(means, reverse=True)
     assert means[0] > means[-1] + 0.1
@@ -73,14 +73,15 @@ def test_the_more_severe_the_less_is_kept(name):
 
 @pytest.mark.parametrize("name", ["ghost", "degraded", "background_drift", "exposure_drift", "shifted", "blank"])
 def test_severity_shows_in_the_pixels(name):
-    """The further a mode goes, the further the picture is from the source drawn with the same flaw at its weakest."""
+    """The further a mode goes, the further the image is from the source drawn with the same flaw at its weakest."""
     for number in range(3):
-        kind = mode(name).tasks[0] if mode(name).tasks else "subject_remove"
+        kind = failure_mode(name).task_types[0] if failure_mode(name).task_types else "subject_remove"
         _, scene, request = planned(kind, number)
-        found = [
-            mode(name).edit(random.Random(1), request, scene, WORLD, severity=severity) for severity in (0.05, 0.5, 1.0)
+        results = [
+            failure_mode(name).edit(random.Random(1), request, scene, WORLD, severity=severity)
+            for severity in (0.05, 0.5, 1.0)
         ]
-        weak, middle, strong = (edit.picture.pixels.astype(float) for edit in found if edit is not None)
+        weak, middle, strong = (edit.picture.pixels.astype(float) for edit in results if edit is not None)
         if name == "blank":  # its least severity is 0.9
             assert strong.std(axis=(0, 1)).max() <= middle.std(axis=(0, 1)).max() < 8
         else:
@@ -88,10 +89,10 @@ def test_severity_shows_in_the_pixels(name):
 
 
 def test_exposure_drift_adds_up_over_turns():
-    chance, scene, request = planned("subject_remove", 0)
+    rng, scene, request = planned("subject_remove", 0)
     gains = [scene.light.gain]
     for _ in range(3):
-        edit = mode("exposure_drift").edit(chance, request, replace(scene, light=scene.light), WORLD, severity=0.5)
+        edit = failure_mode("exposure_drift").edit(rng, request, replace(scene, light=scene.light), WORLD, severity=0.5)
         assert edit is not None
         scene = edit.after
         gains.append(scene.light.gain)
@@ -99,18 +100,18 @@ def test_exposure_drift_adds_up_over_turns():
 
 
 def test_there_are_hacks_and_at_least_twelve_modes():
-    assert len(MODES) >= 12
-    assert len({one.name for one in MODES}) == len(MODES)
-    hacks = {one.name for one in MODES if one.hack}
+    assert len(FAILURE_MODES) >= 12
+    assert len({one.name for one in FAILURE_MODES}) == len(FAILURE_MODES)
+    hacks = {one.name for one in FAILURE_MODES if one.hack}
     assert hacks == {"nothing", "blank", "pasted_source", "orders", "flooded", "cleared"}
 
 
 def test_an_unknown_mode_is_refused_with_those_there_are():
     with pytest.raises(ValueError, match=r"unknown failure mode 'sloth': expected one of nothing, wrong_object"):
-        mode("sloth")
+        failure_mode("sloth")
 
 
 def test_half_of_the_copies_are_exact():
-    pictures = [(edit.picture, render(edit.before)) for edit in edits(mode("nothing"), count=20)]
+    pictures = [(edit.picture, render(edit.before)) for edit in edits(failure_mode("nothing"), count=20)]
     exact = sum(picture == source for picture, source in pictures)
     assert 3 <= exact <= 17

@@ -1,4 +1,4 @@
-"""SceneEdit as a suite: every picture judged by the metrics and by the truth, which tells how far they agree."""
+"""SceneEdit as a suite: every image judged by the metrics and by the truth, which tells how far they agree."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from functools import cache
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.learned.card import prompts
+from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.suites.figures import Figure, draws
-from editcritic.benchmarks.suites.results import Results, Row
-from editcritic.benchmarks.suites.sceneedit import FOLLOWED, UNCHANGED, SceneEdit, prompt_from_json, prompt_of
-from editcritic.benchmarks.suites.suite import Item
-from editcritic.benchmarks.suites.tables import Computed
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.suite import FOLLOWED, UNCHANGED, SceneEdit, prompt_from_json, prompt_of
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
+from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
+from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.suite import SuiteItem
+from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Engine, Image, Reward, Score, build, spec_of
 
 SUITE = SceneEdit(prompts=9)
 
 
-def right(item: Item) -> Image:
+def right(item: SuiteItem) -> Image:
     prompt = prompt_of(item.sample)
     assert prompt is not None
-    return render(prompt.request.carry_out(prompt.before))
+    return render(prompt.request.apply(prompt.before))
 
 
-def source(item: Item) -> Image:
+def source(item: SuiteItem) -> Image:
     return item.sample.source
 
 
 @cache
-def judged(picture: Callable[[Item], Image]) -> Results:
-    samples = [SUITE.edited(item, picture) for item in SUITE.items]
-    bound, engine = experts(), Engine()
+def judged(picture: Callable[[SuiteItem], Image]) -> Results:
+    samples = [SUITE.edited_sample(item, picture) for item in SUITE.items]
+    bound, engine = scene_experts(), Engine()
     scores = {
         name: Reward.of(spec, bound, engine=engine, on_failures="none")(samples)
         for name, spec in SUITE.metrics().items()
     }
     rows = [
-        Row(item.id, item.case, item.labels, {name: found[number] for name, found in scores.items()})
+        ResultRow(item.id, item.case, item.labels, {name: column[number] for name, column in scores.items()})
         for number, item in enumerate(SUITE.items)
     ]
     return Results("editor", rows)
@@ -53,7 +53,7 @@ def leaderboard(results: Results) -> dict[str, float | None]:
 
 
 def test_its_prompts_are_those_of_the_editors_card() -> None:
-    assert [prompt_of(item.sample) for item in SUITE.items] == prompts(9, 7)
+    assert [prompt_of(item.sample) for item in SUITE.items] == held_out_prompts(9, 7)
     assert [item.labels["type"] for item in SUITE.items][:2] == ["subject_add", "subject_remove"]
 
 
@@ -81,21 +81,23 @@ def test_agreement_is_with_the_truth() -> None:
     both = [*judged(right).rows, *judged(source).rows]
     upside_down = {True: 0.9, False: 0.1}
     wrong = [
-        Row(row.id, row.case, row.labels, {**row.scores, "following": Score.of(upside_down[row.value(FOLLOWED) == 0])})
+        ResultRow(
+            row.id, row.case, row.labels, {**row.scores, "following": Score.of(upside_down[row.value(FOLLOWED) == 0])}
+        )
         for row in both
     ]
-    found = SUITE.tables(Results("wrong", wrong))[-1].rows["following"]
-    assert {name: figure.value for name, figure in found.items()} == {
+    agreement = SUITE.tables(Results("wrong", wrong))[-1].rows["following"]
+    assert {name: figure.value for name, figure in agreement.items()} == {
         "accuracy": 0.0,
         "false yes": 1.0,
         "false no": 1.0,
         "r, followed": pytest.approx(-1.0),
-        "r, unchanged": pytest.approx(found["r, unchanged"].value),
+        "r, unchanged": pytest.approx(agreement["r, unchanged"].value),
     }
 
 
 def test_a_picture_of_another_size_has_no_truth() -> None:
-    sample = SUITE.edited(SUITE.items[0], lambda item: source(item).resized(64, 64))
+    sample = SUITE.edited_sample(SUITE.items[0], lambda item: source(item).resized(64, 64))
     (score,) = Reward.of(SUITE.metrics()[FOLLOWED], {})([sample])
     assert score.status == "abstained"
     assert "64 x 64" in score.reason
@@ -109,7 +111,7 @@ def test_every_metric_is_built_again_from_its_spec() -> None:
 
 def test_every_table_can_be_written() -> None:
     for table in SUITE.tables(judged(right)):
-        assert "truth" in Computed.of(table, draws(9, 20)).markdown()
+        assert "truth" in ComputedTable.compute(table, bootstrap_weights(9, 20)).markdown()
 
 
 def test_digests_are_of_what_was_asked() -> None:
@@ -128,10 +130,10 @@ def test_what_it_cannot_make_is_refused(wrong: dict[str, object]) -> None:
 def test_correlation_counts_cases_as_often_as_they_are_drawn() -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 40))
     of = np.repeat(np.arange(20), 2)
-    figure = Figure.correlation(x, y, of, 20)
+    figure = Statistic.correlation(x, y, of, 20)
     assert figure.value == pytest.approx(np.corrcoef(x, y)[0, 1])
-    weights = draws(20, 3)
-    for row, found in zip(weights, figure.at(weights), strict=True):
+    weights = bootstrap_weights(20, 3)
+    for row, correlation in zip(weights, figure.evaluate(weights), strict=True):
         often = np.repeat(np.arange(40), row[of].astype(int))
-        assert found == pytest.approx(np.corrcoef(x[often], y[often])[0, 1])
-    assert Figure.correlation(np.ones(40), y, of, 20).value is None
+        assert correlation == pytest.approx(np.corrcoef(x[often], y[often])[0, 1])
+    assert Statistic.correlation(np.ones(40), y, of, 20).value is None

@@ -1,8 +1,8 @@
-"""Letters can be told apart, and names mean one thing each."""
+"""Letters are distinct, and names are unambiguous."""
 
 from itertools import combinations
 
-from editcritic.benchmarks.sceneedit.words import (
+from editcritic.benchmarks.sceneedit.vocabulary import (
     BACKDROPS,
     COLOURS,
     LETTER_HEIGHT,

@@ -1,4 +1,4 @@
-"""Editors side by side: what may stand together, ranks, and differences that account for how many are compared."""
+"""Comparison of editors: comparable results, ranks, and differences adjusted for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.figures import Figure, draws
-from editcritic.benchmarks.suites.leaderboards import SideBySide, written
-from editcritic.benchmarks.suites.paired import against_zero, differing
-from editcritic.benchmarks.suites.results import Results, Row
-from editcritic.benchmarks.suites.tables import Computed, Table
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
+from editcritic.benchmarks.suites.leaderboards import EditorComparison, format_tables
+from editcritic.benchmarks.suites.paired_differences import differing_provenance, significance_tests
+from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import Score
 
-from .toy import Toy
+from .tiny_suite import Toy
 
 HEADLINE = "guards, turn 2"
 
@@ -27,12 +27,14 @@ class OneRow(Toy):
     """Its leaderboard has one row, and a table by type stands beside it; few guards are good."""
 
     def tables(self, results: Results) -> list[Table]:
-        def row(rows: Sequence[Row]) -> dict[str, Figure]:
+        def row(rows: Sequence[ResultRow]) -> dict[str, Statistic]:
             return {name: results.mean(rows, self._of(name)) for name in ("following", "guards")}
 
-        types = {kind: row(results.where(type=kind)) for kind in ("color_alter", "count_change")}
+        types = {kind: row(results.filter(type=kind)) for kind in ("color_alter", "count_change")}
         return [
-            Table("leaderboard", "Toy", ["following", "guards"], {"all": row(results.rows)}, lower=["guards"]),
+            Table(
+                "leaderboard", "Toy", ["following", "guards"], {"all": row(results.rows)}, lower_is_better=["guards"]
+            ),
             Table("types", "By type", ["following", "guards"], types, 100.0, "percent", notes=["of types"]),
         ]
 
@@ -43,25 +45,26 @@ def scored(suite: Toy, editor: str, *values: float, missing: Sequence[str] = (),
     for item in suite.items:
         value = values[int(item.case) % len(values)]
         scores = {name: Score.of(value) for name in suite.metrics()} if item.id not in missing else {}
-        said = "no picture" if item.id in missing else ""
-        rows.append(Row(item.id, item.case, item.labels, scores, said))
-    return Results(editor, rows, {"suite": "toy", "data": suite.digest, "protocol": None, **provenance})
+        missing_reason = "no picture" if item.id in missing else ""
+        rows.append(ResultRow(item.id, item.case, item.labels, scores, missing_reason))
+    return Results(editor, rows, {"suite": "toy", "data_digest": suite.digest, "protocol": None, **provenance})
 
 
-def side(*results: Results, suite: Toy | None = None, count: int = 500) -> SideBySide:
-    return SideBySide.of(suite or Toy(), results, count=count)
+def side(*results: Results, suite: Toy | None = None, count: int = 500) -> EditorComparison:
+    return EditorComparison.of(suite or Toy(), results, count=count)
 
 
 # -- what may stand together ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("entry", "value"), [("data", "another"), ("protocol", "official"), ("suite", "other"), ("options", {"count": 9})]
+    ("entry", "value"),
+    [("data_digest", "another"), ("protocol", "official"), ("suite", "other"), ("suite_options", {"count": 9})],
 )
 def test_results_that_cannot_be_compared_are_refused_with_what_differs(entry: str, value: object) -> None:
     one = scored(Toy(), "a", 1.0)
     other = replace(one, editor="b", provenance={**one.provenance, entry: value})
-    with pytest.raises(InputError, match=rf"a and b cannot stand side by side: {entry}.*"):
+    with pytest.raises(InputError, match=rf"a and b cannot be compared: {entry}.*"):
         side(one, other)
 
 
@@ -78,7 +81,7 @@ def test_no_results_are_refused() -> None:
 
 def test_what_differs_is_named_by_its_place() -> None:
     one, other = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 4}}
-    assert differing(one, other) == {"a.c": (2, 4), "d": (3, None)}
+    assert differing_provenance(one, other) == {"a.c": (2, 4), "d": (3, None)}
 
 
 def test_editors_of_one_name_are_told_apart() -> None:
@@ -90,17 +93,17 @@ def test_editors_of_one_name_are_told_apart() -> None:
 
 
 def test_a_table_of_several_rows_becomes_a_row_of_the_leaderboard() -> None:
-    found = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.0, 1.0))
-    board = Computed.of(found.leaderboard, None)
+    comparison = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.0, 1.0))
+    board = ComputedTable.compute(comparison.leaderboard, None)
     assert list(board.table.columns) == ["following, turn 1", "following, turn 2", "guards, turn 1", HEADLINE]
     assert {editor: row[HEADLINE].value for editor, row in board.cells.items()} == {"a": 100.0, "b": 50.0}
-    assert found.headline == HEADLINE
+    assert comparison.headline == HEADLINE
 
 
 def test_a_table_of_one_row_keeps_its_columns_and_others_have_a_row_an_editor() -> None:
-    found = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.0, 1.0), suite=OneRow())
-    assert list(found.leaderboard.columns) == ["following", "guards"]
-    types = found.others[0]
+    comparison = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.0, 1.0), suite=OneRow())
+    assert list(comparison.leaderboard.columns) == ["following", "guards"]
+    types = comparison.other_tables[0]
     assert list(types.rows) == ["color_alter, a", "color_alter, b", "count_change, a", "count_change, b"]
     assert types.rows["count_change, b"]["following"].value == 1.0
     assert types.notes == ["of types"]
@@ -109,7 +112,7 @@ def test_a_table_of_one_row_keeps_its_columns_and_others_have_a_row_an_editor() 
 def test_the_headline_is_what_the_suite_says() -> None:
     class Said(OneRow):
         def tables(self, results: Results) -> list[Table]:
-            return [replace(table, headline="following") for table in super().tables(results)]
+            return [replace(table, ranking_column="following") for table in super().tables(results)]
 
     assert side(scored(Toy(), "a", 1.0), suite=Said()).headline == "following"
 
@@ -117,73 +120,84 @@ def test_the_headline_is_what_the_suite_says() -> None:
 def test_intervals_are_those_of_the_editors_own_table() -> None:
     suite = OneRow(count=30)
     results = scored(suite, "a", 0.0, 1.0, 0.5, 0.9, 0.2)
-    alone = Computed.of(suite.tables(results)[0], draws(30, 500)).cells["all"]["following"]
-    found = Computed.of(side(results, suite=suite).leaderboard, draws(30, 500)).cells["a"]["following"]
-    assert found == alone
+    alone = ComputedTable.compute(suite.tables(results)[0], bootstrap_weights(30, 500)).cells["all"]["following"]
+    computed = ComputedTable.compute(side(results, suite=suite).leaderboard, bootstrap_weights(30, 500)).cells["a"][
+        "following"
+    ]
+    assert computed == alone
 
 
 def test_an_editor_with_fewer_cases_keeps_its_numbers_and_it_is_said() -> None:
     suite = OneRow(count=6)
     whole = scored(suite, "a", 1.0)
     few = replace(scored(suite, "b", 0.0, 1.0), rows=scored(suite, "b", 0.0, 1.0).rows[:8])
-    found = side(whole, few, suite=suite)
-    assert found.leaderboard.rows["b"]["following"].value == 0.5
-    assert "b: 4 of the 6 cases" in found.leaderboard.notes
+    comparison = side(whole, few, suite=suite)
+    assert comparison.leaderboard.rows["b"]["following"].value == 0.5
+    assert "b: 4 of the 6 cases" in comparison.leaderboard.notes
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_best_is_first_in_every_draw_and_less_may_be_better() -> None:
-    found = side(scored(Toy(), "low", 0.1), scored(Toy(), "high", 0.9), suite=OneRow())
-    first = found.firsts.cells
+    comparison = side(scored(Toy(), "low", 0.1), scored(Toy(), "high", 0.9), suite=OneRow())
+    first = comparison.first_place_shares.cells
     assert (first["high"]["following"].value, first["low"]["following"].value) == (100.0, 0.0)
     assert (first["high"]["guards"].value, first["low"]["guards"].value) == (0.0, 100.0)
-    place = found.ranks.cells["low"]["following"]
+    place = comparison.ranks.cells["low"]["following"]
     assert (place.value, place.low, place.high) == (2.0, 2.0, 2.0)
 
 
 def test_equals_share_the_first_place() -> None:
     same = scored(Toy(), "a", 0.3, 0.7)
-    found = side(same, replace(same, editor="b"))
-    assert [found.firsts.cells[name][HEADLINE].value for name in "ab"] == [50.0, 50.0]
-    assert [found.ranks.cells[name][HEADLINE].value for name in "ab"] == [1.0, 1.0]
+    comparison = side(same, replace(same, editor="b"))
+    assert [comparison.first_place_shares.cells[name][HEADLINE].value for name in "ab"] == [50.0, 50.0]
+    assert [comparison.ranks.cells[name][HEADLINE].value for name in "ab"] == [1.0, 1.0]
 
 
 def test_shares_of_first_places_add_up_and_places_have_a_range() -> None:
     chance = np.random.default_rng(0)
     suite = OneRow(count=20)
-    found = side(*(scored(suite, name, *chance.random(20)) for name in "abc"), suite=suite)
-    assert sum(found.firsts.cells[name]["following"].value or 0 for name in "abc") == pytest.approx(100)
-    assert any((cell := found.ranks.cells[name]["following"]).low != cell.high for name in "abc")
+    comparison = side(*(scored(suite, name, *chance.random(20)) for name in "abc"), suite=suite)
+    assert sum(comparison.first_place_shares.cells[name]["following"].value or 0 for name in "abc") == pytest.approx(
+        100
+    )
+    assert any((cell := comparison.ranks.cells[name]["following"]).low != cell.high for name in "abc")
 
 
 # -- differences ------------------------------------------------------------------------------------------------------
 
 
 def test_a_difference_that_is_the_same_everywhere_is_beyond_chance() -> None:
-    found = side(scored(Toy(), "a", 0.6, 0.8), scored(Toy(), "b", 0.5, 0.7)).differences[0]
-    assert (found.first, found.second, found.cases) == ("a", "b", 4)
-    assert (found.value, found.low, found.high) == pytest.approx((10, 10, 10))
-    assert found.matters
-    assert found.all_p == pytest.approx(1 / 501)
+    difference = side(scored(Toy(), "a", 0.6, 0.8), scored(Toy(), "b", 0.5, 0.7)).differences[0]
+    assert (difference.first, difference.second, difference.cases) == ("a", "b", 4)
+    assert (difference.value, difference.low, difference.high) == pytest.approx((10, 10, 10))
+    assert difference.is_significant
+    assert difference.adjusted_p == pytest.approx(1 / 501)
 
 
 def test_equals_do_not_differ() -> None:
     same = scored(Toy(), "a", 0.6, 0.8)
-    found = side(same, replace(same, editor="b")).differences[0]
-    assert (found.value, found.all_low, found.all_high, found.all_p) == (0, 0, 0, 1)
-    assert not found.matters
+    difference = side(same, replace(same, editor="b")).differences[0]
+    assert (difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.adjusted_p) == (
+        0,
+        0,
+        0,
+        1,
+    )
+    assert not difference.is_significant
 
 
 def test_a_pair_is_compared_on_the_cases_of_which_both_have_all_pictures() -> None:
     suite = Toy()
     one = scored(suite, "a", 1.0, 1.0, 1.0, 0.0, missing=["3/2"])
     other = scored(suite, "b", 0.5, 0.5, 0.5, 1.0)
-    found = {one.column: one for one in side(one, other).differences}
-    assert {difference.cases for difference in found.values()} == {3}
-    assert found["following, turn 1"].value == pytest.approx(50)
-    assert any("over the cases that both have (3)" in note for note in side(one, other).compared[0].table.notes)
+    by_column = {one.column: one for one in side(one, other).differences}
+    assert {difference.cases for difference in by_column.values()} == {3}
+    assert by_column["following, turn 1"].value == pytest.approx(50)
+    assert any(
+        "over the cases that both have (3)" in note for note in side(one, other).difference_tables[0].table.notes
+    )
 
 
 def test_pairs_without_a_common_case_are_left_out() -> None:
@@ -200,38 +214,40 @@ def test_intervals_for_all_pairs_are_wider_the_more_pairs_there_are() -> None:
     two = side(*results[:2], suite=suite).differences[0]
     five = side(*results, suite=suite).differences[0]
     assert (two.value, two.low, two.high) == (five.value, five.low, five.high)
-    assert all(each.all_high is not None and each.all_low is not None for each in (two, five))
-    assert five.all_high - five.all_low > 1.2 * (two.all_high - two.all_low)  # type: ignore[operator]
-    assert five.all_p >= two.all_p  # type: ignore[operator]
+    assert all(each.simultaneous_high is not None and each.simultaneous_low is not None for each in (two, five))
+    assert five.simultaneous_high - five.simultaneous_low > 1.2 * (two.simultaneous_high - two.simultaneous_low)  # type: ignore[operator]
+    assert five.adjusted_p >= two.adjusted_p  # type: ignore[operator]
 
 
 def test_of_equal_editors_few_families_have_a_difference_beyond_chance() -> None:
     chance = np.random.default_rng(11)
-    weights = draws(60, 300)
+    weights = bootstrap_weights(60, 300)
     together = alone = 0
     for _ in range(150):
-        editors = [Figure.ratio(values, np.ones(60)) for values in chance.random((5, 60))]
-        pairs = [Figure.of(lambda a, b: a - b, editors[a], editors[b]) for a in range(5) for b in range(a + 1, 5)]
-        found = against_zero(pairs, weights)
-        together += any((one.all_low or 0) > 0 or (one.all_high or 0) < 0 for one in found)
-        alone += any((one.low or 0) > 0 or (one.high or 0) < 0 for one in found)
+        editors = [Statistic.ratio(values, np.ones(60)) for values in chance.random((5, 60))]
+        pairs = [
+            Statistic.combine(lambda a, b: a - b, editors[a], editors[b]) for a in range(5) for b in range(a + 1, 5)
+        ]
+        tests = significance_tests(pairs, weights)
+        together += any((one.simultaneous_low or 0) > 0 or (one.simultaneous_high or 0) < 0 for one in tests)
+        alone += any((one.low or 0) > 0 or (one.high or 0) < 0 for one in tests)
     assert together / 150 < 0.12
     assert alone / 150 > 0.2
 
 
 def test_what_has_no_number_has_no_test() -> None:
-    nothing = Figure.ratio(np.zeros(4), np.zeros(4))
-    found = against_zero([nothing, Figure.ratio(np.ones(4), np.ones(4))], draws(4, 100))
-    assert (found[0].value, found[0].p, found[0].all_low) == (None, None, None)
-    assert found[1].value == 1.0
+    nothing = Statistic.ratio(np.zeros(4), np.zeros(4))
+    tests = significance_tests([nothing, Statistic.ratio(np.ones(4), np.ones(4))], bootstrap_weights(4, 100))
+    assert (tests[0].value, tests[0].p, tests[0].simultaneous_low) == (None, None, None)
+    assert tests[1].value == 1.0
 
 
 # -- written ----------------------------------------------------------------------------------------------------------
 
 
 def test_all_tables_are_written_as_one_csv_that_names_them() -> None:
-    found = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.5)).computed
-    rows = list(csv.DictReader(io.StringIO(written(found, "csv"))))
+    computed = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.5)).computed
+    rows = list(csv.DictReader(io.StringIO(format_tables(computed, "csv"))))
     names = ["leaderboard", "ranks", "first", "differences", "differences-all", "p-values"]
     assert list(dict.fromkeys(row["table"] for row in rows)) == names
     difference = next(row for row in rows if row["table"] == "differences")
@@ -239,7 +255,7 @@ def test_all_tables_are_written_as_one_csv_that_names_them() -> None:
 
 
 def test_one_editor_has_no_ranks_and_no_differences() -> None:
-    found = side(scored(Toy(), "a", 1.0), suite=OneRow())
-    assert [one.table.name for one in found.computed] == ["leaderboard", "types"]
-    assert "| a | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in written(found.computed, "markdown")
-    assert "% types: By type\n\\begin{tabular}" in written(found.computed, "latex")
+    comparison = side(scored(Toy(), "a", 1.0), suite=OneRow())
+    assert [one.table.name for one in comparison.computed] == ["leaderboard", "types"]
+    assert "| a | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in format_tables(comparison.computed, "markdown")
+    assert "% types: By type\n\\begin{tabular}" in format_tables(comparison.computed, "latex")

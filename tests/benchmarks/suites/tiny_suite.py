@@ -1,4 +1,4 @@
-"""A suite as small as one can be: chains of two turns over drawn pictures, and a judge that knows nothing."""
+"""A minimal suite: chains of two turns over synthetic images, and a judge with pseudo-random replies."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from typing import Any, ClassVar
 import numpy as np
 
 from editcritic.benchmarks.suites.results import Results
-from editcritic.benchmarks.suites.suite import About, Item, Suite
+from editcritic.benchmarks.suites.suite import Suite, SuiteInfo, SuiteItem
 from editcritic.benchmarks.suites.tables import Table
-from editcritic.reward import Expert, Image, Judge, Reply
-from editcritic.reward.spec import Spec
-from editcritic.verifiers import unedited
+from editcritic.reward import Expert, Image
+from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.queries.specs import Spec
+from editcritic.verifiers import edit_request
 
 
 def picture(*numbers: int, size: int = 32) -> Image:
-    """Noise of its own for each numbers, on a ground of its own."""
+    """A distinct noise image for each sequence of numbers."""
     chance = np.random.default_rng(numbers)
     return Image.of(np.clip(chance.integers(256, size=3) + chance.integers(-20, 20, (size, size, 3)), 0, 255) / 255)
 
 
 class Toy(Suite):
-    """So many chains; `data` is not looked at."""
+    """`count` chains; `data` is ignored."""
 
     name: ClassVar[str] = "toy"
-    about: ClassVar[About] = About("Toy", "nobody, nowhere", "none", "")
+    about: ClassVar[SuiteInfo] = SuiteInfo("Toy", "nobody, nowhere", "none", "")
 
     def __init__(self, data: Path | None = None, *, count: int = 4) -> None:
         self.count = count
-        self.items: Sequence[Item] = [
-            Item(
+        self.items: Sequence[SuiteItem] = [
+            SuiteItem(
                 f"{case}/{turn}",
                 str(case),
                 f"{case}_turn_{turn}",
-                unedited(f"Make it number {turn}", picture(case), id=f"{case}/{turn}"),
-                after=f"{case}/{turn - 1}" if turn > 1 else "",
+                edit_request(f"Make it number {turn}", picture(case), id=f"{case}/{turn}"),
+                previous=f"{case}/{turn - 1}" if turn > 1 else "",
                 labels={"turn": turn, "type": "count_change" if case % 2 else "color_alter"},
             )
             for case in range(count)
@@ -55,7 +56,7 @@ class Toy(Suite):
     def tables(self, results: Results) -> list[Table]:
         rows = {
             f"turn {turn}": {
-                name: results.mean(results.where(turn=turn), self._of(name)) for name in ("following", "guards")
+                name: results.mean(results.filter(turn=turn), self._of(name)) for name in ("following", "guards")
             }
             for turn in (1, 2)
         }
@@ -67,26 +68,26 @@ class Toy(Suite):
 
 
 def outputs(folder: Path, suite: Suite, *, without: Sequence[str] = ()) -> Path:
-    """A picture for each item but some, as an editor would leave them."""
+    """Write an output image for each item except `without`."""
     for number, item in enumerate(suite.items):
         if item.id not in without:
-            path = folder / f"{item.place}.png"
+            path = folder / f"{item.output_path}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             picture(1000, number).pil().save(path)
     return folder
 
 
 class CoinJudge(Expert):
-    """Says yes or no by the digest of the question, and counts the questions. Picklable: `CoinJudge()` is its spec."""
+    """Replies yes or no by the digest of the query, and counts queries. Picklable: `CoinJudge()` is its spec."""
 
     id = "coin@1"
     kinds = (Judge,)
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.num_queries = 0
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        self.asked += len(queries)
+        self.num_queries += len(queries)
         return [_answered(query) for query in queries]
 
 

@@ -3,21 +3,23 @@ import pytest
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, PNDMScheduler
 
-from editcritic.benchmarks.sceneedit.learned.pipeline import load
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.integrations.diffusers.callbacks import VerifierCallback
-from editcritic.integrations.diffusers.stepping import Piece, started
-from editcritic.reward import Failure, Image, Measured, Reward, Score
-from editcritic.verifiers import AllOf, Noise, Verifier, at_least, unedited
+from editcritic.integrations.diffusers.partial_denoising import PartialDenoising, initial_state
+from editcritic.reward import Image, Reward, Score
+from editcritic.reward.queries import Failure, Measurement
+from editcritic.verifiers import AllOf, Verifier, at_least, edit_request
+from editcritic.verifiers.selection import NoiseSpec
 from tests.reward.fakes import Fake, Rated, Says, picture
 
-from .test_decoding import HEIGHT, ROWS, SOURCE, STEPS, WIDTH, made  # noqa: F401  (`made` is a fixture)
+from .test_latent_decoding import HEIGHT, ROWS, SOURCE, STEPS, WIDTH, loaded_kind  # noqa: F401  (`loaded_kind` is a fixture)
 
-SAMPLE = unedited("Remove red circle", SOURCE)
+SAMPLE = edit_request("Remove red circle", SOURCE)
 
 
 def brightness(query):
-    """Of the edited picture: as good a reward as any, and different from row to row."""
-    return Measured(float(query.image.pixels.mean()) / 255)
+    """Of the edited image: as good a reward as any, and different from row to row."""
+    return Measurement(float(query.image.pixels.mean()) / 255)
 
 
 def reward(rule=brightness, **options):
@@ -35,8 +37,8 @@ def fails(query):
 
 @pytest.fixture(scope="module")
 def editor():
-    """The tiny editor, and a function that calls it for ROWS pictures."""
-    return load()
+    """The tiny editor, and a function that calls it for ROWS images."""
+    return load_pretrained()
 
 
 def edit(pipeline, look=None, rows=ROWS, **more):
@@ -67,90 +69,95 @@ class Counted:
 # -- looking changes nothing ------------------------------------------------------------------------------------------
 
 
-def test_the_last_look_shows_what_is_returned_and_looking_changes_nothing(made):  # noqa: F811
-    kind, pipeline = made
+def test_the_last_look_shows_what_is_returned_and_looking_changes_nothing(loaded_kind):  # noqa: F811
+    kind, pipeline = loaded_kind
     alone = kind.call(pipeline, output_type="np")
-    with VerifierCallback(pipeline, reward(), SAMPLE, at=range(1, STEPS + 1)) as look:
-        said = (
+    with VerifierCallback(pipeline, reward(), SAMPLE, preview_steps=range(1, STEPS + 1)) as look:
+        call = (
             {"callback": look.after_step}
             if kind.old
             else {"callback_on_step_end": look, "callback_on_step_end_tensor_inputs": look.tensor_inputs}
         )
-        watched = kind.call(pipeline, output_type="np", **said)
+        watched = kind.call(pipeline, output_type="np", **call)
     assert np.array_equal(alone, watched)
-    assert [[one.step for one in seen] for seen in look.looks] == [[step] * ROWS for step in range(1, STEPS + 1)]
+    assert [[preview.step for preview in step_previews] for step_previews in look.previews] == [
+        [step] * ROWS for step in range(1, STEPS + 1)
+    ]
     last = pipeline.image_processor.numpy_to_pil(watched)
-    assert [one.picture for one in look.looks[-1]] == [Image.of(image) for image in last]
-    assert all(one.picture.size == (WIDTH, HEIGHT) for seen in look.looks for one in seen)
+    assert [preview.picture for preview in look.previews[-1]] == [Image.of(image) for image in last]
+    assert all(preview.picture.size == (WIDTH, HEIGHT) for step_previews in look.previews for preview in step_previews)
     assert "_callback_tensor_inputs" not in vars(pipeline)
     assert "step" not in vars(pipeline.scheduler)
 
 
 def test_previews_are_those_of_a_run_in_pieces(editor):
-    with VerifierCallback(editor, reward(), SAMPLE, at=[3]) as look:
+    with VerifierCallback(editor, reward(), SAMPLE, preview_steps=[3]) as look:
         edit(editor, look)
     small = (picture(0, 32, 32),)
-    drafts = [started(small, SAMPLE.instruction, Noise(seed)) for seed in range(ROWS)]
-    with Piece(editor, drafts, 3) as piece:
+    drafts = [initial_state(small, SAMPLE.instruction, NoiseSpec(seed)) for seed in range(ROWS)]
+    with PartialDenoising(editor, drafts, 3) as piece:
         images = edit(editor, generator=piece.generators)
-    assert [one.picture for one in look.looks[0]] == [Image.of(image) for image in images]
+    assert [one.picture for one in look.previews[0]] == [Image.of(image) for image in images]
 
 
 def test_a_reward_that_draws_random_numbers_changes_no_picture(editor, monkeypatch):
     def draws(query):
         torch.rand(3)
-        return Measured(0.5)
+        return Measurement(0.5)
 
     scheduler = FlowMatchEulerDiscreteScheduler(shift=8.0, stochastic_sampling=True)  # from torch's own generator
     monkeypatch.setattr(editor, "scheduler", scheduler)
     torch.manual_seed(0)
     alone = edit(editor, output_type="np")
     torch.manual_seed(0)
-    with VerifierCallback(editor, reward(draws), SAMPLE, at=[2, 4]) as look:
+    with VerifierCallback(editor, reward(draws), SAMPLE, preview_steps=[2, 4]) as look:
         watched = edit(editor, look, output_type="np")
     assert np.array_equal(alone, watched)
-    assert len(look.looks) == 2
+    assert len(look.previews) == 2
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------
 
 
 def test_each_row_is_scored_with_its_own_sample(editor):
-    samples = [unedited("Remove red circle", SOURCE, id=name, text=name) for name in ("one", "two")]
-    asked = []
+    samples = [edit_request("Remove red circle", SOURCE, id=name, text=name) for name in ("one", "two")]
+    queried = []
 
     class Noted(Rated):
         def __call__(self, sample):
-            asked.append(sample)
+            queried.append(sample)
             return super().__call__(sample)
 
     judge = Reward(Noted(), {"preference": Fake(brightness)})
-    with VerifierCallback(editor, judge, samples, at=[2, 5]) as look:
+    with VerifierCallback(editor, judge, samples, preview_steps=[2, 5]) as look:
         edit(editor, look)
-    assert [sample.id for sample in asked] == ["one/0", "two/1"] * 2
-    assert [sample.text for sample in asked] == ["one", "two"] * 2
-    assert [sample.group for sample in asked] == [samples[0].group] * 4
-    seen = [one for row in look.looks for one in row]
-    assert [sample.edited for sample in asked] == [one.picture for one in seen]
-    assert [one.score.value for one in seen] == [float(one.picture.pixels.mean()) / 255 for one in seen]
+    assert [sample.id for sample in queried] == ["one/0", "two/1"] * 2
+    assert [sample.text for sample in queried] == ["one", "two"] * 2
+    assert [sample.group for sample in queried] == [samples[0].group] * 4
+    row_previews = [preview for row in look.previews for preview in row]
+    assert [sample.edited for sample in queried] == [preview.picture for preview in row_previews]
+    assert [preview.score.value for preview in row_previews] == [
+        float(preview.picture.pixels.mean()) / 255 for preview in row_previews
+    ]
 
 
 def test_values_are_logged_by_step_and_name(editor):
     lines = []
-    with VerifierCallback(editor, reward(), SAMPLE, at=[2, 5], log=lambda *line: lines.append(line)) as look:
+    with VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2, 5], log=lambda *line: lines.append(line)) as look:
         edit(editor, look)
     assert lines == [
-        (seen[0].step, {f"rated/edit/{row}": one.score.value for row, one in enumerate(seen)}) for seen in look.looks
+        (step_previews[0].step, {f"rated/edit/{row}": preview.score.value for row, preview in enumerate(step_previews)})
+        for step_previews in look.previews
     ]
 
 
 def test_looks_are_those_of_the_last_call(editor):
-    with VerifierCallback(editor, reward(), SAMPLE, at=[2]) as look:
+    with VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2]) as look:
         edit(editor, look)
-        first = look.looks
+        first = look.previews
         edit(editor, look, rows=1)
-    assert [len(seen) for seen in first] == [ROWS]
-    assert [len(seen) for seen in look.looks] == [1]
+    assert [len(step_previews) for step_previews in first] == [ROWS]
+    assert [len(step_previews) for step_previews in look.previews] == [1]
 
 
 @pytest.mark.parametrize("options", [{"on_failures": "none"}, {"max_failed": 0.0}])
@@ -159,14 +166,16 @@ def test_a_judge_that_fails_stops_nothing(editor, options):
     alone = edit(editor, **few)
     lines = []
     judge = strict(fails, **options)
-    with VerifierCallback(editor, judge, SAMPLE, at=[2], stop=True, log=lambda *line: lines.append(line)) as look:
+    with VerifierCallback(
+        editor, judge, SAMPLE, preview_steps=[2], stop_on_reject=True, log=lambda *line: lines.append(line)
+    ) as look:
         watched = edit(editor, look, **few)
     assert np.array_equal(alone, watched)
-    assert {one.score.status for one in look.looks[0]} == {"failed"}
-    assert all("the judge is down" in one.score.reason for one in look.looks[0])
+    assert {one.score.status for one in look.previews[0]} == {"failed"}
+    assert all("the judge is down" in one.score.reason for one in look.previews[0])
     assert {one.answer for one in look.decisions[0]} == {"can't tell"}
     assert lines == [(2, {})]
-    assert look.stopped is None
+    assert look.stopped_at is None
 
 
 def test_a_metric_with_a_bug_stops_nothing(editor):
@@ -175,70 +184,76 @@ def test_a_metric_with_a_bug_stops_nothing(editor):
             raise KeyError("lost")
             yield
 
-    with VerifierCallback(editor, Reward(Broken(Score.of(1.0))), SAMPLE, at=[2]) as look:
+    with VerifierCallback(editor, Reward(Broken(Score.of(1.0))), SAMPLE, preview_steps=[2]) as look:
         edit(editor, look)
-    assert look.looks[0][0].score == Score.failed("the judge failed: KeyError: 'lost'")
+    assert look.previews[0][0].score == Score.failed("the judge failed: KeyError: 'lost'")
 
 
 # -- giving up --------------------------------------------------------------------------------------------------------
 
 
 def test_a_hopeless_batch_ends_as_what_it_was_expected_to_become(editor):
-    with Counted(editor) as denoiser, VerifierCallback(editor, strict(), SAMPLE, at=[1, 3, 5], stop=True) as look:
+    with (
+        Counted(editor) as denoiser,
+        VerifierCallback(editor, strict(), SAMPLE, preview_steps=[1, 3, 5], stop_on_reject=True) as look,
+    ):
         images = edit(editor, look)
-    assert look.stopped == denoiser.calls == 1
-    assert [one.picture for one in look.looks[0]] == [Image.of(image) for image in images]
+    assert look.stopped_at == denoiser.calls == 1
+    assert [one.picture for one in look.previews[0]] == [Image.of(image) for image in images]
 
 
-def test_every_kind_of_pipeline_that_can_be_given_up_is(made):  # noqa: F811
-    kind, pipeline = made
+def test_every_kind_of_pipeline_that_can_be_given_up_is(loaded_kind):  # noqa: F811
+    kind, pipeline = loaded_kind
     if not hasattr(type(pipeline), "interrupt"):
-        with pytest.raises(TypeError, match="has no interrupt, so that its remaining steps cannot be left out"):
-            VerifierCallback(pipeline, strict(), SAMPLE, at=[2], stop=True)
+        with pytest.raises(TypeError, match="has no interrupt, so its remaining steps cannot be skipped"):
+            VerifierCallback(pipeline, strict(), SAMPLE, preview_steps=[2], stop_on_reject=True)
         return
-    with Counted(pipeline) as denoiser, VerifierCallback(pipeline, strict(), SAMPLE, at=[2], stop=True) as look:
+    with (
+        Counted(pipeline) as denoiser,
+        VerifierCallback(pipeline, strict(), SAMPLE, preview_steps=[2], stop_on_reject=True) as look,
+    ):
         images = kind.call(pipeline, callback_on_step_end=look, callback_on_step_end_tensor_inputs=look.tensor_inputs)
-    assert look.stopped == denoiser.calls == 2
-    assert [one.picture for one in look.looks[0]] == [Image.of(image) for image in images]
+    assert look.stopped_at == denoiser.calls == 2
+    assert [one.picture for one in look.previews[0]] == [Image.of(image) for image in images]
 
 
 def test_the_next_call_starts_afresh(editor):
     alone = edit(editor, output_type="np")
     says = Says(Score.of(0.0))
     judge = Verifier(Reward(says), at_least(0.5))
-    with VerifierCallback(editor, judge, SAMPLE, at=[2], stop=True) as look:
+    with VerifierCallback(editor, judge, SAMPLE, preview_steps=[2], stop_on_reject=True) as look:
         edit(editor, look)
-        assert look.stopped == 2
+        assert look.stopped_at == 2
         says.score = Score.of(1.0)
         watched = edit(editor, look, output_type="np")
-    assert look.stopped is None
+    assert look.stopped_at is None
     assert np.array_equal(alone, watched)
 
 
-@pytest.mark.parametrize("other", [lambda query: Measured(0.9), fails])
+@pytest.mark.parametrize("other", [lambda query: Measurement(0.9), fails])
 def test_one_row_that_may_come_to_something_keeps_the_batch(editor, other):
-    rows = iter([lambda query: Measured(0.1), other])
+    rows = iter([lambda query: Measurement(0.1), other])
 
     def each(query):
         return next(rows)(query)
 
     judge = strict(each, 0.5, on_failures="none")
-    with VerifierCallback(editor, judge, SAMPLE, at=[2], stop=True) as look:
+    with VerifierCallback(editor, judge, SAMPLE, preview_steps=[2], stop_on_reject=True) as look:
         edit(editor, look)
-    assert look.stopped is None
+    assert look.stopped_at is None
 
 
 def test_nothing_is_given_up_after_the_last_step(editor):
-    with VerifierCallback(editor, strict(), SAMPLE, at=[8], stop=True) as look:
+    with VerifierCallback(editor, strict(), SAMPLE, preview_steps=[8], stop_on_reject=True) as look:
         edit(editor, look)
-    assert look.stopped is None
-    assert len(look.looks) == 1
+    assert look.stopped_at is None
+    assert len(look.previews) == 1
 
 
 def test_what_is_rejected_goes_on_unless_it_is_to_stop(editor):
-    with Counted(editor) as denoiser, VerifierCallback(editor, strict(), SAMPLE, at=[2]) as look:
+    with Counted(editor) as denoiser, VerifierCallback(editor, strict(), SAMPLE, preview_steps=[2]) as look:
         edit(editor, look)
-    assert look.stopped is None
+    assert look.stopped_at is None
     assert denoiser.calls == 8
     assert [one.answer for one in look.decisions[0]] == ["reject"] * ROWS
 
@@ -246,12 +261,14 @@ def test_what_is_rejected_goes_on_unless_it_is_to_stop(editor):
 def test_a_verifier_may_be_made_of_several(editor):
     lines = []
     both = AllOf(strict(least=0.0), Verifier(Reward(Says(Score.of(0.25))), at_least(0.5)))
-    with VerifierCallback(editor, both, SAMPLE, at=[2], stop=True, log=lambda *line: lines.append(line)) as look:
+    with VerifierCallback(
+        editor, both, SAMPLE, preview_steps=[2], stop_on_reject=True, log=lambda *line: lines.append(line)
+    ) as look:
         edit(editor, look)
-    assert look.stopped == 2
-    (decisions,), (seen,) = look.decisions, look.looks
-    assert [one.score for one in seen] == [one.scores[-1] for one in decisions]
-    bright = [one.picture.pixels.mean() / 255 for one in seen]
+    assert look.stopped_at == 2
+    (decisions,), (row_previews,) = look.decisions, look.previews
+    assert [one.score for one in row_previews] == [one.scores[-1] for one in decisions]
+    bright = [one.picture.pixels.mean() / 255 for one in row_previews]
     assert lines == [
         (2, {"rated/edit/0": bright[0], "says/edit/0": 0.25, "rated/edit/1": bright[1], "says/edit/1": 0.25})
     ]
@@ -262,7 +279,10 @@ def test_a_verifier_may_be_made_of_several(editor):
 
 def test_a_pipeline_is_as_before_when_its_call_fails(editor):
     problem = "3 samples for a batch of 2: give one, or one for each row"
-    with pytest.raises(ValueError, match=problem), VerifierCallback(editor, reward(), [SAMPLE] * 3, at=[2]) as look:
+    with (
+        pytest.raises(ValueError, match=problem),
+        VerifierCallback(editor, reward(), [SAMPLE] * 3, preview_steps=[2]) as look,
+    ):
         edit(editor, look)
     assert "_callback_tensor_inputs" not in vars(editor)
     assert "step" not in vars(editor.scheduler)
@@ -270,45 +290,54 @@ def test_a_pipeline_is_as_before_when_its_call_fails(editor):
 
 def test_allowed_names_of_ones_own_are_put_back(editor, monkeypatch):
     monkeypatch.setattr(editor, "_callback_tensor_inputs", ["latents", "image_latents"])
-    with VerifierCallback(editor, reward(), SAMPLE, at=[2]):
+    with VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2]):
         assert editor._callback_tensor_inputs == ["latents", "image_latents", "height", "width"]
     assert editor._callback_tensor_inputs == ["latents", "image_latents"]
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("options", "problem"),
     [
-        ({"at": []}, r"looked at after 1 evaluation or more, got at=\[\]"),
-        ({"at": [0, 2]}, r"looked at after 1 evaluation or more, got at=\[0, 2\]"),
-        ({"stop": True}, r"a reward rejects nothing: to stop, give a verifier, as in Verifier\(reward, at_least"),
-        ({"samples": []}, "there is no sample to put previews into"),
+        ({"preview_steps": []}, r"preview_steps must be 1 or more, got \[\]"),
+        ({"preview_steps": [0, 2]}, r"preview_steps must be 1 or more, got \[0, 2\]"),
+        (
+            {"stop_on_reject": True},
+            r"a reward rejects nothing: for stop_on_reject pass a verifier, as in Verifier\(reward, at_least",
+        ),
+        ({"samples": []}, "there are no samples"),
     ],
 )
-def test_what_makes_no_sense_is_refused(editor, given, problem):
+def test_what_makes_no_sense_is_refused(editor, options, problem):
     with pytest.raises(ValueError, match=problem):
-        VerifierCallback(editor, reward(), given.pop("samples", SAMPLE), **{"at": [2]} | given)
+        VerifierCallback(editor, reward(), options.pop("samples", SAMPLE), **{"preview_steps": [2]} | options)
 
 
 def test_samples_that_lack_what_the_reward_needs_are_refused(editor):
     needs = Reward(Says(Score.of(1.0), requires=("mask",)))
     for judge in (needs, AllOf(strict(), Verifier(needs, at_least(0.5)))):
         with pytest.raises(ValueError, match="needs mask, and sample 'edit' has none"):
-            VerifierCallback(editor, judge, SAMPLE, at=[2])
+            VerifierCallback(editor, judge, SAMPLE, preview_steps=[2])
 
 
 def test_more_steps_than_there_are_are_refused(editor):
-    problem = "takes 8 steps, and was to be looked at after 9"
-    with pytest.raises(ValueError, match=problem), VerifierCallback(editor, reward(), SAMPLE, at=[9]) as look:
+    problem = "takes 8 steps, but preview_steps has 9"
+    with (
+        pytest.raises(ValueError, match=problem),
+        VerifierCallback(editor, reward(), SAMPLE, preview_steps=[9]) as look,
+    ):
         edit(editor, look)
 
 
 def test_it_says_that_tensors_have_to_be_asked_for(editor):
-    problem = "not given height, width: pass callback_on_step_end_tensor_inputs"
-    with pytest.raises(ValueError, match=problem), VerifierCallback(editor, reward(), SAMPLE, at=[2]) as look:
+    problem = "did not receive height, width: pass callback_on_step_end_tensor_inputs"
+    with (
+        pytest.raises(ValueError, match=problem),
+        VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2]) as look,
+    ):
         edit(editor, callback_on_step_end=look)
 
 
 def test_a_scheduler_that_is_not_known_is_refused(editor, monkeypatch):
     monkeypatch.setattr(editor, "scheduler", PNDMScheduler())
-    with pytest.raises(TypeError, match="what PNDMScheduler expects is not known"):
-        VerifierCallback(editor, reward(), SAMPLE, at=[2])
+    with pytest.raises(TypeError, match="PNDMScheduler has no known prediction"):
+        VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2])

@@ -17,10 +17,10 @@ from diffusers import (
     PNDMScheduler,
 )
 
-from editcritic.integrations.diffusers import editor_of
-from editcritic.integrations.diffusers.families import OMNIGEN, family_of
+from editcritic.integrations.diffusers import make_editor
+from editcritic.integrations.diffusers.pipeline_families import OMNIGEN, family_of
 from editcritic.reward import Image
-from editcritic.verifiers.editor import Noise, StepwiseEditor
+from editcritic.verifiers.selection.editor import NoiseSpec, StepwiseEditor
 
 from ... import pipelines_epsilon as tiny
 from .editing import (
@@ -53,12 +53,12 @@ SOLVERS = {
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     """The tiny pipeline of a name, loaded once."""
-    found = {}
+    pipelines = {}
 
     def load(name):
-        if name not in found:
-            found[name] = getattr(tiny, name)(tmp_path_factory.mktemp(name))
-        return found[name]
+        if name not in pipelines:
+            pipelines[name] = getattr(tiny, name)(tmp_path_factory.mktemp(name))
+        return pipelines[name]
 
     return load
 
@@ -68,9 +68,9 @@ def with_solver(pipeline, solver, **more):
     parts = {**pipeline.components, "scheduler": SOLVERS[solver](pipeline.scheduler.config, **more)}
     if "safety_checker" in parts:
         parts["requires_safety_checker"] = False
-    made = type(pipeline)(**parts)
-    made.set_progress_bar_config(disable=True)
-    return made
+    copy = type(pipeline)(**parts)
+    copy.set_progress_bar_config(disable=True)
+    return copy
 
 
 # -- InstructPix2Pix ---------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_pieces_make_what_one_go_and_the_plain_call_make(loaded, name, solver):
         num_inference_steps=STEPS, **size,
     ).images  # fmt: skip
     whole = editor.edit(sources(), WISHES, SEEDS)
-    _, pieces = in_pieces(editor, [Noise(seed) for seed in SEEDS], sources(), WISHES)
+    _, pieces = in_pieces(editor, [NoiseSpec(seed) for seed in SEEDS], sources(), WISHES)
     assert [Image.of(one) for one in plain] == whole == pieces
     assert len({one.digest for one in whole}) == 3
 
@@ -97,7 +97,7 @@ def test_pieces_make_what_one_go_and_the_plain_call_make(loaded, name, solver):
 def test_ddim_that_adds_noise_goes_on_with_its_own_random_numbers(loaded):
     pipeline = with_solver(loaded("instruct"), "ddim")
     editor = stepwise(pipeline, eta=1.0)
-    _, pieces = in_pieces(editor, [Noise(3)], sources(1), WISHES[:1])
+    _, pieces = in_pieces(editor, [NoiseSpec(3)], sources(1), WISHES[:1])
     assert pieces == editor.edit(sources(1), WISHES[:1], [3])
     calm = stepwise(pipeline)
     assert pieces != calm.edit(sources(1), WISHES[:1], [3])
@@ -106,12 +106,12 @@ def test_ddim_that_adds_noise_goes_on_with_its_own_random_numbers(loaded):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_previews_show_what_the_formula_says(loaded, solver, monkeypatch):
     pipeline = with_solver(loaded("instruct"), solver)
-    seen = steps_seen(pipeline.scheduler, monkeypatch)
+    steps = steps_seen(pipeline.scheduler, monkeypatch)
     editor = stepwise(pipeline)
-    ((draft, shown),) = editor.advance(editor.begin(sources(1), WISHES[:1], [Noise(3)]), 3)
-    output, timestep, sample = seen[-1]
+    ((draft, shown),) = editor.advance(editor.begin(sources(1), WISHES[:1], [NoiseSpec(3)]), 3)
+    output, timestep, sample = steps[-1]
     expected = formula(pipeline.scheduler, 2, timestep, sample, output)
-    assert len(seen) == 3
+    assert len(steps) == 3
     assert np.abs(draft.arrays["clean"] - expected[0].numpy()).max() < 1e-3
     with torch.no_grad():
         decoded = pipeline.vae.decode(expected / pipeline.vae.config.scaling_factor).sample
@@ -119,7 +119,7 @@ def test_previews_show_what_the_formula_says(loaded, solver, monkeypatch):
 
 
 def formula(scheduler, index, timestep, sample, output):
-    """The picture that the state `sample` and the model's `output` are about, before step `index`."""
+    """The image that the state `sample` and the model's `output` are about, before step `index`."""
     velocity = scheduler.config.prediction_type == "v_prediction"
     if hasattr(scheduler, "sigmas"):
         sigma = scheduler.sigmas[index]
@@ -136,7 +136,7 @@ def formula(scheduler, index, timestep, sample, output):
 @pytest.mark.parametrize("solver", ["ancestral", "euler", "ddim", "ddpm"])
 def test_a_batch_makes_what_each_makes_alone(loaded, solver):
     editor = stepwise(with_solver(loaded("instruct"), solver))
-    noises = [Noise(seed) for seed in SEEDS]
+    noises = [NoiseSpec(seed) for seed in SEEDS]
     together, pictures = in_pieces(editor, noises, sources(), WISHES)
     for row, (noise, images, wish) in enumerate(zip(noises, sources(), WISHES, strict=True)):
         (alone,), shown = in_pieces(editor, [noise], [images], [wish])
@@ -149,16 +149,16 @@ def test_pictures_of_one_size_share_a_call(loaded, name, monkeypatch):
     pipeline = loaded(name)
     calls = rows_seen(pipeline.unet, monkeypatch)
     images = [(picture(0),), (picture(1, 40),), (picture(2),)]
-    made = editor_of(pipeline, num_inference_steps=2).edit(images, WISHES, SEEDS)
+    edited = make_editor(pipeline, num_inference_steps=2).edit(images, WISHES, SEEDS)
     assert calls == [6, 6, 3, 3]  # guidance has three branches
-    assert [one.width for one in made] == [32, 40, 32]
+    assert [one.width for one in edited] == [32, 40, 32]
 
 
 def test_words_that_go_with_the_prompt_go_with_each_of_a_batch(loaded):
-    editor = editor_of(loaded("instruct"), num_inference_steps=2, negative_prompt="blurry")
+    editor = make_editor(loaded("instruct"), num_inference_steps=2, negative_prompt="blurry")
     together = editor.edit(sources(), WISHES, SEEDS)
     assert apart(together[1:2], editor.edit(sources()[1:2], WISHES[1:2], SEEDS[1:2])) <= 1
-    assert together != editor_of(loaded("instruct"), num_inference_steps=2).edit(sources(), WISHES, SEEDS)
+    assert together != make_editor(loaded("instruct"), num_inference_steps=2).edit(sources(), WISHES, SEEDS)
 
 
 @pytest.mark.parametrize("spacing", ["linspace", "leading"])
@@ -166,7 +166,7 @@ def test_neighbours_are_as_noisy_as_what_they_are_near_to(loaded, spacing):
     """The noise of Euler's solvers is scaled: so must that of neighbours be."""
     pipeline = with_solver(loaded("instruct"), "euler", timestep_spacing=spacing)
     editor = stepwise(pipeline)
-    noises = [Noise(3), Noise(3).near(9, 1.0), Noise(9), Noise(3).near(9, 1e-4)]
+    noises = [NoiseSpec(3), NoiseSpec(3).perturbed(9, 1.0), NoiseSpec(9), NoiseSpec(3).perturbed(9, 1e-4)]
     _, (first, far, other, near) = in_pieces(editor, noises, sources(1) * 4, WISHES[:1] * 4, stops=(STEPS,))
     assert apart([far], [other]) <= 1
     assert apart([near], [first]) <= 1
@@ -177,14 +177,14 @@ def test_neighbours_are_as_noisy_as_what_they_are_near_to(loaded, spacing):
 def test_a_draft_that_goes_back_has_as_much_noise_on_it_as_there_is_at_that_step(loaded, solver, monkeypatch):
     pipeline = with_solver(loaded("instruct"), solver, timestep_spacing="leading")
     editor = stepwise(pipeline)
-    drafts, _ = in_pieces(editor, [Noise(3)], sources(1), WISHES[:1], stops=(3,))
-    again = editor.back(drafts * 2, 1, [7, 8])
+    drafts, _ = in_pieces(editor, [NoiseSpec(3)], sources(1), WISHES[:1], stops=(3,))
+    again = editor.renoise(drafts * 2, 1, [7, 8])
     assert {draft.step for draft in again} == {1}
-    seen = steps_seen(pipeline.scheduler, monkeypatch)
+    steps = steps_seen(pipeline.scheduler, monkeypatch)
     (_, first), (_, second) = editor.advance(again, STEPS)
     assert first != second
-    assert len(seen) == 3
-    _, timestep, state = seen[0]
+    assert len(steps) == 3
+    _, timestep, state = steps[0]
     signal, noise = 1.0, float(pipeline.scheduler.sigmas[1]) if hasattr(pipeline.scheduler, "sigmas") else 0.0
     if not noise:
         left = float(pipeline.scheduler.alphas_cumprod[int(timestep)])
@@ -198,7 +198,7 @@ def test_latents_in_half_precision_are_taken_up_again_as_they_were(loaded):
     pipeline = with_solver(loaded("instruct"), "ancestral")
     parts = {name: copy.deepcopy(part) for name, part in pipeline.components.items()}
     editor = stepwise(type(pipeline)(**parts, requires_safety_checker=False).to(torch.bfloat16))
-    _, pieces = in_pieces(editor, [Noise(seed) for seed in SEEDS], sources(), WISHES)
+    _, pieces = in_pieces(editor, [NoiseSpec(seed) for seed in SEEDS], sources(), WISHES)
     assert pieces == editor.edit(sources(), WISHES, SEEDS)
 
 
@@ -213,11 +213,11 @@ def test_a_solver_that_remembers_makes_whole_pictures_only(loaded, solver):
     make, evaluations = MULTISTEP[solver]
     pipeline = with_solver(loaded("instruct"), "euler")
     pipeline.scheduler = make(beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear")
-    editor: Any = editor_of(pipeline, num_inference_steps=STEPS)
-    assert editor.evaluations == evaluations
+    editor: Any = make_editor(pipeline, num_inference_steps=STEPS)
+    assert editor.nfe == evaluations
     assert not isinstance(editor, StepwiseEditor)
     with pytest.raises(AttributeError, match="keeps more than the latents from step to step"):
-        editor.begin(sources(1), WISHES[:1], [Noise(3)])
+        editor.begin(sources(1), WISHES[:1], [NoiseSpec(3)])
     plain = pipeline(
         list(WISHES), [row[0].pil() for row in sources()], generator=generators(), num_inference_steps=STEPS
     ).images
@@ -237,7 +237,7 @@ NAMES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_global_random_numbers_neither_matter_nor_move(loaded, name):
-    editor = editor_of(loaded(name), **NAMES[name])
+    editor = make_editor(loaded(name), **NAMES[name])
     torch.manual_seed(1)
     before = torch.get_rng_state()
     first = editor.edit(sources(1), WISHES[:1], [3])
@@ -249,7 +249,7 @@ def test_the_global_random_numbers_neither_matter_nor_move(loaded, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_editor_leaves_the_pipeline_its_methods(loaded, name):
     pipeline = loaded(name)
-    editor_of(pipeline, **NAMES[name]).edit(sources(1), WISHES[:1], [3])
+    make_editor(pipeline, **NAMES[name]).edit(sources(1), WISHES[:1], [3])
     methods = {one for one in vars(pipeline) if callable(getattr(type(pipeline), one, None))}
     assert not methods
     assert not {"step", "set_timesteps"} & set(vars(pipeline.scheduler))
@@ -288,8 +288,8 @@ def test_what_is_relied_on_is_there(loaded, name):
     assert family_of(pipeline) is not None
     assert (family_of(pipeline) is OMNIGEN) == (name == "omnigen")
     for method, arguments in RELIED_ON[name].items():
-        known = inspect.signature(getattr(type(pipeline), method)).parameters
-        assert arguments <= known.keys(), method
+        parameters = inspect.signature(getattr(type(pipeline), method)).parameters
+        assert arguments <= parameters.keys(), method
     assert not name.startswith("instruct") or callable(pipeline.image_processor.get_default_height_width)
     for method in ("set_timesteps", "step"):
         assert callable(getattr(pipeline.scheduler, method))

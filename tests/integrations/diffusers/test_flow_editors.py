@@ -19,12 +19,13 @@ from diffusers import (
     UniPCMultistepScheduler,
 )
 
-from editcritic.benchmarks.sceneedit.learned.pipeline import STEPS as TAUGHT_STEPS
-from editcritic.benchmarks.sceneedit.learned.pipeline import load
-from editcritic.integrations.diffusers import DiffusersEditor, editor_of
-from editcritic.integrations.diffusers.stepping import standing_in
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import NUM_INFERENCE_STEPS as TAUGHT_STEPS
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
+from editcritic.integrations.diffusers import DiffusersEditor, make_editor
+from editcritic.integrations.diffusers.partial_denoising import patched
 from editcritic.reward import EditSample, Image, Reward
-from editcritic.verifiers import BestOf, Editor, Journal, Noise, StepwiseEditor, select, unedited
+from editcritic.verifiers import BestOfN, Editor, Journal, edit_request, select
+from editcritic.verifiers.selection import NoiseSpec, StepwiseEditor
 
 from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from ...reward.fakes import Rated, Seeded, picture
@@ -43,7 +44,7 @@ class Case:
     settings: dict[str, Any]
 
     def editor(self, **more: Any) -> Any:
-        return editor_of(self.pipeline, num_inference_steps=STEPS, **self.settings | more)
+        return make_editor(self.pipeline, num_inference_steps=STEPS, **self.settings | more)
 
     def picture(self, number: int = 0) -> Image:
         return picture(number, self.side, self.side)
@@ -51,8 +52,8 @@ class Case:
     def plain(self, sources: tuple[Image, ...], words: str, seed: int, **more: Any) -> Any:
         """What the pipeline makes by itself."""
         image: Any = [source.pil() for source in sources] if len(sources) > 1 else sources[0].pil()
-        said = {"num_inference_steps": STEPS, **self.settings, **more}
-        return self.pipeline(image=image, prompt=words, generator=torch.Generator().manual_seed(seed), **said).images[0]
+        call = {"num_inference_steps": STEPS, **self.settings, **more}
+        return self.pipeline(image=image, prompt=words, generator=torch.Generator().manual_seed(seed), **call).images[0]
 
 
 FLUX2 = {"text_encoder_out_layers": (1,)}
@@ -97,12 +98,12 @@ def calls_of(pipeline) -> Any:
     """How often the pipeline is called: the rows of each call."""
     rows: list[int] = []
 
-    def spy(original, *given, **named):
-        made = original(*given, **named)
-        rows.append(len(made[0]))
-        return made
+    def spy(original, *args, **kwargs):
+        output = original(*args, **kwargs)
+        rows.append(len(output[0]))
+        return output
 
-    return rows, standing_in(pipeline, "prepare_latents", spy)
+    return rows, patched(pipeline, "prepare_latents", spy)
 
 
 # -- each pipeline ----------------------------------------------------------------------------------------------------
@@ -110,28 +111,28 @@ def calls_of(pipeline) -> Any:
 
 def test_pieces_one_go_and_the_plain_call_make_the_same_picture(case):
     editor, source = case.editor(), case.picture()
-    drafts = editor.begin([(source,)], WORDS[:1], [Noise(3)])
+    drafts = editor.begin([(source,)], WORDS[:1], [NoiseSpec(3)])
     for stop in (1, 3):
         ((draft, _),) = editor.advance(drafts, stop)
         drafts = [draft]
-    ((_, made),) = editor.advance(drafts, STEPS)
+    ((_, image),) = editor.advance(drafts, STEPS)
     (whole,) = editor.edit([(source,)], WORDS[:1], [3])
-    assert made == whole == Image.of(case.plain((source,), WORDS[0], 3))
+    assert image == whole == Image.of(case.plain((source,), WORDS[0], 3))
     assert whole != Image.of(case.plain((source,), WORDS[0], 4))
 
 
 def test_the_state_formula_gives_the_result_at_the_last_step(case):
     editor = case.editor()
-    seen = []
+    steps = []
 
     def spy(original, output, timestep, sample, **named):
-        seen.append((sample, output))
+        steps.append((sample, output))
         return original(output, timestep, sample, **named)
 
-    with standing_in(case.pipeline.scheduler, "step", spy):
-        drafts = editor.begin([(case.picture(),)], WORDS[:1], [Noise(3)])
+    with patched(case.pipeline.scheduler, "step", spy):
+        drafts = editor.begin([(case.picture(),)], WORDS[:1], [NoiseSpec(3)])
         ((draft, _),) = editor.advance(drafts, STEPS)
-    sample, output = seen[-1]
+    sample, output = steps[-1]
     clean = sample - case.pipeline.scheduler.sigmas[STEPS - 1] * output
     assert np.abs(clean[0].numpy() - draft.arrays["latents"]).max() < 1e-3
     assert np.abs(draft.arrays["clean"] - draft.arrays["latents"]).max() < 1e-6
@@ -142,7 +143,7 @@ def test_batch_companions_change_nothing(case):
     sources = [(case.picture(number % 2),) for number in range(5)]
     words = [WORDS[number // 2 % 2] for number in range(5)]
     together = editor.edit(sources, words, range(5))
-    assert len({made.digest for made in together}) == 5
+    assert len({image.digest for image in together}) == 5
     for number in range(5):
         (alone,) = editor.edit([sources[number]], [words[number]], [number])
         assert same(together[number], alone)
@@ -159,7 +160,7 @@ def test_source_and_instruction_have_a_say(case):
 
 
 def test_candidates_for_one_edit_share_a_call(case):
-    editor = case.editor(batch=2)
+    editor = case.editor(batch_size=2)
     rows, spying = calls_of(case.pipeline)
     with spying:
         editor.edit([(case.picture(),)] * 3, WORDS[:1] * 3, range(3))
@@ -171,25 +172,25 @@ def test_in_half_the_bits_it_works_as_well(case):
     case.pipeline.to(torch.bfloat16)
     try:
         editor, source = case.editor(), case.picture()
-        drafts = editor.begin([(source,)], WORDS[:1], [Noise(3)])
+        drafts = editor.begin([(source,)], WORDS[:1], [NoiseSpec(3)])
         ((draft, look),) = editor.advance(drafts, 2)
         assert draft.arrays["latents"].dtype == np.float32
-        ((_, made),) = editor.advance([draft], STEPS)
-        assert made == Image.of(case.plain((source,), WORDS[0], 3))
-        assert look.size == made.size
+        ((_, image),) = editor.advance([draft], STEPS)
+        assert image == Image.of(case.plain((source,), WORDS[0], 3))
+        assert look.size == image.size
     finally:
         case.pipeline.to(before)
 
 
 def test_a_neighbour_and_another_way_on_are_pictures_too(case):
     editor = case.editor()
-    noises = [Noise(0), Noise(0).near(1, 0.05), Noise(0).near(1, 0.9)]
+    noises = [NoiseSpec(0), NoiseSpec(0).perturbed(1, 0.05), NoiseSpec(0).perturbed(1, 0.9)]
     drafts = editor.begin([(case.picture(),)] * 3, WORDS[:1] * 3, noises)
-    one, near, far = (made for _, made in editor.advance(drafts, STEPS))
-    assert off(near, one) < off(far, one)
+    first, near, far = (image for _, image in editor.advance(drafts, STEPS))
+    assert off(near, first) < off(far, first)
     ((draft, _),) = editor.advance(drafts[:1], 3)
     ((_, again),) = editor.advance(editor.back([draft], 1, [5]), STEPS)
-    assert again != one
+    assert again != first
 
 
 def test_what_is_relied_upon_is_there(case):
@@ -209,14 +210,14 @@ def test_what_is_relied_upon_is_there(case):
 def test_the_loop_starts_from_the_first_thing_that_prepare_latents_gives(case):
     prepared, denoised = [], []
 
-    def prepare(original, *given, **named):
-        prepared.append(original(*given, **named))
+    def prepare(original, *args, **kwargs):
+        prepared.append(original(*args, **kwargs))
         return prepared[-1]
 
     hook = case.pipeline.transformer.register_forward_pre_hook(
-        lambda _, given, named: denoised.append(named["hidden_states"]), with_kwargs=True
+        lambda _, args, kwargs: denoised.append(kwargs["hidden_states"]), with_kwargs=True
     )
-    with standing_in(case.pipeline, "prepare_latents", prepare):
+    with patched(case.pipeline, "prepare_latents", prepare):
         case.plain((case.picture(),), WORDS[0], 0)
     hook.remove()
     latents = prepared[0][0]
@@ -224,25 +225,25 @@ def test_the_loop_starts_from_the_first_thing_that_prepare_latents_gives(case):
     assert torch.equal(denoised[0][:, : latents.shape[1]], latents)
 
 
-# -- several pictures, and earlier turns ------------------------------------------------------------------------------
+# -- several images, and earlier turns ------------------------------------------------------------------------------
 
 
 def test_several_sources_are_handed_over_where_the_pipeline_takes_them(case):
     editor, sources = case.editor(), (case.picture(0), case.picture(1))
     if case.name in ("kontext", "qwen_edit"):
-        with pytest.raises(ValueError, match="edits one picture, got 2 sources"):
+        with pytest.raises(ValueError, match="edits one image, got 2 sources"):
             editor.edit([sources], WORDS[:1], [0])
     else:
-        (made,) = editor.edit([sources], WORDS[:1], [0])
-        assert made == Image.of(case.plain(sources, WORDS[0], 0))
+        (image,) = editor.edit([sources], WORDS[:1], [0])
+        assert image == Image.of(case.plain(sources, WORDS[0], 0))
 
 
 def test_pictures_of_earlier_turns_are_handed_over_behind_the_source_where_they_can_be(case):
     base, now = case.picture(0), case.picture(1)
     turn = EditSample(id="1", instruction=WORDS[1], sources=(base,), edited=now)
-    (made,) = case.editor().edit([(now,)], WORDS[:1], [0], history=[(turn,)])
+    (image,) = case.editor().edit([(now,)], WORDS[:1], [0], history=[(turn,)])
     shown = (now,) if case.name in ("kontext", "qwen_edit") else (now, base)
-    assert made == Image.of(case.plain(shown, WORDS[0], 0))
+    assert image == Image.of(case.plain(shown, WORDS[0], 0))
 
 
 def test_sources_of_different_sizes_do_not_share_a_call(small):
@@ -250,32 +251,32 @@ def test_sources_of_different_sizes_do_not_share_a_call(small):
     sources = [(small.picture(0),), (picture(1, 48, 32),), (small.picture(2),)]
     rows, spying = calls_of(small.pipeline)
     with spying:
-        made = editor.edit(sources, WORDS, range(3))
+        edited = editor.edit(sources, WORDS, range(3))
     assert rows == [2, 1]
     for number in range(3):
         (alone,) = editor.edit([sources[number]], [WORDS[number]], [number])
-        assert same(made[number], alone)
+        assert same(edited[number], alone)
 
 
 def test_a_negative_prompt_goes_with_every_row(small):
     guided = {"negative_prompt": "Add star", "true_cfg_scale": 3.0}
     editor = small.editor(**guided)
-    made = editor.edit([(small.picture(n),) for n in range(2)], WORDS[:2], range(2))
+    edited = editor.edit([(small.picture(n),) for n in range(2)], WORDS[:2], range(2))
     for number in range(2):
         alone = small.plain((small.picture(number),), WORDS[number], number, **guided)
-        assert same(made[number], Image.of(alone))
+        assert same(edited[number], Image.of(alone))
 
 
 # -- what an editor is known by ---------------------------------------------------------------------------------------
 
 
 def test_the_evaluations_are_known_beforehand_and_checked(small):
-    assert small.editor().evaluations == STEPS
-    assert editor_of(small.pipeline).evaluations == 28
-    assert editor_of(small.pipeline, sigmas=[1.0, 0.6, 0.2]).evaluations == 3
+    assert small.editor().nfe == STEPS
+    assert make_editor(small.pipeline).nfe == 28
+    assert make_editor(small.pipeline, sigmas=[1.0, 0.6, 0.2]).nfe == 3
     editor = small.editor()
-    editor.evaluations = editor._calls.evaluations = 3  # as if the scheduler made something else of it
-    with pytest.raises(ValueError, match="took 4 evaluations, and 3 were foreseen"):
+    editor.nfe = editor._calls.nfe = 3  # as if the scheduler made something else of it
+    with pytest.raises(ValueError, match="took 4 evaluations, expected 3"):
         editor.edit([(small.picture(),)], WORDS[:1], [0])
 
 
@@ -286,13 +287,13 @@ def test_a_call_that_hides_its_steps_has_to_be_told(small):
 
     hiding = Hiding(**small.pipeline.components)
     with pytest.raises(ValueError, match="pass num_inference_steps"):
-        editor_of(hiding)
-    assert editor_of(hiding, num_inference_steps=3).evaluations == 3
+        make_editor(hiding)
+    assert make_editor(hiding, num_inference_steps=3).nfe == 3
 
 
 def test_the_name_says_all_that_pictures_depend_on(small):
     name = small.editor().id
-    assert name == small.editor().id == small.editor(batch=3).id
+    assert name == small.editor().id == small.editor(batch_size=3).id
     assert "FluxKontextPipeline" in name
     changed = {small.editor(guidance_scale=7.0).id}
     components = small.pipeline.components
@@ -301,27 +302,27 @@ def test_the_name_says_all_that_pictures_depend_on(small):
         {"transformer": type(small.pipeline.transformer)(**small.pipeline.transformer.config)},
     ):
         other = type(small.pipeline)(**{**components, **part})
-        changed.add(editor_of(other, num_inference_steps=STEPS, **small.settings).id)
+        changed.add(make_editor(other, num_inference_steps=STEPS, **small.settings).id)
     assert len(changed | {name}) == 4
     spelt_out = type(small.pipeline)(**{**components, "scheduler": FlowMatchEulerDiscreteScheduler(shift=1.0)})
-    assert editor_of(spelt_out, num_inference_steps=STEPS, **small.settings).id.split(" weights ")[1] in name
+    assert make_editor(spelt_out, num_inference_steps=STEPS, **small.settings).id.split(" weights ")[1] in name
     assert small.editor(id="mine").id == "mine"
 
 
 def test_settings_that_are_not_the_pipelines_are_refused_at_once(small):
     with pytest.raises(ValueError, match=r"takes no strength; it takes .*guidance_scale"):
         small.editor(strength=0.5)
-    with pytest.raises(ValueError, match="generator is what the editor itself passes"):
+    with pytest.raises(ValueError, match="generator is set by the editor itself"):
         small.editor(generator=None)
-    with pytest.raises(ValueError, match="one picture or more, got 0"):
-        small.editor(batch=0)
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        small.editor(batch_size=0)
 
 
 def test_pipelines_that_edit_nothing_are_refused_by_name(small):
-    with pytest.raises(ValueError, match=r"FluxPipeline edits no picture by words: its call takes no image. Known are"):
-        editor_of(FluxPipeline(**small.pipeline.components))
+    with pytest.raises(ValueError, match=r"FluxPipeline is no instruction editor: its call has no image. Supported:"):
+        make_editor(FluxPipeline(**small.pipeline.components))
     with pytest.raises(ValueError, match="got str"):
-        editor_of("black-forest-labs/FLUX.1-Kontext-dev")
+        make_editor("black-forest-labs/FLUX.1-Kontext-dev")
 
 
 def test_everything_else_is_left_as_it_was(small, capfd):
@@ -338,14 +339,14 @@ def test_everything_else_is_left_as_it_was(small, capfd):
 
 def test_calls_of_one_pipeline_do_not_cross_each_other(small):
     editors = [small.editor(), small.editor(guidance_scale=9.0)]
-    asked = [(editors[number % 2], number) for number in range(6)]
+    requests = [(editors[number % 2], number) for number in range(6)]
 
     def made(item):
         editor, number = item
         return editor.edit([(small.picture(number % 3),)], [WORDS[number % 3]], [number])[0]
 
     with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(made, asked)) == [made(item) for item in asked]
+        assert list(threads.map(made, requests)) == [made(item) for item in requests]
 
 
 def test_models_that_were_moved_meanwhile_can_still_be_trained(case):
@@ -354,11 +355,13 @@ def test_models_that_were_moved_meanwhile_can_still_be_trained(case):
     )
     case.editor().edit([(case.picture(),)], WORDS[:1], [0])
     move.remove()
-    seen: list[dict[str, Any]] = []
-    hook = case.pipeline.transformer.register_forward_pre_hook(lambda _, a, named: seen.append(named), with_kwargs=True)
+    calls: list[dict[str, Any]] = []
+    hook = case.pipeline.transformer.register_forward_pre_hook(
+        lambda _, a, named: calls.append(named), with_kwargs=True
+    )
     case.plain((case.picture(),), WORDS[0], 0)
     hook.remove()
-    case.pipeline.transformer(**{**seen[0], "hidden_states": seen[0]["hidden_states"].clone()})[0].sum().backward()
+    case.pipeline.transformer(**{**calls[0], "hidden_states": calls[0]["hidden_states"].clone()})[0].sum().backward()
     assert any(weight.grad is not None for weight in case.pipeline.transformer.parameters())
     case.pipeline.transformer.zero_grad(set_to_none=True)
 
@@ -373,16 +376,16 @@ def unipc(small):
 
 def test_a_solver_with_a_memory_makes_whole_pictures(small):
     pipeline = unipc(small)
-    editor: Any = editor_of(pipeline, num_inference_steps=STEPS, **small.settings)
-    with pytest.raises(AttributeError, match="whole pictures only: UniPCMultistepScheduler keeps more"):
-        editor.begin([(small.picture(),)], WORDS[:1], [Noise(0)])
+    editor: Any = make_editor(pipeline, num_inference_steps=STEPS, **small.settings)
+    with pytest.raises(AttributeError, match="cannot pause: UniPCMultistepScheduler keeps more"):
+        editor.begin([(small.picture(),)], WORDS[:1], [NoiseSpec(0)])
     assert isinstance(editor, Editor)
     assert not isinstance(editor, StepwiseEditor)
-    assert editor.evaluations == STEPS
-    made = editor.edit([(small.picture(),)] * 2, WORDS[:1] * 2, [0, 1])
+    assert editor.nfe == STEPS
+    edited = editor.edit([(small.picture(),)] * 2, WORDS[:1] * 2, [0, 1])
     alone = Case("unipc", pipeline, small.side, small.settings).plain((small.picture(),), WORDS[0], 1)
-    assert same(made[1], Image.of(alone))
-    assert made[0] != made[1]
+    assert same(edited[1], Image.of(alone))
+    assert edited[0] != edited[1]
 
 
 def test_what_looks_at_the_sources_once_a_call_is_not_stopped(tmp_path):
@@ -391,9 +394,9 @@ def test_what_looks_at_the_sources_once_a_call_is_not_stopped(tmp_path):
     cached = Case("cached", pipeline, 64, FLUX2)
     editor = cached.editor()
     assert not isinstance(editor, StepwiseEditor)
-    assert "first step of a call only" in editor.whole
-    (made,) = editor.edit([(cached.picture(),)], WORDS[:1], [0])
-    assert made == Image.of(cached.plain((cached.picture(),), WORDS[0], 0))
+    assert "first step of a call only" in editor.single_pass_reason
+    (image,) = editor.edit([(cached.picture(),)], WORDS[:1], [0])
+    assert image == Image.of(cached.plain((cached.picture(),), WORDS[0], 0))
 
 
 def test_an_editor_that_can_stop_is_seen_to(case):
@@ -403,7 +406,7 @@ def test_an_editor_that_can_stop_is_seen_to(case):
 
 def test_a_solver_that_was_exchanged_is_noticed(small):
     pipeline = type(small.pipeline)(**small.pipeline.components)
-    editor: Any = editor_of(pipeline, num_inference_steps=STEPS, **small.settings)
+    editor: Any = make_editor(pipeline, num_inference_steps=STEPS, **small.settings)
     pipeline.scheduler = UniPCMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction")
     with pytest.raises(TypeError, match=r"replaced by a UniPCMultistepScheduler .*: make another editor"):
         editor.edit([(small.picture(),)], WORDS[:1], [0])
@@ -422,24 +425,24 @@ def brighten_all(images, instructions, seeds):
 
 @pytest.mark.parametrize(("function", "batched"), [(brighten, False), (brighten_all, True)])
 def test_a_function_is_an_editor(function, batched):
-    editor = editor_of(function, batched=batched, batch=2)
+    editor = make_editor(function, batched=batched, batch_size=2)
     assert isinstance(editor, Editor)
     assert not isinstance(editor, StepwiseEditor)
-    assert (editor.id, editor.evaluations) == (f"{__name__}:{function.__qualname__}", 0)
-    made = editor.edit([(picture(0),)] * 3, WORDS, range(3))
-    assert list(made) == [Image.of(brighten(picture(0).pil(), "", seed)) for seed in range(3)]
+    assert (editor.id, editor.nfe) == (f"{__name__}:{function.__qualname__}", 0)
+    edited = editor.edit([(picture(0),)] * 3, WORDS, range(3))
+    assert list(edited) == [Image.of(brighten(picture(0).pil(), "", seed)) for seed in range(3)]
 
 
 def test_a_function_without_a_name_that_lasts_needs_one():
     with pytest.raises(ValueError, match="pass id="):
-        editor_of(lambda image, instruction, seed: image)
-    assert editor_of(lambda image, instruction, seed: image, id="mine").id == "mine"
+        make_editor(lambda image, instruction, seed: image)
+    assert make_editor(lambda image, instruction, seed: image, id="mine").id == "mine"
     with pytest.raises(ValueError, match="takes no settings, got strength"):
-        editor_of(brighten, strength=1.0)
+        make_editor(brighten, strength=1.0)
 
 
 def test_a_function_is_shown_all_sources():
-    editor = editor_of(lambda images, instruction, seed: images[seed], id="pick")
+    editor = make_editor(lambda images, instruction, seed: images[seed], id="pick")
     assert list(editor.edit([(picture(0), picture(1))], ["pick"], [1])) == [picture(1)]
 
 
@@ -447,18 +450,20 @@ def test_a_function_is_shown_all_sources():
 
 
 def test_the_taught_editor_is_chosen_from_and_a_journal_spares_it_the_work(tmp_path):
-    pipeline = load()
-    editor = editor_of(pipeline, num_inference_steps=TAUGHT_STEPS)
-    samples = [unedited(WORDS[number], picture(number, 32, 32), id=f"{number}") for number in range(2)]
+    pipeline = load_pretrained()
+    editor = make_editor(pipeline, num_inference_steps=TAUGHT_STEPS)
+    samples = [edit_request(WORDS[number], picture(number, 32, 32), id=f"{number}") for number in range(2)]
     rows, spying = calls_of(pipeline)
-    found: list[Any] = []
+    all_selections: list[Any] = []
     for _ in range(2):
-        with spying if not found else nullcontext(), Journal(tmp_path) as journal:
+        with spying if not all_selections else nullcontext(), Journal(tmp_path) as journal:
             reward = Reward(Rated(), {"preference": Seeded()})
-            found.append(select(BestOf(3), samples, editor=editor, reward=reward, journal=journal))
+            all_selections.append(select(BestOfN(3), samples, editor=editor, reward=reward, journal=journal))
     assert rows == [6]
-    assert found[0].spent.evaluations == found[1].known.evaluations == 6 * TAUGHT_STEPS
-    assert [one.picture for one in found[0]] == [one.picture for one in found[1]]
+    assert all_selections[0].spent.nfe == all_selections[1].cached_cost.nfe == 6 * TAUGHT_STEPS
+    assert [selection.picture for selection in all_selections[0]] == [
+        selection.picture for selection in all_selections[1]
+    ]
 
 
 def test_importing_the_package_loads_neither_torch_nor_diffusers():

@@ -24,7 +24,12 @@ from diffusers import (
     UniPCMultistepScheduler,
 )
 
-from editcritic.integrations.diffusers.decoding import DECODINGS, Steps, decoded, decoding_of
+from editcritic.integrations.diffusers.latent_decoding import (
+    LATENT_DECODERS,
+    SchedulerTracker,
+    decode_latents,
+    latent_decoder_of,
+)
 from editcritic.reward import Image
 from tests import pipelines, pipelines_epsilon
 from tests.reward.fakes import picture
@@ -42,7 +47,7 @@ def flux2_klein_kv(folder: Path) -> Flux2KleinKVPipeline:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a tiny pipeline is made, and called for ROWS pictures of HEIGHT x WIDTH."""
+    """How a tiny pipeline is made, and called for ROWS images of HEIGHT x WIDTH."""
 
     build: Callable[[Path], Any]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -76,7 +81,7 @@ KINDS = {
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def made(request, tmp_path_factory) -> Iterator[tuple[Kind, Any]]:
+def loaded_kind(request, tmp_path_factory) -> Iterator[tuple[Kind, Any]]:
     """A kind of pipeline, and one of it."""
     kind = KINDS[request.param]
     with ExitStack() as stack:
@@ -87,38 +92,38 @@ def made(request, tmp_path_factory) -> Iterator[tuple[Kind, Any]]:
         yield kind, pipeline
 
 
-def test_the_last_latents_become_what_the_pipeline_returns(made, monkeypatch):
-    kind, pipeline = made
-    names = ["latents", *decoding_of(pipeline).variables]
-    seen: dict[str, Any] = {}
+def test_the_last_latents_become_what_the_pipeline_returns(loaded_kind, monkeypatch):
+    kind, pipeline = loaded_kind
+    names = ["latents", *latent_decoder_of(pipeline).variables]
+    variables: dict[str, Any] = {}
 
     def keep(pipeline, step, timestep, tensors):
-        seen.update(tensors)
+        variables.update(tensors)
         return {}
 
     if kind.old:
-        images = kind.call(pipeline, callback=lambda step, timestep, latents: seen.update(latents=latents))
+        images = kind.call(pipeline, callback=lambda step, timestep, latents: variables.update(latents=latents))
     else:
         monkeypatch.setattr(pipeline, "_callback_tensor_inputs", names)
         images = kind.call(pipeline, callback_on_step_end=keep, callback_on_step_end_tensor_inputs=names)
-    assert decoded(pipeline, **seen) == [Image.of(image) for image in images]
+    assert decode_latents(pipeline, **variables) == [Image.of(image) for image in images]
     assert [image.size for image in images] == [(WIDTH, HEIGHT)] * ROWS
 
 
 def test_all_kinds_of_pipelines_are_tried():
     names = {kind.build.__annotations__["return"].__name__ for kind in KINDS.values()}
-    assert names == set(DECODINGS)
+    assert names == set(LATENT_DECODERS)
 
 
 def test_it_says_which_variables_are_missing(tmp_path):
     pipeline = pipelines.kontext(tmp_path)
-    with pytest.raises(ValueError, match="decodes latents with width: give"):
-        decoded(pipeline, torch.zeros(1, 4, 16), height=32)
+    with pytest.raises(ValueError, match="decodes latents with width: pass"):
+        decode_latents(pipeline, torch.zeros(1, 4, 16), height=32)
 
 
 def test_an_unknown_pipeline_is_refused():
-    with pytest.raises(TypeError, match="how Unknown decodes its latents is not known: expected one of FluxKontext"):
-        decoding_of(type("Unknown", (), {})())
+    with pytest.raises(TypeError, match="Unknown has no known latent decoder: expected one of FluxKontext"):
+        latent_decoder_of(type("Unknown", (), {})())
 
 
 # -- what the latents are expected to become --------------------------------------------------------------------------
@@ -151,7 +156,7 @@ SOLVERS = [
 
 
 def _said_by_who_knows(scheduler, number, timestep, sample, clean):
-    """What a model predicts of a state that knows what the picture will be."""
+    """What a model predicts of a state that knows what the image will be."""
     predicts = scheduler.config.get("prediction_type", "flow_prediction")
     if isinstance(scheduler, _CUMULATIVE):
         share = scheduler.alphas_cumprod[timestep]
@@ -181,39 +186,39 @@ def test_of_a_model_that_knows_the_picture_that_picture_is_expected(kind, option
     clean = torch.rand(2, 4, 3, 3) * 1.8 - 0.9
     scheduler.set_timesteps(5)
     sample = torch.randn_like(clean) * getattr(scheduler, "init_noise_sigma", 1.0)
-    with Steps(scheduler) as steps:
+    with SchedulerTracker(scheduler) as steps:
         for number, timestep in enumerate(scheduler.timesteps):
             output = _said_by_who_knows(scheduler, number, timestep, sample, clean)
             sample = scheduler.step(output, timestep, sample, return_dict=False)[0]
-            assert torch.allclose(steps.expected, clean, atol=2e-3), number
+            assert torch.allclose(steps.pred_original_sample, clean, atol=2e-3), number
 
 
 def test_watched_steps_are_as_unwatched_ones():
     output, sample = torch.randn(2, 1, 4)
-    found = []
+    outputs = []
     for watched in (False, True):
         scheduler = FlowMatchEulerDiscreteScheduler(stochastic_sampling=True)
         scheduler.set_timesteps(3)
         torch.manual_seed(0)
-        with Steps(scheduler) if watched else ExitStack():
-            found.append(scheduler.step(output, scheduler.timesteps[0], sample, return_dict=False))
-    assert torch.equal(found[0][0], found[1][0])
-    assert len(found[1]) == 1
+        with SchedulerTracker(scheduler) if watched else ExitStack():
+            outputs.append(scheduler.step(output, scheduler.timesteps[0], sample, return_dict=False))
+    assert torch.equal(outputs[0][0], outputs[1][0])
+    assert len(outputs[1]) == 1
 
 
 def test_a_scheduler_is_given_back_as_it_was():
     scheduler = FlowMatchEulerDiscreteScheduler()
-    with Steps(scheduler):
+    with SchedulerTracker(scheduler):
         pass
     assert "step" not in vars(scheduler)
     scheduler.step = others = scheduler.step
-    with Steps(scheduler) as steps:
-        assert not steps.taken
+    with SchedulerTracker(scheduler) as steps:
+        assert not steps.has_stepped
         with pytest.raises(RuntimeError, match="no step of FlowMatchEulerDiscreteScheduler was taken"):
-            _ = steps.expected
+            _ = steps.pred_original_sample
     assert scheduler.step is others
 
 
 def test_an_unknown_scheduler_is_refused():
-    with pytest.raises(TypeError, match="what PNDMScheduler expects is not known: use one of DDIM"):
-        Steps(PNDMScheduler())
+    with pytest.raises(TypeError, match="PNDMScheduler has no known prediction of the result: use one of DDIM"):
+        SchedulerTracker(PNDMScheduler())

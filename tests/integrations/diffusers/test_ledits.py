@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from diffusers import DDIMScheduler
 
-from editcritic.integrations.diffusers import editor_of, ledits
-from editcritic.integrations.diffusers.families import LEDITS
+from editcritic.integrations.diffusers import ledits, make_editor
+from editcritic.integrations.diffusers.pipeline_families import LEDITS
 from editcritic.reward import Image
-from editcritic.verifiers.editor import StepwiseEditor
+from editcritic.verifiers.selection.editor import StepwiseEditor
 
 from ... import pipelines_epsilon
 from .editing import SEEDS, WISHES, generators, picture, rows_seen, sources
@@ -45,7 +45,7 @@ def test_instructions_are_read_as_concepts(instruction, expected):
 
 
 def test_an_empty_instruction_has_no_concepts():
-    with pytest.raises(ValueError, match="an instruction has words"):
+    with pytest.raises(ValueError, match="the instruction must not be empty"):
         ledits.concepts(" . ")
 
 
@@ -62,27 +62,27 @@ SETTINGS: dict[str, Any] = {"num_inversion_steps": 3, "skip": 0.34, "edit_guidan
 @pytest.mark.parametrize(("name", "solver"), [("ledits", "dpm"), ("ledits_xl", "dpm"), ("ledits_xl", "ddim")])
 def test_ledits_goes_to_noise_and_back(loaded, name, solver):
     pipeline = loaded[name] if solver == "dpm" else with_ddim(loaded[name])
-    editor = editor_of(pipeline, use_intersect_mask=False, **SETTINGS)
-    made = editor.edit(sources(2), WISHES[:2], SEEDS[:2])
+    editor = make_editor(pipeline, use_intersect_mask=False, **SETTINGS)
+    edited = editor.edit(sources(2), WISHES[:2], SEEDS[:2])
     for row, (words, away) in enumerate([("Make it winter", False), ("red cup", True)]):
         pipeline.invert(image=sources()[row][0].pil(), num_inversion_steps=3, skip=0.34, generator=generators()[row])
         plain = pipeline(
             editing_prompt=[words], reverse_editing_direction=[away], edit_guidance_scale=4.0, use_intersect_mask=False
         ).images
-        assert made[row] == Image.of(plain[0])
-    assert made[0] != editor.edit(sources(1), WISHES[:1], [9])[0]
+        assert edited[row] == Image.of(plain[0])
+    assert edited[0] != editor.edit(sources(1), WISHES[:1], [9])[0]
 
 
 @pytest.mark.parametrize("name", ["ledits", "ledits_xl"])
 def test_ledits_pays_for_the_way_there_too(loaded, name, monkeypatch):
     pipeline = loaded[name]
     calls = rows_seen(pipeline.unet, monkeypatch)
-    editor: Any = editor_of(pipeline, **SETTINGS)
+    editor: Any = make_editor(pipeline, **SETTINGS)
     editor.edit(sources(2), ["Replace the cup with a vase", "Remove the cup"], SEEDS[:2])
     assert calls == [1, 1, 1, 3, 3, 3, 1, 1, 1, 2, 2, 2]  # a branch without words, and one a concept
-    assert editor.evaluations == 6
+    assert editor.nfe == 6
     assert not isinstance(editor, StepwiseEditor)
-    with pytest.raises(AttributeError, match="by the noise that it met"):
+    with pytest.raises(AttributeError, match="reuses the noise"):
         editor.advance([], 1)
 
 
@@ -92,14 +92,14 @@ def test_ledits_looks_where_the_words_are_looked_at_not_their_padding(loaded, na
     pipeline.batch_size = 1
     named = {"device": "cpu", "num_images_per_prompt": 1, "enable_edit_guidance": True}
     named["editing_prompt"] = ["cup", "red vase"]
-    *_, counts = ledits._counted(pipeline, pipeline.encode_prompt, named)
+    *_, counts = ledits._with_token_counts(pipeline, pipeline.encode_prompt, named)
     assert counts.tolist() == [3, 7]  # letters: the tiny tokenizer knows no words
     assert pipeline.encode_prompt(**named)[-1].tolist() == [75, 75]
 
 
 @pytest.mark.parametrize("name", ["ledits", "ledits_xl"])
 def test_ledits_with_the_attention_mask_makes_the_same_picture_again(loaded, name):
-    editor = editor_of(loaded[name], use_intersect_mask=True, **SETTINGS)
+    editor = make_editor(loaded[name], use_intersect_mask=True, **SETTINGS)
     first = editor.edit(sources(1), WISHES[1:2], [3])
     assert (first[0].width, first[0].height) == (32, 32)
     editor.edit(sources(1), WISHES[:1], [4])
@@ -107,7 +107,7 @@ def test_ledits_with_the_attention_mask_makes_the_same_picture_again(loaded, nam
 
 
 def test_ledits_rounds_sides_down_to_what_it_can_edit(loaded):
-    editor = editor_of(loaded["ledits"], **SETTINGS)
+    editor = make_editor(loaded["ledits"], **SETTINGS)
     assert editor.edit([(picture(0, 70),)], WISHES[:1], [3])[0].width == 64
 
 
@@ -116,16 +116,16 @@ def test_ledits_rounds_sides_down_to_what_it_can_edit(loaded):
     [
         ({"num_inference_steps": 3}, "takes no num_inference_steps here; it takes .*num_inversion_steps"),
         ({"editing_prompt": ["cup"]}, "takes no editing_prompt here"),
-        ({"num_inversion_steps": 0}, "a whole number from 1, got 0"),
+        ({"num_inversion_steps": 0}, "must be an integer of at least 1, got 0"),
     ],
 )
 def test_ledits_refuses_settings_it_does_not_know(loaded, settings, message):
     with pytest.raises(ValueError, match=message):
-        editor_of(loaded["ledits"], **settings)
+        make_editor(loaded["ledits"], **settings)
 
 
 def test_instructions_can_be_read_otherwise(loaded):
-    read = replace(LEDITS, arguments=partial(ledits.arguments, read=lambda words: [("snow", False)]))
-    editor = editor_of(loaded["ledits"], family=read, id="snow", **SETTINGS)
-    made = editor.edit(sources(1) * 2, WISHES[:2], [3, 3])
-    assert made[0] == made[1]
+    read = replace(LEDITS, arguments=partial(ledits.ledits_arguments, parse_concepts=lambda words: [("snow", False)]))
+    editor = make_editor(loaded["ledits"], family=read, id="snow", **SETTINGS)
+    edited = editor.edit(sources(1) * 2, WISHES[:2], [3, 3])
+    assert edited[0] == edited[1]

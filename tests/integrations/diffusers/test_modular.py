@@ -10,16 +10,16 @@ from diffusers import FluxKontextAutoBlocks, FluxKontextPipeline, QwenImageEditA
 from diffusers.modular_pipelines import SequentialPipelineBlocks
 from diffusers.modular_pipelines.qwenimage import encoders
 
-from editcritic.integrations.diffusers.callbacks import Previews, VerifierCallback
+from editcritic.integrations.diffusers.callbacks import PreviewScorer, VerifierCallback
 from editcritic.integrations.diffusers.modular import with_previews
 from editcritic.reward import Image, Reward
-from editcritic.verifiers import Verifier, at_least, unedited
+from editcritic.verifiers import Verifier, at_least, edit_request
 from tests import pipelines
 from tests.reward.fakes import Fake, Rated, picture
 
 HEIGHT, WIDTH, STEPS = 32, 64, 4
 SOURCE = picture(0, WIDTH, HEIGHT)
-SAMPLE = unedited("Remove red circle", SOURCE)
+SAMPLE = edit_request("Remove red circle", SOURCE)
 SIZE = {"height": HEIGHT, "width": WIDTH}
 KONTEXT = {**SIZE, "max_area": HEIGHT * WIDTH, "_auto_resize": False, "max_sequence_length": 8}
 
@@ -32,11 +32,11 @@ class Kind:
     folder: Path
     settings: dict[str, Any]
 
-    def pipeline(self, previews: Previews | None = None) -> Any:
+    def pipeline(self, previews: PreviewScorer | None = None) -> Any:
         blocks = self.blocks() if previews is None else with_previews(self.blocks(), previews)
-        made = blocks.init_pipeline(str(self.folder))
-        made.load_components()
-        return made
+        modular_pipeline = blocks.init_pipeline(str(self.folder))
+        modular_pipeline.load_components()
+        return modular_pipeline
 
     def edit(self, pipeline: Any) -> Any:
         return pipeline(
@@ -69,13 +69,13 @@ def qwen(tmp_path_factory) -> Iterator[Kind]:
 
 @pytest.fixture(params=["kontext", "qwen"])
 def kind(request) -> Kind:
-    found: Kind = request.getfixturevalue(request.param)
-    return found
+    value: Kind = request.getfixturevalue(request.param)
+    return value
 
 
 @pytest.fixture
-def previews() -> Previews:
-    return Previews(Reward(Rated(), {"preference": Fake()}), SAMPLE, at=[2, STEPS])
+def previews() -> PreviewScorer:
+    return PreviewScorer(Reward(Rated(), {"preference": Fake()}), SAMPLE, preview_steps=[2, STEPS])
 
 
 def calls_of(pipeline: Any) -> list[int]:
@@ -90,9 +90,9 @@ def test_looking_changes_nothing_and_the_last_look_shows_what_is_returned(kind, 
     pipeline = kind.pipeline(previews)
     watched = kind.edit(pipeline)
     assert np.array_equal(alone, watched)
-    assert [seen[0].step for seen in previews.looks] == [2, STEPS]
-    assert previews.looks[-1][0].picture == Image.of(pipeline.image_processor.numpy_to_pil(watched)[0])
-    assert previews.looks[-1][0].score.status == "scored"
+    assert [step_previews[0].step for step_previews in previews.previews] == [2, STEPS]
+    assert previews.previews[-1][0].picture == Image.of(pipeline.image_processor.numpy_to_pil(watched)[0])
+    assert previews.previews[-1][0].score.status == "scored"
     assert "step" not in vars(pipeline.scheduler)
 
 
@@ -101,13 +101,13 @@ def test_a_hopeless_batch_ends_as_what_it_was_expected_to_become(kind):
     every = calls_of(unwatched)
     kind.edit(unwatched)
     judge = Verifier(Reward(Rated(), {"preference": Fake()}), at_least(2.0))
-    previews = Previews(judge, SAMPLE, at=[2, 3], stop=True)
+    previews = PreviewScorer(judge, SAMPLE, preview_steps=[2, 3], stop_on_reject=True)
     pipeline = kind.pipeline(previews)
     calls = calls_of(pipeline)
     image = pipeline.image_processor.numpy_to_pil(kind.edit(pipeline))[0]
-    assert previews.stopped == 2
+    assert previews.stopped_at == 2
     assert len(calls) == len(every) / 2
-    assert previews.looks[0][0].picture == Image.of(image)
+    assert previews.previews[0][0].picture == Image.of(image)
     kind.edit(pipeline)  # and the next call starts afresh
     assert len(calls) == len(every)
 
@@ -115,7 +115,7 @@ def test_a_hopeless_batch_ends_as_what_it_was_expected_to_become(kind):
 def test_it_sees_what_a_callback_of_the_pipeline_sees(kontext, previews):
     kontext.edit(kontext.pipeline(previews))
     pipeline = FluxKontextPipeline.from_pretrained(kontext.folder)
-    with VerifierCallback(pipeline, Reward(Rated(), {"preference": Fake()}), SAMPLE, at=[2, STEPS]) as look:
+    with VerifierCallback(pipeline, Reward(Rated(), {"preference": Fake()}), SAMPLE, preview_steps=[2, STEPS]) as look:
         pipeline(
             SOURCE.pil(),
             SAMPLE.instruction,
@@ -125,21 +125,21 @@ def test_it_sees_what_a_callback_of_the_pipeline_sees(kontext, previews):
             callback_on_step_end_tensor_inputs=look.tensor_inputs,
             **KONTEXT,
         )
-    assert look.looks == previews.looks
+    assert look.previews == previews.previews
 
 
 def test_the_blocks_it_is_given_stay_as_they_are(kontext, previews):
     blocks = FluxKontextAutoBlocks()
     with_previews(blocks, previews)
     kontext.edit(Kind(lambda: blocks, kontext.folder, KONTEXT).pipeline())
-    assert not previews.looks
+    assert not previews.previews
 
 
 def test_blocks_without_a_loop_or_a_picture_are_refused(previews):
     blocks = FluxKontextAutoBlocks()
     for names, problem in (
         (("text_encoder", "decode"), "has 0 denoising loops"),
-        (("text_encoder", "vae_encoder", "denoise"), "decodes nothing after its loop"),
+        (("text_encoder", "vae_encoder", "denoise"), "has no decoding after its loop"),
     ):
         some = SequentialPipelineBlocks.from_blocks_dict({name: blocks.sub_blocks[name] for name in names})
         with pytest.raises(ValueError, match=problem):

@@ -9,10 +9,17 @@ import pytest
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, FlowMatchHeunDiscreteScheduler, FluxKontextPipeline
 
-from editcritic.benchmarks.sceneedit.learned.pipeline import load
-from editcritic.integrations.diffusers.stepping import Piece, can_stop, gone_back, standing_in, started
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
+from editcritic.integrations.diffusers.partial_denoising import (
+    PartialDenoising,
+    initial_state,
+    not_resumable_reason,
+    patched,
+    renoised,
+)
 from editcritic.reward import Image
-from editcritic.verifiers import Cost, Draft, Journal, Noise
+from editcritic.verifiers import Journal
+from editcritic.verifiers.selection import Cost, DenoisingState, NoiseSpec
 
 from ...pipelines import kontext
 from ...reward.fakes import picture
@@ -33,25 +40,25 @@ WORDS = ["Remove red star", "Change the color of blue circle to green", "Add cat
 
 @pytest.fixture(scope="module", params=["taught", "kontext"])
 def pipeline(request, tmp_path_factory):
-    made = load() if request.param == "taught" else kontext(tmp_path_factory.mktemp("kontext"))
-    made.set_progress_bar_config(disable=True)
-    return made
+    loaded = load_pretrained() if request.param == "taught" else kontext(tmp_path_factory.mktemp("kontext"))
+    loaded.set_progress_bar_config(disable=True)
+    return loaded
 
 
 def fresh(count=1, noises=None):
-    noises = noises or [Noise(seed) for seed in range(count)]
-    return [started((SOURCES[row % 3],), WORDS[row % 3], noise) for row, noise in enumerate(noises)]
+    noises = noises or [NoiseSpec(seed) for seed in range(count)]
+    return [initial_state((SOURCES[row % 3],), WORDS[row % 3], noise) for row, noise in enumerate(noises)]
 
 
-def go(pipeline, drafts, until, **settings) -> tuple[list[Draft], np.ndarray]:
-    with Piece(pipeline, drafts, until) as piece:
-        made = pipeline(
+def go(pipeline, drafts, until, **settings) -> tuple[list[DenoisingState], np.ndarray]:
+    with PartialDenoising(pipeline, drafts, until) as piece:
+        images = pipeline(
             image=[draft.images[0].pil() for draft in drafts],
             prompt=[draft.instruction for draft in drafts],
             generator=piece.generators,
             **FITTING | settings,
         ).images
-    return piece.drafts, made
+    return piece.states, images
 
 
 def stochastic(pipeline) -> FluxKontextPipeline:
@@ -61,23 +68,23 @@ def stochastic(pipeline) -> FluxKontextPipeline:
 
 
 def another(pipeline, scheduler) -> FluxKontextPipeline:
-    made = type(pipeline)(**{**pipeline.components, "scheduler": scheduler})
-    made.set_progress_bar_config(disable=True)
-    return made
+    copy = type(pipeline)(**{**pipeline.components, "scheduler": scheduler})
+    copy.set_progress_bar_config(disable=True)
+    return copy
 
 
 def in_pieces(pipeline, drafts, *stops, **settings):
-    made = None
+    images = None
     for stop in stops:
-        drafts, made = go(pipeline, drafts, stop, **settings)
-    return drafts, made
+        drafts, images = go(pipeline, drafts, stop, **settings)
+    return drafts, images
 
 
 @pytest.mark.parametrize("stops", [(6,), (1, 6), (1, 2, 3, 4, 5, 6)])
 def test_pieces_make_the_picture_that_the_pipeline_makes(pipeline, stops):
-    _, made = in_pieces(pipeline, fresh(), *stops)
+    _, images = in_pieces(pipeline, fresh(), *stops)
     alone = pipeline(SOURCES[0].pil(), WORDS[0], generator=torch.Generator().manual_seed(0), **FITTING).images
-    assert np.abs(made - alone).max() < 1e-6
+    assert np.abs(images - alone).max() < 1e-6
 
 
 def test_what_adds_noise_at_every_step_does_not_care_where_it_was_stopped(pipeline):
@@ -98,16 +105,16 @@ def test_batch_companions_change_nothing(pipeline):
 
 
 def test_a_preview_is_what_the_model_says_of_the_state_it_saw(pipeline):
-    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    steps: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def spy(original, output, timestep, sample, **named):
-        seen.append((sample, output))
+        steps.append((sample, output))
         return original(output, timestep, sample, **named)
 
-    with standing_in(pipeline.scheduler, "step", spy):
+    with patched(pipeline.scheduler, "step", spy):
         pipeline(SOURCES[0].pil(), WORDS[0], generator=torch.Generator().manual_seed(0), **FITTING)
     sigmas = pipeline.scheduler.sigmas
-    for index, (sample, output) in enumerate(seen):
+    for index, (sample, output) in enumerate(steps):
         (draft,), _ = go(pipeline, fresh(), index + 1)
         expected = (sample - sigmas[index] * output)[0].numpy()
         assert np.abs(draft.arrays["clean"] - expected).max() < 1e-5
@@ -133,11 +140,11 @@ def test_the_last_preview_is_the_result(pipeline):
 
 
 def test_the_previews_of_the_taught_editor_come_closer_to_its_picture():
-    pipe = load()
+    pipe = load_pretrained()
     drafts, looks = fresh(3), []
     for stop in range(1, STEPS + 1):
-        drafts, made = go(pipe, drafts, stop)
-        looks.append(made)
+        drafts, images = go(pipe, drafts, stop)
+        looks.append(images)
     off = [float(np.abs(look - looks[-1]).mean()) for look in looks]
     assert all(later < earlier for earlier, later in pairwise(off))
 
@@ -164,68 +171,68 @@ def test_steps_are_counted_as_the_denoiser_is_run(pipeline):
 
 def noise_at_start(pipeline, noises):
     """The latents that the loop starts from."""
-    seen = []
+    latents = []
 
     def spy(original, output, timestep, sample, **named):
-        seen.append(sample)
+        latents.append(sample)
         return original(output, timestep, sample, **named)
 
-    with standing_in(pipeline.scheduler, "step", spy):
+    with patched(pipeline.scheduler, "step", spy):
         go(pipeline, fresh(noises=noises), 1)
-    return seen[0].numpy()
+    return latents[0].numpy()
 
 
 def test_a_neighbour_is_as_far_away_as_asked_and_still_normal_noise(pipeline):
-    one = Noise(7)
+    one = NoiseSpec(7)
     start, near, far, anew, fresh_one = noise_at_start(
-        pipeline, [one, one.near(8, 0.1), one.near(8, 0.6), one.near(8, 1.0), Noise(8)]
+        pipeline, [one, one.perturbed(8, 0.1), one.perturbed(8, 0.6), one.perturbed(8, 1.0), NoiseSpec(8)]
     )
-    for found, radius in ((near, 0.1), (far, 0.6)):
-        assert np.abs(found - (math.sqrt(1 - radius**2) * start + radius * fresh_one)).max() < 1e-5
-        assert abs(found.std() - 1) < 0.1
+    for neighbour, radius in ((near, 0.1), (far, 0.6)):
+        assert np.abs(neighbour - (math.sqrt(1 - radius**2) * start + radius * fresh_one)).max() < 1e-5
+        assert abs(neighbour.std() - 1) < 0.1
     assert np.abs(near - start).std() < np.abs(far - start).std()
     assert np.abs(anew - fresh_one).max() < 1e-6
 
 
 def test_a_neighbours_neighbour_is_the_same_in_any_batch(pipeline):
-    noise = Noise(0).near(1, 0.3).near(2, 0.3).near(3, 0.3)
+    noise = NoiseSpec(0).perturbed(1, 0.3).perturbed(2, 0.3).perturbed(3, 0.3)
     (alone,) = noise_at_start(pipeline, [noise])
-    _, among, _ = noise_at_start(pipeline, [Noise(5), noise, Noise(6).near(7, 0.5)])
+    _, among, _ = noise_at_start(pipeline, [NoiseSpec(5), noise, NoiseSpec(6).perturbed(7, 0.5)])
     assert np.abs(alone - among).max() < 1e-5
     assert abs(alone.std() - 1) < 0.1
 
 
 def test_a_small_radius_makes_a_similar_picture(pipeline):
-    noises = [Noise(0), Noise(0).near(1, 0.05), Noise(0).near(1, 0.9)]
-    drafts = [started((SOURCES[0],), WORDS[0], noise) for noise in noises]
+    noises = [NoiseSpec(0), NoiseSpec(0).perturbed(1, 0.05), NoiseSpec(0).perturbed(1, 0.9)]
+    drafts = [initial_state((SOURCES[0],), WORDS[0], noise) for noise in noises]
     _, (one, near, far) = go(pipeline, drafts, STEPS)
     assert 0 < np.abs(near - one).mean() < np.abs(far - one).mean()
 
 
 def test_going_back_puts_as_much_noise_on_the_preview_as_there_is_at_that_step(pipeline):
     (draft,), _ = go(pipeline, fresh(), 4)
-    again = gone_back(draft, 2, 11)
-    assert (again.step, again.noise.start) == (2, 2)
-    assert again.noise == Noise(0).again(11, seen=4, back=2)
-    seen = []
+    again = renoised(draft, 2, 11)
+    assert (again.step, again.noise.start_step) == (2, 2)
+    assert again.noise == NoiseSpec(0).renoised(11, preview_step=4, restart_step=2)
+    latents = []
 
     def spy(original, output, timestep, sample, **named):
-        seen.append((float(timestep), sample))
+        latents.append((float(timestep), sample))
         return original(output, timestep, sample, **named)
 
-    with standing_in(pipeline.scheduler, "step", spy):
+    with patched(pipeline.scheduler, "step", spy):
         go(pipeline, [again], STEPS)
-    assert len(seen) == STEPS - 2
+    assert len(latents) == STEPS - 2
     sigma = float(pipeline.scheduler.sigmas[2])
-    assert seen[0][0] == pytest.approx(float(pipeline.scheduler.timesteps[2]))
-    added = (seen[0][1][0].numpy() - (1 - sigma) * draft.arrays["clean"]) / sigma
-    (expected,) = noise_at_start(pipeline, [Noise(11)])
+    assert latents[0][0] == pytest.approx(float(pipeline.scheduler.timesteps[2]))
+    added = (latents[0][1][0].numpy() - (1 - sigma) * draft.arrays["clean"]) / sigma
+    (expected,) = noise_at_start(pipeline, [NoiseSpec(11)])
     assert np.abs(added - expected).max() < 1e-4
 
 
 def test_going_back_ends_in_another_picture_of_the_same_edit_and_depends_on_its_seed_only(pipeline):
     (draft,), _ = go(pipeline, fresh(), 4)
-    _, (one, other, same) = go(pipeline, [gone_back(draft, 2, seed) for seed in (1, 2, 1)], STEPS)
+    _, (one, other, same) = go(pipeline, [renoised(draft, 2, seed) for seed in (1, 2, 1)], STEPS)
     assert np.abs(one - other).max() > 1e-3
     assert np.abs(one - same).max() < 1e-6
 
@@ -234,7 +241,7 @@ def test_going_back_ends_in_another_picture_of_the_same_edit_and_depends_on_its_
 def test_there_is_no_way_back_to_where_there_is_no_step(pipeline, to):
     (draft,), _ = go(pipeline, fresh(), 4)
     with pytest.raises(ValueError, match="from 0 to 5"):
-        gone_back(draft, to, 1)
+        renoised(draft, to, 1)
 
 
 # -- what is kept, and what is left as it was -------------------------------------------------------------------------
@@ -245,12 +252,12 @@ def test_a_draft_that_was_in_a_journal_goes_on_as_if_it_had_not_been(pipeline, t
     pipe = pipeline if solver == "plain" else stochastic(pipeline)
     (draft,), look = go(pipe, fresh(), 2)
     with Journal(tmp_path) as journal:
-        journal.keep_made("key", Image.of(look[0]), Cost(2), draft.arrays)
+        journal.put_image("key", Image.of(look[0]), Cost(2), draft.arrays)
     with Journal(tmp_path) as journal:
-        arrays = journal.draft("key")
+        arrays = journal.get_state("key")
     assert arrays is not None
-    found = Draft(draft.images, draft.instruction, draft.noise, draft.step, arrays)
-    assert np.array_equal(go(pipe, [found], STEPS)[1], go(pipe, [draft], STEPS)[1])
+    restored = DenoisingState(draft.images, draft.instruction, draft.noise, draft.step, arrays)
+    assert np.array_equal(go(pipe, [restored], STEPS)[1], go(pipe, [draft], STEPS)[1])
 
 
 def test_after_an_error_in_the_middle_everything_is_as_it_was(pipeline):
@@ -275,7 +282,7 @@ def test_after_an_error_in_the_middle_everything_is_as_it_was(pipeline):
 
 
 def test_what_somebody_else_put_in_the_place_of_a_method_is_put_back(pipeline):
-    with standing_in(pipeline.scheduler, "step", lambda original, *given, **named: original(*given, **named)):
+    with patched(pipeline.scheduler, "step", lambda original, *args, **kwargs: original(*args, **kwargs)):
         theirs = vars(pipeline.scheduler)["step"]
         go(pipeline, fresh(), 1)
         assert vars(pipeline.scheduler)["step"] is theirs
@@ -284,19 +291,19 @@ def test_what_somebody_else_put_in_the_place_of_a_method_is_put_back(pipeline):
 
 def test_a_solver_with_a_memory_is_refused(pipeline):
     pipe = another(pipeline, FlowMatchHeunDiscreteScheduler())
-    assert "keeps more than the latents" in can_stop(pipe)
+    assert "keeps more than the latents" in not_resumable_reason(pipe)
     with pytest.raises(TypeError, match=r"FlowMatchHeunDiscreteScheduler keeps more .*: use one of FlowMatchEuler"):
-        Piece(pipe, fresh(), 1)
+        PartialDenoising(pipe, fresh(), 1)
 
 
 def test_drafts_of_different_steps_are_refused_and_so_is_standing_still(pipeline):
     (draft,), _ = go(pipeline, fresh(), 2)
-    with pytest.raises(ValueError, match=r"stand at one step, got \[0, 2\]"):
-        Piece(pipeline, [draft, *fresh()], 3)
-    with pytest.raises(ValueError, match="at step 2 cannot go to step 2"):
-        Piece(pipeline, [draft], 2)
+    with pytest.raises(ValueError, match=r"must be at the same step, got \[0, 2\]"):
+        PartialDenoising(pipeline, [draft, *fresh()], 3)
+    with pytest.raises(ValueError, match="at step 2 cannot advance to step 2"):
+        PartialDenoising(pipeline, [draft], 2)
 
 
 def test_more_steps_than_the_pipeline_takes_are_refused(pipeline):
-    with pytest.raises(ValueError, match=f"takes {STEPS} steps, and was to go to step {STEPS + 1}"):
+    with pytest.raises(ValueError, match=f"has {STEPS} steps, and cannot run to step {STEPS + 1}"):
         go(pipeline, fresh(), STEPS + 1)

@@ -13,31 +13,37 @@ import pytest
 import torch
 from diffusers import DDIMScheduler, DiffusionPipeline, FluxKontextPipeline
 
-from editcritic.integrations.diffusers.editor import editor_of
-from editcritic.integrations.diffusers.transitions import log_likelihood
-from editcritic.integrations.diffusion_rl import Batch, DiffusionConfig, DiffusionTrainer, _seed
+from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.integrations.diffusion_rl.diffusion_trainer import (
+    DiffusionConfig,
+    DiffusionTrainer,
+    RolloutBatch,
+    _derived_seed,
+)
+from editcritic.integrations.diffusion_rl.transitions import log_likelihood
 from editcritic.reward import EditSample, Image, Score
-from editcritic.reward.advantages import advantages
-from editcritic.reward.alarms import Watch
-from editcritic.verifiers import unedited
+from editcritic.reward.training.advantages import advantages
+from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
+from editcritic.verifiers import edit_request
 
-from ..pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
-from ..pipelines_epsilon import instruct, instruct_xl, ledits
-from .diffusers.editing import picture
+from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
+from ...pipelines_epsilon import instruct, instruct_xl, ledits
+from ..diffusers.editing import picture
 
 WORDS = ("Remove red star", "Add cat", "Change the color of blue circle to green", "Add dog")
-SAMPLES = [unedited(words, picture(number), id=f"s{number}") for number, words in enumerate(WORDS)]
+SAMPLES = [edit_request(words, picture(number), id=f"s{number}") for number, words in enumerate(WORDS)]
 CALL = {
     "num_inference_steps": 3, "height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False,
     "max_sequence_length": 24,
 }  # fmt: skip
 SMALL: dict[str, Any] = {
-    "steps": 2, "groups": 2, "group_size": 3, "lora_rank": 2, "lora_alpha": 4, "learning_rate": 1e-2, "call": CALL,
+    "max_steps": 2, "groups": 2, "group_size": 3, "lora_rank": 2, "lora_alpha": 4, "learning_rate": 1e-2,
+    "pipeline_kwargs": CALL,
 }  # fmt: skip
 
 
 def worth(sample: EditSample) -> float:
-    """How bright the picture is."""
+    """How bright the image is."""
     return float(sample.edited.pixels.mean()) / 255
 
 
@@ -58,20 +64,20 @@ def loaded(tmp_path_factory) -> Any:
 def fresh(loaded) -> Callable[[], Any]:
     """The editor as it was before any training. What is not trained is shared."""
 
-    def made() -> Any:
+    def make() -> Any:
         own = {name: copy.deepcopy(getattr(loaded, name)) for name in ("transformer", "scheduler")}
         return quiet(FluxKontextPipeline(**{**loaded.components, **own}))
 
-    return made
+    return make
 
 
 @pytest.fixture
 def trainer(fresh, tmp_path) -> Callable[..., DiffusionTrainer]:
-    def made(reward: Any = bright, *, more: dict[str, Any] | None = None, **settings: Any) -> DiffusionTrainer:
+    def make(reward: Any = bright, *, more: dict[str, Any] | None = None, **settings: Any) -> DiffusionTrainer:
         config = DiffusionConfig(tmp_path / "run", **SMALL | settings)
         return DiffusionTrainer(fresh(), reward, SAMPLES, config, **more or {})
 
-    return made
+    return make
 
 
 def quiet(pipeline: Any) -> Any:
@@ -80,7 +86,9 @@ def quiet(pipeline: Any) -> Any:
 
 
 def lora(trainer: DiffusionTrainer) -> dict[str, torch.Tensor]:
-    return {name: one.detach().clone() for name, one in trainer.module.named_parameters() if one.requires_grad}
+    return {
+        name: weight.detach().clone() for name, weight in trainer.denoiser.named_parameters() if weight.requires_grad
+    }
 
 
 def same(some: dict[str, torch.Tensor], others: dict[str, torch.Tensor]) -> bool:
@@ -91,51 +99,53 @@ def untimed(log: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     return [{name: value for name, value in row.items() if not name.startswith("seconds/")} for row in log]
 
 
-def likelihoods(trainer: DiffusionTrainer, batch: Batch) -> torch.Tensor:
+def likelihoods(trainer: DiffusionTrainer, batch: RolloutBatch) -> torch.Tensor:
     """By the weights as they are: (steps, rows)."""
-    found = torch.zeros(len(batch.calls[0][0].steps), len(batch.samples))
+    values = torch.zeros(len(batch.calls[0][0].steps), len(batch.samples))
     with torch.no_grad():
         for trajectory, rows in batch.calls:
             for number, step in enumerate(trajectory.steps):
                 mean, std = trajectory.mean(step, range(len(rows)))
-                found[number, rows] = log_likelihood(step.following, mean, std)
-    return found
+                values[number, rows] = log_likelihood(step.next_state, mean, std)
+    return values
 
 
 def learnt(
-    trainer: DiffusionTrainer, batch: Batch, scores: Sequence[Score]
+    trainer: DiffusionTrainer, batch: RolloutBatch, scores: Sequence[Score]
 ) -> tuple[list[list[torch.Tensor]], dict[str, float]]:
     """The gradients that each step of the optimizer is given, and the log."""
-    found: list[list[torch.Tensor]] = []
+    gradients: list[list[torch.Tensor]] = []
 
     def note(*_: Any) -> None:
-        found.append([torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in trainer.weights])
+        gradients.append(
+            [torch.zeros_like(weight) if weight.grad is None else weight.grad.clone() for weight in trainer.weights]
+        )
 
     handle = trainer.optimizer.register_step_pre_hook(note)
-    numbers = trainer.learn(batch, scores)
+    numbers = trainer.update(batch, scores)
     handle.remove()
-    return found, numbers
+    return gradients, numbers
 
 
 def expected(
-    trainer: DiffusionTrainer, batch: Batch, wanted: Sequence[float], *, clip: float, beta: float, base: Any
+    trainer: DiffusionTrainer, batch: RolloutBatch, advantages: Sequence[float], *, clip: float, beta: float, base: Any
 ) -> list[torch.Tensor]:
     """The gradient of the loss of all rows at once, by autograd: PPO's, and the divergence from `base`'s weights."""
     terms = []
-    advantage = torch.tensor(wanted, dtype=torch.float32)
+    advantage = torch.tensor(advantages, dtype=torch.float32)
     for trajectory, rows in batch.calls:
         for step in trajectory.steps:
-            args, named = step.given
+            args, kwargs = step.denoiser_inputs
             count = step.state.shape[1]
-            mean, std = step.move(trainer.module(*args, **named)[0][:, :count], step.state)
-            far = ((step.following - mean) ** 2).mean(dim=(1, 2)) / (2 * std**2)
-            ratio = torch.exp(-far - step.likelihood)
+            mean, std = step.transition(trainer.denoiser(*args, **kwargs)[0][:, :count], step.state)
+            far = ((step.next_state - mean) ** 2).mean(dim=(1, 2)) / (2 * std**2)
+            ratio = torch.exp(-far - step.log_likelihood)
             better = advantage[rows]
             gone = ((better > 0) & (ratio > 1 + clip)) | ((better < 0) & (ratio < 1 - clip))
             terms.append(-(torch.where(gone, ratio.detach(), ratio) * better))
             if beta:
                 with torch.no_grad():
-                    there, _ = step.move(base(*args, **named)[0][:, :count], step.state)
+                    there, _ = step.transition(base(*args, **kwargs)[0][:, :count], step.state)
                 terms.append(beta * ((mean - there) ** 2).mean(dim=(1, 2)) / (2 * std**2))
     rows_and_steps = sum(len(rows) * len(trajectory.steps) for trajectory, rows in batch.calls)
     loss = torch.cat(terms).sum() / rows_and_steps
@@ -164,44 +174,44 @@ def test_a_step_makes_what_was_better_likelier_and_what_was_worse_less_likely(tr
     scores = bright(batch.samples)
     advantages = torch.tensor(standardised([worth(sample) for sample in batch.samples], 3))
     before = likelihoods(one, batch).sum(0)
-    one.learn(batch, scores)
+    one.update(batch, scores)
     moved = likelihoods(one, batch).sum(0) - before
     assert float(moved[advantages > 0].mean()) > 0 > float(moved[advantages < 0].mean())
 
 
 @pytest.mark.parametrize(("train_batch", "rollout_batch"), [(8, 8), (1, 8), (2, 2), (3, 1)])
 def test_the_gradient_is_that_of_the_plain_loss_however_it_is_portioned(trainer, train_batch, rollout_batch):
-    one = trainer(train_batch=train_batch, rollout_batch=rollout_batch, max_grad_norm=1e9)
+    one = trainer(train_batch_size=train_batch, rollout_batch_size=rollout_batch, max_grad_norm=1e9)
     batch = one.rollout(0)
     assert [len(rows) for _, rows in batch.calls] == [min(rollout_batch, 6)] * (6 // min(rollout_batch, 6))
     values = [worth(sample) for sample in batch.samples]
     right = expected(one, batch, standardised(values, 3), clip=1.0, beta=0.0, base=None)
-    (found,), _ = learnt(one, batch, bright(batch.samples))
-    assert_close(found, right)
+    (gradients,), _ = learnt(one, batch, bright(batch.samples))
+    assert_close(gradients, right)
 
 
 def test_off_policy_the_ratio_is_clipped_and_the_divergence_is_that_from_the_editor_without_lora(trainer, fresh):
     one = trainer(max_grad_norm=1e9, clip_range=1e-5, beta=0.1)
     batch = one.rollout(0)
-    wanted = standardised([worth(sample) for sample in batch.samples], 3)
+    advantage_values = standardised([worth(sample) for sample in batch.samples], 3)
     base = fresh().transformer
-    numbers = one.learn(batch, bright(batch.samples))
-    assert numbers["kl"] == numbers["ratio/off"] == numbers["ratio/clipped"] == 0
-    right = expected(one, batch, wanted, clip=1e-5, beta=0.1, base=base)
-    unclipped = expected(one, batch, wanted, clip=1e9, beta=0.1, base=base)
-    free = expected(one, batch, wanted, clip=1e-5, beta=0.0, base=base)
-    found, numbers = learnt(one, batch, bright(batch.samples))
-    assert_close(found[0], right)
+    numbers = one.update(batch, bright(batch.samples))
+    assert numbers["kl"] == numbers["ratio_deviation"] == numbers["clip_ratio"] == 0
+    right = expected(one, batch, advantage_values, clip=1e-5, beta=0.1, base=base)
+    unclipped = expected(one, batch, advantage_values, clip=1e9, beta=0.1, base=base)
+    free = expected(one, batch, advantage_values, clip=1e-5, beta=0.0, base=base)
+    gradients, numbers = learnt(one, batch, bright(batch.samples))
+    assert_close(gradients[0], right)
     for other in (unclipped, free):
         with pytest.raises(AssertionError):
-            assert_close(found[0], other)
+            assert_close(gradients[0], other)
     assert numbers["kl"] > 0
-    assert numbers["ratio/off"] > 1e-5
-    assert 0 < numbers["ratio/clipped"] <= 1
+    assert numbers["ratio_deviation"] > 1e-5
+    assert 0 < numbers["clip_ratio"] <= 1
 
 
 def test_updates_go_through_the_groups_one_part_after_the_other(trainer):
-    one = trainer(updates=2, max_grad_norm=1e9)
+    one = trainer(num_mini_batches=2, max_grad_norm=1e9)
     batch = one.rollout(0)
     scores = bright(batch.samples)
     (first, second), _ = learnt(one, batch, scores)
@@ -216,15 +226,17 @@ def test_updates_go_through_the_groups_one_part_after_the_other(trainer):
 def test_a_smaller_norm_is_what_is_left_of_a_gradient_and_the_log_says_what_it_was(trainer):
     one = trainer(max_grad_norm=1e-6)
     batch = one.rollout(0)
-    found, numbers = learnt(one, batch, bright(batch.samples))
-    assert float(torch.cat([grad.flatten() for grad in found[0]]).norm()) == pytest.approx(1e-6, rel=1e-2)
+    gradients, numbers = learnt(one, batch, bright(batch.samples))
+    assert float(torch.cat([grad.flatten() for grad in gradients[0]]).norm()) == pytest.approx(1e-6, rel=1e-2)
     assert numbers["grad_norm"] > 1e-5
 
 
 def test_the_learning_rate_warms_up(trainer):
     rates: list[float] = []
     one = trainer(
-        steps=3, warmup=1, more={"callbacks": [lambda it, *_: rates.append(it.optimizer.param_groups[0]["lr"])]}
+        max_steps=3,
+        warmup_steps=1,
+        more={"callbacks": [lambda it, *_: rates.append(it.optimizer.param_groups[0]["lr"])]},
     )
     one.train()
     assert rates == pytest.approx([0.5e-2, 1e-2, 1e-2])
@@ -235,13 +247,13 @@ def test_the_learning_rate_warms_up(trainer):
 
 def rows_passed(trainer: DiffusionTrainer, work: Callable[[], Any]) -> int:
     """How many rows the denoiser is asked about."""
-    seen: Counter[str] = Counter()
-    handle = trainer.module.register_forward_hook(
-        lambda _, given, named, made: seen.update(rows=len(named["hidden_states"])), with_kwargs=True
+    counts: Counter[str] = Counter()
+    handle = trainer.denoiser.register_forward_hook(
+        lambda _, args, kwargs, output: counts.update(rows=len(kwargs["hidden_states"])), with_kwargs=True
     )
     work()
     handle.remove()
-    return seen["rows"]
+    return counts["rows"]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +272,7 @@ def test_rows_that_teach_nothing_are_not_even_passed_through_the_denoiser(traine
     batch = one.rollout(0)
     scores = [Score.abstained("?") if value is None else Score.of(value) for value in values]
     transitions = 2  # of 3 steps the last one leaves nothing to chance
-    assert rows_passed(one, lambda: one.learn(batch, scores)) == rows * transitions * (2 if beta else 1)
+    assert rows_passed(one, lambda: one.update(batch, scores)) == rows * transitions * (2 if beta else 1)
 
 
 def test_a_run_in_which_nothing_is_scored_changes_no_weight(trainer):
@@ -268,7 +280,7 @@ def test_a_run_in_which_nothing_is_scored_changes_no_weight(trainer):
     before = lora(one)
     log = one.train()
     assert same(before, lora(one))
-    assert [row["unscored"] for row in log] == [1.0, 1.0]
+    assert [row["frac_unscored"] for row in log] == [1.0, 1.0]
     assert all("reward" not in row and "grad_norm" not in row for row in log)
 
 
@@ -291,22 +303,22 @@ def test_base_weights_and_encoders_stay_and_the_editor_without_lora_is_the_one_f
 
 
 def edited(pipeline: Any, **more: Any) -> Image:
-    said = CALL | more if "Kontext" in type(pipeline).__name__ else {"num_inference_steps": 3, **more}
-    said |= {"height": 32, "width": 32} if "XL" in type(pipeline).__name__ else {}
+    call = CALL | more if "Kontext" in type(pipeline).__name__ else {"num_inference_steps": 3, **more}
+    call |= {"height": 32, "width": 32} if "XL" in type(pipeline).__name__ else {}
     shown = picture(0, 64 if "Flux2" in type(pipeline).__name__ else 32)
-    found = pipeline(image=shown.pil(), prompt=WORDS[0], generator=torch.Generator().manual_seed(7), **said)
-    return Image.of(found.images[0])
+    result = pipeline(image=shown.pil(), prompt=WORDS[0], generator=torch.Generator().manual_seed(7), **call)
+    return Image.of(result.images[0])
 
 
 def test_pictures_are_made_of_all_the_dataset_before_one_comes_again(trainer):
     one = trainer(groups=3)
-    asked = [sample.instruction for step in range(4) for sample in one.rollout(step).samples[::3]]
-    assert [Counter(asked[at : at + 4]) for at in (0, 4, 8)] == [Counter(WORDS)] * 3
-    assert len({tuple(asked[at : at + 4]) for at in (0, 4, 8)}) > 1
+    instructions = [sample.instruction for step in range(4) for sample in one.rollout(step).samples[::3]]
+    assert [Counter(instructions[at : at + 4]) for at in (0, 4, 8)] == [Counter(WORDS)] * 3
+    assert len({tuple(instructions[at : at + 4]) for at in (0, 4, 8)}) > 1
 
 
 def test_pictures_hang_on_the_seed_the_step_and_the_row_alone(trainer):
-    one, other = trainer(rollout_batch=8), trainer(rollout_batch=2)
+    one, other = trainer(rollout_batch_size=8), trainer(rollout_batch_size=2)
     some, others = one.rollout(1).samples, other.rollout(1).samples
     assert [sample.id for sample in some] == [sample.id for sample in others]
     pairs = zip(some, others, strict=True)
@@ -316,9 +328,9 @@ def test_pictures_hang_on_the_seed_the_step_and_the_row_alone(trainer):
 
 
 def test_other_data_is_no_way_to_go_on(trainer):
-    one = trainer(steps=1, save_every=1)
+    one = trainer(max_steps=1, save_steps=1)
     one.train()
-    longer = trainer(steps=2, save_every=1)
+    longer = trainer(max_steps=2, save_steps=1)
     longer.dataset = SAMPLES[:3]
     with pytest.raises(ValueError, match="samples was 4 and is 3"):
         longer.train(resume=True)
@@ -350,7 +362,7 @@ def test_rewards_are_asked_once_a_step_in_another_thread_and_runs_repeat(trainer
         assert len(samples) == 6
         return bright(samples)
 
-    first, second = (trainer(judge, steps=3, overlap=overlap) for _ in range(2))
+    first, second = (trainer(judge, max_steps=3, overlap=overlap) for _ in range(2))
     assert untimed(first.train()) == untimed(second.train())
     assert same(lora(first), lora(second))
     assert len(threads) == 6
@@ -358,19 +370,19 @@ def test_rewards_are_asked_once_a_step_in_another_thread_and_runs_repeat(trainer
 
 
 def test_with_overlap_the_next_pictures_are_made_before_the_weights_change(trainer):
-    calm, ahead = trainer(steps=3, overlap=False), trainer(steps=3, overlap=True)
-    assert [row["ratio/off"] for row in calm.train()] == [0, 0, 0]
-    offs = [row["ratio/off"] for row in ahead.train()]
+    calm, ahead = trainer(max_steps=3, overlap=False), trainer(max_steps=3, overlap=True)
+    assert [row["ratio_deviation"] for row in calm.train()] == [0, 0, 0]
+    offs = [row["ratio_deviation"] for row in ahead.train()]
     assert offs[0] == 0
     assert min(offs[1:]) > 0
 
 
 def killed_after(calls: int) -> Callable[[Sequence[EditSample]], list[Score]]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def judge(samples: Sequence[EditSample]) -> list[Score]:
-        seen.update(["calls"])
-        if seen["calls"] > calls:
+        counts.update(["calls"])
+        if counts["calls"] > calls:
             raise KeyError("the judge is down")
         return bright(samples)
 
@@ -380,16 +392,22 @@ def killed_after(calls: int) -> Callable[[Sequence[EditSample]], list[Score]]:
 @pytest.mark.parametrize("objective", ["grpo", "nft", "raft"])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(trainer, tmp_path, overlap, objective):
-    settings: dict[str, Any] = {"steps": 6, "overlap": overlap, "objective": objective, "beta": 0.01, "warmup": 3}
-    settings |= {"schedule": "linear", "agree": 100.0} if objective == "raft" else {}
-    whole = trainer(save_every=2, **settings)
+    settings: dict[str, Any] = {
+        "max_steps": 6,
+        "overlap": overlap,
+        "objective": objective,
+        "beta": 0.01,
+        "warmup_steps": 3,
+    }
+    settings |= {"lr_scheduler_type": "linear", "max_spread_ratio": 100.0} if objective == "raft" else {}
+    whole = trainer(save_steps=2, **settings)
     whole.train()
     (tmp_path / "run").rename(tmp_path / "whole")
     with pytest.raises(KeyError):
-        trainer(killed_after(5), save_every=2, **settings).train()
+        trainer(killed_after(5), save_steps=2, **settings).train()
     kept = sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*"))
     assert kept == ["checkpoint-2", "checkpoint-4"]
-    resumed = trainer(save_every=2, **settings)
+    resumed = trainer(save_steps=2, **settings)
     assert untimed(resumed.train(resume=True)) == untimed(whole.log_history)
     assert [row["step"] for row in resumed.log_history] == list(range(6))
     assert same(lora(resumed), lora(whole))
@@ -403,20 +421,20 @@ def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(traine
 
 
 def test_a_run_that_ended_is_made_longer(trainer):
-    short = trainer(steps=2, save_every=2)
+    short = trainer(max_steps=2, save_steps=2)
     short.train()
-    longer = trainer(steps=3, save_every=2)
+    longer = trainer(max_steps=3, save_steps=2)
     assert len(longer.train(resume=True)) == 3
     assert untimed(longer.log_history)[:2] == untimed(short.log_history)
 
 
 def test_what_is_half_written_or_named_otherwise_is_no_checkpoint(trainer, tmp_path):
-    one = trainer(save_every=1)
+    one = trainer(save_steps=1)
     one.train()
     run = tmp_path / "run"
     (run / ".checkpoint-9").mkdir()
     (run / "checkpoint-best").mkdir()
-    longer = trainer(steps=3, save_every=1)
+    longer = trainer(max_steps=3, save_steps=1)
     assert len(longer.train(resume=True)) == 3
     assert sorted(path.name for path in run.glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-3", "checkpoint-best"]
 
@@ -429,27 +447,27 @@ def test_to_resume_where_there_is_nothing_is_to_begin(trainer):
     ("changed", "words"),
     [
         ({"learning_rate": 1e-3}, "learning_rate was 0.01 and is 0.001"),
-        ({"noise": 0.3}, "noise was 0.7 and is 0.3"),
-        ({"call": CALL | {"guidance_scale": 9.0}}, "call was"),
+        ({"noise_level": 0.3}, "noise_level was 0.7 and is 0.3"),
+        ({"pipeline_kwargs": CALL | {"guidance_scale": 9.0}}, "pipeline_kwargs was"),
         ({"groups": 1, "seed": 3}, "groups was 2 and is 1, seed was 0 and is 3"),
     ],
 )
 def test_a_run_is_not_resumed_with_other_settings(trainer, changed, words):
-    trainer(steps=1, save_every=1).train()
+    trainer(max_steps=1, save_steps=1).train()
     with pytest.raises(ValueError, match=words):
         trainer(**changed).train(resume=True)
 
 
 def test_a_new_run_does_not_go_where_an_older_one_left_its_checkpoints(trainer, tmp_path):
-    trainer(steps=1, save_every=1).train()
+    trainer(max_steps=1, save_steps=1).train()
     log = (tmp_path / "run" / "log.jsonl").read_text()
-    with pytest.raises(ValueError, match=r"checkpoint-1 is of an earlier run: train\(resume=True\)"):
+    with pytest.raises(ValueError, match=r"checkpoint-1 is of an earlier run: resume with train\(resume=True\)"):
         trainer(seed=1).train()
     assert (tmp_path / "run" / "log.jsonl").read_text() == log
 
 
 def test_only_the_newest_checkpoints_are_kept(trainer, tmp_path):
-    trainer(steps=4, save_every=1, save_total=2).train()
+    trainer(max_steps=4, save_steps=1, save_total_limit=2).train()
     assert sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*")) == ["checkpoint-3", "checkpoint-4"]
 
 
@@ -463,7 +481,7 @@ def test_the_trained_lora_is_loaded_as_any_other(trainer, fresh, tmp_path):
 
 @pytest.mark.parametrize("overlap", [True, False])
 def test_an_error_of_the_reward_reaches_the_caller_and_the_log_so_far_is_on_disk(trainer, tmp_path, overlap):
-    one = trainer(killed_after(2), steps=4, overlap=overlap)
+    one = trainer(killed_after(2), max_steps=4, overlap=overlap)
     with pytest.raises(KeyError, match="the judge is down"):
         one.train()
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
@@ -473,37 +491,37 @@ def test_an_error_of_the_reward_reaches_the_caller_and_the_log_so_far_is_on_disk
 
 
 def test_too_few_scores_are_an_error(trainer):
-    with pytest.raises(ValueError, match="each score has a group, got 5 scores and 6 groups"):
+    with pytest.raises(ValueError, match="got 5 scores and 6 groups"):
         trainer(lambda samples: bright(samples)[1:]).train()
 
 
 def test_a_held_out_reward_that_turns_away_alarms_while_the_run_goes_on(trainer, tmp_path):
-    asked: list[int] = []
+    batch_sizes: list[int] = []
     alarms: list[float] = []
 
     def turns(samples: Sequence[EditSample]) -> list[Score]:
-        asked.append(len(samples))
-        return [Score.of(worth(sample) if len(asked) <= 6 else 1 - worth(sample)) for sample in samples]
+        batch_sizes.append(len(samples))
+        return [Score.of(worth(sample) if len(batch_sizes) <= 6 else 1 - worth(sample)) for sample in samples]
 
     def callback(it: DiffusionTrainer, step: int, numbers: dict[str, float]) -> dict[str, float]:
         alarms.append(numbers["alarms"])
-        assert len(it.watch.alarms) == numbers["alarms"]  # type: ignore[union-attr]
+        assert len(it.monitor.alarms) == numbers["alarms"]  # type: ignore[union-attr]
         return {"mine": float(step)}
 
-    more = {"heldout": turns, "watch": Watch(baseline=5, patience=2), "callbacks": [callback]}
-    settings: dict[str, Any] = {"steps": 10, "save_every": 7, "groups": 1, "learning_rate": 0.0}
+    more = {"heldout": turns, "monitor": RewardHackingMonitor(baseline=5, patience=2), "callbacks": [callback]}
+    settings: dict[str, Any] = {"max_steps": 10, "save_steps": 7, "groups": 1, "learning_rate": 0.0}
     one = trainer(more=more, **settings)
     log = one.train()
-    assert asked == [3] * 10
+    assert batch_sizes == [3] * 10
     assert [row["agreement"] for row in log] == [1.0] * 6 + [-1.0] * 4
-    assert [alarm.step for alarm in one.watch.alarms if alarm.name == "agreement"] == [7]
+    assert [alarm.step for alarm in one.monitor.alarms if alarm.name == "agreement"] == [7]
     assert alarms[6] == 0 < alarms[7]
     assert [row["mine"] for row in log] == list(range(10))
     state = json.loads((tmp_path / "run" / "checkpoint-7" / "state.json").read_text())
-    resumed = trainer(more={**more, "watch": Watch(baseline=9)}, **settings)
+    resumed = trainer(more={**more, "monitor": RewardHackingMonitor(baseline=9)}, **settings)
     resumed.train(resume=True)
-    assert Watch.from_json(state["watch"]).alarms == []
-    assert resumed.watch.to_json() == one.watch.to_json()
+    assert RewardHackingMonitor.from_json(state["monitor"]).alarms == []
+    assert resumed.monitor.to_json() == one.monitor.to_json()
 
 
 # -- other pipelines ---------------------------------------------------------------------------------------------------
@@ -522,14 +540,16 @@ def test_ddpo_teaches_an_epsilon_editor(make, settings, tmp_path):
     scheduler = DDIMScheduler.from_config(pipeline.scheduler.config, clip_sample=False)
     pipeline.scheduler = scheduler
     call = {"num_inference_steps": 3, **settings}
-    config = DiffusionConfig(tmp_path / "run", **SMALL | {"noise": 1.0, "overlap": False, "call": call})
+    config = DiffusionConfig(
+        tmp_path / "run", **SMALL | {"noise_level": 1.0, "overlap": False, "pipeline_kwargs": call}
+    )
     trainer = DiffusionTrainer(pipeline, bright, SAMPLES, config)
     batch = trainer.rollout(0)
     before = likelihoods(trainer, batch).sum(0)
     advantages = torch.tensor(standardised([worth(sample) for sample in batch.samples], 3))
     log = trainer.train()
     moved = likelihoods(trainer, batch).sum(0) - before
-    assert [row["ratio/off"] for row in log] == pytest.approx([0, 0], abs=1e-5)
+    assert [row["ratio_deviation"] for row in log] == pytest.approx([0, 0], abs=1e-5)
     assert float((advantages * moved).sum()) > 0
     fresh = quiet(type(pipeline).from_pretrained(tmp_path / "made"))
     fresh.scheduler = scheduler
@@ -550,8 +570,10 @@ def test_ddpo_teaches_an_epsilon_editor(make, settings, tmp_path):
 def test_each_editor_learns_and_what_it_has_learnt_is_loaded_as_any_other_lora(make, settings, tmp_path):
     pipeline, call = quiet(make(tmp_path)), {"num_inference_steps": 2, **settings}
     several = (picture(2, 64),) if make is not qwen_edit else ()
-    samples = [unedited("Add cat", picture(1, 64), *several)]
-    config = DiffusionConfig(tmp_path / "run", **SMALL | {"steps": 1, "groups": 1, "learning_rate": 0.1, "call": call})
+    samples = [edit_request("Add cat", picture(1, 64), *several)]
+    config = DiffusionConfig(
+        tmp_path / "run", **SMALL | {"max_steps": 1, "groups": 1, "learning_rate": 0.1, "pipeline_kwargs": call}
+    )
     with small_qwen():
         trainer = DiffusionTrainer(pipeline, bright, samples, config)
         trainer.train()
@@ -568,10 +590,10 @@ def test_mixed_precision_starts_from_a_ratio_of_one(fresh, tmp_path):
 
     AcceleratorState._reset_state()
     try:
-        config = DiffusionConfig(tmp_path / "run", **SMALL | {"mixed_precision": "bf16", "train_batch": 6})
+        config = DiffusionConfig(tmp_path / "run", **SMALL | {"mixed_precision": "bf16", "train_batch_size": 6})
         trainer = DiffusionTrainer(fresh(), bright, SAMPLES, config)
         log = trainer.train()
-        assert log[0]["ratio/off"] < 1e-5
+        assert log[0]["ratio_deviation"] < 1e-5
         assert all(weight.dtype == torch.float32 for weight in lora(trainer).values())
     finally:
         AcceleratorState._reset_state()
@@ -583,22 +605,22 @@ def test_mixed_precision_starts_from_a_ratio_of_one(fresh, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"steps": 0}, "steps is a whole number of at least 1, got 0"),
-        ({"groups": 0}, "groups is a whole number of at least 1"),
-        ({"save_total": 0}, "save_total is a whole number of at least 1"),
-        ({"group_size": 1}, "group_size is 2 or more, got 1"),
+        ({"max_steps": 0}, "max_steps must be an integer of at least 1, got 0"),
+        ({"groups": 0}, "groups must be an integer of at least 1"),
+        ({"save_total_limit": 0}, "save_total_limit must be an integer of at least 1"),
+        ({"group_size": 1}, "group_size must be 2 or more, got 1"),
         ({"mixed_precision": "fp16"}, "no or bf16"),
-        ({"noise": 0.0}, "without noise there is nothing to learn from"),
-        ({"sampling": "ode"}, "sampling is one of sde, cps"),
-        ({"call": {"num_steps": 3}}, "takes no num_steps"),
-        ({"call": {"generator": None}}, "leave it out"),
-        ({"clip_range": -1e-4}, "clip_range is 0 or more, got -0.0001"),
-        ({"judge_noise": -1.0}, "judge_noise is 0 or more"),
-        ({"save_every": -1}, "save_every is 0 or more"),
-        ({"updates": 3}, "updates is 2 at most, got 3"),
-        ({"call": {**CALL, "eta": 0.5}}, "is `noise`, not eta in `call`"),
-        ({"schedule": "cosine"}, "schedule is constant or linear, got 'cosine'"),
-        ({"threshold": 0.0}, "threshold is a positive number, got 0.0"),
+        ({"noise_level": 0.0}, "noise_level must be above 0 and at most 1"),
+        ({"sampling": "ode"}, "sampling must be one of sde, cps"),
+        ({"pipeline_kwargs": {"num_steps": 3}}, "takes no num_steps"),
+        ({"pipeline_kwargs": {"generator": None}}, "leave it out"),
+        ({"clip_range": -1e-4}, "clip_range must be 0 or more, got -0.0001"),
+        ({"judge_std": -1.0}, "judge_std must be 0 or more"),
+        ({"save_steps": -1}, "save_steps must be 0 or more"),
+        ({"num_mini_batches": 3}, "num_mini_batches must be at most 2, got 3"),
+        ({"pipeline_kwargs": {**CALL, "eta": 0.5}}, "not with eta in pipeline_kwargs"),
+        ({"lr_scheduler_type": "cosine"}, "lr_scheduler_type must be constant or linear, got 'cosine'"),
+        ({"huber_c": 0.0}, "huber_c must be positive, got 0.0"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused_before_anything_is_made(trainer, settings, words):
@@ -608,8 +630,8 @@ def test_settings_that_mean_nothing_are_refused_before_anything_is_made(trainer,
 
 @pytest.mark.parametrize("chance", [(), (2,), (7,)])
 def test_a_run_in_which_no_step_is_left_to_chance_is_refused(trainer, chance):
-    with pytest.raises(ValueError, match="none of 3 steps is left to chance"):
-        trainer(chance=chance).train()
+    with pytest.raises(ValueError, match="none of 3 steps samples with noise"):
+        trainer(sde_steps=chance).train()
 
 
 def test_a_pipeline_with_adapters_is_refused_with_what_to_do(trainer, fresh, tmp_path):
@@ -620,11 +642,11 @@ def test_a_pipeline_with_adapters_is_refused_with_what_to_do(trainer, fresh, tmp
 
 def test_what_cannot_be_trained_is_refused(fresh, tmp_path):
     config = DiffusionConfig(tmp_path, **SMALL)
-    with pytest.raises(ValueError, match="nothing to train on"):
+    with pytest.raises(ValueError, match="the dataset is empty"):
         DiffusionTrainer(fresh(), bright, [], config)
-    with pytest.raises(ValueError, match="watch=Watch"):
+    with pytest.raises(ValueError, match="pass monitor="):
         DiffusionTrainer(fresh(), bright, SAMPLES, config, heldout=bright)
-    with pytest.raises(ValueError, match=r"LEditsPP.* cannot be trained here: it comes back by the noise"):
+    with pytest.raises(ValueError, match=r"LEditsPP.* cannot be trained here: denoising reuses the noise"):
         DiffusionTrainer(ledits(tmp_path / "ledits"), bright, SAMPLES, config)
     with pytest.raises(ValueError, match=r"set pipeline.scheduler = DDIMScheduler.from_config"):
         DiffusionTrainer(instruct(tmp_path / "instruct"), bright, SAMPLES, config)
@@ -636,141 +658,155 @@ def test_what_cannot_be_trained_is_refused(fresh, tmp_path):
 
 
 def test_pictures_noised_anew_are_the_pipelines_own(trainer):
-    made = trainer(objective="nft", levels=2)
+    nft_trainer = trainer(objective="nft", num_noise_levels=2)
     settings: dict[str, Any] = CALL
-    editor = editor_of(made.pipeline, **settings)
-    batch = made.rollout(0)
+    editor = make_editor(nft_trainer.pipeline, **settings)
+    batch = nft_trainer.rollout(0)
     samples = batch.samples
-    seeds = [_seed(made.config.seed, 0, 0, row) for row in range(len(samples))]
-    plain = editor.edit([one.sources for one in samples], [one.instruction for one in samples], seeds)
-    assert plain == [one.edited for one in samples]
+    seeds = [_derived_seed(nft_trainer.config.seed, 0, 0, row) for row in range(len(samples))]
+    plain = editor.edit([sample.sources for sample in samples], [sample.instruction for sample in samples], seeds)
+    assert plain == [sample.edited for sample in samples]
     assert [len(trajectory.steps) for trajectory, _ in batch.calls] == [2] * len(batch.calls)
 
 
 def test_each_step_has_levels_of_its_own(trainer):
-    made = trainer(objective="nft", levels=1)
-    levels = {made.rollout(step).calls[0][0].steps[0].number for step in range(8)}
+    nft_trainer = trainer(objective="nft", num_noise_levels=1)
+    levels = {nft_trainer.rollout(step).calls[0][0].steps[0].index for step in range(8)}
     assert len(levels) > 1
     assert levels <= {0, 1, 2}
 
 
 def test_good_pictures_come_nearer_and_others_go_away(trainer):
-    made = trainer(objective="nft", levels=3, updates=1, learning_rate=1e-3)
-    batch = made.rollout(0)
+    nft_trainer = trainer(objective="nft", num_noise_levels=3, num_mini_batches=1, learning_rate=1e-3)
+    batch = nft_trainer.rollout(0)
     scores = bright(batch.samples)
     values = advantages([score.value for score in scores], [str(row // 3) for row in range(len(scores))]).values
 
     def errors() -> np.ndarray:
-        found = np.zeros(len(values))
+        row_errors = np.zeros(len(values))
         with torch.no_grad():
             for trajectory, rows in batch.calls:
                 for step in trajectory.steps:
                     noise = torch.randn(trajectory.final.shape, generator=torch.Generator().manual_seed(5))
-                    state = step.noising.signal * trajectory.final + step.noising.noise * noise
-                    said = trajectory.prediction(step, range(len(rows)), state)
-                    right = step.noising.target(trajectory.final, noise)
-                    found[rows] += ((said - right) ** 2).flatten(1).mean(dim=1).numpy()
-        return found
+                    state = step.forward_process.signal * trajectory.final + step.forward_process.noise * noise
+                    prediction = trajectory.prediction(step, range(len(rows)), state)
+                    right = step.forward_process.target(trajectory.final, noise)
+                    row_errors[rows] += ((prediction - right) ** 2).flatten(1).mean(dim=1).numpy()
+        return row_errors
 
     before = errors()
     for _ in range(4):
-        made.learn(batch, scores)
+        nft_trainer.update(batch, scores)
     assert float(((errors() - before) * values).sum()) < 0
 
 
 def test_where_it_is_only_held_nothing_moves(trainer):
-    made = trainer(objective="nft", hold_below=1.1)
-    before = lora(made)
-    made.train()
-    assert same(lora(made), before)
+    nft_trainer = trainer(objective="nft", min_noise_level=1.1)
+    before = lora(nft_trainer)
+    nft_trainer.train()
+    assert same(lora(nft_trainer), before)
 
 
 def test_noise_that_became_a_bad_picture_comes_nearer_to_the_good_one(trainer):
-    made = trainer(objective="raft", levels=3, learning_rate=1e-3, agree=100.0, group_size=4)
-    batch = made.rollout(0)
+    raft_trainer = trainer(
+        objective="raft", num_noise_levels=3, learning_rate=1e-3, max_spread_ratio=100.0, group_size=4
+    )
+    batch = raft_trainer.rollout(0)
     scores = [Score.of(float(row % 2)) for row in range(8)]
-    wanted = made._wanted(batch, advantages(scores, [str(row // 4) for row in range(8)]))
+    targets = raft_trainer._raft_targets(batch, advantages(scores, [str(row // 4) for row in range(8)]))
     finals = torch.cat([trajectory.final for trajectory, _ in batch.calls])
-    assert all(torch.equal(state, finals[row]) for row, state in wanted.values())
-    assert [wanted[row][0] for row in (1, 3, 5, 7)] == [1, 3, 5, 7]
-    assert {wanted[row][0] for row in (0, 2)} <= {1, 3}
-    assert {wanted[row][0] for row in (4, 6)} <= {5, 7}
+    assert all(torch.equal(state, finals[row]) for row, state in targets.values())
+    assert [targets[row][0] for row in (1, 3, 5, 7)] == [1, 3, 5, 7]
+    assert {targets[row][0] for row in (0, 2)} <= {1, 3}
+    assert {targets[row][0] for row in (4, 6)} <= {5, 7}
 
     def errors() -> float:
-        found = 0.0
+        total = 0.0
         with torch.no_grad():
             for trajectory, rows in batch.calls:
                 bad = [at for at, row in enumerate(rows) if row % 2 == 0]
-                clean, noise = torch.stack([wanted[rows[at]][1] for at in bad]), trajectory.start[bad]
+                clean, noise = torch.stack([targets[rows[at]][1] for at in bad]), trajectory.start[bad]
                 for step in trajectory.steps:
-                    state = step.noising.signal * clean + step.noising.noise * noise
-                    said = trajectory.prediction(step, bad, state)
-                    found += float((said - step.noising.target(clean, noise)).abs().mean())
-        return found
+                    state = step.forward_process.signal * clean + step.forward_process.noise * noise
+                    prediction = trajectory.prediction(step, bad, state)
+                    total += float((prediction - step.forward_process.target(clean, noise)).abs().mean())
+        return total
 
     before = errors()
-    logs = [made.learn(batch, scores) for _ in range(4)]
+    logs = [raft_trainer.update(batch, scores) for _ in range(4)]
     assert errors() < before
-    assert {log["replaced"] for log in logs} == {0.5}
+    assert {log["frac_replaced"] for log in logs} == {0.5}
 
 
 def test_an_epsilon_editor_learns_from_good_pictures_too(tmp_path):
     pipeline = instruct(tmp_path / "made")
     pipeline.scheduler = DDIMScheduler.from_config(pipeline.scheduler.config, clip_sample=False)
     call = {"num_inference_steps": 3}
-    settings = {"objective": "raft", "levels": 3, "agree": 100.0, "group_size": 4, "learning_rate": 1e-3, "call": call}
+    settings = {
+        "objective": "raft",
+        "num_noise_levels": 3,
+        "max_spread_ratio": 100.0,
+        "group_size": 4,
+        "learning_rate": 1e-3,
+        "pipeline_kwargs": call,
+    }
     trainer = DiffusionTrainer(quiet(pipeline), bright, SAMPLES, DiffusionConfig(tmp_path / "run", **SMALL | settings))
     batch = trainer.rollout(0)
     scores = [Score.of(float(row % 2)) for row in range(8)]
-    errors = [trainer.learn(batch, scores)["error"] for _ in range(6)]
+    errors = [trainer.update(batch, scores)["mse"] for _ in range(6)]
     assert all(np.isfinite(errors))
     assert errors[-1] < errors[0]
 
 
 def test_where_good_pictures_differ_only_they_are_learned_from(trainer):
-    made = trainer(objective="raft", agree=0.0, group_size=4)
-    batch = made.rollout(0)
+    raft_trainer = trainer(objective="raft", max_spread_ratio=0.0, group_size=4)
+    batch = raft_trainer.rollout(0)
     scores = [Score.of(float(row % 2)) for row in range(8)]
-    assert set(made._wanted(batch, advantages(scores, [str(row // 4) for row in range(8)]))) == {1, 3, 5, 7}
-    assert made.learn(batch, scores)["replaced"] == 0.0
+    assert set(raft_trainer._raft_targets(batch, advantages(scores, [str(row // 4) for row in range(8)]))) == {
+        1,
+        3,
+        5,
+        7,
+    }
+    assert raft_trainer.update(batch, scores)["frac_replaced"] == 0.0
 
 
 def test_the_learning_rate_falls_to_nothing(trainer):
-    made = trainer(steps=4, schedule="linear", warmup=1)
+    run = trainer(max_steps=4, lr_scheduler_type="linear", warmup_steps=1)
     paces = []
-    for made.step in range(5):
-        paces.append(made._pace())
+    for run.step in range(5):
+        paces.append(run._lr_factor())
     assert paces == [0.5, 0.75, 0.5, 0.25, 0.0]
 
 
 def test_a_run_whose_rate_falls_is_not_made_longer(trainer):
-    trainer(steps=2, save_every=2, schedule="linear").train()
-    with pytest.raises(ValueError, match="steps was 2 and is 3"):
-        trainer(steps=3, save_every=2, schedule="linear").train(resume=True)
+    trainer(max_steps=2, save_steps=2, lr_scheduler_type="linear").train()
+    with pytest.raises(ValueError, match="max_steps was 2 and is 3"):
+        trainer(max_steps=3, save_steps=2, lr_scheduler_type="linear").train(resume=True)
 
 
 def test_probes_are_edited_from_the_same_noise_before_and_between_steps(trainer):
-    seen: list[list[Any]] = []
+    edited_probes: list[list[Any]] = []
 
     def heldout(samples: Sequence[EditSample]) -> list[Score]:
-        if [one.id for one in samples] == [one.id for one in SAMPLES[:3]]:
-            seen.append([one.edited for one in samples])
+        if [sample.id for sample in samples] == [sample.id for sample in SAMPLES[:3]]:
+            edited_probes.append([sample.edited for sample in samples])
         return bright(samples)
 
-    more = {"watch": Watch(), "heldout": heldout, "probes": SAMPLES[:3]}
-    made = trainer(steps=4, probe_every=2, learning_rate=0.0, more=more)
-    log = made.train()
-    assert len(seen) == 3
-    assert seen[0] == seen[1] == seen[2]  # nothing was learned
+    more = {"monitor": RewardHackingMonitor(), "heldout": heldout, "probes": SAMPLES[:3]}
+    run = trainer(max_steps=4, probe_steps=2, learning_rate=0.0, more=more)
+    log = run.train()
+    assert len(edited_probes) == 3
+    assert edited_probes[0] == edited_probes[1] == edited_probes[2]  # nothing was learned
     assert ["probe/reward" in row for row in log] == [False, True, False, True]
 
 
 def test_probes_need_a_held_out_reward(trainer):
-    for more, every in (({"probes": SAMPLES}, 2), ({"watch": Watch(), "heldout": bright}, 2)):
-        with pytest.raises(ValueError, match="pass probes=, heldout= and probe_every"):
-            trainer(probe_every=every, more=more)
+    for more, every in (({"probes": SAMPLES}, 2), ({"monitor": RewardHackingMonitor(), "heldout": bright}, 2)):
+        with pytest.raises(ValueError, match="pass probes=, heldout= and probe_steps together"):
+            trainer(probe_steps=every, more=more)
 
 
 def test_an_objective_that_is_none(trainer):
-    with pytest.raises(ValueError, match="objective is one of grpo, nft, raft, got 'ppo'"):
+    with pytest.raises(ValueError, match="objective must be one of grpo, nft, raft, got 'ppo'"):
         trainer(objective="ppo")

@@ -9,11 +9,11 @@ import pytest
 import torch
 from diffusers import DDIMScheduler, FlowMatchEulerDiscreteScheduler
 
-from editcritic.integrations.diffusers.objectives import imitated, nft, raft
-from editcritic.integrations.diffusers.transitions import Ddim, Flow, Noising
+from editcritic.integrations.diffusion_rl.objectives import nearest_winners, nft, raft
+from editcritic.integrations.diffusion_rl.transitions import DDIMTransitions, FlowMatchingTransitions, ForwardProcess
 
 CLEAN = torch.linspace(-1, 1, 24).view(3, 2, 4)
-STEP: Any = SimpleNamespace(state=torch.zeros(3, 2, 4), noising=Noising(0.25, 0.75))
+STEP: Any = SimpleNamespace(state=torch.zeros(3, 2, 4), forward_process=ForwardProcess(0.25, 0.75))
 
 
 class Denoiser:
@@ -40,8 +40,10 @@ class Denoiser:
         self.trained = True
 
 
-def loss(denoiser: Any, wanted, rows=(0, 1, 2), reach=4.0, seed=0):
-    return nft(denoiser, STEP, rows, torch.tensor(wanted), reach=reach, seed=seed, without=denoiser.without)
+def loss(denoiser: Any, optimality, rows=(0, 1, 2), reach=4.0, seed=0):
+    return nft(
+        denoiser, STEP, rows, torch.tensor(optimality), nft_beta=reach, seed=seed, reference_policy=denoiser.without
+    )
 
 
 def right(rows=(0, 1, 2), seed=0):
@@ -56,8 +58,8 @@ def test_nft_is_the_formula_of_its_paper():
     ahead, behind = 0.3 + 0.2 / 4, 0.3 - 0.2 / 4
     good, bad = ((ahead - target) ** 2).mean(dim=(1, 2)), ((behind - target) ** 2).mean(dim=(1, 2))
     assert torch.allclose(values, torch.stack([good[0], (good[1] + bad[1]) / 2, bad[2]]))
-    assert all(torch.equal(seen, state) for seen in denoiser.states)
-    assert numbers["moved"] == pytest.approx(0.2)
+    assert all(torch.equal(noised, state) for noised in denoiser.states)
+    assert numbers["prediction_shift"] == pytest.approx(0.2)
 
 
 def test_a_row_that_is_neither_wanted_nor_not_holds_the_denoiser_where_it_was():
@@ -70,9 +72,9 @@ def test_a_row_that_is_neither_wanted_nor_not_holds_the_denoiser_where_it_was():
 
 def test_wanted_and_unwanted_rows_pull_to_opposite_sides():
     pulls = []
-    for wanted in (1.0, 0.0):
+    for optimality in (1.0, 0.0):
         denoiser = Denoiser()
-        loss(denoiser, [wanted], rows=(1,))[0].sum().backward()
+        loss(denoiser, [optimality], rows=(1,))[0].sum().backward()
         pulls.append(denoiser.pull())
     assert pulls[0] == pytest.approx(-pulls[1])
     assert pulls[0] != 0
@@ -81,18 +83,18 @@ def test_wanted_and_unwanted_rows_pull_to_opposite_sides():
 def test_training_ends_where_it_is_said_to():
     """The prediction moves by `reach` times the mean of (2 wanted - 1) times what was wrong about it."""
     denoiser = Denoiser()
-    wanted = [1.0, 0.2, 0.4]
+    optimality = [1.0, 0.2, 0.4]
     optimizer = torch.optim.LBFGS([denoiser.now], max_iter=50)
 
     def closure():
         optimizer.zero_grad()
-        total = loss(denoiser, wanted)[0].sum()
+        total = loss(denoiser, optimality)[0].sum()
         total.backward()
         return total
 
     optimizer.step(closure)
     target, _ = right()
-    wrong = (2 * torch.tensor(wanted)[:, None, None] - 1) * (target - 0.3)
+    wrong = (2 * torch.tensor(optimality)[:, None, None] - 1) * (target - 0.3)
     assert float(denoiser.now) - 0.3 == pytest.approx(4 * float(wrong.mean()), abs=1e-4)
 
 
@@ -100,18 +102,18 @@ def test_training_ends_where_it_is_said_to():
 def test_noising_is_the_solvers_own(kind):
     scheduler = DDIMScheduler(prediction_type=kind)
     scheduler.set_timesteps(5)
-    noising = Ddim(scheduler, 1.0).noising(2)
+    noising = DDIMTransitions(scheduler, 1.0).forward_process(2)
     noise, timestep = torch.randn(3, 2, 4), scheduler.timesteps[2]
     state = noising.signal * CLEAN + noising.noise * noise
     assert torch.allclose(state, scheduler.add_noise(CLEAN, noise, timestep), atol=1e-6)
-    found = scheduler.step(noising.target(CLEAN, noise), int(timestep), state, eta=0.0).pred_original_sample
-    assert torch.allclose(found, CLEAN.clamp(-1, 1), atol=1e-5)
+    clean = scheduler.step(noising.target(CLEAN, noise), int(timestep), state, eta=0.0).pred_original_sample
+    assert torch.allclose(clean, CLEAN.clamp(-1, 1), atol=1e-5)
 
 
 def test_noising_of_a_flow():
     scheduler = FlowMatchEulerDiscreteScheduler(shift=3.0)
     scheduler.set_timesteps(4)
-    noising = Flow(scheduler, 0.7).noising(1)
+    noising = FlowMatchingTransitions(scheduler, 0.7).forward_process(1)
     noise = torch.randn(3, 2, 4)
     state = noising.signal * CLEAN + noising.noise * noise
     assert torch.allclose(state, scheduler.scale_noise(CLEAN, scheduler.timesteps[1:2], noise), atol=1e-6)
@@ -124,27 +126,27 @@ def test_noising_of_a_flow():
 def test_raft_asks_for_the_wanted_picture_of_each_rows_own_noise():
     denoiser: Any = Denoiser(now=0.4)
     denoiser.start = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(3))
-    wanted = CLEAN[[2, 1]]
-    values, numbers = raft(denoiser, STEP, (0, 1), wanted, threshold=0.5, beta=0.0, without=denoiser.without)
+    targets = CLEAN[[2, 1]]
+    values, numbers = raft(denoiser, STEP, (0, 1), targets, huber_c=0.5, beta=0.0, reference_policy=denoiser.without)
     noise = denoiser.start[:2]
-    assert torch.equal(denoiser.states[0], 0.25 * wanted + 0.75 * noise)
-    error = 0.4 - (noise - wanted)
+    assert torch.equal(denoiser.states[0], 0.25 * targets + 0.75 * noise)
+    error = 0.4 - (noise - targets)
     assert torch.allclose(values, ((error**2 + 0.25).sqrt() - 0.5).mean(dim=(1, 2)))
-    assert numbers["error"] == pytest.approx(float((error**2).mean()))
+    assert numbers["mse"] == pytest.approx(float((error**2).mean()))
 
 
 def test_raft_stays_near_the_editor_as_it_was():
     denoiser: Any = Denoiser(was=0.3, now=0.4)
     denoiser.start = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(3))
 
-    def found(beta: float) -> tuple[torch.Tensor, dict[str, float]]:
+    def loss_with(beta: float) -> tuple[torch.Tensor, dict[str, float]]:
         denoiser.trained = True
-        return raft(denoiser, STEP, (0, 1), CLEAN[:2], threshold=0.5, beta=beta, without=denoiser.without)
+        return raft(denoiser, STEP, (0, 1), CLEAN[:2], huber_c=0.5, beta=beta, reference_policy=denoiser.without)
 
-    (values, numbers), (plain, _) = found(0.25), found(0.0)
-    held = (0.1**2 + 0.25) ** 0.5 - 0.5
-    assert torch.allclose(values - plain, torch.full((2,), 0.25 * held), atol=1e-6)
-    assert numbers["moved"] == pytest.approx(0.1)
+    (values, numbers), (plain, _) = loss_with(0.25), loss_with(0.0)
+    expected = (0.1**2 + 0.25) ** 0.5 - 0.5
+    assert torch.allclose(values - plain, torch.full((2,), 0.25 * expected), atol=1e-6)
+    assert numbers["prediction_shift"] == pytest.approx(0.1)
 
 
 def places(*where: float) -> torch.Tensor:
@@ -152,18 +154,18 @@ def places(*where: float) -> torch.Tensor:
 
 
 def test_a_bad_picture_is_to_become_the_nearest_good_one():
-    assert imitated(places(0, 10, 11, 30), np.array([-1.0, 1, 1, -1]), 0.5) == [1, 1, 2, 2]
+    assert nearest_winners(places(0, 10, 11, 30), np.array([-1.0, 1, 1, -1]), 0.5) == [1, 1, 2, 2]
 
 
 def test_where_good_ones_differ_more_than_the_bad_one_from_them_nobody_knows():
     values = np.array([-1.0, 1, 1, 1])
-    assert imitated(places(0, 10, 11, 40), values, 0.5) == [None, 1, 2, 3]
-    assert imitated(places(0, 10, 11, 40), values, 2.0) == [1, 1, 2, 3]
+    assert nearest_winners(places(0, 10, 11, 40), values, 0.5) == [None, 1, 2, 3]
+    assert nearest_winners(places(0, 10, 11, 40), values, 2.0) == [1, 1, 2, 3]
 
 
 def test_what_is_far_worse_than_the_best_is_not_good():
-    assert imitated(places(0, 10, 11, 1), np.array([-1.0, 2, 1.9, 0.5]), 0.5) == [1, 1, 2, 1]
+    assert nearest_winners(places(0, 10, 11, 1), np.array([-1.0, 2, 1.9, 0.5]), 0.5) == [1, 1, 2, 1]
 
 
 def test_a_good_picture_alone_is_no_example():
-    assert imitated(places(0, 10, 1), np.array([-1.0, 2, -1]), 0.5) == [None, 1, None]
+    assert nearest_winners(places(0, 10, 1), np.array([-1.0, 2, -1]), 0.5) == [None, 1, None]

@@ -12,13 +12,13 @@ import pytest
 import torch
 from diffusers import FluxKontextPipeline
 
-from editcritic.integrations import diffusion_rl
-from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
+from editcritic.integrations.diffusion_rl import diffusion_trainer as trainer
+from editcritic.integrations.diffusion_rl.diffusion_trainer import DiffusionConfig, DiffusionTrainer
 from editcritic.reward import EditSample, Score
 
-from ..pipelines import kontext
-from .test_diffusion_rl import SAMPLES, SMALL, assert_close, bright, learnt, lora, quiet, silent, untimed
-from .two_processes import found_by_both
+from ...pipelines import kontext
+from ..process_pair import found_by_both
+from .test_diffusion_trainer import SAMPLES, SMALL, assert_close, bright, learnt, lora, quiet, silent, untimed
 
 GROUPS = 2
 """Of each process."""
@@ -26,7 +26,7 @@ GROUPS = 2
 
 def trainer_of(folder: Path, name: str, reward: Any, **settings: Any) -> DiffusionTrainer:
     pipeline = quiet(FluxKontextPipeline.from_pretrained(folder / "kontext"))
-    config = DiffusionConfig(folder / name, **SMALL | {"groups": GROUPS, "save_every": 2, **settings})
+    config = DiffusionConfig(folder / name, **SMALL | {"groups": GROUPS, "save_steps": 2, **settings})
     return DiffusionTrainer(pipeline, reward, SAMPLES, config)
 
 
@@ -34,18 +34,18 @@ def as_a_rank(folder: Path, rank: int) -> dict[str, Any]:
     """A gradient of rows of both; then three steps, in the second of which the second process learns nothing and in the
     third neither; then one more, resumed.
     """
-    one = trainer_of(folder, "gradient", bright, max_grad_norm=1e9)
-    batch = one.rollout(0)
-    (gradient,), _ = learnt(one, batch, bright(batch.samples))
+    gradient_run = trainer_of(folder, "gradient", bright, max_grad_norm=1e9)
+    batch = gradient_run.rollout(0)
+    (gradient,), _ = learnt(gradient_run, batch, bright(batch.samples))
     torch.save(gradient, folder / f"{rank}.gradient")
-    asked: list[list[str]] = []
+    sample_ids: list[list[str]] = []
 
     def judge(samples: Sequence[EditSample]) -> list[Score]:
-        asked.append([sample.id for sample in samples])
+        sample_ids.append([sample.id for sample in samples])
         alike = [Score.of(0.5)] * len(samples)
-        return [bright(samples), alike if rank else bright(samples), silent(samples)][len(asked) - 1]
+        return [bright(samples), alike if rank else bright(samples), silent(samples)][len(sample_ids) - 1]
 
-    whole = trainer_of(folder, "run", judge, steps=3, overlap=True)
+    whole = trainer_of(folder, "run", judge, max_steps=3, overlap=True)
     weights: list[str] = []
 
     def note(it: DiffusionTrainer, *_: Any) -> dict[str, float]:
@@ -54,15 +54,15 @@ def as_a_rank(folder: Path, rank: int) -> dict[str, Any]:
 
     whole.callbacks = [note]
     whole.train()
-    resumed = trainer_of(folder, "run", bright, steps=4)
+    resumed = trainer_of(folder, "run", bright, max_steps=4)
     resumed.train(resume=True)
     return {
         "processes": whole.accelerator.num_processes,
-        "asked": asked,
+        "asked": sample_ids,
         "weights": [*weights, digest(resumed)],
         "log": untimed(whole.log_history),
         "resumed": untimed(resumed.log_history),
-        "had": {row["step"]: row["ratio/off"] for row in whole.log_history if "ratio/off" in row},
+        "had": {row["step"]: row["ratio_deviation"] for row in whole.log_history if "ratio_deviation" in row},
     }
 
 
@@ -108,8 +108,8 @@ def test_both_log_the_same_means(ranks):
     first, second = ranks
     assert first["log"] == second["log"]
     assert [row["rank"] for row in first["log"]] == [0.5] * 3
-    assert [row["degenerate"] for row in first["log"]] == [0.0, 0.5, 1.0]
-    assert [row["unscored"] for row in first["log"]] == [0.0, 0.0, 1.0]
+    assert [row["frac_reward_zero_std"] for row in first["log"]] == [0.0, 0.5, 1.0]
+    assert [row["frac_unscored"] for row in first["log"]] == [0.0, 0.0, 1.0]
     assert first["resumed"] == second["resumed"]
     assert [row["step"] for row in first["resumed"]] == [0, 1, 2, 3]
     assert first["resumed"][:2] == first["log"][:2]
@@ -124,13 +124,13 @@ def test_one_process_writes(folder):
 def test_the_gradient_is_that_of_one_process_with_all_groups(folder, monkeypatch):
     gradients = [torch.load(folder / f"{rank}.gradient") for rank in range(2)]
     assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
-    half, seed = GROUPS * SMALL["group_size"], diffusion_rl._seed
+    half, seed = GROUPS * SMALL["group_size"], trainer._derived_seed
 
     def of_both(run: int, step: int, here: int, row: int) -> int:
         return seed(run, step, row // half, row % half)
 
-    monkeypatch.setattr(diffusion_rl, "_seed", of_both)
-    alone = trainer_of(folder, "alone", bright, groups=2 * GROUPS, max_grad_norm=1e9, rollout_batch=half)
+    monkeypatch.setattr(trainer, "_derived_seed", of_both)
+    alone = trainer_of(folder, "alone", bright, groups=2 * GROUPS, max_grad_norm=1e9, rollout_batch_size=half)
     batch = alone.rollout(0)
     (right,), _ = learnt(alone, batch, bright(batch.samples))
     assert_close(gradients[0], right)
@@ -138,5 +138,5 @@ def test_the_gradient_is_that_of_one_process_with_all_groups(folder, monkeypatch
 
 if __name__ == "__main__":
     rank = int(os.environ["RANK"])
-    found = as_a_rank(Path(sys.argv[1]), rank)
-    (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(found))
+    result = as_a_rank(Path(sys.argv[1]), rank)
+    (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(result))

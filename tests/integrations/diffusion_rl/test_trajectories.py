@@ -11,17 +11,17 @@ import torch
 from diffusers import DDIMScheduler
 from peft import LoraConfig
 
-from editcritic.integrations.diffusers.calls import Calls
-from editcritic.integrations.diffusers.families import family_of
-from editcritic.integrations.diffusers.stepping import started
-from editcritic.integrations.diffusers.trajectories import Recorded, Trajectory, denoiser
-from editcritic.integrations.diffusers.transitions import log_likelihood, moves_of
+from editcritic.integrations.diffusers.partial_denoising import initial_state
+from editcritic.integrations.diffusers.pipeline_calls import PipelineCaller
+from editcritic.integrations.diffusers.pipeline_families import family_of
+from editcritic.integrations.diffusion_rl.trajectories import Trajectory, TrajectoryRecorder, denoiser
+from editcritic.integrations.diffusion_rl.transitions import log_likelihood, transitions_of
 from editcritic.reward import Image
-from editcritic.verifiers.editor import Noise
+from editcritic.verifiers.selection.editor import NoiseSpec
 
 from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from ...pipelines_epsilon import instruct, instruct_xl
-from .editing import WISHES, picture
+from ..diffusers.editing import WISHES, picture
 
 STEPS = 3
 KONTEXT = {"height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False, "max_sequence_length": 24}
@@ -46,34 +46,34 @@ class Case:
     pipeline: Any
     settings: dict[str, Any]
 
-    def calls(self, batch: int = 4, steps: int = STEPS, **more: Any) -> Calls:
+    def calls(self, batch: int = 4, steps: int = STEPS, **more: Any) -> PipelineCaller:
         family = family_of(self.pipeline)
         assert family is not None
-        return Calls(self.pipeline, family, batch, {"num_inference_steps": steps, **self.settings, **more})
+        return PipelineCaller(self.pipeline, family, batch, {"num_inference_steps": steps, **self.settings, **more})
 
     def side(self) -> int:
         return 64 if "Flux2" in type(self.pipeline).__name__ else 32
 
     def draft(self, seed: int, number: int = 0, words: str = WISHES[0]) -> Any:
-        return started((picture(number, self.side()),), words, Noise(seed))
+        return initial_state((picture(number, self.side()),), words, NoiseSpec(seed))
 
     def record(
         self, *drafts: Any, chance: Any = None, level: float = 0.7, sampling: Any = "sde", **more: Any
     ) -> tuple[Trajectory, list[Image]]:
         """Of one call that holds them all."""
         generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in drafts]
-        moves = moves_of(self.pipeline, level, sampling)
-        with Recorded(self.pipeline, moves, generators, chance, self.settings | more) as trajectory:
-            return trajectory, self.calls(len(drafts), **more).pictures(drafts, generators)
+        moves = transitions_of(self.pipeline, level, sampling)
+        with TrajectoryRecorder(self.pipeline, moves, generators, chance, self.settings | more) as trajectory:
+            return trajectory, self.calls(len(drafts), **more).generate(drafts, generators)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def load_case(tmp_path_factory):
     """The case of a name, loaded once."""
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
 
     def case(name: str) -> Case:
-        if name not in found:
+        if name not in cases:
             make, settings = CASES[name]
             pipeline = make(tmp_path_factory.mktemp("pipeline"))
             pipeline.set_progress_bar_config(disable=True)
@@ -86,35 +86,35 @@ def made(tmp_path_factory):
             torch.manual_seed(0)
             targets = ["to_q", "to_k", "to_v", "to_out.0", "to_qkv_mlp_proj"]
             module.add_adapter(LoraConfig(r=2, target_modules=targets, init_lora_weights=False), "default")
-            found[name] = Case(pipeline, settings)
-        return found[name]
+            cases[name] = Case(pipeline, settings)
+        return cases[name]
 
     return case
 
 
 @pytest.fixture(params=CASES)
-def case(request, made):
+def case(request, load_case):
     with small_qwen() if "qwen" in request.param else nullcontext():
-        yield made(request.param)
+        yield load_case(request.param)
 
 
 @pytest.fixture
-def small(made):
+def small(load_case):
     """One case, for what does not differ between pipelines."""
-    return made("kontext")
+    return load_case("kontext")
 
 
 def replayed(trajectory: Trajectory, rows: list[int]) -> list[torch.Tensor]:
     """Likelihoods of these rows at each step, by the weights as they are."""
-    found = []
+    likelihoods = []
     for step in trajectory.steps:
         mean, std = trajectory.mean(step, rows)
-        found.append(log_likelihood(step.following[rows], mean, std))
-    return found
+        likelihoods.append(log_likelihood(step.next_state[rows], mean, std))
+    return likelihoods
 
 
 def recorded(trajectory: Trajectory, rows: list[int]) -> list[torch.Tensor]:
-    return [step.likelihood[rows] for step in trajectory.steps]
+    return [step.log_likelihood[rows] for step in trajectory.steps]
 
 
 def assert_the_same(some: list[torch.Tensor], others: list[torch.Tensor]) -> None:
@@ -131,7 +131,7 @@ def test_likelihoods_replayed_are_those_recorded_for_any_rows_in_any_order(case)
     trajectory, pictures = case.record(*(case.draft(seed) for seed in (3, 4, 5)))
     assert len({one.digest for one in pictures}) == 3
     ends = 1  # the last step of a flow, and DDIM's last, have no chance in them
-    assert [step.number for step in trajectory.steps] == list(range(STEPS - ends))
+    assert [step.index for step in trajectory.steps] == list(range(STEPS - ends))
     with torch.no_grad():
         for rows in ([0, 1, 2], [2, 0], [1]):
             assert_the_same(replayed(trajectory, rows), recorded(trajectory, rows))
@@ -161,7 +161,7 @@ def test_without_chance_the_picture_is_the_pipelines_own(case):
     trajectory, pictures = case.record(*drafts, chance=())
     generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
     assert trajectory.steps == []
-    assert pictures == case.calls(2).pictures(drafts, generators)
+    assert pictures == case.calls(2).generate(drafts, generators)
     _, moved = case.record(*drafts)
     assert all(one != other for one, other in zip(pictures, moved, strict=True))
 
@@ -181,7 +181,7 @@ def test_the_same_seeds_make_the_same_pictures_whoever_is_beside_them(case):
     again, (alone,) = case.record(case.draft(4))
     assert torch.equal(before, torch.get_rng_state())
     for step, other in zip(first.steps, again.steps, strict=True):
-        torch.testing.assert_close(step.following[1:], other.following, rtol=0, atol=1e-4)
+        torch.testing.assert_close(step.next_state[1:], other.next_state, rtol=0, atol=1e-4)
     assert abs(pictures[1].pixels.astype(int) - alone.pixels.astype(int)).max() <= 1
 
 
@@ -190,9 +190,9 @@ def test_the_same_seeds_make_the_same_pictures_whoever_is_beside_them(case):
 
 @pytest.mark.parametrize("as_many", ["numbers in an id", "words", "patches"])
 def test_rows_are_not_taken_for_words_or_patches(small, as_many):
-    """Ids have no rows of their own: one a word, or one a patch of picture and source."""
+    """Ids have no rows of their own: one a word, or one a patch of image and source."""
     first, _ = small.record(small.draft(0), steps=2)
-    ids = first.steps[0].given[1]
+    ids = first.steps[0].denoiser_inputs[1]
     rows = {
         "numbers in an id": ids["txt_ids"].shape[1],
         "words": len(ids["txt_ids"]),
@@ -205,8 +205,8 @@ def test_rows_are_not_taken_for_words_or_patches(small, as_many):
 
 
 @pytest.mark.parametrize("name", ["kontext", "instruct", "instruct_xl"])
-def test_rows_of_a_call_may_have_sources_and_words_of_their_own(made, name):
-    case = made(name)
+def test_rows_of_a_call_may_have_sources_and_words_of_their_own(load_case, name):
+    case = load_case(name)
     drafts = [case.draft(3, number, words) for number, words in enumerate(WISHES)]
     trajectory, _ = case.record(*drafts)
     with torch.no_grad():
@@ -214,20 +214,20 @@ def test_rows_of_a_call_may_have_sources_and_words_of_their_own(made, name):
             assert_the_same(replayed(trajectory, rows), recorded(trajectory, rows))
 
 
-def test_a_picture_of_several_sources_is_replayed_too(made):
-    case = made("qwen_edit_plus")
+def test_a_picture_of_several_sources_is_replayed_too(load_case):
+    case = load_case("qwen_edit_plus")
     with small_qwen():
-        draft = started((picture(1), picture(2)), WISHES[0], Noise(3))
-        other = started((picture(1), picture(2)), WISHES[0], Noise(4))
+        draft = initial_state((picture(1), picture(2)), WISHES[0], NoiseSpec(3))
+        other = initial_state((picture(1), picture(2)), WISHES[0], NoiseSpec(4))
         trajectory, _ = case.record(draft, other)
         with torch.no_grad():
             assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
 
 
-def test_pictures_of_another_size_have_another_schedule_each_replayed_by_its_own(made):
-    case = made("flux2")
-    wide = started((picture(1, 64),), WISHES[0], Noise(3))
-    long = started((picture(1, 128),), WISHES[0], Noise(3))
+def test_pictures_of_another_size_have_another_schedule_each_replayed_by_its_own(load_case):
+    case = load_case("flux2")
+    wide = initial_state((picture(1, 64),), WISHES[0], NoiseSpec(3))
+    long = initial_state((picture(1, 128),), WISHES[0], NoiseSpec(3))
     first, _ = case.record(wide)
     sigmas = case.pipeline.scheduler.sigmas.clone()
     second, _ = case.record(long)
@@ -240,7 +240,7 @@ def test_pictures_of_another_size_have_another_schedule_each_replayed_by_its_own
 @pytest.mark.parametrize(("chance", "numbers"), [((1,), [1]), ((0, 2), [0, 2]), ((3, 9), []), (None, [0, 1, 2])])
 def test_only_the_chosen_steps_are_left_to_chance(small, chance, numbers):
     trajectory, _ = small.record(small.draft(3), small.draft(4), chance=chance, steps=4)
-    assert [step.number for step in trajectory.steps] == numbers
+    assert [step.index for step in trajectory.steps] == numbers
     with torch.no_grad():
         if numbers:
             assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
@@ -249,8 +249,8 @@ def test_only_the_chosen_steps_are_left_to_chance(small, chance, numbers):
 def test_states_follow_one_another(small):
     trajectory, _ = small.record(small.draft(3), small.draft(4), steps=4)
     for step, then in zip(trajectory.steps, trajectory.steps[1:], strict=False):
-        assert torch.equal(step.following, then.state)
-        assert step.following.shape[0] == trajectory.rows == 2
+        assert torch.equal(step.next_state, then.state)
+        assert step.next_state.shape[0] == trajectory.rows == 2
 
 
 def test_sampling_that_keeps_coefficients_is_replayed_too(small):
@@ -283,43 +283,43 @@ def test_other_weights_give_another_likelihood(small):
         ("flux2_klein", {"guidance_scale": 4.0}, "guidance_scale=1"),
     ],
 )
-def test_guidance_that_calls_the_denoiser_twice_is_refused(made, name, settings, cure):
-    case = made(name)
+def test_guidance_that_calls_the_denoiser_twice_is_refused(load_case, name, settings, cure):
+    case = load_case(name)
     with small_qwen(), pytest.raises(ValueError, match=f"called its denoiser 2 times for one step.*{cure}"):
         case.record(case.draft(3), **settings)
     assert_untouched(case.pipeline)
 
 
-def test_guidance_with_rescaling_is_refused(made):
-    case = made("instruct_xl")
-    with pytest.raises(ValueError, match="guidance with rescaling, perhaps"):
+def test_guidance_with_rescaling_is_refused(load_case):
+    case = load_case("instruct_xl")
+    with pytest.raises(ValueError, match="perhaps guidance with rescaling"):
         case.record(case.draft(3), guidance_rescale=0.7)
 
 
 @pytest.mark.parametrize("name", ["instruct", "instruct_xl"])
-def test_guidance_that_nothing_was_said_of_is_the_default_of_the_call(made, name):
-    case = made(name)
-    said = {"prompt": WISHES[0], "image": picture(1).pil(), "num_inference_steps": STEPS}
-    said |= {"height": 32, "width": 32} if "xl" in name else {}
+def test_guidance_that_nothing_was_said_of_is_the_default_of_the_call(load_case, name):
+    case = load_case(name)
+    call = {"prompt": WISHES[0], "image": picture(1).pil(), "num_inference_steps": STEPS}
+    call |= {"height": 32, "width": 32} if "xl" in name else {}
     generators = [torch.Generator().manual_seed(3)]
-    with Recorded(case.pipeline, moves_of(case.pipeline, 0.7), generators) as trajectory:
-        case.pipeline(**said, generator=generators)
+    with TrajectoryRecorder(case.pipeline, transitions_of(case.pipeline, 0.7), generators) as trajectory:
+        case.pipeline(**call, generator=generators)
     with torch.no_grad():
         assert_the_same(replayed(trajectory, [0]), recorded(trajectory, [0]))
-    other = pytest.raises(ValueError, match="makes something else of what its denoiser predicts")
-    with other, Recorded(case.pipeline, moves_of(case.pipeline, 0.7), generators):
-        case.pipeline(**said, generator=generators, guidance_scale=2.0)
+    other = pytest.raises(ValueError, match="computes its guided prediction in an unknown way")
+    with other, TrajectoryRecorder(case.pipeline, transitions_of(case.pipeline, 0.7), generators):
+        case.pipeline(**call, generator=generators, guidance_scale=2.0)
 
 
 def test_a_call_with_other_rows_than_generators_is_refused(small):
     drafts = [small.draft(3), small.draft(4)]
     generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
-    moves = moves_of(small.pipeline, 0.7)
+    moves = transitions_of(small.pipeline, 0.7)
     with (
-        pytest.raises(ValueError, match="a call of 2 rows takes so many generators, got 1"),
-        Recorded(small.pipeline, moves, generators[:1]),
+        pytest.raises(ValueError, match="the call has 2 rows, but 1 generators"),
+        TrajectoryRecorder(small.pipeline, moves, generators[:1]),
     ):
-        small.calls(2).pictures(drafts, generators)
+        small.calls(2).generate(drafts, generators)
 
 
 def test_a_pipeline_without_a_denoiser_is_refused():
@@ -341,10 +341,10 @@ def test_nothing_is_left_behind_by_a_call_that_fails(small):
     def fails(*_: Any) -> Any:
         raise RuntimeError("out of paint")
 
-    moves = moves_of(small.pipeline, 0.7)
+    moves = transitions_of(small.pipeline, 0.7)
     with (
         pytest.raises(RuntimeError, match="out of paint"),
-        Recorded(small.pipeline, moves, [torch.Generator()]),
+        TrajectoryRecorder(small.pipeline, moves, [torch.Generator()]),
     ):
         small.pipeline(callback_on_step_end=fails, image=picture(1).pil(), prompt="x", **small.settings)
     assert_untouched(small.pipeline)
@@ -352,9 +352,9 @@ def test_nothing_is_left_behind_by_a_call_that_fails(small):
 
 def test_a_replay_calls_the_denoiser_once_and_no_other_part(case, monkeypatch):
     trajectory, _ = case.record(case.draft(3), case.draft(4))
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     handles = [
-        part.register_forward_hook(lambda *_, name=name: seen.update([name]))
+        part.register_forward_hook(lambda *_, name=name: counts.update([name]))
         for name, part in case.pipeline.components.items()
         if isinstance(part, torch.nn.Module)
     ]
@@ -362,22 +362,22 @@ def test_a_replay_calls_the_denoiser_once_and_no_other_part(case, monkeypatch):
         replayed(trajectory, [0, 1])
     for handle in handles:
         handle.remove()
-    assert sum(seen.values()) == len(trajectory.steps)
-    assert set(seen) <= {"transformer", "unet"}
+    assert sum(counts.values()) == len(trajectory.steps)
+    assert set(counts) <= {"transformer", "unet"}
 
 
 def test_a_step_that_is_kept_predicts_for_other_states_what_the_pipeline_would(case):
     """Two calls differ in their noise alone: with the other's state, each predicts what the other did."""
     generators = [[torch.Generator().manual_seed(seed + row) for row in range(2)] for seed in (0, 10)]
-    found = []
+    trajectories = []
     for drawn in generators:
         drafts = [case.draft(0), case.draft(1)]
-        moves = moves_of(case.pipeline, 0.7)
-        with Recorded(case.pipeline, moves, drawn, (), case.settings, keep=(0, 1)) as trajectory:
-            case.calls(2).pictures(drafts, drawn)
-        found.append(trajectory)
-    first, second = found
-    assert [step.number for step in first.steps] == [0, 1]
+        moves = transitions_of(case.pipeline, 0.7)
+        with TrajectoryRecorder(case.pipeline, moves, drawn, (), case.settings, kept_steps=(0, 1)) as trajectory:
+            case.calls(2).generate(drafts, drawn)
+        trajectories.append(trajectory)
+    first, second = trajectories
+    assert [step.index for step in first.steps] == [0, 1]
     with torch.no_grad():
         for mine, theirs in zip(first.steps, second.steps, strict=True):
             expected = second.prediction(theirs, [1])
@@ -389,4 +389,4 @@ def test_the_final_state_is_what_the_last_step_came_to(small):
     trajectory, _ = small.record(small.draft(0), small.draft(1))
     last = trajectory.steps[-1]
     assert trajectory.final.shape == last.state.shape
-    assert not torch.equal(trajectory.final, last.following)  # the last step has no noise and is not among them
+    assert not torch.equal(trajectory.final, last.next_state)  # the last step has no noise and is not among them

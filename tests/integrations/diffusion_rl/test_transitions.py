@@ -15,7 +15,13 @@ from diffusers import (
     FlowMatchHeunDiscreteScheduler,
 )
 
-from editcritic.integrations.diffusers.transitions import Ddim, Flow, drawn, log_likelihood, moves_of
+from editcritic.integrations.diffusion_rl.transitions import (
+    DDIMTransitions,
+    FlowMatchingTransitions,
+    log_likelihood,
+    sample_normal,
+    transitions_of,
+)
 
 STEPS = 6
 LEVEL = 0.7
@@ -32,15 +38,15 @@ DDIMS: dict[str, dict[str, Any]] = {
 
 
 def flow(steps: int = STEPS, **settings) -> FlowMatchEulerDiscreteScheduler:
-    made = FlowMatchEulerDiscreteScheduler(**settings)
-    made.set_timesteps(sigmas=list(np.linspace(1, 1 / steps, steps)))
-    return made
+    scheduler = FlowMatchEulerDiscreteScheduler(**settings)
+    scheduler.set_timesteps(sigmas=list(np.linspace(1, 1 / steps, steps)))
+    return scheduler
 
 
 def ddim(kind: str) -> DDIMScheduler:
-    made = DDIMScheduler(**DDIMS[kind])
-    made.set_timesteps(STEPS)
-    return made
+    scheduler = DDIMScheduler(**DDIMS[kind])
+    scheduler.set_timesteps(STEPS)
+    return scheduler
 
 
 def numbers(seed: int, *shape: int) -> torch.Tensor:
@@ -59,7 +65,7 @@ def holding(scheduler) -> SimpleNamespace:
 def test_a_stochastic_step_is_that_of_flow_grpo(shift, number):
     scheduler = flow(shift=shift)
     velocity, state = numbers(1), numbers(2)
-    mean, std = Flow(scheduler, LEVEL).at(number)(velocity, state)
+    mean, std = FlowMatchingTransitions(scheduler, LEVEL).at(number)(velocity, state)
     sigmas = scheduler.sigmas.double()
     t, dt = sigmas[number], sigmas[number + 1] - sigmas[number]
     # Equation 9, with the paper's sigma_t = a sqrt(t / (1 - t)); at t = 1 the second sigma of the schedule stands in.
@@ -74,7 +80,7 @@ def test_a_stochastic_step_is_that_of_flow_grpo(shift, number):
 def test_a_step_that_keeps_coefficients_replaces_a_part_of_the_noise(number):
     scheduler = flow(shift=3.0)
     velocity, state = numbers(1), numbers(2)
-    mean, std = Flow(scheduler, LEVEL, "cps").at(number)(velocity, state)
+    mean, std = FlowMatchingTransitions(scheduler, LEVEL, "cps").at(number)(velocity, state)
     now, then = (float(scheduler.sigmas[one]) for one in (number, number + 1))
     clean, noise = state - now * velocity, state + (1 - now) * velocity
     assert std == pytest.approx(then * math.sin(LEVEL * math.pi / 2))
@@ -86,14 +92,14 @@ def test_a_step_that_keeps_coefficients_replaces_a_part_of_the_noise(number):
 def test_less_and_less_noise_ends_at_the_solvers_own_step(sampling, number):
     scheduler = flow(shift=3.0)
     velocity, state = numbers(1), numbers(2)
-    calm, none = Flow(scheduler, 0.0, sampling).at(number)(velocity, state)
+    calm, none = FlowMatchingTransitions(scheduler, 0.0, sampling).at(number)(velocity, state)
     scheduler.set_begin_index(number)
     own = scheduler.step(velocity, scheduler.timesteps[number], state).prev_sample
     assert none == 0
     torch.testing.assert_close(calm, own, rtol=0, atol=0)
     apart = []
     for level in (1e-2, 1e-3):
-        mean, std = Flow(scheduler, level, sampling).at(number)(velocity, state)
+        mean, std = FlowMatchingTransitions(scheduler, level, sampling).at(number)(velocity, state)
         apart.append((float((mean - own).abs().max()), std))
     (far, wide), (near, narrow) = apart
     assert narrow == pytest.approx(wide / 10, rel=1e-3)
@@ -104,15 +110,15 @@ def test_less_and_less_noise_ends_at_the_solvers_own_step(sampling, number):
 def test_the_last_step_of_a_flow_leaves_nothing_to_chance(sampling):
     scheduler = flow()
     velocity, state = numbers(1), numbers(2)
-    mean, std = Flow(scheduler, LEVEL, sampling).at(STEPS - 1)(velocity, state)
+    mean, std = FlowMatchingTransitions(scheduler, LEVEL, sampling).at(STEPS - 1)(velocity, state)
     assert std == 0
     torch.testing.assert_close(mean, state - scheduler.sigmas[STEPS - 1] * velocity, rtol=0, atol=1e-6)
 
 
-def variances(flow: Flow, number: int, spread: float) -> tuple[float, float]:
+def variances(flow: FlowMatchingTransitions, number: int, spread: float) -> tuple[float, float]:
     """After a step from the flow's own distribution: what it is, and what the flow says it should be.
 
-    Of pictures that are N(0, spread^2), for which the velocity is known: all is linear, so no draws are needed.
+    Of images that are N(0, spread^2), for which the velocity is known: all is linear, so no draws are needed.
     """
 
     def should_be(sigma: float) -> float:
@@ -129,11 +135,11 @@ def variances(flow: Flow, number: int, spread: float) -> tuple[float, float]:
 def test_a_stochastic_step_keeps_the_variance_of_the_flow_to_first_order(spread):
     errors = []
     for steps in (20, 40, 80):
-        found, right = variances(Flow(flow(steps), LEVEL), steps // 2, spread)
-        errors.append(abs(found - right))
+        actual, right = variances(FlowMatchingTransitions(flow(steps), LEVEL), steps // 2, spread)
+        errors.append(abs(actual - right))
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.2)
     assert errors[1] / errors[2] == pytest.approx(4, rel=0.2)
-    solvers, right = variances(Flow(flow(20), 0.0), 10, spread)
+    solvers, right = variances(FlowMatchingTransitions(flow(20), 0.0), 10, spread)
     assert errors[0] < abs(solvers - right) + 0.01  # of a variance of 0.25 and more
 
 
@@ -141,8 +147,11 @@ def test_a_stochastic_step_keeps_the_variance_of_the_flow_to_first_order(spread)
 def test_where_the_picture_is_known_a_wide_step_leaves_too_much_noise_and_cps_as_much_as_there_should_be(steps):
     excesses = {}
     for sampling in ("sde", "cps"):
-        rows = [variances(Flow(flow(steps), LEVEL, sampling), number, 0.0) for number in range(1, steps - 1)]
-        excesses[sampling] = [found / right - 1 for found, right in rows]
+        rows = [
+            variances(FlowMatchingTransitions(flow(steps), LEVEL, sampling), number, 0.0)
+            for number in range(1, steps - 1)
+        ]
+        excesses[sampling] = [actual / right - 1 for actual, right in rows]
     assert min(excesses["sde"]) > 0
     assert max(excesses["sde"]) == excesses["sde"][-1]
     assert max(map(abs, excesses["cps"])) < 1e-5
@@ -152,10 +161,10 @@ def test_where_the_picture_is_known_a_wide_step_leaves_too_much_noise_and_cps_as
 def test_draws_have_the_mean_and_the_deviation_that_was_said(sampling):
     scheduler, rows = flow(), 2000
     state, velocity = numbers(2, 1, 4).expand(rows, 4), numbers(1, 1, 4).expand(rows, 4)
-    mean, std = Flow(scheduler, LEVEL, sampling).at(2)(velocity, state)
-    found = drawn(mean, std, [torch.Generator().manual_seed(seed) for seed in range(rows)])
-    assert float((found.mean(0) - mean[0]).abs().max()) < 4 * std / math.sqrt(rows)
-    assert float(found.std(0).mean()) == pytest.approx(std, rel=0.05)
+    mean, std = FlowMatchingTransitions(scheduler, LEVEL, sampling).at(2)(velocity, state)
+    sampled = sample_normal(mean, std, [torch.Generator().manual_seed(seed) for seed in range(rows)])
+    assert float((sampled.mean(0) - mean[0]).abs().max()) < 4 * std / math.sqrt(rows)
+    assert float(sampled.std(0).mean()) == pytest.approx(std, rel=0.05)
 
 
 # -- epsilon -----------------------------------------------------------------------------------------------------------
@@ -167,8 +176,8 @@ def test_draws_have_the_mean_and_the_deviation_that_was_said(sampling):
 def test_a_ddim_step_is_the_schedulers_with_the_same_noise(kind, eta, number):
     scheduler = ddim(kind)
     output, state, generator = numbers(1, 2, 4, 3, 3), numbers(2, 2, 4, 3, 3), torch.Generator()
-    mean, std = Ddim(scheduler, eta).at(number)(output, state)
-    found = mean + std * torch.randn(mean.shape, generator=generator.manual_seed(5))
+    mean, std = DDIMTransitions(scheduler, eta).at(number)(output, state)
+    sampled = mean + std * torch.randn(mean.shape, generator=generator.manual_seed(5))
     timestep = scheduler.timesteps[number]
     own = scheduler.step(output, timestep, state, eta=eta, generator=generator.manual_seed(5)).prev_sample
     assert std > 0
@@ -177,14 +186,14 @@ def test_a_ddim_step_is_the_schedulers_with_the_same_noise(kind, eta, number):
         then = scheduler.alphas_cumprod[timestep - 1000 // STEPS]
         clean = (-output).clamp(-1, 1)
         own = then**0.5 * clean + std * torch.randn(mean.shape, generator=generator.manual_seed(5))
-    torch.testing.assert_close(found, own, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(sampled, own, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", DDIMS)
 def test_the_last_step_of_ddim_leaves_nothing_to_chance(kind):
     scheduler = ddim(kind)
     output, state = numbers(1), numbers(2)
-    mean, std = Ddim(scheduler, 1.0).at(STEPS - 1)(output, state)
+    mean, std = DDIMTransitions(scheduler, 1.0).at(STEPS - 1)(output, state)
     own = scheduler.step(output, scheduler.timesteps[-1], state).prev_sample
     assert std == 0
     torch.testing.assert_close(mean, own, rtol=0, atol=0)
@@ -193,7 +202,7 @@ def test_the_last_step_of_ddim_leaves_nothing_to_chance(kind):
 def test_a_ddim_step_stays_what_it_was_when_the_schedule_changes():
     scheduler = ddim("epsilon")
     output, state = numbers(1), numbers(2)
-    move = Ddim(scheduler, 1.0).at(2)
+    move = DDIMTransitions(scheduler, 1.0).at(2)
     before, _ = move(output, state)
     scheduler.set_timesteps(2 * STEPS)
     after, _ = move(output, state)
@@ -202,7 +211,7 @@ def test_a_ddim_step_stays_what_it_was_when_the_schedule_changes():
 
 def test_a_flow_step_stays_what_it_was_when_the_schedule_changes():
     scheduler = flow()
-    move = Flow(scheduler, LEVEL).at(2)
+    move = FlowMatchingTransitions(scheduler, LEVEL).at(2)
     before, _ = move(numbers(1), numbers(2))
     scheduler.set_timesteps(sigmas=[1.0, 0.9, 0.8, 0.1])
     after, _ = move(numbers(1), numbers(2))
@@ -222,14 +231,18 @@ def test_likelihoods_are_those_of_a_normal_distribution_up_to_a_constant():
 
 def test_the_gradient_of_a_likelihood_reaches_the_prediction_and_only_it():
     velocity, state = numbers(1).requires_grad_(), numbers(2)
-    mean, std = Flow(flow(), LEVEL).at(1)(velocity, state)
+    mean, std = FlowMatchingTransitions(flow(), LEVEL).at(1)(velocity, state)
     log_likelihood(numbers(3), mean, std).sum().backward()
     assert velocity.grad is not None
     assert float(velocity.grad.abs().min()) > 0
 
 
 def test_half_precision_goes_in_and_full_precision_comes_out():
-    for move in (Flow(flow(), LEVEL).at(1), Flow(flow(), LEVEL, "cps").at(1), Ddim(ddim("epsilon"), 1.0).at(1)):
+    for move in (
+        FlowMatchingTransitions(flow(), LEVEL).at(1),
+        FlowMatchingTransitions(flow(), LEVEL, "cps").at(1),
+        DDIMTransitions(ddim("epsilon"), 1.0).at(1),
+    ):
         mean, _ = move(numbers(1).bfloat16(), numbers(2).bfloat16())
         assert mean.dtype == torch.float32
 
@@ -237,27 +250,27 @@ def test_half_precision_goes_in_and_full_precision_comes_out():
 def test_a_row_is_drawn_from_its_own_generator_whoever_is_beside_it():
     mean = numbers(1)
     generators = [torch.Generator().manual_seed(seed) for seed in (3, 4, 5)]
-    together = drawn(mean, 0.5, generators)
-    alone = drawn(mean[1:2], 0.5, [torch.Generator().manual_seed(4)])
+    together = sample_normal(mean, 0.5, generators)
+    alone = sample_normal(mean[1:2], 0.5, [torch.Generator().manual_seed(4)])
     assert torch.equal(together[1:2], alone)
-    assert torch.equal(drawn(mean, 0.0, generators), mean)
+    assert torch.equal(sample_normal(mean, 0.0, generators), mean)
 
 
 @pytest.mark.parametrize("level", [0.0, -0.1, 1.1, math.nan])
 def test_a_level_without_noise_or_beyond_one_is_refused(level):
-    with pytest.raises(ValueError, match="the level is above 0"):
-        moves_of(holding(flow()), level)
+    with pytest.raises(ValueError, match="noise_level must be above 0"):
+        transitions_of(holding(flow()), level)
 
 
 def test_an_unknown_sampling_is_refused():
-    with pytest.raises(ValueError, match="sampling is one of sde, cps, got 'ode'"):
-        moves_of(holding(flow()), 0.5, "ode")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sampling must be one of sde, cps, got 'ode'"):
+        transitions_of(holding(flow()), 0.5, "ode")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("settings", [{"stochastic_sampling": True}, {"invert_sigmas": True}])
 def test_a_flow_that_moves_otherwise_is_refused(settings):
     with pytest.raises(ValueError, match="make one without"):
-        moves_of(holding(FlowMatchEulerDiscreteScheduler(**settings)), 0.5)
+        transitions_of(holding(FlowMatchEulerDiscreteScheduler(**settings)), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -269,12 +282,12 @@ def test_a_flow_that_moves_otherwise_is_refused(settings):
     ],
 )
 def test_another_solver_is_refused_with_what_to_do_instead(solver, instead):
-    found = solver()
+    scheduler = solver()
     with pytest.raises(ValueError, match=f"{instead.__name__}.from_config"):
-        moves_of(holding(found), 0.5)
-    moves_of(holding(instead.from_config(found.config)), 0.5)
+        transitions_of(holding(scheduler), 0.5)
+    transitions_of(holding(instead.from_config(scheduler.config)), 0.5)
 
 
 def test_the_solver_says_which_of_the_two_it_is():
-    assert isinstance(moves_of(holding(flow()), 0.5), Flow)
-    assert isinstance(moves_of(holding(ddim("epsilon")), 0.5), Ddim)
+    assert isinstance(transitions_of(holding(flow()), 0.5), FlowMatchingTransitions)
+    assert isinstance(transitions_of(holding(ddim("epsilon")), 0.5), DDIMTransitions)

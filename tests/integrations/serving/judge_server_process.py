@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import typer
 
-from editcritic.benchmarks.serve import add_to
-from editcritic.reward import Expert, Rate
-from editcritic.reward.query import Outcome, Query
+from editcritic.cli.serve import register
+from editcritic.reward import Expert
+from editcritic.reward.queries import Rate
+from editcritic.reward.queries.kinds import Outcome, Query
 
 from ...reward.fakes import known
 
@@ -30,5 +31,5 @@ class Slow(Expert):
 
 if __name__ == "__main__":
     app = typer.Typer()
-    add_to(app)
+    register(app)
     app()

@@ -18,9 +18,9 @@ def judge(*options: str, seconds: float = 0.0, **environment: str) -> Iterator[t
     """The address and the process of a server that loads its reward from `judge_process`. seconds: a sample takes."""
     with subprocess.Popen(
         [
-            *(sys.executable, "-m", "tests.integrations.serving.judge_process"),
+            *(sys.executable, "-m", "tests.integrations.serving.judge_server_process"),
             *("--reward", "tests.reward.fakes:Rated"),
-            *("--experts", f"preference=tests.integrations.serving.judge_process:Slow?seconds={seconds}"),
+            *("--experts", f"preference=tests.integrations.serving.judge_server_process:Slow?seconds={seconds}"),
             *(() if "--port" in options else ("--port", "0")),
             *options,
         ],

@@ -7,25 +7,25 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.serve import add_to, rewards_of
-from editcritic.integrations.serving.wire import pictures_of, request_json, with_pictures
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.cli.serve import load_rewards, register
+from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.reward import Engine
 
 from ...reward.fakes import picture, sample
 from .processes import judge
 
 RATED = "tests.reward.fakes:Rated"
-SLOW = "preference=tests.integrations.serving.judge_process:Slow"
+SLOW = "preference=tests.integrations.serving.judge_server_process:Slow"
 
 
 def refused(*options: str, **environment: str) -> str:
     """What the command says when it does not start."""
     app = typer.Typer()
-    add_to(app)
-    found = CliRunner().invoke(app, ["--reward", RATED, "--experts", SLOW, "--port", "0", *options], env=environment)
-    assert found.exit_code == 2, found.output
-    return " ".join(found.output.split())
+    register(app)
+    result = CliRunner().invoke(app, ["--reward", RATED, "--experts", SLOW, "--port", "0", *options], env=environment)
+    assert result.exit_code == 2, result.output
+    return " ".join(result.output.split())
 
 
 def test_a_server_for_others_starts_with_a_token_only() -> None:
@@ -34,7 +34,7 @@ def test_a_server_for_others_starts_with_a_token_only() -> None:
 
 def test_the_token_comes_from_where_nobody_sees_it_and_has_to_be_there(tmp_path: Path) -> None:
     assert "no token in NOBODY_SET_IT" in refused("--token-env", "NOBODY_SET_IT")
-    assert "too easy" in refused("--token-env", "SHORT", SHORT="abc")
+    assert "at least 16" in refused("--token-env", "SHORT", SHORT="abc")
     empty = tmp_path / "empty"
     empty.write_text("\n")
     assert "no token" in refused("--token-file", str(empty))
@@ -43,7 +43,7 @@ def test_the_token_comes_from_where_nobody_sees_it_and_has_to_be_there(tmp_path:
 
 
 def test_limits_that_contradict_each_other_are_refused() -> None:
-    assert "queue_samples" in refused("--queue-samples", "3")
+    assert "max_queued_samples" in refused("--max-queued-samples", "3")
 
 
 def test_rewards_and_experts_that_are_none_are_refused() -> None:
@@ -58,25 +58,27 @@ def test_a_port_that_is_taken_is_said_to_be() -> None:
 
 def test_rewards_share_experts_and_engine_and_are_told_apart_by_name() -> None:
     with Engine() as engine:
-        found = rewards_of([RATED, f"half={RATED}?weights=[0.5]"], [SLOW], engine)
-        assert list(found) == ["rated", "half"]
-        assert found["rated"].experts["preference"] is found["half"].experts["preference"]
-        assert found["rated"].engine is found["half"].engine is engine
+        rewards = load_rewards([RATED, f"half={RATED}?weights=[0.5]"], [SLOW], engine)
+        assert list(rewards) == ["rated", "half"]
+        assert rewards["rated"].experts["preference"] is rewards["half"].experts["preference"]
+        assert rewards["rated"].engine is rewards["half"].engine is engine
         with pytest.raises(InputError, match="two rewards are called rated"):
-            rewards_of([RATED, RATED], [SLOW], engine)
+            load_rewards([RATED, RATED], [SLOW], engine)
 
 
 def test_it_serves_two_rewards_to_who_has_the_token(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("a-token-nobody-guesses\n")
-    asked = [sample("a", edited=picture(1))]
+    samples = [sample("a", edited=picture(1))]
     with judge("--reward", f"other={RATED}?prompt=other", "--token-file", str(token)) as (url, _):
         client = httpx2.Client(base_url=url, headers={"authorization": "Bearer a-token-nobody-guesses"})
-        found = [
-            client.post("/v1/score", json=with_pictures(request_json(asked, reward=name), pictures_of(asked))).json()
+        replies = [
+            client.post(
+                "/v1/score", json=attach_images(request_json(samples, reward=name), images_by_digest(samples))
+            ).json()
             for name in ("rated", "other")
         ]
         assert httpx2.get(f"{url}/metrics").status_code == 401
         assert client.get("/v1/reward", params={"name": "other"}).json()["spec"]["experts"]
         client.close()
-    assert found[0]["scores"][0]["value"] != found[1]["scores"][0]["value"]
+    assert replies[0]["scores"][0]["value"] != replies[1]["scores"][0]["value"]

@@ -7,11 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import httpx2
 import pytest
 
-from editcritic.integrations.serving.wire import pictures_of, request_json, with_pictures
+from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.reward import EditSample, Reward
 
 from ...reward.fakes import Rated, picture, sample
-from .judge_process import Slow
+from .judge_server_process import Slow
 from .processes import judge
 
 
@@ -24,18 +24,18 @@ CLIENT = httpx2.Client(timeout=60)
 
 def send(url: str, count: int, first: int) -> httpx2.Response:
     samples = edits(count, first)
-    asked = with_pictures(request_json(samples), pictures_of(samples))
-    return CLIENT.post(f"{url}/v1/score", json=asked)
+    request = attach_images(request_json(samples), images_by_digest(samples))
+    return CLIENT.post(f"{url}/v1/score", json=request)
 
 
 def accepted(url: str, count: int, *counted: str) -> None:
     """Wait until these metrics, together, come to so many."""
-    taken = 0.0
+    num_accepted = 0.0
     until = time.monotonic() + 60
-    while taken < count:
-        assert time.monotonic() < until, f"only {taken:g} were accepted"
+    while num_accepted < count:
+        assert time.monotonic() < until, f"only {num_accepted:g} were accepted"
         lines = CLIENT.get(f"{url}/metrics").text.splitlines()
-        taken = sum(float(line.split()[-1]) for line in lines if line.startswith(counted))
+        num_accepted = sum(float(line.split()[-1]) for line in lines if line.startswith(counted))
 
 
 def test_what_was_accepted_is_answered_and_what_comes_after_the_signal_is_refused() -> None:
@@ -50,18 +50,18 @@ def test_what_was_accepted_is_answered_and_what_comes_after_the_signal_is_refuse
             statuses.add(refused.result().status_code)
         assert refused is not None
         assert refused.result().headers["retry-after"]
-        answers = [one.result() for one in work]
+        answers = [future.result() for future in work]
         assert process.wait(60) == 0
     assert {answer.status_code for answer in answers} == {200}
-    found = [[row["value"] for row in answer.json()["scores"]] for answer in answers]
+    all_values = [[row["value"] for row in answer.json()["scores"]] for answer in answers]
     reward = Reward(Rated(), {"preference": Slow()})
-    assert found == [reward(edits(10, 10 * number)).values for number in range(10)]
+    assert all_values == [reward(edits(10, 10 * number)).values for number in range(10)]
 
 
 def test_when_patience_ends_the_rest_is_answered_as_late() -> None:
-    with judge("--drain-s", "0.5", seconds=0.05) as (url, process), ThreadPoolExecutor(1) as thread:
+    with judge("--shutdown-timeout", "0.5", seconds=0.05) as (url, process), ThreadPoolExecutor(1) as thread:
         work = thread.submit(send, url, 200, 0)
-        accepted(url, 200, "editcritic_queue_samples")
+        accepted(url, 200, "editcritic_queued_samples")
         process.send_signal(signal.SIGTERM)
         rows = work.result().json()["scores"]
         assert process.wait(60) == 0
@@ -74,7 +74,7 @@ def test_when_patience_ends_the_rest_is_answered_as_late() -> None:
 def test_a_second_signal_ends_it_at_once() -> None:
     with judge(seconds=30) as (url, process), ThreadPoolExecutor(1) as thread:
         work = thread.submit(send, url, 20, 0)
-        accepted(url, 20, "editcritic_queue_samples")
+        accepted(url, 20, "editcritic_queued_samples")
         process.send_signal(signal.SIGTERM)
         while CLIENT.get(f"{url}/readyz").json() != {"ready": False, "draining": True}:
             time.sleep(0.02)

@@ -18,20 +18,29 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from editcritic.integrations.serving.limits import MIB, Limits
-from editcritic.integrations.serving.server import Settings, running
-from editcritic.integrations.serving.service import Service
-from editcritic.integrations.serving.unpacking import request_from
-from editcritic.integrations.serving.wire import WireError, packed, pictures_of, request_json, with_pictures
+from editcritic.integrations.serving.http_protocol import (
+    APIError,
+    attach_images,
+    encode_image,
+    images_by_digest,
+    request_json,
+)
+from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.capacity import MIB, ServerLimits
+from editcritic.integrations.serving.server.request_decoding import decode_request
+from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward import Reward
 
 from ...reward.fakes import Fake, Rated, picture, sample
 from .processes import judge
 
-SMALL = {"max_samples": 8, "max_body": MIB, "max_pixels": MIB, "max_picture": MIB // 4, "queue_bytes": 8 * MIB}
+SMALL = {
+    "max_samples": 8, "max_body_bytes": MIB, "max_pixels": MIB, "max_image_pixels": MIB // 4,
+    "max_queued_bytes": 8 * MIB,
+}  # fmt: skip
 PATIENCE_S = 60.0  # for what is at hand in no time, unless the machine is busy
 ONE = sample("a")
-ASKED = with_pictures(request_json([ONE]), pictures_of([ONE]))
+ASKED = attach_images(request_json([ONE]), images_by_digest([ONE]))
 
 
 def png(width: int, height: int, rows: bytes = b"") -> bytes:
@@ -45,25 +54,25 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
 
 
 @contextlib.contextmanager
-def small(**patience: Any) -> Iterator[tuple[httpx2.Client, Service]]:
-    service = Service(Reward(Rated(), {"preference": Fake()}), limits=Limits(**SMALL))
-    settings = Settings(port=0, connections=40, **patience)
-    with running(service, settings) as url, httpx2.Client(base_url=url, timeout=60) as client:
+def small(**patience: Any) -> Iterator[tuple[httpx2.Client, ScoringService]]:
+    service = ScoringService(Reward(Rated(), {"preference": Fake()}), limits=ServerLimits(**SMALL))
+    settings = ServerConfig(port=0, max_connections=40, **patience)
+    with serve_in_thread(service, settings) as url, httpx2.Client(base_url=url, timeout=60) as client:
         yield client, service
     service.close()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[tuple[httpx2.Client, Service]]:
-    with small() as found:
-        yield found
+def server() -> Iterator[tuple[httpx2.Client, ScoringService]]:
+    with small() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def hurried() -> Iterator[tuple[httpx2.Client, Service]]:
+def hurried() -> Iterator[tuple[httpx2.Client, ScoringService]]:
     """One that waits for nobody. On a busy machine honest requests are too slow for it now and then."""
-    with small(head_s=0.5, body_s=0.8) as found:
-        yield found
+    with small(header_timeout_s=0.5, body_timeout_s=0.8) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -76,9 +85,9 @@ def goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
         while (status := scored(client)) in (0, 408, 503) and time.monotonic() < until:
             time.sleep(0.05)
         assert status == 200
-        while (service.bytes.taken or service.samples.taken or service.active) and time.monotonic() < until:
+        while (service.bytes.used or service.samples.used or service.active_requests) and time.monotonic() < until:
             time.sleep(0.02)
-        assert (service.bytes.taken, service.samples.taken, service.active) == (0, 0, 0)
+        assert (service.bytes.used, service.samples.used, service.active_requests) == (0, 0, 0)
 
 
 def scored(client: httpx2.Client) -> int:
@@ -107,13 +116,13 @@ def head(length: int | str, **headers: str) -> bytes:
 
 def status_of(connection: socket.socket) -> int:
     """Of the answer; 0 where the connection was closed without one."""
-    said = b""
-    while b"\r\n" not in said:
+    received = b""
+    while b"\r\n" not in received:
         more = connection.recv(4096)
         if not more:
             return 0
-        said += more
-    return int(said.split()[1])
+        received += more
+    return int(received.split()[1])
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -124,7 +133,7 @@ def row(**fields: Any) -> dict[str, Any]:
     return {"samples": [{"instruction": "x", "source": "a", "edited": "b", **fields}]}
 
 
-PNG = base64.b64encode(packed(picture(0), "png")[0]).decode()
+PNG = base64.b64encode(encode_image(picture(0), "png")[0]).decode()
 
 WRONG: list[tuple[int, Any]] = [
     (400, b""),
@@ -139,9 +148,9 @@ WRONG: list[tuple[int, Any]] = [
     (400, b"1" * 10_000),
     (400, json.dumps(changed(deadline_s=float("nan"))).encode()),
     (400, json.dumps(changed(deadline_s=float("inf"))).encode()),
-    (400, json.dumps(ASKED).replace('"schema": 1', '"deadline_s": 1e999, "schema": 1', 1).encode()),
+    (400, json.dumps(ASKED).replace('"schema": 2', '"deadline_s": 1e999, "schema": 2', 1).encode()),
     (400, json.dumps(changed(**row(metadata={"deep": json.loads("[" * 60 + "]" * 60)}))).encode()),
-    (400, changed(schema=2)),
+    (400, changed(schema=1)),
     (400, changed(schema="1")),
     (400, changed(unknown=1)),
     (400, changed(deadline_s=-1)),
@@ -155,53 +164,53 @@ WRONG: list[tuple[int, Any]] = [
     (400, changed(samples=[1])),
     (400, changed(samples=[{}])),
     (400, changed(samples=[{"id": {"a": 1}}])),
-    (400, changed(pictures=[])),
-    (400, changed(pictures={"a": 1})),
-    (400, changed(pictures={"a": {"rgb": "AAAA"}})),
-    (400, changed(pictures={"a": "not base64!"})),
-    (400, changed(pictures={"a": "ÄÖÜ="})),
-    (400, changed(pictures={"a": {"rgb": "ÄÖÜ=", "size": [1, 1]}})),
-    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [2, 2]}})),
-    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [-1, -1]}})),
-    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [2**40, 2**40]}})),
-    (400, changed(pictures={"a": {"rgb": "AAAA", "size": [1.5, "x"]}})),
-    (422, changed(pictures={"a": ""})),
-    (422, changed(pictures={"a": base64.b64encode(b"GIF89a" + bytes(50)).decode()})),
-    (422, changed(pictures={"a": base64.b64encode(b"%!PS-Adobe-3.0 EPSF-3.0\n").decode()})),
-    (422, changed(pictures={"a": base64.b64encode(png(64, 64, b"cut off")).decode()})),
+    (400, changed(images=[])),
+    (400, changed(images={"a": 1})),
+    (400, changed(images={"a": {"rgb": "AAAA"}})),
+    (400, changed(images={"a": "not base64!"})),
+    (400, changed(images={"a": "ÄÖÜ="})),
+    (400, changed(images={"a": {"rgb": "ÄÖÜ=", "size": [1, 1]}})),
+    (400, changed(images={"a": {"rgb": "AAAA", "size": [2, 2]}})),
+    (400, changed(images={"a": {"rgb": "AAAA", "size": [-1, -1]}})),
+    (400, changed(images={"a": {"rgb": "AAAA", "size": [2**40, 2**40]}})),
+    (400, changed(images={"a": {"rgb": "AAAA", "size": [1.5, "x"]}})),
+    (422, changed(images={"a": ""})),
+    (422, changed(images={"a": base64.b64encode(b"GIF89a" + bytes(50)).decode()})),
+    (422, changed(images={"a": base64.b64encode(b"%!PS-Adobe-3.0 EPSF-3.0\n").decode()})),
+    (422, changed(images={"a": base64.b64encode(png(64, 64, b"cut off")).decode()})),
     (400, changed(**row(source="/etc/passwd"))),
     (400, changed(**row(source="../../../../etc/passwd"))),
     (400, changed(**row(source="file:///etc/passwd"))),
     (400, changed(**row(source={"digest": "0" * 64, "size": [8, 8]}))),
-    (400, changed(pictures={"a": PNG, "b": PNG}, **row(boxes={"cup": [[0, 0, 1e300, 1]]}))),
-    (400, changed(pictures={"a": PNG, "b": PNG}, **row(fractions={"cup": [["x"]]}))),
-    (400, changed(pictures={"a": PNG, "b": PNG}, **row(instruction=5))),
-    (400, changed(pictures={"a": PNG, "b": PNG}, **row(instruction="\ud800"))),
-    (400, changed(pictures={"a": PNG, "b": PNG}, **row(task={"type": "count_change", "object": "x", "count": 10**30}))),
-    (400, changed(pictures={"a": PNG, "b": PNG}, **row(task={"type": "steal"}))),
+    (400, changed(images={"a": PNG, "b": PNG}, **row(boxes={"cup": [[0, 0, 1e300, 1]]}))),
+    (400, changed(images={"a": PNG, "b": PNG}, **row(fractions={"cup": [["x"]]}))),
+    (400, changed(images={"a": PNG, "b": PNG}, **row(instruction=5))),
+    (400, changed(images={"a": PNG, "b": PNG}, **row(instruction="\ud800"))),
+    (400, changed(images={"a": PNG, "b": PNG}, **row(task={"type": "count_change", "object": "x", "count": 10**30}))),
+    (400, changed(images={"a": PNG, "b": PNG}, **row(task={"type": "steal"}))),
     (413, changed(samples=ASKED["samples"] * 9)),
-    (413, changed(pictures={"a": PNG, "b": PNG}, **row(instruction="x" * 200_000))),
-    (413, changed(pictures={"a": PNG, "b": PNG}, **row(earlier=[{"instruction": "x", "edited": "a"}] * 65))),
-    (413, changed(pictures={"a": base64.b64encode(png(600, 600)).decode()})),
-    (413, changed(pictures={str(n): base64.b64encode(png(512, 512)).decode() for n in range(5)})),
-    (422, changed(pictures={"a": base64.b64encode(png(60_000, 60_000)).decode()})),
-    (422, changed(pictures={"a": base64.b64encode(png(2**31 - 1, 2**31 - 1)).decode()})),
+    (413, changed(images={"a": PNG, "b": PNG}, **row(instruction="x" * 200_000))),
+    (413, changed(images={"a": PNG, "b": PNG}, **row(earlier=[{"instruction": "x", "edited": "a"}] * 65))),
+    (413, changed(images={"a": base64.b64encode(png(600, 600)).decode()})),
+    (413, changed(images={str(n): base64.b64encode(png(512, 512)).decode() for n in range(5)})),
+    (422, changed(images={"a": base64.b64encode(png(60_000, 60_000)).decode()})),
+    (422, changed(images={"a": base64.b64encode(png(2**31 - 1, 2**31 - 1)).decode()})),
 ]
 
 
 @pytest.mark.parametrize(("status", "body"), WRONG)
 def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(
-    server: tuple[httpx2.Client, Service], status: int, body: Any
+    server: tuple[httpx2.Client, ScoringService], status: int, body: Any
 ) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = server[0].post("/v1/score", content=content, headers={"content-type": "application/json"})
-    assert (answer.status_code, answer.json()["retry"]) == (status, False), answer.text
+    assert (answer.status_code, answer.json()["retryable"]) == (status, False), answer.text
     assert 10 < len(answer.json()["error"]) < 600
 
 
-def test_a_name_is_never_a_file(server: tuple[httpx2.Client, Service], monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(*given: Any, **named: Any) -> Any:
-        raise AssertionError(f"opened {given}")
+def test_a_name_is_never_a_file(server: tuple[httpx2.Client, ScoringService], monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError(f"opened {args}")
 
     monkeypatch.setattr("editcritic.reward.image.read_bytes", opened)
     answer = server[0].post("/v1/score", json=changed(**row(source="/etc/passwd", edited="/etc/passwd")))
@@ -227,44 +236,46 @@ def test_a_name_is_never_a_file(server: tuple[httpx2.Client, Service], monkeypat
     ],
 )
 def test_bodies_that_are_something_else_are_refused(
-    server: tuple[httpx2.Client, Service], status: int, kind: str, body: bytes
+    server: tuple[httpx2.Client, ScoringService], status: int, kind: str, body: bytes
 ) -> None:
     answer = server[0].post("/v1/score", content=body, headers={b"content-type": kind.encode("latin-1")})
     assert answer.status_code == status, answer.text
 
 
-def test_a_compressed_body_is_refused_unread(server: tuple[httpx2.Client, Service]) -> None:
+def test_a_compressed_body_is_refused_unread(server: tuple[httpx2.Client, ScoringService]) -> None:
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     answer = server[0].post("/v1/score", content=gzip.compress(b" " * 2**20), headers=headers)
-    assert (answer.status_code, answer.json()["retry"]) == (415, False)
+    assert (answer.status_code, answer.json()["retryable"]) == (415, False)
 
 
-def test_what_is_not_there_is_said_in_the_same_way(server: tuple[httpx2.Client, Service]) -> None:
+def test_what_is_not_there_is_said_in_the_same_way(server: tuple[httpx2.Client, ScoringService]) -> None:
     for answer, status in ((server[0].get("/v1/score"), 405), (server[0].post("/v2/score", json=ASKED), 404)):
-        assert (answer.status_code, answer.json()["retry"]) == (status, False)
+        assert (answer.status_code, answer.json()["retryable"]) == (status, False)
 
 
 def test_a_mistake_of_ours_is_500_and_says_nothing_of_the_inside(
-    server: tuple[httpx2.Client, Service], monkeypatch: pytest.MonkeyPatch
+    server: tuple[httpx2.Client, ScoringService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*given: Any) -> Any:
+    def broken(*args: Any) -> Any:
         raise KeyError("secret")
 
-    monkeypatch.setattr("editcritic.integrations.serving.server.request_from", broken)
+    monkeypatch.setattr("editcritic.integrations.serving.server.app.decode_request", broken)
     answer = server[0].post("/v1/score", json=ASKED)
     monkeypatch.undo()
-    assert (answer.status_code, answer.json()["retry"]) == (500, False)
+    assert (answer.status_code, answer.json()["retryable"]) == (500, False)
     assert "secret" not in answer.text
 
 
-def test_a_picture_of_bare_pixels_has_to_be_as_large_as_it_says(server: tuple[httpx2.Client, Service]) -> None:
+def test_a_picture_of_bare_pixels_has_to_be_as_large_as_it_says(server: tuple[httpx2.Client, ScoringService]) -> None:
     for kind in ("width=2; height=2", "width=99999; height=99999", "width=-1; height=-1", "width=x; height=1", ""):
         files = {"a": ("a", b"\0" * 3, f"application/x-rgb; {kind}")}
-        answer = server[0].post("/v1/score", data={"request": json.dumps(changed(pictures={}))}, files=files)
+        answer = server[0].post("/v1/score", data={"request": json.dumps(changed(images={}))}, files=files)
         assert answer.status_code == 400, (kind, answer.text)
 
 
-def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(server: tuple[httpx2.Client, Service]) -> None:
+def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(
+    server: tuple[httpx2.Client, ScoringService],
+) -> None:
     for length, status in ((2**30, 413), (10**18, 413), ("9" * 30, 400)):
         with raw(server[0]) as connection:
             connection.sendall(head(length, expect="100-continue"))
@@ -272,7 +283,7 @@ def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(server: tup
 
 
 def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
-    server: tuple[httpx2.Client, Service],
+    server: tuple[httpx2.Client, ScoringService],
 ) -> None:
     with raw(server[0]) as connection:
         connection.sendall(b"POST /v1/score HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -296,12 +307,12 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
     ],
 )
 def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
-    hurried: tuple[httpx2.Client, Service], drops: bytes
+    hurried: tuple[httpx2.Client, ScoringService], drops: bytes
 ) -> None:
     with raw(hurried[0]) as connection:
         connection.sendall(drops)
         connection.settimeout(0.1)
-        said = b""
+        received = b""
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             try:
@@ -313,13 +324,13 @@ def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
                 break
             if not more:
                 break
-            said += more
+            received += more
         else:
             pytest.fail("the connection is kept")
-        assert said.startswith(b"HTTP/1.1 408")
+        assert received.startswith(b"HTTP/1.1 408")
 
 
-def test_a_second_request_on_a_connection_may_not_dawdle_either(hurried: tuple[httpx2.Client, Service]) -> None:
+def test_a_second_request_on_a_connection_may_not_dawdle_either(hurried: tuple[httpx2.Client, ScoringService]) -> None:
     with raw(hurried[0]) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         while not connection.recv(4096).endswith(b"true}"):
@@ -329,15 +340,15 @@ def test_a_second_request_on_a_connection_may_not_dawdle_either(hurried: tuple[h
 
 
 def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("editcritic.integrations.serving.connection._WRITE_S", 0.3)
-    service = Service(Reward(Rated(), {"preference": Fake()}))
+    monkeypatch.setattr("editcritic.integrations.serving.server.connection._WRITE_S", 0.3)
+    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
     rows = [{**ASKED["samples"][0], "id": f"{number}" * 4000} for number in range(1000)]
     body = json.dumps(changed(samples=rows)).encode()  # the answer is as long as its ids: more than sockets hold
-    with running(service) as url, socket.socket() as connection:
+    with serve_in_thread(service) as url, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
         connection.sendall(head(len(body)) + body)
-        while service.active or not service.metrics.rate():
+        while service.active_requests or not service.metrics.samples_per_second():
             time.sleep(0.02)
         time.sleep(1)  # ends before its time only in a server that waits
         got = 0
@@ -348,7 +359,9 @@ def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.Monk
     service.close()
 
 
-def test_connections_that_do_nothing_cannot_keep_others_out_for_long(hurried: tuple[httpx2.Client, Service]) -> None:
+def test_connections_that_do_nothing_cannot_keep_others_out_for_long(
+    hurried: tuple[httpx2.Client, ScoringService],
+) -> None:
     idle = [socket.create_connection((hurried[0].base_url.host, hurried[0].base_url.port)) for _ in range(60)]
     until = time.monotonic() + PATIENCE_S
     status = 0
@@ -363,7 +376,7 @@ def test_connections_that_do_nothing_cannot_keep_others_out_for_long(hurried: tu
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n",
@@ -371,9 +384,9 @@ def test_connections_that_do_nothing_cannot_keep_others_out_for_long(hurried: tu
         b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_refused(server: tuple[httpx2.Client, Service], said: bytes) -> None:
+def test_what_is_no_http_is_refused(server: tuple[httpx2.Client, ScoringService], data: bytes) -> None:
     with raw(server[0]) as connection:
-        connection.sendall(said)
+        connection.sendall(data)
         assert status_of(connection) in (400, 431, 505)
 
 
@@ -393,16 +406,18 @@ FIELDS = (
     st.fixed_dictionaries(
         {},
         optional={
-            **dict.fromkeys(("schema", "key", "deadline_s", "detail", "reward", "pictures"), JSON),
+            **dict.fromkeys(("schema", "key", "deadline_s", "detail", "reward", "images"), JSON),
             "samples": st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=3) | JSON,
         },
     )
 )
 def test_whatever_json_comes_it_is_a_request_or_the_clients_mistake(data: dict[str, Any]) -> None:
-    whole = {"pictures": {"a": PNG}, "samples": [{"instruction": "x", "source": "a", "edited": "a"}], **data}
+    whole = {"images": {"a": PNG}, "samples": [{"instruction": "x", "source": "a", "edited": "a"}], **data}
     try:
-        status = 200 if request_from(json.dumps(whole).encode(), "application/json", Limits(**SMALL)).samples else 0
-    except WireError as error:
+        status = (
+            200 if decode_request(json.dumps(whole).encode(), "application/json", ServerLimits(**SMALL)).samples else 0
+        )
+    except APIError as error:
         status = error.status
     assert status == 200 or 400 <= status < 500
 
@@ -417,9 +432,9 @@ def peak(process: int) -> int:
 def test_memory_stays_bounded_under_all_of_it() -> None:
     """Bombs and bodies, many at a time, of a size that would be gigabytes if they were let in."""
     bomb = base64.b64encode(png(5900, 5900, bytes(1 + 3 * 5900) * 5900)).decode()  # 104 MB of pixels in 140 kB
-    bombs = json.dumps(changed(pictures={str(number): bomb for number in range(60)})).encode()
+    bombs = json.dumps(changed(images={str(number): bomb for number in range(60)})).encode()
     brackets = b"[" + b"[]," * 5_000_000 + b"[]]"
-    with judge("--max-body", "16", "--max-pixels", "40", "--queue-bytes", "256") as (url, process):
+    with judge("--max-body-mib", "16", "--max-request-megapixels", "40", "--max-queued-mib", "256") as (url, process):
         before = peak(process.pid)
 
         def status(content: Any) -> int:
@@ -434,9 +449,9 @@ def test_memory_stays_bounded_under_all_of_it() -> None:
                 yield bytes(MIB)
 
         with ThreadPoolExecutor(6) as threads:
-            found = list(threads.map(status, [bombs, brackets, bytes(20 * MIB)] * 6))
-            assert set(found) <= {413, 503, 0}
-            assert 413 in found
+            statuses = list(threads.map(status, [bombs, brackets, bytes(20 * MIB)] * 6))
+            assert set(statuses) <= {413, 503, 0}
+            assert 413 in statuses
             assert set(threads.map(lambda _: status(endless()), range(3))) <= {413, 503, 0}
         assert httpx2.post(f"{url}/v1/score", json=ASKED).status_code == 200
         assert peak(process.pid) - before < 300 * MIB

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from editcritic.integrations import flow_factory
-from editcritic.integrations.flow_factory import EditReward, RewardModelOutput
-from editcritic.integrations.rollouts import Unscored
-from editcritic.integrations.serving.server import running
-from editcritic.integrations.serving.service import Service
-from editcritic.reward import Abstention, Reward
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers import flow_factory
+from editcritic.integrations.trainers.flow_factory import FlowFactoryReward, RewardModelOutput
+from editcritic.integrations.trainers.trainer_batches import UnscoredError
+from editcritic.reward import Reward
+from editcritic.reward.queries import Abstention
 
-from ..reward.fakes import Fake, Rated, known, picture
+from ...reward.fakes import Fake, Rated, known, picture
 
 EDITED = [picture(number) for number in (11, 12, 13)]
 SOURCES = [(picture(1),), (picture(1), picture(2)), (picture(3),)]
@@ -38,10 +39,10 @@ ROWS = [
 ]
 
 
-def made(reward: Any = "edit-balanced", **extra: Any) -> Any:
+def reward_model(reward: Any = "edit-balanced", **extra: Any) -> Any:
     """As `load_reward_model` does, from a row of the settings."""
     config = SimpleNamespace(name="edits", batch_size=16, extra_kwargs={"reward": reward, **extra})
-    return EditReward(config=config, accelerator=SimpleNamespace(device=torch.device("cpu")))
+    return FlowFactoryReward(config=config, accelerator=SimpleNamespace(device=torch.device("cpu")))
 
 
 def called(model: Any) -> torch.Tensor:
@@ -56,17 +57,17 @@ def called(model: Any) -> torch.Tensor:
 
 def values() -> list[float | None]:
     """Those of the reward for the edits that a call is taken for, which are these."""
-    asked: list[Any] = []
+    samples: list[Any] = []
 
-    def scored(samples: Any) -> Any:
-        asked.extend(samples)
-        return [known_score(one) for one in samples]
+    def scored(batch: Any) -> Any:
+        samples.extend(batch)
+        return [known_score(one) for one in batch]
 
-    called(made(scored))
-    assert [one.instruction for one in asked] == [row["prompt"] for row in ROWS]
-    assert [one.sources for one in asked] == SOURCES
-    assert {one.text for one in asked} == {"CAFE"}
-    return [known_score(one).value for one in asked]
+    called(reward_model(scored))
+    assert [one.instruction for one in samples] == [row["prompt"] for row in ROWS]
+    assert [one.sources for one in samples] == SOURCES
+    assert {one.text for one in samples} == {"CAFE"}
+    return [known_score(one).value for one in samples]
 
 
 def known_score(sample: Any) -> Any:
@@ -75,27 +76,27 @@ def known_score(sample: Any) -> Any:
 
 def test_a_judge_server_named_in_the_settings_scores_a_batch():
     expected = values()
-    service = Service(Reward(Rated(), {"preference": Fake()}))
-    with running(service) as url:
-        model = made(url)
+    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
+    with serve_in_thread(service) as url:
+        model = reward_model(url)
         assert model.required_fields == ("prompt", "image", "condition_images")
         assert not model.use_tensor_inputs
-        found = called(model)
+        rewards = called(model)
     service.close()
-    assert found.dtype == torch.float32
-    assert torch.equal(found, torch.tensor(expected))
+    assert rewards.dtype == torch.float32
+    assert torch.equal(rewards, torch.tensor(expected))
 
 
 def test_settings_that_name_no_reward_are_refused():
     with pytest.raises(ValueError, match="no reward"):
-        made("")
-    with pytest.raises(ValueError, match="never a number"):
-        made(missing="0")
+        reward_model("")
+    with pytest.raises(ValueError, match="must be 'raise' or 'nan'"):
+        reward_model(missing="0")
 
 
 def test_without_sources_there_is_nothing_to_judge():
     with pytest.raises(ValueError, match="condition_images"):
-        made()(prompt=["a"], image=[EDITED[0].pil()])
+        reward_model()(prompt=["a"], image=[EDITED[0].pil()])
 
 
 def test_a_missing_score_ends_the_run_or_is_nan():
@@ -103,11 +104,11 @@ def test_a_missing_score_ends_the_run_or_is_nan():
         return Abstention("who could know") if query.image == EDITED[1] else known(query)
 
     reward = Reward(Rated(), {"preference": Fake(rule)})
-    with pytest.raises(Unscored, match=r"1 of 3 edits have no score: edit-1: abstained \(who could know\)"):
-        called(made(reward))
-    found = called(made(reward, missing="nan")).numpy()
-    assert np.isnan(found).tolist() == [False, True, False]
-    assert math.isnan(np.mean(found)), "as every advantage of its group would be"
+    with pytest.raises(UnscoredError, match=r"1 of 3 edits have no score: edit-1: abstained \(who could know\)"):
+        called(reward_model(reward))
+    rewards = called(reward_model(reward, missing="nan")).numpy()
+    assert np.isnan(rewards).tolist() == [False, True, False]
+    assert math.isnan(np.mean(rewards)), "as every advantage of its group would be"
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(tmp_path)
-    name = "editcritic.integrations.flow_factory_installed"
+    name = "editcritic.integrations.trainers.flow_factory_installed"
     spec = importlib.util.spec_from_file_location(name, flow_factory.__file__)
     assert spec is not None
     assert spec.loader is not None
@@ -140,9 +141,9 @@ def test_it_is_one_of_flow_factorys_pointwise_models_where_that_is_installed(ins
     theirs = importlib.import_module("flow_factory.rewards")
     PointwiseRewardModel, Theirs = theirs.PointwiseRewardModel, theirs.RewardModelOutput
 
-    assert issubclass(installed.EditReward, PointwiseRewardModel)
+    assert issubclass(installed.FlowFactoryReward, PointwiseRewardModel)
     config = SimpleNamespace(extra_kwargs={"reward": "edit-balanced"})
-    model = installed.EditReward(config, SimpleNamespace(device="cpu"))
+    model = installed.FlowFactoryReward(config, SimpleNamespace(device="cpu"))
     model.scorer = lambda samples: [known_score(one) for one in samples]
     assert isinstance(model(["a"], [EDITED[0].pil()], condition_images=[[EDITED[1].pil()]]), Theirs)
     assert isinstance(RewardModelOutput(torch.zeros(1)).rewards, torch.Tensor)

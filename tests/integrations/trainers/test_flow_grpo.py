@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from editcritic.integrations.flow_grpo import EditReward
-from editcritic.integrations.rollouts import Unscored
-from editcritic.integrations.serving.server import running
-from editcritic.integrations.serving.service import Service
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
+from editcritic.integrations.trainers.trainer_batches import UnscoredError
 from editcritic.reward import EditSample, Image, Reward, Score
 
-from ..reward.fakes import Fake, Rated, picture
+from ...reward.fakes import Fake, Rated, picture
 
 PROMPTS = ["make it blue", "make it blue", "make it red", "make it blue"]
 EDITED = [picture(number) for number in (11, 12, 13, 14)]
@@ -38,24 +38,24 @@ def called(fn: Any, images: Any = IMAGES, ref_images: Any = REFERENCES) -> Any:
     """As the scripts do: in a pool of threads, and the main one goes on sampling meanwhile."""
     with ThreadPoolExecutor(max_workers=8) as executor:
         rewards = executor.submit(fn, images, PROMPTS, METADATA, ref_images, only_strict=True)
-        found, extra = rewards.result()
+        details, extra = rewards.result()
     assert extra == {}
-    return {key: torch.as_tensor(value).float() for key, value in found.items()}
+    return {key: torch.as_tensor(value).float() for key, value in details.items()}
 
 
 def test_the_scores_are_those_of_the_reward_for_floats_and_bytes_alike():
     expected = torch.tensor([known_value(one) for one in EDITED])
     arrays = np.stack([one.pixels for one in EDITED])
     for images in (IMAGES, IMAGES.double(), arrays):
-        found = called(EditReward(reward()), images)
-        assert set(found) == {"avg", "editcritic"}
-        assert torch.equal(found["avg"], expected)
-        assert torch.equal(found["editcritic"], expected)
+        details = called(FlowGRPOReward(reward()), images)
+        assert set(details) == {"avg", "editcritic"}
+        assert torch.equal(details["avg"], expected)
+        assert torch.equal(details["editcritic"], expected)
 
 
 def test_a_picture_of_dance_grpo_is_scored_in_the_loop_that_makes_it():
-    found, _ = EditReward(reward())([EDITED[0].pil()], PROMPTS[:1], None, [REFERENCES[0]])
-    assert found["avg"] == [known_value(EDITED[0])]
+    details, _ = FlowGRPOReward(reward())([EDITED[0].pil()], PROMPTS[:1], None, [REFERENCES[0]])
+    assert details["avg"] == [known_value(EDITED[0])]
 
 
 def known_value(image: Image) -> float:
@@ -65,45 +65,45 @@ def known_value(image: Image) -> float:
 
 
 def test_edits_are_grouped_by_prompt_and_source():
-    asked: list[EditSample] = []
+    samples: list[EditSample] = []
 
-    def scorer(samples: Sequence[EditSample]) -> list[Score]:
-        asked.extend(samples)
-        return [Score.of(0.5) for _ in samples]
+    def scorer(batch: Sequence[EditSample]) -> list[Score]:
+        samples.extend(batch)
+        return [Score.of(0.5) for _ in batch]
 
-    called(EditReward(scorer))
-    assert [one.instruction for one in asked] == PROMPTS
-    assert [one.source for one in asked] == SOURCES
-    assert [one.text for one in asked] == ["", "", "", "CAFE"]
-    groups = [one.group for one in asked]
+    called(FlowGRPOReward(scorer))
+    assert [one.instruction for one in samples] == PROMPTS
+    assert [one.source for one in samples] == SOURCES
+    assert [one.text for one in samples] == ["", "", "", "CAFE"]
+    groups = [one.group for one in samples]
     assert groups[0] == groups[1]
     assert len(set(groups)) == 3
 
 
 def test_a_row_may_have_several_sources_or_the_sources_may_be_a_batch():
-    asked: list[EditSample] = []
+    samples: list[EditSample] = []
 
-    def scorer(samples: Sequence[EditSample]) -> list[Score]:
-        asked.extend(samples)
-        return [Score.of(0.5) for _ in samples]
+    def scorer(batch: Sequence[EditSample]) -> list[Score]:
+        samples.extend(batch)
+        return [Score.of(0.5) for _ in batch]
 
-    called(EditReward(scorer), ref_images=[[one, one] for one in REFERENCES])
-    assert {len(one.sources) for one in asked} == {2}
-    asked.clear()
+    called(FlowGRPOReward(scorer), ref_images=[[one, one] for one in REFERENCES])
+    assert {len(one.sources) for one in samples} == {2}
+    samples.clear()
     batch = torch.from_numpy(np.stack([one.pixels for one in SOURCES])).movedim(3, 1)
-    called(EditReward(scorer), ref_images=batch)
-    assert [one.source for one in asked] == SOURCES
+    called(FlowGRPOReward(scorer), ref_images=batch)
+    assert [one.source for one in samples] == SOURCES
 
 
 def test_without_sources_there_is_nothing_to_judge():
     with pytest.raises(ValueError, match="pass ref_images"):
-        EditReward(reward())(IMAGES, PROMPTS, METADATA, only_strict=True)  # as DiffusionNFT calls
+        FlowGRPOReward(reward())(IMAGES, PROMPTS, METADATA, only_strict=True)  # as DiffusionNFT calls
 
 
 def test_a_judge_server_gives_the_same():
-    service = Service(reward())
-    with running(service) as url:
-        assert torch.equal(called(EditReward(url))["avg"], called(EditReward(reward()))["avg"])
+    service = ScoringService(reward())
+    with serve_in_thread(service) as url:
+        assert torch.equal(called(FlowGRPOReward(url))["avg"], called(FlowGRPOReward(reward()))["avg"])
     service.close()
 
 
@@ -113,8 +113,8 @@ def test_it_stands_beside_rewards_of_flow_grpo():
         weight = score_dict["pickscore"]
         return lambda images, *_, **__: ({"pickscore": [0.5] * 4, "avg": [0.5 * weight] * 4}, {})
 
-    ours = called(EditReward(reward()))["avg"]
-    combined = EditReward(reward()).beside(multi_score)
+    ours = called(FlowGRPOReward(reward()))["avg"]
+    combined = FlowGRPOReward(reward()).combined_with(multi_score)
     both = called(combined("cpu", {"pickscore": 0.2, "editcritic": 2.0}))
     assert set(both) == {"pickscore", "editcritic", "avg"}
     assert torch.equal(both["editcritic"], ours)
@@ -129,26 +129,26 @@ def lacking(samples: Sequence[EditSample]) -> list[Score]:
 
 
 def test_a_missing_score_ends_the_run_naming_it():
-    with pytest.raises(Unscored, match=r"1 of 4 edits have no score: edit-1: failed \(lost\)"):
-        called(EditReward(lacking))
+    with pytest.raises(UnscoredError, match=r"1 of 4 edits have no score: edit-1: failed \(lost\)"):
+        called(FlowGRPOReward(lacking))
 
 
 def advantages(rewards: np.ndarray, prompts: list[str], mean: Any, std: Any) -> np.ndarray:
     """Flow-GRPO's: of each reward, less its group's mean, by its group's deviation and a little."""
-    found = np.empty_like(rewards)
+    result = np.empty_like(rewards)
     for prompt in set(prompts):
         rows = np.array(prompts) == prompt
-        found[rows] = (rewards[rows] - mean(rewards[rows])) / (std(rewards[rows]) + 1e-4)
-    return found
+        result[rows] = (rewards[rows] - mean(rewards[rows])) / (std(rewards[rows]) + 1e-4)
+    return result
 
 
 def test_nan_spoils_its_group_unless_the_tracker_leaves_it_out():
-    found = called(EditReward(lacking, missing="nan"))["avg"].double().numpy()
-    assert math.isnan(found[1])
+    rewards = called(FlowGRPOReward(lacking, missing="nan"))["avg"].double().numpy()
+    assert math.isnan(rewards[1])
     prompts = ["a", "a", "b", "a"]
-    spoiled = advantages(found, prompts, np.mean, np.std)
+    spoiled = advantages(rewards, prompts, np.mean, np.std)
     assert np.isnan(spoiled).tolist() == [True, True, False, True]
-    kept = np.nan_to_num(advantages(found, prompts, np.nanmean, np.nanstd))
+    kept = np.nan_to_num(advantages(rewards, prompts, np.nanmean, np.nanstd))
     assert kept[1] == 0
     np.testing.assert_allclose(kept[[0, 3]], advantages(np.array([0.0, 3.0]), ["a", "a"], np.mean, np.std))
 
@@ -163,13 +163,13 @@ def test_noise_that_is_drawn_meanwhile_is_not_drawn_again():
         return [Score.of(0.5) for _ in samples]
 
     torch.manual_seed(3)
-    wanted = torch.rand(3).tolist()
+    expected = torch.rand(3).tolist()
     torch.manual_seed(3)
     with ThreadPoolExecutor(8) as executor:
-        work = executor.submit(EditReward(scorer), IMAGES, PROMPTS, METADATA, REFERENCES, only_strict=True)
+        work = executor.submit(FlowGRPOReward(scorer), IMAGES, PROMPTS, METADATA, REFERENCES, only_strict=True)
         assert began.wait(30)
-        found = [torch.rand(1).item()]
+        values = [torch.rand(1).item()]
         drawn.set()
         work.result()
-        found += [torch.rand(1).item(), torch.rand(1).item()]
-    assert found == wanted
+        values += [torch.rand(1).item(), torch.rand(1).item()]
+    assert values == expected

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from editcritic.integrations.rollouts import (
-    Unscored,
-    edits_of,
-    missing_of,
-    name_of,
-    numbers_of,
-    pictures_in,
-    scored,
-    scorer_of,
+from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers.trainer_batches import (
+    UnscoredError,
+    build_samples,
+    check_on_missing,
+    images_from_batch,
+    resolve_scorer,
+    reward_values,
+    score_samples,
+    scorer_name,
 )
-from editcritic.integrations.serving.server import Settings, running
-from editcritic.integrations.serving.service import Service
 from editcritic.reward import Reward, Score, SpecError
 
-from ..reward.fakes import Fake, Rated, picture, sample
+from ...reward.fakes import Fake, Rated, picture, sample
 
 A, B = picture(1), picture(2)
 
@@ -39,89 +39,89 @@ def test_pictures_are_the_same_however_a_trainer_has_them():
         [A.pil(), B.pil()],
         torch.from_numpy(pixels).permute(0, 3, 1, 2),
     ):
-        assert pictures_in(batch) == [A, B]
+        assert images_from_batch(batch) == [A, B]
 
 
 def test_groups_are_of_prompt_and_sources():
-    found = edits_of(["x", "x", "x", "y"], [A] * 4, [[A], [B], [A], [A]])
-    groups = [one.group for one in found]
+    samples = build_samples(["x", "x", "x", "y"], [A] * 4, [[A], [B], [A], [A]])
+    groups = [one.group for one in samples]
     assert groups[0] == groups[2]
     assert len(set(groups)) == 3
 
 
 def test_metadata_adds_the_fields_of_samples_and_nothing_else():
     extra = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "CAFE", "task": {"type": "subject_remove", "object": "cup"}}
-    plain, told = edits_of(["x"] * 2, [A] * 2, [[B]] * 2, [{"image": "/etc/passwd"}, {"editcritic": extra}])
+    plain, detailed = build_samples(["x"] * 2, [A] * 2, [[B]] * 2, [{"image": "/etc/passwd"}, {"editcritic": extra}])
     assert plain.metadata == {}
-    assert told.task is not None
-    assert (list(told.boxes), told.text, told.task.object) == (["cup"], "CAFE", "cup")
-    for wrong, said in (
-        ({"mask": "/etc/passwd"}, "no 'mask'"),
-        ({"group": "all"}, "no 'group'"),
+    assert detailed.task is not None
+    assert (list(detailed.boxes), detailed.text, detailed.task.object) == (["cup"], "CAFE", "cup")
+    for wrong, message in (
+        ({"mask": "/etc/passwd"}, "unknown field 'mask'"),
+        ({"group": "all"}, "unknown field 'group'"),
         ({"boxes": 3}, "boxes"),
-        ("boxes", "table of fields"),
+        ("boxes", "must be a table"),
     ):
-        with pytest.raises(ValueError, match=said):
-            edits_of(["x"], [A], [[B]], [{"editcritic": wrong}])
+        with pytest.raises(ValueError, match=message):
+            build_samples(["x"], [A], [[B]], [{"editcritic": wrong}])
 
 
 def test_rows_that_are_no_edits_are_refused():
-    with pytest.raises(ValueError, match="2 prompts, 1 pictures, 1 sources"):
-        edits_of(["x", "y"], [A], [[B]])
-    with pytest.raises(ValueError, match="says nothing"):
-        edits_of([" "], [A], [[B]])
-    with pytest.raises(ValueError, match="no source picture"):
-        edits_of(["x"], [A], [[]])
+    with pytest.raises(ValueError, match="2 prompts, 1 images, 1 sources"):
+        build_samples(["x", "y"], [A], [[B]])
+    with pytest.raises(ValueError, match="must not be empty"):
+        build_samples([" "], [A], [[B]])
+    with pytest.raises(ValueError, match="no source image"):
+        build_samples(["x"], [A], [[]])
 
 
 def test_a_missing_score_is_never_a_number():
     samples = [sample("a"), sample("b"), sample("c")]
     scores = [Score.of(0.5), Score.failed("lost for words"), Score.abstained("who could know")]
     with pytest.raises(
-        Unscored, match=r"2 of 3 edits have no score: b: failed \(lost for words\); c: abstained"
+        UnscoredError, match=r"2 of 3 edits have no score: b: failed \(lost for words\); c: abstained"
     ) as got:
-        numbers_of(samples, scores, "raise")
+        reward_values(samples, scores, "raise")
     again = pickle.loads(pickle.dumps(got.value))
     assert (again.scores, str(again)) == (tuple(scores), str(got.value))
-    values = numbers_of(samples, scores, "nan")
+    values = reward_values(samples, scores, "nan")
     assert values[0] == 0.5
     assert all(math.isnan(value) for value in values[1:])
     for wrong in ("0", "mean", ""):
-        with pytest.raises(ValueError, match="never a number"):
-            missing_of(wrong)
+        with pytest.raises(ValueError, match="must be 'raise' or 'nan'"):
+            check_on_missing(wrong)
 
 
 def test_a_reward_is_anything_that_scores_or_says_what_does(tmp_path):
     reward = Reward.of("edit-balanced")
-    assert scorer_of(reward) is reward
+    assert resolve_scorer(reward) is reward
     path = tmp_path / "reward.toml"
     path.write_text('reward = "edit-balanced"\n', encoding="utf-8")
     for spec in ("edit-balanced", {"use": "edit-balanced"}, str(path)):
-        assert name_of(scorer_of(spec)) == name_of(reward)
+        assert scorer_name(resolve_scorer(spec)) == scorer_name(reward)
     with pytest.raises(ValueError, match="no reward"):
-        scorer_of("")
+        resolve_scorer("")
     with pytest.raises(SpecError):
-        scorer_of("no-such-reward")
+        resolve_scorer("no-such-reward")
 
 
 def test_a_text_may_name_judge_servers_and_where_their_token_is(monkeypatch):
     monkeypatch.setenv("JUDGE", "correct-horse-battery-staple")
     reward = Reward(Rated(), {"preference": Fake()})
-    service = Service({"mine": reward, "other": reward})
-    with running(service, Settings(port=0, token="correct-horse-battery-staple")) as url:
+    service = ScoringService({"mine": reward, "other": reward})
+    with serve_in_thread(service, ServerConfig(port=0, token="correct-horse-battery-staple")) as url:
         samples = [sample("a"), sample("b", edited=A)]
-        scorer = scorer_of(f"{url},{url}?token_env=JUDGE&reward=mine&deadline_s=60")
+        scorer = resolve_scorer(f"{url},{url}?token_env=JUDGE&reward=mine&deadline_s=60")
         assert [score.value for score in scorer(samples)] == reward(samples).values
     service.close()
     with pytest.raises(ValueError, match="got 'token'"):
-        scorer_of("http://127.0.0.1:1?token=secret")
+        resolve_scorer("http://127.0.0.1:1?token=secret")
     with pytest.raises(ValueError, match="could not convert"):
-        scorer_of("http://127.0.0.1:1?deadline_s=soon")
+        resolve_scorer("http://127.0.0.1:1?deadline_s=soon")
 
 
 def test_scores_that_are_too_few_are_no_scores():
-    with pytest.raises(ValueError, match="gave 0 scores for 1 edits"):
-        scored(lambda samples: [], [sample("a")])
+    with pytest.raises(ValueError, match="returned 0 scores for 1 edits"):
+        score_samples(lambda samples: [], [sample("a")])
 
 
 def test_random_numbers_are_left_alone():
@@ -131,8 +131,8 @@ def test_random_numbers_are_left_alone():
 
     torch.manual_seed(3)
     random.seed(3)
-    wanted = (torch.rand(1).item(), random.random())
+    expected = (torch.rand(1).item(), random.random())
     torch.manual_seed(3)
     random.seed(3)
-    scored(draws, [sample("a")])
-    assert (torch.rand(1).item(), random.random()) == wanted
+    score_samples(draws, [sample("a")])
+    assert (torch.rand(1).item(), random.random()) == expected

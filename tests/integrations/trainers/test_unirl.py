@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from editcritic.integrations.serving.server import running
-from editcritic.integrations.serving.service import Service
-from editcritic.integrations.unirl import EditBackend, RewardResponse
-from editcritic.reward import Abstention, EditSample, Reward
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers.unirl import RewardResponse, UniRLRewardBackend
+from editcritic.reward import EditSample, Reward
 from editcritic.reward import Image as Picture
+from editcritic.reward.queries import Abstention
 
-from ..reward.fakes import Fake, Rated, known, picture
+from ...reward.fakes import Fake, Rated, known, picture
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Image:
 
 @dataclass
 class Images:
-    """A picture a row."""
+    """An image a row."""
 
     held: list[Image]
 
@@ -33,7 +34,7 @@ class Images:
 
 @dataclass
 class ImageSets:
-    """Several pictures a row."""
+    """Several images a row."""
 
     rows: list[Images]
 
@@ -69,14 +70,14 @@ PROMPTS = ["make it blue", "make it red", "make it blue"]
 
 
 def request(**changes: Any) -> Request:
-    given = {
+    fields = {
         "generated": {"image": images(*EDITED)},
         "primitives": {"text": Texts(PROMPTS), "image": images(*SOURCES)},
         "metadata": [None, {"editcritic": {"text": "CAFE"}}, {"image": "a.png"}],
         "sample_ids": ["a", "b", "c"],
         "group_ids": ["g", "g", "g"],
     }
-    return Request(**{**given, **changes})
+    return Request(**{**fields, **changes})
 
 
 def expected() -> list[float | None]:
@@ -84,23 +85,23 @@ def expected() -> list[float | None]:
     return [score.value for score in Reward(Rated(), {"preference": Fake()})(samples)]
 
 
-def seen(asked: Request, **options: Any) -> list[EditSample]:
+def seen(reward_request: Request, **options: Any) -> list[EditSample]:
     """The edits that a request is taken for."""
-    found: list[EditSample] = []
+    samples: list[EditSample] = []
     reward = Reward(Rated(), {"preference": Fake()})
 
-    def scorer(samples: Any) -> Any:
-        found.extend(samples)
-        return reward(samples)
+    def scorer(batch: Any) -> Any:
+        samples.extend(batch)
+        return reward(batch)
 
-    EditBackend(scorer, **options).compute_rewards(asked)
-    return found
+    UniRLRewardBackend(scorer, **options).compute_rewards(reward_request)
+    return samples
 
 
 def test_a_judge_server_scores_a_shard():
-    service = Service(Reward(Rated(), {"preference": Fake()}))
-    with running(service) as url:
-        backend = EditBackend(url)
+    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
+    with serve_in_thread(service) as url:
+        backend = UniRLRewardBackend(url)
         assert (backend.preferred_input_kind, backend.is_available()) == ("image", True)
         assert backend.get_model_name() == "rated"
         response = backend.compute_rewards(request())
@@ -116,18 +117,18 @@ def test_a_judge_server_scores_a_shard():
 
 
 def test_edits_have_their_prompt_sources_and_groups_of_both():
-    found = seen(request())
-    assert [one.instruction for one in found] == PROMPTS
-    assert [one.sources for one in found] == [(one,) for one in SOURCES]
-    assert [one.edited for one in found] == EDITED
-    assert [one.text for one in found] == ["", "CAFE", ""]
-    assert len({one.group for one in found}) == 3
+    samples = seen(request())
+    assert [one.instruction for one in samples] == PROMPTS
+    assert [one.sources for one in samples] == [(one,) for one in SOURCES]
+    assert [one.edited for one in samples] == EDITED
+    assert [one.text for one in samples] == ["", "CAFE", ""]
+    assert len({one.group for one in samples}) == 3
 
 
 def test_all_pictures_of_the_users_turns_are_sources():
     several = ImageSets([images(picture(7), picture(8)), images(picture(9)), images(picture(7))])
-    found = seen(request(image_references=[images(*SOURCES), several]))
-    assert [one.sources for one in found] == [
+    samples = seen(request(image_references=[images(*SOURCES), several]))
+    assert [one.sources for one in samples] == [
         (picture(1), picture(7), picture(8)),
         (picture(1), picture(9)),
         (picture(2), picture(7)),
@@ -135,19 +136,19 @@ def test_all_pictures_of_the_users_turns_are_sources():
 
 
 def test_the_prompt_is_that_of_the_generation_or_the_users_own():
-    asked = request()
-    asked.generation_prompt, asked.original_prompt = Texts(["g"] * 3), Texts(["o"] * 3)  # type: ignore[attr-defined]
-    assert {one.instruction for one in seen(asked)} == {"g"}
-    assert {one.instruction for one in seen(asked, prompt_source="original")} == {"o"}
+    reward_request = request()
+    reward_request.generation_prompt, reward_request.original_prompt = Texts(["g"] * 3), Texts(["o"] * 3)  # type: ignore[attr-defined]
+    assert {one.instruction for one in seen(reward_request)} == {"g"}
+    assert {one.instruction for one in seen(reward_request, prompt_source="original")} == {"o"}
     with pytest.raises(ValueError, match="prompt_source"):
-        EditBackend("edit-balanced", prompt_source="last")  # type: ignore[arg-type]
+        UniRLRewardBackend("edit-balanced", prompt_source="last")  # type: ignore[arg-type]
 
 
 def test_an_edit_without_a_score_is_flagged_and_so_ends_the_step():
     def rule(query: Any) -> Any:
         return Abstention("who could know") if query.image == EDITED[1] else known(query)
 
-    response = EditBackend(Reward(Rated(), {"preference": Fake(rule)})).compute_rewards(request())
+    response = UniRLRewardBackend(Reward(Rated(), {"preference": Fake(rule)})).compute_rewards(request())
     assert response.successes == [True, False, True]
     assert response.errors == [None, "abstained: who could know", None]
     assert math.isnan(response.rewards[1])
@@ -157,7 +158,7 @@ def test_an_edit_without_a_score_is_flagged_and_so_ends_the_step():
 
 
 def test_without_pictures_or_sources_it_says_so():
-    with pytest.raises(ValueError, match="this rollout made text"):
-        EditBackend("edit-balanced").compute_rewards(request(generated={"text": Texts(PROMPTS)}))
-    with pytest.raises(ValueError, match="judged against its source"):
-        EditBackend("edit-balanced").compute_rewards(request(primitives={"text": Texts(PROMPTS)}))
+    with pytest.raises(ValueError, match="this rollout has text"):
+        UniRLRewardBackend("edit-balanced").compute_rewards(request(generated={"text": Texts(PROMPTS)}))
+    with pytest.raises(ValueError, match="scored against its source"):
+        UniRLRewardBackend("edit-balanced").compute_rewards(request(primitives={"text": Texts(PROMPTS)}))

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from editcritic.integrations.rollouts import Unscored
-from editcritic.integrations.serving.server import running
-from editcritic.integrations.serving.service import Service
-from editcritic.integrations.verl_omni import compute_score
-from editcritic.reward import EditSample, Failure, Image, Reward, Score
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.trainers.trainer_batches import UnscoredError
+from editcritic.integrations.trainers.verl_omni import compute_score
+from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.queries import Failure
 
-from ..reward.fakes import Fake, Rated, picture
+from ...reward.fakes import Fake, Rated, picture
 
 
 def png(image: Image) -> bytes:
@@ -55,9 +56,9 @@ def managed(rows: list[dict[str, Any]], **extra: Any) -> list[float]:
     async def run() -> list[dict[str, Any]]:
         return await asyncio.gather(*(compute_score(**one, **extra) for one in rows))
 
-    found = asyncio.run(asyncio.wait_for(run(), 60))
-    assert all(set(one) == {"score", "unscored"} for one in found)
-    return [float(one["score"]) for one in found]
+    results = asyncio.run(asyncio.wait_for(run(), 60))
+    assert all(set(one) == {"score", "unscored"} for one in results)
+    return [float(one["score"]) for one in results]
 
 
 def expected(numbers: range) -> list[float | None]:
@@ -72,50 +73,50 @@ def test_a_batch_is_scored_all_at_once(here):
     if here:
         assert managed(rows, reward=reward, reward_router_address="ignored") == expected(range(30))
         return
-    service = Service(reward)
-    with running(service) as url:
+    service = ScoringService(reward)
+    with serve_in_thread(service) as url:
         assert managed(rows, server_url=url, model_name="ignored") == expected(range(30))
     service.close()
 
 
 def test_pictures_may_be_bytes_floats_or_batches():
-    asked: list[EditSample] = []
+    samples: list[EditSample] = []
 
-    def scorer(samples: Any) -> list[Score]:
-        asked.extend(samples)
+    def scorer(batch: Any) -> list[Score]:
+        samples.extend(batch)
         return [Score.of(0.5)]
 
     whole = tensor(picture(4))
     for image in (whole, whole / 255, whole[None], torch.stack([whole, whole * 0]), (whole[None] / 255).bfloat16()):
         assert managed([{**row(4), "solution_image": image}], reward=scorer) == [0.5]
-    assert {one.edited for one in asked[:4]} == {picture(4)}
-    assert {one.source for one in asked} == {picture(1)}
+    assert {one.edited for one in samples[:4]} == {picture(4)}
+    assert {one.source for one in samples} == {picture(1)}
 
 
 def test_what_is_asked_for_is_the_instruction_else_the_ground_truth_and_groups_have_their_source():
-    asked: list[EditSample] = []
+    samples: list[EditSample] = []
 
-    def scorer(samples: Any) -> list[Score]:
-        asked.extend(samples)
+    def scorer(batch: Any) -> list[Score]:
+        samples.extend(batch)
         return [Score.of(0.5)]
 
     for info in ({"instruction": "make it red"}, {"instruction": None}, {"editcritic": {"text": "CAFE"}}):
         managed([row(3, **info)], reward=scorer)
     managed([row(4)], reward=scorer)
-    assert [one.instruction for one in asked] == ["make it red", *["make it blue"] * 3]
-    assert [one.text for one in asked] == ["", "", "CAFE", ""]
-    assert asked[1].group == asked[2].group
-    assert len({one.group for one in asked}) == 3
+    assert [one.instruction for one in samples] == ["make it red", *["make it blue"] * 3]
+    assert [one.text for one in samples] == ["", "", "CAFE", ""]
+    assert samples[1].group == samples[2].group
+    assert len({one.group for one in samples}) == 3
 
 
 def test_a_missing_score_is_nan_and_said_so_or_an_exception_and_never_zero():
     reward = Reward(Rated(), {"preference": Fake(lambda query: Failure("lost for words"))}, on_failures="none")
-    found = asyncio.run(compute_score(**row(4), reward=reward))
-    assert math.isnan(found["score"])
-    assert found["unscored"] == 1
-    with pytest.raises(Unscored, match="edit-0: failed"):
+    result = asyncio.run(compute_score(**row(4), reward=reward))
+    assert math.isnan(result["score"])
+    assert result["unscored"] == 1
+    with pytest.raises(UnscoredError, match="edit-0: failed"):
         asyncio.run(compute_score(**row(4), reward=reward, missing="raise"))
-    with pytest.raises(ValueError, match="never a number"):
+    with pytest.raises(ValueError, match="must be 'raise' or 'nan'"):
         asyncio.run(compute_score(**row(4), reward=reward, missing="zero"))
 
 
@@ -127,13 +128,13 @@ def test_one_nan_makes_every_advantage_of_a_step_nan():
 
 
 def test_a_server_is_connected_to_once():
-    service = Service(Reward(Rated(), {"preference": Fake()}))
-    with running(service) as url:
+    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
+    with serve_in_thread(service) as url:
         managed([row(number) for number in range(4)], server_url=url)
         managed([row(number) for number in range(4)], server_url=url)
-        from editcritic.integrations import verl_omni
+        from editcritic.integrations.trainers import verl_omni
 
-        assert list(verl_omni._made).count(url) == 1
+        assert list(verl_omni._scorers).count(url) == 1
     service.close()
 
 

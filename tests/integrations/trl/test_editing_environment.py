@@ -1,4 +1,4 @@
-"""Pictures that a policy edits with tools: by hand, and in real trainers whose policy says what a script has it say."""
+"""Images that a policy edits with tools: by hand, and in real trainers whose policy says what a script has it say."""
 
 import inspect
 import json
@@ -16,19 +16,20 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template, qwen3_vl_chat_template
 
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.learned.pipeline import load
-from editcritic.benchmarks.selection.trials import single
-from editcritic.integrations.columns import sample_of
-from editcritic.integrations.diffusers.editor import editor_of
-from editcritic.integrations.environment import EditingEnvironment, EditingEnvironments, described
-from editcritic.reward import Abstention, EditSample, Image, Reward
-from editcritic.verifiers import EditorFailed
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
+from editcritic.benchmarks.sceneedit.trials import single_edit_trials
+from editcritic.integrations.dataset_rows import sample_from_row
+from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.integrations.trl.editing_environment import EditingEnvironment, EditingEnvironments, describe_changes
+from editcritic.reward import EditSample, Image, Reward
+from editcritic.reward.queries import Abstention
+from editcritic.verifiers.selection import EditorError
 
-from ..language import tiny_language_model
-from ..reward.experts.tiny_vlms import tiny_qwen3_vl
-from ..verifiers.editors import Painter, graded, judge, read, scenes
-from .trainers import half_known
+from ...reward.experts.tiny_vlms import tiny_qwen3_vl
+from ...tiny_language_model import tiny_language_model
+from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
+from ..trl_runs import half_known
 
 
 def row(**columns):
@@ -42,7 +43,7 @@ def begun(world: EditingEnvironments, **columns: Any) -> EditingEnvironment:
     return environment
 
 
-def asked(world, *environments, **given):
+def rewards_of(world, *environments, **given):
     count = len(environments)
     return world.reward([""] * count, [""] * count, environments=list(environments), **given)
 
@@ -63,12 +64,12 @@ def test_edits_follow_each_other_and_are_taken_back():
     environment.edit(" wash ")
     washed = environment.sample.edited
     environment.edit("dry")
-    assert painter.asked == [("wash", 0), ("dry", 0)]
+    assert painter.requests == [("wash", 0), ("dry", 0)]
     assert [environment.sample.edited] == Painter().edit([(washed,)], ["dry"], [0])
-    assert environment.written == ("wash", "dry")
+    assert environment.instructions == ("wash", "dry")
     assert '"dry"' in environment.undo()
     assert environment.sample.edited == washed
-    assert list(environment.written) == ["wash"]
+    assert list(environment.instructions) == ["wash"]
     environment.undo()
     assert environment.sample.edited == environment.sample.source
     assert "Nothing was undone" in environment.undo()
@@ -77,32 +78,32 @@ def test_edits_follow_each_other_and_are_taken_back():
 
 def test_the_row_says_by_what_the_picture_is_judged():
     world = EditingEnvironments(graded(), editor=Painter())
-    one, other = begun(world), begun(world)
-    one.edit("paint it blue")
-    values = asked(world, one, other)
-    assert values == [read(one.sample.edited), read(other.sample.source)]
-    found = world.reward.rollouts(["p", "q"], [one, other])
-    assert {each.sample.instruction for each in found} == {"make it blue"}
-    assert [(each.written, each.prompt) for each in found] == [(("paint it blue",), "p"), ((), "q")]
-    assert len({each.sample.id for each in found}) == 2
-    assert len({each.sample.group for each in found}) == 1
+    first, second = begun(world), begun(world)
+    first.edit("paint it blue")
+    values = rewards_of(world, first, second)
+    assert values == [read(first.sample.edited), read(second.sample.source)]
+    rollouts = world.reward.rollouts(["p", "q"], [first, second])
+    assert {each.sample.instruction for each in rollouts} == {"make it blue"}
+    assert [(each.instructions, each.prompt) for each in rollouts] == [(("paint it blue",), "p"), ((), "q")]
+    assert len({each.sample.id for each in rollouts}) == 2
+    assert len({each.sample.group for each in rollouts}) == 1
 
 
 def test_the_editor_is_told_of_other_sources_and_of_earlier_turns():
     def chained(row):
-        sample = sample_of(row)
+        sample = sample_from_row(row)
         return replace(sample, earlier=(replace(sample, instruction=row["before"]),))
 
     world = EditingEnvironments(graded(), editor=Painter(), to_sample=chained)
     pictures = [scene.source for scene in scenes(3)]
-    found = []
+    images = []
     for before, other in (("red", 1), ("green", 1), ("green", 2)):
         environment = begun(world, before=before, source=None, sources=[pictures[0], pictures[other]])
         environment.edit("wash")
         sample = environment.sample
-        found += Painter().edit([(pictures[0], pictures[other])], ["wash"], [0], history=[sample.earlier])
-        assert sample.edited == found[-1]
-    assert len(set(found)) == 3
+        images += Painter().edit([(pictures[0], pictures[other])], ["wash"], [0], history=[sample.earlier])
+        assert sample.edited == images[-1]
+    assert len(set(images)) == 3
 
 
 def test_all_rollouts_are_judged_in_one_call():
@@ -116,7 +117,7 @@ def test_all_rollouts_are_judged_in_one_call():
 
     plain = graded()
     world = EditingEnvironments(Counting(plain.metric, plain.experts), editor=Painter())
-    asked(world, *(begun(world) for _ in range(5)))
+    rewards_of(world, *(begun(world) for _ in range(5)))
     assert calls == [5]
 
 
@@ -130,31 +131,31 @@ def test_the_same_words_on_the_same_picture_are_one_edit_a_round():
     group[1].edit("dry")
     group[1].undo()
     group[1].edit("dry")
-    assert painter.asked == [("wash", 100), ("dry", 100)]
+    assert painter.requests == [("wash", 100), ("dry", 100)]
     assert group[0].sample.edited == group[1].sample.edited != group[2].sample.edited == group[3].sample.edited
 
-    asked(world, *group)
+    rewards_of(world, *group)
     again = begun(world)
     again.edit("wash")
-    assert painter.asked[2:] == [("wash", 101)]
-    asked(world, again, trainer_state=transformers.TrainerState(global_step=7))
+    assert painter.requests[2:] == [("wash", 101)]
+    rewards_of(world, again, trainer_state=transformers.TrainerState(global_step=7))
     begun(world).edit("wash")
-    assert painter.asked[3:] == [("wash", 108)]
+    assert painter.requests[3:] == [("wash", 108)]
 
 
 def test_edits_run_out_and_the_policy_knows():
     painter = Painter()
-    world = EditingEnvironments(graded(), editor=painter, most=2)
+    world = EditingEnvironments(graded(), editor=painter, max_edits=2)
     environment = world()
     assert "You can ask for 2 edits." in environment.reset(**row())
     assert "1 more edit." in environment.edit("wash")
     environment.undo()
     assert "no more edits" in environment.edit("dry")
     assert "Nothing was edited" in environment.edit("fold")
-    assert painter.asked == [("wash", 0), ("dry", 0)]
-    assert environment.written == ("dry",)
-    with pytest.raises(ValueError, match="most=0"):
-        EditingEnvironments(graded(), editor=painter, most=0)
+    assert painter.requests == [("wash", 0), ("dry", 0)]
+    assert environment.instructions == ("dry",)
+    with pytest.raises(ValueError, match="max_edits must be at least 1, got 0"):
+        EditingEnvironments(graded(), editor=painter, max_edits=0)
 
 
 @pytest.mark.parametrize("nothing", ["", " \n", 5, None, ["wash"]])
@@ -170,16 +171,16 @@ def test_what_the_editor_cannot_make_is_said_and_leaves_the_picture():
     environment, other = begun(world), begun(world)
     environment.edit("wash")
     washed = environment.sample.edited
-    said = environment.edit("something forbidden")
-    assert "The picture stays as it was" in said
-    assert "out of paint" in said
+    reply = environment.edit("something forbidden")
+    assert "The picture stays as it was" in reply
+    assert "out of paint" in reply
     assert environment.sample.edited == washed
     texts: dict[str, list[str]] = {}
-    assert asked(world, environment, other, log_extra=texts.__setitem__) == [None, read(other.sample.source)]
+    assert rewards_of(world, environment, other, log_extra=texts.__setitem__) == [None, read(other.sample.source)]
     assert "out of paint" in texts["graded/reason"][0]
 
     environment.edit("dry")  # it got over it
-    assert asked(world, environment) == [read(environment.sample.edited)]
+    assert rewards_of(world, environment) == [read(environment.sample.edited)]
 
 
 def test_an_editor_that_makes_nothing_ends_the_training():
@@ -187,11 +188,11 @@ def test_an_editor_that_makes_nothing_ends_the_training():
     environments = [begun(world) for _ in range(3)]
     for environment in environments[:2] * 2:
         assert "no paint" in environment.edit("wash")  # one failure, however many ask for it
-    assert asked(world, *environments) == [None, None, read(environments[2].sample.source)]
+    assert rewards_of(world, *environments) == [None, None, read(environments[2].sample.source)]
     for number, environment in enumerate(environments):
         assert "no paint" in environment.edit(f"wash {number}")
-    with pytest.raises(EditorFailed, match="no paint"):
-        asked(world, *environments)
+    with pytest.raises(EditorError, match="no paint"):
+        rewards_of(world, *environments)
 
 
 def test_a_score_without_a_value_is_no_number():
@@ -199,7 +200,7 @@ def test_a_score_without_a_value_is_no_number():
     environments = [begun(world) for _ in range(8)]
     for number, environment in enumerate(environments):
         environment.edit(f"try {number}")
-    values = asked(world, *environments)
+    values = rewards_of(world, *environments)
     assert {value is None for value in values} == {True, False}
     for value, environment in zip(values, environments, strict=True):
         assert (value is None) == (read(environment.sample.edited) >= 0.5)
@@ -218,12 +219,12 @@ def test_words_about_a_picture_say_where_it_differs():
     after = before + np.uint8(10)  # hardly visible
     after[10:20, 30:40] = 200
     sample = EditSample("s", "edit", (Image.of(before),), Image.of(after))
-    assert described(sample) == (
+    assert describe_changes(sample) == (
         "It is 40 x 20 pixels, and 12% of them differ from the original, most of these at 76-99 % of the width from "
         "the left and 52-98 % of the height from the top."
     )
     smaller = EditSample("s", "edit", (Image.of(before),), Image.of(after[:10]))
-    assert described(smaller) == "It is 40 x 10 pixels, the original 40 x 20."
+    assert describe_changes(smaller) == "It is 40 x 10 pixels, the original 40 x 20."
 
 
 def test_what_the_reward_goes_by_is_not_shown():
@@ -233,10 +234,10 @@ def test_what_the_reward_goes_by_is_not_shown():
         shown.append(sample)
         return "it"
 
-    known = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "secret", "hint": "secret", "operations": ["secret"]}
+    hidden = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "secret", "hint": "secret", "operations": ["secret"]}
     reference = {"reference": scenes(3)[2].source.pil(), "mask": scenes(2)[1].source.pil(), "id": "secret"}
     world = EditingEnvironments(graded(), editor=Painter(), describe=describe)
-    environment = begun(world, **known, **reference)
+    environment = begun(world, **hidden, **reference)
     environment.edit("wash")
     assert environment.look() == "This is the picture after 1. wash. it"
     (sample,) = shown
@@ -245,7 +246,7 @@ def test_what_the_reward_goes_by_is_not_shown():
 
 
 def test_a_vision_policy_is_shown_the_picture():
-    environment = begun(EditingEnvironments(graded(), editor=Painter(), shows_pictures=True))
+    environment = begun(EditingEnvironments(graded(), editor=Painter(), image_observations=True))
     environment.edit("wash")
     shown = environment.look()
     assert isinstance(shown, list)
@@ -273,7 +274,7 @@ def test_resetting_forgets_the_rollout_before():
     environment.reset(**row(instruction="make it red"))
     assert environment.sample.edited == environment.sample.source
     assert environment.sample.instruction == "make it red"
-    assert (environment.written, environment.problem, sum(environment.counts.values())) == ((), "", 0)
+    assert (environment.instructions, environment.edit_error, sum(environment.counts.values())) == ((), "", 0)
 
 
 def test_environments_of_another_factory_are_somebody_elses():
@@ -283,11 +284,11 @@ def test_environments_of_another_factory_are_somebody_elses():
     texts: dict[str, list[str]] = {}
     logs: Any = {"log_metric": numbers.__setitem__, "log_extra": texts.__setitem__}
     mine.edit("wash")
-    assert asked(one, theirs, mine, object(), **logs) == [None, read(mine.sample.edited), None]
-    assert texts["one/written"] == ["", "wash", ""]
+    assert rewards_of(one, theirs, mine, object(), **logs) == [None, read(mine.sample.edited), None]
+    assert texts["one/instructions"] == ["", "wash", ""]
     assert numbers["one/edits"] == 1
     numbers.clear()
-    assert asked(one, theirs, **logs) == [None]
+    assert rewards_of(one, theirs, **logs) == [None]
     assert numbers == {}
 
 
@@ -295,20 +296,20 @@ def test_a_call_logs_metrics_and_columns_of_texts():
     numbers: dict[str, float] = {}
     texts: dict[str, list[str]] = {}
     world = EditingEnvironments("guards", editor=Choosy(), name="safe")
-    one, other = begun(world), begun(world)
-    one.edit("wash")
-    one.edit("dry")
-    one.undo()
-    other.edit("forbidden")
-    asked(world, one, other, log_metric=numbers.__setitem__, log_extra=texts.__setitem__)
-    assert numbers["safe/unscored"] == 0.5
+    first, second = begun(world), begun(world)
+    first.edit("wash")
+    first.edit("dry")
+    first.undo()
+    second.edit("forbidden")
+    rewards_of(world, first, second, log_metric=numbers.__setitem__, log_extra=texts.__setitem__)
+    assert numbers["safe/frac_unscored"] == 0.5
     assert {name: numbers[f"safe/{name}"] for name in ("edits", "edits/undone", "edits/failed")} == {
         "edits": 1.5,
         "edits/undone": 0.5,
         "edits/failed": 0.5,
     }
-    assert set(texts) == {"safe/reason", "safe/evidence", "safe/written"}
-    assert texts["safe/written"] == ["wash", ""]
+    assert set(texts) == {"safe/reason", "safe/evidence", "safe/instructions"}
+    assert texts["safe/instructions"] == ["wash", ""]
     assert json.loads(texts["safe/evidence"][0])[0]["what"]
 
 
@@ -321,10 +322,10 @@ def test_the_factory_pickles_and_makes_the_same():
     begun(world).edit("wash")  # what is under way stays behind
     copy = pickle.loads(pickle.dumps(world))
     assert copy.reward.__name__ == "safe"
-    one, other = begun(world), begun(copy)
-    assert one.edit("wash") == other.edit("wash")
-    assert one.sample.edited == other.sample.edited
-    assert asked(copy, other, one) == [*asked(world, one), None]
+    first, second = begun(world), begun(copy)
+    assert first.edit("wash") == second.edit("wash")
+    assert first.sample.edited == second.sample.edited
+    assert rewards_of(copy, second, first) == [*rewards_of(world, first), None]
     with pytest.raises(ValueError, match="is no editor, but builtin_function"):
         begun(EditingEnvironments("guards", editor=print)).edit("wash")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has its experts already"):
@@ -363,9 +364,9 @@ def scripted(trainer: Any, scripts: Sequence[Script]) -> None:
         spoken = []
         for number, text in enumerate(tokenizer.batch_decode(input_ids)):
             turns = text.split("<|im_start|>assistant\n")[1:-1]
-            said = [turn.partition("<|im_end|>")[0] for turn in turns]
-            script = next(one for one in scripts if list(one[: len(said)]) == said) if said else scripts[number]
-            says = script[len(said)] if len(said) < len(script) else "done"
+            texts = [turn.partition("<|im_end|>")[0] for turn in turns]
+            script = next(one for one in scripts if list(one[: len(texts)]) == texts) if texts else scripts[number]
+            says = script[len(texts)] if len(texts) < len(script) else "done"
             spoken.append(torch.tensor([*tokenizer(says)["input_ids"], tokenizer.eos_token_id]))
         padded = torch.nn.utils.rnn.pad_sequence(spoken, batch_first=True, padding_value=tokenizer.pad_token_id)
         return torch.cat([input_ids, padded], dim=1)
@@ -427,7 +428,7 @@ def steps(trainer):
 
 
 def test_grpo_edits_scenes_with_tools(tmp_path):
-    samples = [trial.sample for trial in single(2, seed=1)]
+    samples = [trial.sample for trial in single_edit_trials(2, seed=1)]
     by_words = {one.instruction: one for one in samples}
     asked_for = []
 
@@ -436,7 +437,10 @@ def test_grpo_edits_scenes_with_tools(tmp_path):
         return by_words[row["instruction"]]
 
     world = EditingEnvironments(
-        Reward.of("edit-balanced", experts()), editor=editor_of(load()), to_sample=known, name="edits"
+        Reward.of("edit-balanced", scene_experts()),
+        editor=make_editor(load_pretrained()),
+        to_sample=known,
+        name="edits",
     )
     words = samples[0].instruction
     scripts = [
@@ -455,9 +459,9 @@ def test_grpo_edits_scenes_with_tools(tmp_path):
         assert entry["edits/edits/undone"] == 0.25
         assert entry["tools/call_frequency"] == 1.5
         assert entry["tools/failure_frequency"] == 0
-        assert {"edits/guard", "edits/unscored", "edits/degenerate"} <= set(entry)
-    assert {"edits/reason", "edits/evidence", "edits/written"} == set(trainer._logs["extra"])
-    assert list(trainer._logs["extra"]["edits/written"])[-4:] == [words, "", "", words]
+        assert {"edits/guard", "edits/frac_unscored", "edits/frac_reward_zero_std"} <= set(entry)
+    assert {"edits/reason", "edits/evidence", "edits/instructions"} == set(trainer._logs["extra"])
+    assert list(trainer._logs["extra"]["edits/instructions"])[-4:] == [words, "", "", words]
     rewards = list(trainer._logs["rewards"]["edits"])[-4:]
     assert rewards[0] == rewards[3]
     assert rewards[1] == rewards[2]
@@ -468,7 +472,7 @@ def test_grpo_edits_scenes_with_tools(tmp_path):
 
 def test_grpo_says_what_went_wrong_and_goes_on(tmp_path):
     editor = Choosy()
-    world = EditingEnvironments(graded(), editor=editor, most=1)
+    world = EditingEnvironments(graded(), editor=editor, max_edits=1)
     scripts = [
         [call("paint"), call("edit", words="blue"), call("edit", instruction="make it blue")],
         [call("edit", instruction="make it bluer"), call("edit", instruction="make it blue again")],
@@ -495,11 +499,11 @@ def test_unscored_rollouts_leave_grpo_as_it_is(tmp_path):
     scripts = [[call("edit", instruction=words)] for words in ("wash", "dry")]
     trainer, _ = trained(tmp_path, world, rows_of(scenes(1)), scripts)
     assert set(trainer._logs["advantages"]) == {0.0}
-    assert [entry["graded/unscored"] for entry in steps(trainer)] == [1.0, 1.0]
+    assert [entry["graded/frac_unscored"] for entry in steps(trainer)] == [1.0, 1.0]
 
 
 def test_grpo_shows_a_vision_policy_what_it_has_made(tmp_path):
-    """In the picture the row shows, and in those that `look` shows."""
+    """In the image the row shows, and in those that `look` shows."""
     tiny_qwen3_vl(tmp_path / "policy")
     for kind in (transformers.AutoProcessor, transformers.AutoTokenizer):
         processor = kind.from_pretrained(tmp_path / "policy")
@@ -508,7 +512,7 @@ def test_grpo_shows_a_vision_policy_what_it_has_made(tmp_path):
     config = transformers.AutoConfig.from_pretrained(tmp_path / "policy")
     config.text_config.max_position_embeddings = 8192
     config.save_pretrained(tmp_path / "policy")
-    world = EditingEnvironments(graded(), editor=Painter(), shows_pictures=True)
+    world = EditingEnvironments(graded(), editor=Painter(), image_observations=True)
     scene = scenes(1)[0]
     rows = rows_of([scene], images=[scene.source.pil()]).remove_columns("source")
     scripts = [[call("look"), call("edit", instruction="wash"), call("look")], [call("edit", instruction="dry")]]

@@ -10,57 +10,62 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer
 
-from editcritic.integrations.preferences import Pairs, pairs
-from editcritic.reward import Image, Judge, Operation
-from editcritic.reward.asking import Ask
-from editcritic.reward.pairwise import PairwiseJudge
-from editcritic.verifiers import BestOf, Chain, select
+from editcritic.integrations.trl.preferences import PreferencePairs, make_preference_pairs
+from editcritic.reward import Image, Operation
+from editcritic.reward.engine.program import Ask
+from editcritic.reward.metrics.pairwise import PairwiseJudge
+from editcritic.reward.queries import Judge
+from editcritic.verifiers import BestOfN, select
+from editcritic.verifiers.selectors import MultiTurnEditing
 
-from ..language import tiny_language_model
-from ..reward.experts.tiny_vlms import tiny_llava
-from ..verifiers.editors import Painter, graded, judge, read, scenes
-from .trainers import dpo, half_known, losses, rollouts, settings, written
+from ...reward.experts.tiny_vlms import tiny_llava
+from ...tiny_language_model import tiny_language_model
+from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
+from ..trl_runs import dpo, half_known, losses, rollouts, settings, written
 
 
-def values_of(found: Pairs) -> list[tuple[float, float]]:
-    return sorted((pair.chosen.value, pair.rejected.value) for pair in found.pairs)
+def values_of(pairs: PreferencePairs) -> list[tuple[float, float]]:
+    return sorted((pair.chosen.value, pair.rejected.value) for pair in pairs.pairs)
 
 
 def test_the_better_one_is_chosen():
-    found = pairs(rollouts(0.1, 0.9, 0.5), balanced=False)
-    assert values_of(found) == [(0.5, 0.1), (0.9, 0.1), (0.9, 0.5)]
-    assert sorted(pair.margin for pair in found.pairs) == pytest.approx([0.4, 0.4, 0.8])
+    pairs = make_preference_pairs(rollouts(0.1, 0.9, 0.5), balanced=False)
+    assert values_of(pairs) == [(0.5, 0.1), (0.9, 0.1), (0.9, 0.5)]
+    assert sorted(pair.margin for pair in pairs.pairs) == pytest.approx([0.4, 0.4, 0.8])
 
 
 def test_candidates_without_a_score_are_in_no_pair():
-    found = pairs(rollouts(0.1, None, 0.5), balanced=False)
-    assert values_of(found) == [(0.5, 0.1)]
-    assert found.dropped["unscored"] == 1
-    assert (found.pairs[0].chosen.position, found.pairs[0].rejected.position) == (2, 0)
+    pairs = make_preference_pairs(rollouts(0.1, None, 0.5), balanced=False)
+    assert values_of(pairs) == [(0.5, 0.1)]
+    assert pairs.dropped["unscored"] == 1
+    assert (pairs.pairs[0].chosen.position, pairs.pairs[0].rejected.position) == (2, 0)
 
 
 def test_an_edit_is_compared_with_edits_of_the_same_picture_by_the_same_words_only():
     other = [
-        replace(one, sample=replace(one.sample, instruction="make it red")) for one in rollouts(0.5, 0.2, group="a")[1:]
+        replace(rollout, sample=replace(rollout.sample, instruction="make it red"))
+        for rollout in rollouts(0.5, 0.2, group="a")[1:]
     ]
-    assert len(pairs([*rollouts(0.1, group="a"), *rollouts(0.9, group="b"), *other], balanced=False)) == 0
+    assert (
+        len(make_preference_pairs([*rollouts(0.1, group="a"), *rollouts(0.9, group="b"), *other], balanced=False)) == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("margin", "noise", "count"), [(0, 0, 3), (0.1, 0, 3), (0.11, 0, 2), (0, 0.05, 2), (0.5, 0, 1)]
 )
 def test_near_ties_are_left_out(margin, noise, count):
-    found = pairs(rollouts(0.5, 0.6, 1.0), margin=margin, noise=noise, balanced=False)
-    assert len(found) == count
-    assert found.dropped["near ties"] == 3 - count
+    pairs = make_preference_pairs(rollouts(0.5, 0.6, 1.0), margin=margin, score_std=noise, balanced=False)
+    assert len(pairs) == count
+    assert pairs.dropped["near ties"] == 3 - count
 
 
 def test_what_is_the_same_is_no_pair():
-    assert pairs(rollouts(0.1, 0.9, texts=("a", "a"))).dropped["same"] == 1
+    assert make_preference_pairs(rollouts(0.1, 0.9, texts=("a", "a"))).dropped["same"] == 1
     first, second = rollouts(0.1, 0.9)
     alike = replace(second, sample=replace(second.sample, edited=first.sample.edited))
-    assert pairs([first, alike]).dropped["same"] == 1
-    assert pairs(rollouts(0.5, 0.5), balanced=False).dropped["near ties"] == 1
+    assert make_preference_pairs([first, alike]).dropped["same"] == 1
+    assert make_preference_pairs(rollouts(0.5, 0.5), balanced=False).dropped["near ties"] == 1
 
 
 candidates = st.lists(
@@ -71,117 +76,123 @@ candidates = st.lists(
 
 @given(candidates, st.integers(1, 5), st.integers(0, 3))
 def test_neither_length_nor_position_tells_which_one_is_chosen(groups, per_group, seed):
-    given = [
-        one
+    all_rollouts = [
+        rollout
         for number, group in enumerate(groups)
-        for one in rollouts(*(value for value, _ in group), group=f"{number}", texts=tuple(text for _, text in group))
+        for rollout in rollouts(
+            *(value for value, _ in group), group=f"{number}", texts=tuple(text for _, text in group)
+        )
     ]
-    found = pairs(given, per_group=per_group, seed=seed)
+    pairs = make_preference_pairs(all_rollouts, max_per_group=per_group, seed=seed)
     signs = Counter(
         (np.sign(len(pair.chosen.text) - len(pair.rejected.text)), pair.chosen.position > pair.rejected.position)
-        for pair in found.pairs
+        for pair in pairs.pairs
     )
     assert all(signs[sign, later] == signs[-sign, not later] for sign, later in list(signs))
-    assert all(count <= per_group for count in Counter(pair.chosen.sample.group for pair in found.pairs).values())
-    assert all(pair.chosen.value > pair.rejected.value for pair in found.pairs)
-    assert len({(pair.chosen.sample.id, pair.rejected.sample.id) for pair in found.pairs}) == len(found)
-    assert pairs(given, per_group=per_group, seed=seed) == found
+    assert all(count <= per_group for count in Counter(pair.chosen.sample.group for pair in pairs.pairs).values())
+    assert all(pair.chosen.value > pair.rejected.value for pair in pairs.pairs)
+    assert len({(pair.chosen.sample.id, pair.rejected.sample.id) for pair in pairs.pairs}) == len(pairs)
+    assert make_preference_pairs(all_rollouts, max_per_group=per_group, seed=seed) == pairs
 
 
 def test_balance_costs_no_more_than_it_must():
     texts = ("a", "bb")
     mixed = [
-        one
+        rollout
         for number in range(20)
-        for one in rollouts(*((0.9, 0.1) if number % 2 else (0.1, 0.9)), group=f"{number}", texts=texts)
+        for rollout in rollouts(*((0.9, 0.1) if number % 2 else (0.1, 0.9)), group=f"{number}", texts=texts)
     ]
-    assert len(pairs(mixed)) == 20
-    always_longer = [one for number in range(20) for one in rollouts(0.1, 0.9, group=f"{number}", texts=texts)]
-    assert pairs(always_longer).dropped == {"unscored": 0, "same": 0, "near ties": 0, "unbalanced": 20}
+    assert len(make_preference_pairs(mixed)) == 20
+    always_longer = [rollout for number in range(20) for rollout in rollouts(0.1, 0.9, group=f"{number}", texts=texts)]
+    assert make_preference_pairs(always_longer).dropped == {"unscored": 0, "same": 0, "near ties": 0, "unbalanced": 20}
 
 
 def test_a_group_gives_so_many_pairs_and_another_seed_gives_others():
     many = rollouts(*(number * 7 % 12 / 12 for number in range(12)))
-    few = [pairs(many, per_group=6, seed=seed) for seed in range(4)]
-    assert {len(found) for found in few} == {6}
-    assert len({tuple(pair.chosen.sample.id for pair in found.pairs) for found in few}) > 1
+    few = [make_preference_pairs(many, max_per_group=6, seed=seed) for seed in range(4)]
+    assert {len(pairs) for pairs in few} == {6}
+    assert len({tuple(pair.chosen.sample.id for pair in pairs.pairs) for pairs in few}) > 1
 
 
 def test_every_group_has_its_first_turn_before_one_has_its_second():
-    many = [one for number in range(10) for one in rollouts(0.1, 0.5, 0.9, group=f"{number}")]
-    found = pairs(many, balanced=False)
-    assert len(found) == 30
-    assert len({pair.chosen.sample.group for pair in found.pairs[:10]}) == 10
+    many = [rollout for number in range(10) for rollout in rollouts(0.1, 0.5, 0.9, group=f"{number}")]
+    pairs = make_preference_pairs(many, balanced=False)
+    assert len(pairs) == 30
+    assert len({pair.chosen.sample.group for pair in pairs.pairs[:10]}) == 10
 
 
-@pytest.mark.parametrize("wrong", [{"margin": -1}, {"noise": -0.1}, {"per_group": 0}])
+@pytest.mark.parametrize("wrong", [{"margin": -1}, {"score_std": -0.1}, {"max_per_group": 0}])
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="got"):
-        pairs([], **wrong)
+        make_preference_pairs([], **wrong)
 
 
 def test_selections_give_pairs_of_what_was_made_and_scored():
     painter = Painter(bad_seeds=(2,))
-    made = select(BestOf(6), scenes(3), editor=painter, reward=graded(judge(rule=half_known)))
-    found = pairs(made, per_group=20, balanced=False)
-    assert found.dropped["unscored"] == sum(one.value is None for each in made for one in each.candidates) >= 3
-    for pair in found.pairs:
+    selections = select(BestOfN(6), scenes(3), editor=painter, reward=graded(judge(rule=half_known)))
+    pairs = make_preference_pairs(selections, max_per_group=20, balanced=False)
+    assert (
+        pairs.dropped["unscored"]
+        == sum(candidate.value is None for selection in selections for candidate in selection.candidates)
+        >= 3
+    )
+    for pair in pairs.pairs:
         assert pair.margin == pytest.approx(read(pair.chosen.sample.edited) - read(pair.rejected.sample.edited))
         assert pair.chosen.sample.source == pair.rejected.sample.source
 
 
 def test_turns_of_a_chain_are_apart():
     (sample,) = scenes(1, operations=(Operation("wash it"), Operation("dry it")))
-    made = select(Chain(3), sample, editor=Painter(), reward=graded())
-    found = pairs(made, per_group=20, balanced=False)
-    assert {pair.chosen.sample.instruction for pair in found.pairs} == {"wash it", "dry it"}
-    assert all(pair.chosen.sample.source == pair.rejected.sample.source for pair in found.pairs)
-    assert len(found) == 6
+    selections = select(MultiTurnEditing(3), sample, editor=Painter(), reward=graded())
+    pairs = make_preference_pairs(selections, max_per_group=20, balanced=False)
+    assert {pair.chosen.sample.instruction for pair in pairs.pairs} == {"wash it", "dry it"}
+    assert all(pair.chosen.sample.source == pair.rejected.sample.source for pair in pairs.pairs)
+    assert len(pairs) == 6
 
 
-def brought_up(count: int = 8) -> Pairs:
-    return pairs(select(BestOf(4), scenes(count), editor=Painter(), reward=graded()), margin=0.05)
+def brought_up(count: int = 8) -> PreferencePairs:
+    return make_preference_pairs(select(BestOfN(4), scenes(count), editor=Painter(), reward=graded()), margin=0.05)
 
 
 def test_verdicts_ask_as_the_judge_does_and_show_the_chosen_one_first_half_of_the_time():
-    found = brought_up()
-    rows = found.verdicts()
+    pairs = brought_up()
+    rows = pairs.to_comparison_rows()
     firsts = [row["chosen"][0]["content"] == "first" for row in rows]
     assert sum(firsts) * 2 == len(firsts) > 0
-    assert {pair.chosen.position < pair.rejected.position for pair in found.pairs[::2]} == {True, False}
-    for pair, row, first in zip(found.pairs, rows, firsts, strict=True):
-        source, one, other = map(Image.of, row["images"])
+    assert {pair.chosen.position < pair.rejected.position for pair in pairs.pairs[::2]} == {True, False}
+    for pair, row, first in zip(pairs.pairs, rows, firsts, strict=True):
+        source, first_image, second_image = map(Image.of, row["images"])
         assert source == pair.chosen.sample.source
-        assert (one if first else other) == pair.chosen.sample.edited
-        assert (other if first else one) == pair.rejected.sample.edited
+        assert (first_image if first else second_image) == pair.chosen.sample.edited
+        assert (second_image if first else first_image) == pair.rejected.sample.edited
         assert row["rejected"][0]["content"] == ("second" if first else "first")
-        asked = next(PairwiseJudge()(pair.chosen.sample, pair.rejected.sample))
-        assert isinstance(asked, Ask)
-        assert isinstance(asked.queries[0], Judge)
-        (message,) = asked.queries[0].messages
-        assert message.parts[-1] == row["prompt"][0]["content"]
+        step = next(PairwiseJudge()(pair.chosen.sample, pair.rejected.sample))
+        assert isinstance(step, Ask)
+        assert isinstance(step.queries[0], Judge)
+        (message,) = step.queries[0].messages
+        assert message.content[-1] == row["prompt"][0]["content"]
 
 
 def test_pictures_are_rows_for_diffusion_trainers():
-    found = brought_up()
-    for pair, row in zip(found.pairs, Dataset.from_list(found.pictures()), strict=True):
+    pairs = brought_up()
+    for pair, row in zip(pairs.pairs, Dataset.from_list(pairs.to_image_rows()), strict=True):
         assert Image.of(row["chosen"]) == pair.chosen.sample.edited
         assert Image.of(row["sources"][0]) == pair.chosen.sample.source
         assert row["margin"] == pytest.approx(pair.margin)
 
 
 def test_texts_follow_the_form_of_their_prompts():
-    plain = pairs(rollouts(0.1, 0.9, texts=("a", "b")), balanced=False)
-    assert plain.texts() == [
+    plain = make_preference_pairs(rollouts(0.1, 0.9, texts=("a", "b")), balanced=False)
+    assert plain.to_text_rows() == [
         {"id": "g/1 over g/0", "prompt": "Say it: ", "chosen": "b", "rejected": "a", "margin": pytest.approx(0.8)}
     ]
     messages = [{"role": "user", "content": "Say it"}]
-    given = [replace(one, prompt=messages) for one in rollouts(0.1, 0.9, texts=("a", "b"))]
-    (row,) = pairs(given, balanced=False).texts()
+    with_messages = [replace(rollout, prompt=messages) for rollout in rollouts(0.1, 0.9, texts=("a", "b"))]
+    (row,) = make_preference_pairs(with_messages, balanced=False).to_text_rows()
     assert row["prompt"] == messages
     assert row["chosen"] == [{"role": "assistant", "content": "b"}]
-    with pytest.raises(ValueError, match="nobody wrote"):
-        brought_up().texts()
+    with pytest.raises(ValueError, match="has no text"):
+        brought_up().to_text_rows()
 
 
 # -- real trainers ----------------------------------------------------------------------------------------------------
@@ -196,18 +207,18 @@ def test_dpo_takes_texts(tmp_path):
 def test_reward_trainer_uses_the_margins(tmp_path):
     rows = written()
     model = tiny_language_model(tmp_path / "model", rows["chosen"])
-    found = []
+    all_losses = []
     for columns in (rows, rows.remove_columns("margin")):
         trainer = RewardTrainer(str(model), args=RewardConfig(**settings(tmp_path)), train_dataset=columns)
         trainer.train()
-        found.append(losses(trainer))
-    (with_margins, _), (without, _) = found
+        all_losses.append(losses(trainer))
+    (with_margins, _), (without, _) = all_losses
     assert with_margins > without + 0.1  # a margin asks for more than being ahead
 
 
 def test_dpo_teaches_a_judge_with_pictures(tmp_path):
     tiny_llava(tmp_path / "judge")
-    rows = Dataset.from_list(brought_up(4).verdicts())
+    rows = Dataset.from_list(brought_up(4).to_comparison_rows())
     config = DPOConfig(**settings(tmp_path), max_length=None)
     trainer = DPOTrainer(str(tmp_path / "judge"), args=config, train_dataset=rows)
     trainer.train()

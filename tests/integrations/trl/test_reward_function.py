@@ -12,17 +12,18 @@ import pytest
 from datasets import Dataset
 from trl.trainer.utils import get_callable_name, is_async_callable
 
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.learned.pipeline import load
-from editcritic.benchmarks.selection.trials import single
-from editcritic.integrations.diffusers.editor import editor_of
-from editcritic.integrations.trl import AsyncRewardFunction, RewardFunction, metrics
-from editcritic.reward import Abstention, Image, Reward, Score
-from editcritic.verifiers import EditorFailed
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
+from editcritic.benchmarks.sceneedit.trials import single_edit_trials
+from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
+from editcritic.reward import Image, Reward, Score
+from editcritic.reward.queries import Abstention
+from editcritic.verifiers.selection import EditorError
 
-from ..reward.experts.tiny_vlms import tiny_llava
-from ..verifiers.editors import Painter, graded, judge, read, scenes
-from .trainers import asking, grpo, half_known, rows_of
+from ...reward.experts.tiny_vlms import tiny_llava
+from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
+from ..trl_runs import asking, grpo, half_known, rows_of
 
 
 def step(number):
@@ -33,40 +34,42 @@ def test_what_the_policy_writes_is_carried_out_and_judged_by_what_was_asked_for(
     painter, expert = Painter(), judge()
     reward = RewardFunction(graded(expert), editor=painter)
     values = reward(**asking("paint it blue", "a bluer one"))
-    assert [words for words, _ in painter.asked] == ["paint it blue", "a bluer one"]
-    found = reward.rollouts(**asking("paint it blue", "a bluer one"))
-    assert [one.score.value for one in found] == values == [read(one.sample.edited) for one in found]
-    assert {one.sample.instruction for one in found} == {"make it blue"}
-    assert len({one.sample.group for one in found}) == 1
-    assert len({one.sample.id for one in found}) == 2
+    assert [words for words, _ in painter.requests] == ["paint it blue", "a bluer one"]
+    rollouts = reward.rollouts(**asking("paint it blue", "a bluer one"))
+    assert (
+        [rollout.score.value for rollout in rollouts] == values == [read(rollout.sample.edited) for rollout in rollouts]
+    )
+    assert {rollout.sample.instruction for rollout in rollouts} == {"make it blue"}
+    assert len({rollout.sample.group for rollout in rollouts}) == 1
+    assert len({rollout.sample.id for rollout in rollouts}) == 2
 
 
 def test_instructions_follow_each_other_up_to_a_number():
     painter = Painter()
-    reward = RewardFunction(graded(), editor=painter, most=2)
+    reward = RewardFunction(graded(), editor=painter, max_instructions=2)
     one, two, many = reward.rollouts(**asking("wash", "1. wash\n2. dry", "- wash\n\n- dry\n- fold"))
-    assert painter.asked == [("wash", 0), ("dry", 0)]
-    assert two.written == many.written == ("wash", "dry")
+    assert painter.requests == [("wash", 0), ("dry", 0)]
+    assert two.instructions == many.instructions == ("wash", "dry")
     assert two.sample.edited == many.sample.edited != one.sample.edited
     assert two.sample.source == scenes(1)[0].source
     assert [two.sample.edited] == painter.edit([(one.sample.edited,)], ["dry"], [0])
 
 
 def test_the_same_words_share_a_picture_and_the_noise_moves_on_with_the_trainer():
-    painter = Painter(batch=2)
+    painter = Painter(batch_size=2)
     reward = RewardFunction(graded(), editor=painter, seed=100)
     first = reward(**asking("a", "b", "a", "c"), trainer_state=step(0))
     assert painter.calls == [2, 1]
     assert first[0] == first[2]
     assert reward(**asking("a"), trainer_state=step(7)) != first[:1]
-    assert [seed for _, seed in painter.asked] == [100, 100, 100, 107]
+    assert [seed for _, seed in painter.requests] == [100, 100, 100, 107]
 
 
 def test_who_writes_nothing_leaves_the_source_as_it_is():
     painter = Painter()
-    (found,) = RewardFunction(graded(), editor=painter).rollouts(**asking(" \n - \n"))
-    assert found.sample.edited == found.sample.source
-    assert found.score.value == read(found.sample.source)
+    (rollout,) = RewardFunction(graded(), editor=painter).rollouts(**asking(" \n - \n"))
+    assert rollout.sample.edited == rollout.sample.source
+    assert rollout.score.value == read(rollout.sample.source)
     assert painter.calls == []
 
 
@@ -76,36 +79,36 @@ def shade_of(completion, completion_ids, row):
 
 
 def test_completions_can_be_pictures():
-    reward = RewardFunction(graded(), decode=shade_of)
-    found = reward.rollouts(**asking("", "", completion_ids=[[7], []]))
-    assert found[0].sample.edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
-    assert found[0].score.value == read(found[0].sample.edited)
-    assert found[1].score.status == "failed"
+    reward = RewardFunction(graded(), decode_image=shade_of)
+    rollouts = reward.rollouts(**asking("", "", completion_ids=[[7], []]))
+    assert rollouts[0].sample.edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
+    assert rollouts[0].score.value == read(rollouts[0].sample.edited)
+    assert rollouts[1].score.status == "failed"
     assert reward(**asking("", completion_ids=[[]])) == [None]
 
 
 def test_pictures_can_be_a_column():
     edited = scenes(2)[1].source
-    (found,) = RewardFunction(graded()).rollouts(**asking("", edited=[edited.pil()]))
-    assert found.sample.edited == edited
+    (rollout,) = RewardFunction(graded()).rollouts(**asking("", edited=[edited.pil()]))
+    assert rollout.sample.edited == edited
 
 
 def test_a_score_without_a_value_is_none_and_never_a_number():
     reward = RewardFunction(graded(judge(rule=half_known)), editor=Painter())
-    found = reward.rollouts(**asking(*(f"try {number}" for number in range(12))))
-    values = [one.score.value for one in found]
+    rollouts = reward.rollouts(**asking(*(f"try {number}" for number in range(12))))
+    values = [rollout.score.value for rollout in rollouts]
     assert any(value is None for value in values)
     assert any(value is not None for value in values)
-    for one in found:
-        assert (one.score.value is None) == (read(one.sample.edited) >= 0.5)
+    for rollout in rollouts:
+        assert (rollout.score.value is None) == (read(rollout.sample.edited) >= 0.5)
 
 
 def test_an_editor_that_fails_once_costs_one_completion_its_reward():
     class Moody(Painter):
-        def begin(self, images, instructions, noises, *, history=None):
+        def begin(self, images, instructions, noise_specs, *, history=None):
             if "no" in instructions:
                 raise RuntimeError("out of paint")
-            return super().begin(images, instructions, noises, history=history)
+            return super().begin(images, instructions, noise_specs, history=history)
 
     values: dict[str, Any] = {}
     reward = RewardFunction(graded(), editor=Moody())
@@ -117,7 +120,7 @@ def test_an_editor_that_fails_once_costs_one_completion_its_reward():
 
 
 def test_an_editor_that_makes_nothing_is_an_error():
-    with pytest.raises(EditorFailed, match="no paint"):
+    with pytest.raises(EditorError, match="no paint"):
         RewardFunction(graded(), editor=Painter(broken=True))(**asking("a", "b", "c"))
 
 
@@ -141,12 +144,12 @@ def test_metrics_are_means_of_parts_and_shares():
         scored(None, "b"),
         scored(None, "alone"),
     ]
-    assert metrics(rollouts) == {
+    assert rollout_metrics(rollouts) == {
         "following": 0.5,
         "following/credit/1": 0.5,
         "consistency": 0.5,
-        "unscored": pytest.approx(2 / 6),
-        "degenerate": 0.5,
+        "frac_unscored": pytest.approx(2 / 6),
+        "frac_reward_zero_std": 0.5,
     }
 
 
@@ -155,11 +158,11 @@ def test_a_call_logs_metrics_and_columns_of_texts():
     texts: dict[str, list[str]] = {}
     reward = RewardFunction("guards", editor=Painter(), name="safe")
     reward(**asking("a\nb", "c"), log_metric=numbers.__setitem__, log_extra=texts.__setitem__)
-    assert {"safe/unscored", "safe/degenerate"} < set(numbers)
+    assert {"safe/frac_unscored", "safe/frac_reward_zero_std"} < set(numbers)
     assert all(isinstance(value, float) for value in numbers.values())
-    assert set(texts) == {"safe/reason", "safe/evidence", "safe/written"}
-    assert texts["safe/written"] == ["a\nb", "c"]
-    assert all(len(column) == 2 and all(isinstance(one, str) for one in column) for column in texts.values())
+    assert set(texts) == {"safe/reason", "safe/evidence", "safe/instructions"}
+    assert texts["safe/instructions"] == ["a\nb", "c"]
+    assert all(len(column) == 2 and all(isinstance(text, str) for text in column) for column in texts.values())
     assert json.loads(texts["safe/evidence"][0])[0]["what"]
 
 
@@ -173,7 +176,7 @@ def test_mistakes_are_said_before_anything_is_made():
     with pytest.raises(ValueError, match=r"2 completions need as many items in each column, got \{'source': 1\}"):
         reward(**asking("a", "b", source=[scenes(1)[0].source]))
     with pytest.raises(ValueError, match="not both"):
-        RewardFunction(graded(), editor=painter, decode=shade_of)
+        RewardFunction(graded(), editor=painter, decode_image=shade_of)
     with pytest.raises(ValueError, match="an editor is an"):
         RewardFunction(graded(), editor=print)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has its experts already"):
@@ -183,13 +186,13 @@ def test_mistakes_are_said_before_anything_is_made():
 
 def painter():
     """For specs: an editor that is built where it is needed, and does not pickle."""
-    made = Painter()
-    made.heeds = MappingProxyType({})
-    return made
+    painter_ = Painter()
+    painter_.heeds = MappingProxyType({})
+    return painter_
 
 
 def test_it_pickles_and_says_the_same():
-    reward = RewardFunction("guards", editor=f"{__name__}:painter", decode=None, name="safe")
+    reward = RewardFunction("guards", editor=f"{__name__}:painter", decode_image=None, name="safe")
     reward(**asking("a"))  # what was built stays behind
     copy = pickle.loads(pickle.dumps(AsyncRewardFunction(reward)))
     assert copy.__name__ == "safe"
@@ -209,22 +212,25 @@ def test_trl_sees_a_name_and_whether_it_is_asynchronous():
 
 @pytest.mark.parametrize("kind", [lambda reward: reward, AsyncRewardFunction], ids=["sync", "async"])
 def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(kind, tmp_path):
-    samples = [trial.sample for trial in single(2, seed=1)]
-    by_words = {one.instruction: one for one in samples}
+    samples = [trial.sample for trial in single_edit_trials(2, seed=1)]
+    by_words = {sample.instruction: sample for sample in samples}
 
-    def known(row):
+    def to_sample(row):
         return by_words[row["instruction"]]
 
     function = RewardFunction(
-        Reward.of("edit-balanced", experts()), to_sample=known, editor=editor_of(load()), name="edits"
+        Reward.of("edit-balanced", scene_experts()),
+        to_sample=to_sample,
+        editor=make_editor(load_pretrained()),
+        name="edits",
     )
     trainer = grpo(tmp_path, kind(function), rows_of(samples))
     steps = [entry for entry in trainer.state.log_history if "reward" in entry]
     assert len(steps) == 2
     for entry in steps:
         assert 0 <= entry["rewards/edits/mean"] <= 1
-        assert {"edits/guard", "edits/unscored", "edits/degenerate"} <= set(entry)
-    assert {"edits/reason", "edits/evidence", "edits/written"} == set(trainer._logs["extra"])
+        assert {"edits/guard", "edits/frac_unscored", "edits/frac_reward_zero_std"} <= set(entry)
+    assert {"edits/reason", "edits/evidence", "edits/instructions"} == set(trainer._logs["extra"])
 
 
 def test_a_policy_may_see_the_picture_it_writes_instructions_for(tmp_path):
@@ -240,7 +246,7 @@ def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
     never = judge(rule=lambda query: Abstention("unknown"))
     trainer = grpo(tmp_path, RewardFunction(graded(never), editor=Painter()), rows_of(scenes(2)))
     assert set(trainer._logs["advantages"]) == {0.0}
-    assert [entry["graded/unscored"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
+    assert [entry["graded/frac_unscored"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
 
     some = judge(rule=half_known)
     trainer = grpo(tmp_path, RewardFunction(graded(some), editor=Painter()), rows_of(scenes(2)))

@@ -1,4 +1,4 @@
-"""The answer log keeps what experts said, exactly, for every process that asks; and nothing that is no answer log."""
+"""The answer log stores answers exactly, for all processes; other files are refused."""
 
 import json
 import sqlite3
@@ -11,100 +11,95 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from editcritic.reward import (
+from editcritic.reward import AnswerLog, Box, Engine, Image, Score, ask
+from editcritic.reward.engine.answer_log import SCHEMA, LogError
+from editcritic.reward.queries import (
     Abstention,
-    AnswerLog,
-    Box,
     Detections,
-    Engine,
-    Image,
+    Embeddings,
     Mask,
-    Measured,
+    Measurement,
     Rate,
-    Reading,
+    RecognizedText,
     Reply,
-    Score,
-    Vectors,
-    ask,
 )
-from editcritic.reward.answers import SCHEMA, LogError
-from editcritic.reward.query import Answer, TextLine
+from editcritic.reward.queries.kinds import Answer, TextLine
 
-from .fakes import Fake, asks, known, mixed, picture, question, run_all
+from ..fakes import Fake, asks, known, mixed, picture, question, run_all
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BOX = Box(1 / 3, 0.1 + 0.2, 1e-9, 1.0, 0.9, "Tasse “blau”")
 ANSWERS: list[Answer | Abstention] = [
     Detections((BOX, BOX), 0.05),
     Detections(()),
-    Measured(0.1 + 0.2, 1 / 3),
-    Measured(None, 0.0),
+    Measurement(0.1 + 0.2, 1 / 3),
+    Measurement(None, 0.0),
     Reply("Ja, 是的\n\0", {"yes": 1 / 3, "no": 2 / 3}),
-    Reading((TextLine("OPEN", BOX),)),
+    RecognizedText((TextLine("OPEN", BOX),)),
     Abstention("who could know"),
 ]
 
 
 def rows(path, table):
     with sqlite3.connect(path) as db:
-        found = db.execute(f"select * from {table}").fetchall()
+        records = db.execute(f"select * from {table}").fetchall()
     db.close()
-    return found
+    return records
 
 
 def test_answers_come_back_as_they_were_when_the_log_is_opened_again(tmp_path):
     queries = [question(number) for number in range(len(ANSWERS))]
     with AnswerLog(tmp_path / "log") as log:
-        log.keep("judge@1", list(zip(queries, ANSWERS, strict=True)))
+        log.put("judge@1", list(zip(queries, ANSWERS, strict=True)))
         assert len(log) == len(ANSWERS)
     with AnswerLog(tmp_path / "log") as log:
         digests = [query.digest for query in queries]
-        assert log.look_up("judge@1", [*digests, question(99).digest]) == dict(zip(digests, ANSWERS, strict=True))
-        assert log.look_up("judge@2", digests) == {}
+        assert log.get("judge@1", [*digests, question(99).digest]) == dict(zip(digests, ANSWERS, strict=True))
+        assert log.get("judge@2", digests) == {}
 
 
 def test_vectors_come_back_to_the_bit(tmp_path):
     values = np.random.default_rng(0).normal(size=(3, 50)).astype(np.float32)
     with AnswerLog(tmp_path / "log") as log:
-        log.keep("features", [(question(1), Vectors(values, np.arange(3)))])
-        (found,) = log.look_up("features", [question(1).digest]).values()
-    assert isinstance(found, Vectors)
-    assert (found.values.tobytes(), found.patches.tolist()) == (values.tobytes(), [0, 1, 2])
+        log.put("features", [(question(1), Embeddings(values, np.arange(3)))])
+        (embeddings,) = log.get("features", [question(1).digest]).values()
+    assert isinstance(embeddings, Embeddings)
+    assert (embeddings.values.tobytes(), embeddings.patches.tolist()) == (values.tobytes(), [0, 1, 2])
 
 
 def test_masks_come_back_as_they_were(tmp_path):
     values = np.random.default_rng(0).random((17, 23)) > 0.5
     with AnswerLog(tmp_path / "log") as log:
-        log.keep("segmenter", [(question(1), Mask(values, 0.1 + 0.2))])
-        (found,) = log.look_up("segmenter", [question(1).digest]).values()
-    assert isinstance(found, Mask)
-    assert (found.values.tolist(), found.score) == (values.tolist(), 0.1 + 0.2)
+        log.put("segmenter", [(question(1), Mask(values, 0.1 + 0.2))])
+        (mask,) = log.get("segmenter", [question(1).digest]).values()
+    assert isinstance(mask, Mask)
+    assert (mask.values.tolist(), mask.score) == (values.tolist(), 0.1 + 0.2)
 
 
 def test_any_number_of_answers_is_looked_up(tmp_path):
     queries = [question(number) for number in range(2500)]
     with AnswerLog(tmp_path / "log") as log:
-        log.keep("e", [(query, Measured(0.5)) for query in queries])
-        assert len(log.look_up("e", [query.digest for query in queries])) == 2500
-        assert log.look_up("e", []) == {}
+        log.put("e", [(query, Measurement(0.5)) for query in queries])
+        assert len(log.get("e", [query.digest for query in queries])) == 2500
+        assert log.get("e", []) == {}
 
 
 def test_the_first_answer_to_a_question_stays(tmp_path):
     with AnswerLog(tmp_path / "log") as log:
-        log.keep("e", [(question(1), Measured(1.0))])
-        log.keep("e", [(question(1), Measured(2.0)), (question(2), Measured(2.0))])
-        assert list(log.look_up("e", [question(1).digest, question(2).digest]).values()) == [
-            Measured(1.0),
-            Measured(2.0),
+        log.put("e", [(question(1), Measurement(1.0))])
+        log.put("e", [(question(1), Measurement(2.0)), (question(2), Measurement(2.0))])
+        assert list(log.get("e", [question(1).digest, question(2).digest]).values()) == [
+            Measurement(1.0),
+            Measurement(2.0),
         ]
 
 
 def test_answers_of_a_batch_are_kept_together_or_not_at_all(tmp_path):
     with AnswerLog(tmp_path / "log") as log:
         with pytest.raises(ValueError, match="not JSON compliant"):
-            log.keep("e", [(question(1), Measured(1.0)), (question(2), Measured(float("nan")))])
+            log.put("e", [(question(1), Measurement(1.0)), (question(2), Measurement(float("nan")))])
         assert len(log) == 0
-        log.keep("e", [(question(1), Measured(1.0))])
+        log.put("e", [(question(1), Measurement(1.0))])
         assert len(log) == 1
 
 
@@ -113,8 +108,8 @@ def test_threads_share_a_log(tmp_path):
 
         def work(worker):
             for number in range(100):
-                log.keep(f"e{worker % 2}", [(question(number), Measured(float(number)))])
-                assert log.look_up(f"e{worker % 2}", [question(number).digest])
+                log.put(f"e{worker % 2}", [(question(number), Measurement(float(number)))])
+                assert log.get(f"e{worker % 2}", [question(number).digest])
 
         threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
         for thread in threads:
@@ -142,7 +137,7 @@ def test_processes_may_make_a_log_at_the_same_moment(tmp_path):
     assert [run.returncode for run in runs] == [0, 0, 0], errors
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- invalid files ----------------------------------------------------------------------------------------------------
 
 
 def text_file(path):
@@ -191,8 +186,10 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 def test_a_log_that_may_only_be_read_is_named(tmp_path, monkeypatch):
     AnswerLog(tmp_path / "log").close()
     connect = sqlite3.connect
-    # As for a file without the right to write it; whoever runs the tests may have every right.
-    monkeypatch.setattr(sqlite3, "connect", lambda path, **given: connect(f"file:{path}?mode=ro", uri=True, **given))
+    # Simulates a read-only file, since the tests may run as root.
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda path, **options: connect(f"file:{path}?mode=ro", uri=True, **options)
+    )
     with pytest.raises(LogError, match="log cannot be used as an answer log: attempt to write a readonly database"):
         AnswerLog(tmp_path / "log")
 
@@ -214,13 +211,13 @@ def rates(image):
 def test_a_log_that_describes_keeps_questions_and_where_crops_came_from(tmp_path):
     image = picture(1)
     crop = image.crop(0, 0, 4, 4).resized(2, 2)
-    with AnswerLog(tmp_path / "log", describe=True) as log, Engine(log=log) as engine:
+    with AnswerLog(tmp_path / "log", record_queries=True) as log, Engine(log=log) as engine:
         run_all(engine, [rates(crop), asks(1)], Fake(known))
     described = {(query.hex(), kind): json.loads(text) for query, kind, text in rows(tmp_path / "log", "queries")}
     assert described == {(query.digest, "rate"): query.describe() for query in (Rate(crop), question(1))}
     with AnswerLog(tmp_path / "log") as log:
-        log.teach_derivations()
-    unseen = Image.unseen(image.digest, image.size)
+        log.load_derivations()
+    unseen = Image.from_digest(image.digest, image.size)
     assert unseen.crop(0, 0, 4, 4) == image.crop(0, 0, 4, 4)
     assert unseen.crop(0, 0, 4, 4).resized(2, 2) == crop
 
@@ -228,12 +225,12 @@ def test_a_log_that_describes_keeps_questions_and_where_crops_came_from(tmp_path
 def test_a_log_that_only_caches_keeps_answers_alone(tmp_path):
     with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
         run_all(engine, [rates(picture(1).crop(0, 0, 4, 4))], Fake(known))
-    assert [len(rows(tmp_path / "log", table)) for table in ("answers", "queries", "derived")] == [1, 0, 0]
+    assert [len(rows(tmp_path / "log", table)) for table in ("answers", "queries", "derived_images")] == [1, 0, 0]
 
 
 def test_failures_are_never_kept(tmp_path):
     expert = Fake(mixed)
-    with AnswerLog(tmp_path / "log", describe=True) as log, Engine(log=log) as engine:
+    with AnswerLog(tmp_path / "log", record_queries=True) as log, Engine(log=log) as engine:
         scores = run_all(engine, [asks(number) for number in range(60)], expert)
         failed = sum(score.status == "failed" for score in scores)
         assert 0 < failed < 60

@@ -1,4 +1,4 @@
-"""The engine changes nothing but the time things take: every run comes to what the programs come to by themselves."""
+"""The engine affects only the timing: scores equal those of programs that run alone."""
 
 import json
 import subprocess
@@ -16,12 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import AnswerLog, Engine, Image, Measured, Rate, Reply, Score, ask, ask_each
+from editcritic.reward import AnswerLog, Engine, Image, Score, ask
+from editcritic.reward.engine import ask_many
+from editcritic.reward.queries import Measurement, Rate, Reply
 
-from .fakes import Fake, alone, asks, grown, known, mixed, question, run_all, verdict
+from ..fakes import Fake, alone, asks, grown, known, mixed, question, run_all, verdict
 
-ROOT = Path(__file__).parents[2]
-SOON = 20.0  # seconds: for what happens at once, on however slow a machine
+ROOT = Path(__file__).parents[3]
+SOON = 20.0  # seconds: timeout of immediate events, for slow machines
 
 STEPS = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 TREE = st.recursive(
@@ -40,19 +42,19 @@ JITTER_S = st.sampled_from([0.0, 0.0005])
     batch=st.sampled_from([1, 2, 5, 64]),
     concurrency=st.integers(1, 4),
     jitter_s=JITTER_S,
-    memory_bytes=st.sampled_from([1, 2000, 2**30]),
+    cache_bytes=st.sampled_from([1, 2000, 2**30]),
     reproducible=st.booleans(),
 )
 def test_scores_are_the_same_for_any_window_order_batch_timing_and_memory(
-    trees, order, window, batch, concurrency, jitter_s, memory_bytes, reproducible
+    trees, order, window, batch, concurrency, jitter_s, cache_bytes, reproducible
 ):
     expected = [alone(grown(tree), mixed) for tree in trees]
     numbers = list(range(len(trees)))
     order.shuffle(numbers)
     expert = Fake(mixed, batch=batch, concurrency=concurrency, jitter_s=jitter_s)
-    with Engine(window=window, memory_bytes=memory_bytes, reproducible=reproducible) as engine:
-        found = list(engine.run(((grown(trees[number]), None) for number in numbers), {"preference": expert}))
-        assert found == [expected[number] for number in numbers]
+    with Engine(window=window, cache_bytes=cache_bytes, reproducible=reproducible) as engine:
+        scores = list(engine.run(((grown(trees[number]), None) for number in numbers), {"preference": expert}))
+        assert scores == [expected[number] for number in numbers]
         assert run_all(engine, [grown(tree) for tree in trees], expert) == expected
     assert max(expert.calls, default=0) <= (1 if reproducible else batch)
 
@@ -68,7 +70,7 @@ def test_no_question_reaches_an_expert_twice(trees, jitter_s, concurrency):
 
 def test_twenty_draws_of_one_question_reach_the_judge_twenty_times():
     def measured():
-        yield from ask_each([verdict(draw) for draw in range(20)])
+        yield from ask_many([verdict(draw) for draw in range(20)])
         return Score.of(1)
 
     expert = Fake(lambda query: Reply(f"yes {query.draw}"))
@@ -90,12 +92,12 @@ def test_a_question_that_is_on_its_way_is_joined():
         first = engine.submit(asks(1), {"preference": expert})
         assert arrived.wait(SOON)
         others = [engine.submit(asks(1), {"preference": expert}) for _ in range(9)]
-        while engine.stats().joined < 9:
+        while engine.stats().coalesced < 9:
             time.sleep(0.001)
         go.set()
         assert [future.result(SOON) for future in others] == [first.result(SOON)] * 9
         stats = engine.stats()
-    assert (stats.asked, stats.unique, stats.known, stats.joined) == (10, 1, 0, 9)
+    assert (stats.queries, stats.unique, stats.cache_hits, stats.coalesced) == (10, 1, 0, 9)
     assert list(expert.seen.values()) == [1]
 
 
@@ -103,39 +105,39 @@ def test_a_question_that_is_on_its_way_is_joined():
 
 
 @settings(max_examples=30)
-@given(trees=TREES, memory_bytes=st.sampled_from([1, 2**30]), describe=st.booleans())
-def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees, memory_bytes, describe):
+@given(trees=TREES, cache_bytes=st.sampled_from([1, 2**30]), describe=st.booleans())
+def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees, cache_bytes, describe):
     expected = [alone(grown(tree), mixed) for tree in trees]
     answered = set[str]()
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
             expert = Fake(mixed)
             with (
-                AnswerLog(Path(folder) / "log", describe=describe) as log,
-                Engine(log=log, memory_bytes=memory_bytes) as engine,
+                AnswerLog(Path(folder) / "log", record_queries=describe) as log,
+                Engine(log=log, cache_bytes=cache_bytes) as engine,
             ):
                 assert run_all(engine, [grown(tree) for tree in trees], expert) == expected
-                assert not answered & expert.seen.keys(), "what the log knows was asked"
-                answered |= log.look_up("fake", list(expert.seen)).keys()
+                assert not answered & expert.seen.keys(), "a logged query reached the expert"
+                answered |= log.get("fake", list(expert.seen)).keys()
 
 
 def test_a_log_makes_up_for_memory_so_that_nothing_is_asked_twice(tmp_path):
     expert = Fake(known, batch=4)
-    with AnswerLog(tmp_path / "log") as log, Engine(log=log, memory_bytes=1) as engine:
+    with AnswerLog(tmp_path / "log") as log, Engine(log=log, cache_bytes=1) as engine:
         for _ in range(3):
             run_all(engine, [asks(*range(20))], expert)
     assert set(expert.seen.values()) == {1}
 
 
 def test_an_answer_belongs_to_the_expert_that_gave_it(tmp_path):
-    one, other = Fake(lambda _: Measured(1.0), name="one"), Fake(lambda _: Measured(2.0), name="other")
+    first, second = Fake(lambda _: Measurement(1.0), name="one"), Fake(lambda _: Measurement(2.0), name="other")
     with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
-        assert [run_all(engine, [asks(1)], expert)[0].value for expert in (one, other)] == [1.0, 2.0]
+        assert [run_all(engine, [asks(1)], expert)[0].value for expert in (first, second)] == [1.0, 2.0]
 
 
 def test_what_was_asked_for_last_is_remembered_longest():
     expert = Fake(known)
-    with Engine(memory_bytes=700) as engine:  # room for two
+    with Engine(cache_bytes=700) as engine:  # room for two
         for number in (1, 2, 1, 3, 1):
             run_all(engine, [asks(number)], expert)
         assert set(expert.seen.values()) == {1}
@@ -143,7 +145,7 @@ def test_what_was_asked_for_last_is_remembered_longest():
     assert expert.seen[question(2).digest] == 2
 
 
-# A second process: scores on the log that another one uses, and prints the scores and what was asked how often.
+# A second process: scores with a shared log, and prints the scores and the number of calls per query.
 SECOND = """
 import json, sys, time
 from pathlib import Path
@@ -170,18 +172,18 @@ def python(script, *arguments):
 def test_two_processes_share_a_log_that_both_write_at_once(tmp_path):
     many = 150
     runs = [python(SECOND, tmp_path, me, many) for me in ("one", "two")]
-    found = [json.loads(run.communicate(timeout=120)[0]) for run in runs]
+    results = [json.loads(run.communicate(timeout=120)[0]) for run in runs]
     expected = [alone(asks(number, number + 1, 2 * number), mixed) for number in range(many)]
     questions = (question(number) for number in range(2 * many))
-    answerable = {asked.digest for asked in questions if isinstance(mixed(asked), Measured)}
-    for scores, seen in found:
+    answerable = {query.digest for query in questions if isinstance(mixed(query), Measurement)}
+    for scores, seen in results:
         assert [Score.from_json(score) for score in scores] == expected
         assert {count for digest, count in seen.items() if digest in answerable} <= {1}
     expert = Fake(mixed)
     with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
         programs = [asks(number, number + 1, 2 * number) for number in range(many)]
         assert run_all(engine, programs, expert) == expected
-    assert not answerable & expert.seen.keys(), "both processes wrote down all that they were told"
+    assert not answerable & expert.seen.keys(), "both processes logged all their answers"
 
 
 def test_a_log_that_breaks_costs_the_log_and_not_the_scores(tmp_path):
@@ -189,7 +191,7 @@ def test_a_log_that_breaks_costs_the_log_and_not_the_scores(tmp_path):
     with Engine(log=log) as engine:
         expert = Fake(known)
         log.close()
-        with pytest.warns(RuntimeWarning, match="given up, going on without"):
+        with pytest.warns(RuntimeWarning, match="continuing without the answer log"):
             assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
         assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
 
@@ -206,25 +208,25 @@ def test_a_damaged_answer_in_the_log_costs_the_log_and_not_the_scores(tmp_path):
             assert run_all(engine, [asks(1)], Fake(known)) == [alone(asks(1), known)]
 
 
-# -- what it holds ----------------------------------------------------------------------------------------------------
+# -- memory -----------------------------------------------------------------------------------------------------------
 
 
 def test_run_takes_programs_as_there_is_room():
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
-    window, most = 8, 0
+    window, max_alive = 8, 0
 
     def programs():
-        nonlocal most
+        nonlocal max_alive
         for number in range(500):
             program = asks(number, number + 1000)
             alive.add(program)
-            most = max(most, len(alive))
+            max_alive = max(max_alive, len(alive))
             yield program, None
 
     with Engine(window=window) as engine:
         assert len(list(engine.run(programs(), {"preference": Fake(known, jitter_s=0.0005)}))) == 500
-    # One more that the scheduler is just letting go of, and one that it has finished.
-    assert window - 1 <= most <= window + 2
+    # Plus one that the scheduler is releasing, and one that it has finished.
+    assert window - 1 <= max_alive <= window + 2
 
 
 def test_nothing_is_dropped_while_a_result_is_there_and_not_yet_announced(monkeypatch):
@@ -270,7 +272,7 @@ def test_no_picture_is_held_when_its_sample_is_done(tmp_path):
         yield from ask(Rate(picture))
         return Score.of(1)
 
-    with AnswerLog(tmp_path / "log", describe=True) as log, Engine(log=log) as engine:
+    with AnswerLog(tmp_path / "log", record_queries=True) as log, Engine(log=log) as engine:
         future = engine.submit(program(picture), {"preference": Fake(known)})
         del picture
         assert future.result(SOON).value == 1
@@ -278,7 +280,7 @@ def test_no_picture_is_held_when_its_sample_is_done(tmp_path):
         assert pixels() is None
 
 
-# -- threads and ends -------------------------------------------------------------------------------------------------
+# -- threads and shutdown ---------------------------------------------------------------------------------------------
 
 
 def test_many_threads_submit_at_once():
@@ -288,22 +290,22 @@ def test_many_threads_submit_at_once():
         def submit(worker):
             return [engine.submit(asks(n, n + worker), {"preference": expert}).result(60) for n in range(40)]
 
-        found = list(pool.map(submit, range(8)))
-    assert found == [[alone(asks(n, n + worker), known) for n in range(40)] for worker in range(8)]
+        scores = list(pool.map(submit, range(8)))
+    assert scores == [[alone(asks(n, n + worker), known) for n in range(40)] for worker in range(8)]
     assert set(expert.seen.values()) == {1}
 
 
 def test_two_engines_know_nothing_of_each_other():
     expert = Fake(known)
-    with Engine() as one, Engine() as other:
-        assert run_all(one, [asks(1)], expert) == run_all(other, [asks(1)], expert)
-        one.close()
-        assert run_all(other, [asks(2)], expert) == [alone(asks(2), known)]
+    with Engine() as first, Engine() as second:
+        assert run_all(first, [asks(1)], expert) == run_all(second, [asks(1)], expert)
+        first.close()
+        assert run_all(second, [asks(2)], expert) == [alone(asks(2), known)]
     assert sorted(expert.seen.values()) == [1, 2]
 
 
 def started_by(action):
-    """What an action returns, and the threads that it started."""
+    """The result of an action, and the threads that it started."""
     before = set(threading.enumerate())
     result = action()
     return result, set(threading.enumerate()) - before
@@ -380,12 +382,12 @@ def test_a_future_that_is_cancelled_in_time_never_starts():
 
     experts = {"preference": Fake(known)}
     with Engine() as engine:
-        one = engine.submit(first(), experts)
+        blocking = engine.submit(first(), experts)
         assert busy.wait(SOON)
-        two, three = engine.submit(second(), experts), engine.submit(asks(3), experts)
-        assert two.cancel()
+        cancelled, last = engine.submit(second(), experts), engine.submit(asks(3), experts)
+        assert cancelled.cancel()
         go.set()
-        assert (one.result(SOON), three.result(SOON)) == (alone(asks(1), known), alone(asks(3), known))
+        assert (blocking.result(SOON), last.result(SOON)) == (alone(asks(1), known), alone(asks(3), known))
     assert not begun
 
 

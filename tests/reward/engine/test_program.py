@@ -1,30 +1,35 @@
-"""What a program yields when it asks, and what comes of the answers; no engine in sight."""
+"""Requests of a program, and its results by outcome; without an engine."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstained, Abstention, Failed, Failure, Measured, Score, ask, ask_each, gather
-from editcritic.reward.asking import Ask, Gather, Unanswered
+from editcritic.reward import Score, ask
+from editcritic.reward.engine import Abstained, Failed, ask_many, gather
+from editcritic.reward.engine.program import Ask, Gather, Unanswered
+from editcritic.reward.queries import Abstention, Failure, Measurement
 
-from .fakes import asks, question
+from ..fakes import asks, question
 
 
 def answered(program, *answers):
-    """Run a program on these answers: what it asked, and what it returned."""
-    asked = [program.send(None)]
+    """Run a program on these answers: its requests, and its return value."""
+    requests = [program.send(None)]
     for answer in answers[:-1]:
-        asked.append(program.send(answer))  # noqa: PERF401  (a StopIteration here must not end a comprehension unheard)
+        requests.append(program.send(answer))  # noqa: PERF401  (a StopIteration here must not end a comprehension unheard)
     with pytest.raises(StopIteration) as stop:
         program.send(answers[-1])
-    return asked, stop.value.value
+    return requests, stop.value.value
 
 
 def test_one_question_gives_its_answer_and_several_a_tuple():
-    one, two = Measured(1.0), Measured(2.0)
-    assert answered(ask(question(1)), (one,)) == ([Ask((question(1),))], one)
-    assert answered(ask(question(1), question(2)), (one, two)) == ([Ask((question(1), question(2)))], (one, two))
-    assert answered(ask_each([question(1)], role="other"), (one,)) == ([Ask((question(1),), "other")], (one,))
+    first, second = Measurement(1.0), Measurement(2.0)
+    assert answered(ask(question(1)), (first,)) == ([Ask((question(1),))], first)
+    assert answered(ask(question(1), question(2)), (first, second)) == (
+        [Ask((question(1), question(2)))],
+        (first, second),
+    )
+    assert answered(ask_many([question(1)], role="other"), (first,)) == ([Ask((question(1),), "other")], (first,))
 
 
 def test_programs_are_gathered_into_their_scores():
@@ -33,7 +38,7 @@ def test_programs_are_gathered_into_their_scores():
     assert answered(gather(programs), scores) == ([Gather(programs)], scores)
 
 
-@pytest.mark.parametrize("nothing", [ask_each([]), gather([])])
+@pytest.mark.parametrize("nothing", [ask_many([]), gather([])])
 def test_nothing_is_asked_where_there_is_nothing_to_ask(nothing):
     with pytest.raises(StopIteration) as stop:
         next(nothing)
@@ -42,7 +47,7 @@ def test_nothing_is_asked_where_there_is_nothing_to_ask(nothing):
 
 OUTCOMES = st.lists(
     st.one_of(
-        st.builds(Measured, st.floats(0, 1)),
+        st.builds(Measurement, st.floats(0, 1)),
         st.builds(Abstention, st.text(min_size=1)),
         st.builds(Failure, st.text(min_size=1), st.sampled_from(["", "judge"])),
     ),
@@ -53,7 +58,7 @@ OUTCOMES = st.lists(
 
 @given(OUTCOMES)
 def test_the_first_failure_is_raised_else_the_first_abstention_with_all_that_was_answered(outcomes):
-    program = ask_each([question(number) for number in range(len(outcomes))])
+    program = ask_many([question(number) for number in range(len(outcomes))])
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     abstentions = [outcome for outcome in outcomes if isinstance(outcome, Abstention)]
     if not failures and not abstentions:
@@ -62,9 +67,9 @@ def test_the_first_failure_is_raised_else_the_first_abstention_with_all_that_was
     program.send(None)
     with pytest.raises(Failed if failures else Abstained) as caught:
         program.send(outcomes)
-    said = [f"{one.expert}: {one.reason}" if one.expert else one.reason for one in failures]
-    said += [one.reason for one in abstentions]
-    assert (caught.value.reason, caught.value.outcomes) == (said[0], outcomes)
+    reasons = [f"{outcome.expert}: {outcome.reason}" if outcome.expert else outcome.reason for outcome in failures]
+    reasons += [outcome.reason for outcome in abstentions]
+    assert (caught.value.reason, caught.value.outcomes) == (reasons[0], outcomes)
 
 
 def test_an_unanswered_question_is_no_exception_that_is_caught_by_accident():

@@ -1,31 +1,17 @@
-"""What programs may do, what becomes of the ones that go wrong, and when an expert is given up and taken back."""
+"""Valid and invalid programs, and the circuit breaker of experts."""
 
 import time
 from dataclasses import replace
 
 import pytest
 
-from editcritic.reward import (
-    Abstained,
-    Abstention,
-    AnswerLog,
-    Detect,
-    Engine,
-    Failed,
-    Failure,
-    Image,
-    ImageError,
-    Measured,
-    Rate,
-    Score,
-    ask,
-    ask_each,
-    gather,
-)
-from editcritic.reward.asking import Ask
-from editcritic.reward.query import Outcome
+from editcritic.reward import AnswerLog, Engine, Image, ImageError, Score, ask
+from editcritic.reward.engine import Abstained, Failed, ask_many, gather
+from editcritic.reward.engine.program import Ask
+from editcritic.reward.queries import Abstention, Detect, Failure, Measurement, Rate
+from editcritic.reward.queries.kinds import Outcome
 
-from .fakes import PICTURE, Fake, alone, asks, known, question, run_all, sample, verdict
+from ..fakes import PICTURE, Fake, alone, asks, known, question, run_all, sample, verdict
 
 FAILING = Fake(lambda query: Failure("lost for words"), name="failing")
 ABSTAINING = Fake(lambda query: Abstention("who could know"), name="abstaining")
@@ -42,7 +28,7 @@ def lives(engine):
     return run_all(engine, [asks(1, 2)], Fake()) == [alone(asks(1, 2), known)]
 
 
-# -- programs that go wrong -------------------------------------------------------------------------------------------
+# -- invalid programs -------------------------------------------------------------------------------------------------
 
 
 def returns_nothing():
@@ -111,11 +97,11 @@ def test_a_program_with_a_bug_is_for_who_submitted_it(program, error, says, engi
 def test_a_bug_in_a_gathered_program_reaches_who_submitted_the_whole(engine):
     closed = []
 
-    def whole():
+    def outer():
         try:
             yield from gather([asks(1), middle(), asks(2)])
         finally:
-            closed.append("whole")
+            closed.append("outer")
         return Score.of(1)
 
     def middle():
@@ -123,8 +109,8 @@ def test_a_bug_in_a_gathered_program_reaches_who_submitted_the_whole(engine):
         return Score.of(1)
 
     with pytest.raises(ValueError, match="a bug in the metric"):
-        run_all(engine, [whole()], Fake())
-    assert closed == ["whole"]
+        run_all(engine, [outer()], Fake())
+    assert closed == ["outer"]
     assert lives(engine)
 
 
@@ -146,7 +132,7 @@ def test_a_picture_that_cannot_be_read_fails_its_sample(engine):
 
 
 class Vanished(Image):
-    """A picture whose file has changed since."""
+    """An image whose file has changed."""
 
     def __init__(self):
         super().__init__((8, 8))
@@ -156,11 +142,11 @@ class Vanished(Image):
         raise ImageError("cup.png has changed")
 
 
-# -- questions without an answer --------------------------------------------------------------------------------------
+# -- queries without an answer ----------------------------------------------------------------------------------------
 
 
 def asking(*queries, role=None):
-    yield from ask_each(queries, role=role)
+    yield from ask_many(queries, role=role)
     return Score.of(1)
 
 
@@ -172,7 +158,7 @@ def test_a_question_without_an_answer_ends_the_program(expert, expected, engine)
     def swallows():
         try:
             yield from ask(question(1))
-        except Exception:  # noqa: BLE001  (what a careless metric does)
+        except Exception:  # noqa: BLE001  (an error of a metric)
             return Score.of(1)
         return Score.of(1)
 
@@ -184,13 +170,13 @@ def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
         try:
             yield from ask(question(1), verdict(0), Detect(PICTURE, ("cup",)))
         except Failed as failed:
-            seen.extend(failed.outcomes)
+            outcomes.extend(failed.outcomes)
             raise
 
-    seen: list[Outcome] = []
+    outcomes: list[Outcome] = []
     experts = {"preference": Fake(), "judge": FAILING, "detector": ABSTAINING}
     assert engine.submit(looks(), experts).result(20) == Score.failed("failing: lost for words")
-    assert seen == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
+    assert outcomes == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
 
 
 def test_a_failure_comes_before_an_abstention(engine):
@@ -210,8 +196,8 @@ def test_every_program_is_given_an_exception_of_its_own(engine):
             raise
 
     run_all(engine, [keeps(), keeps()], FAILING)
-    one, other = caught
-    assert one is not other
+    left, right = caught
+    assert left is not right
 
 
 def test_a_program_may_raise_that_it_cannot_tell(engine):
@@ -224,12 +210,12 @@ def test_a_program_may_raise_that_it_cannot_tell(engine):
 
 
 def test_gathered_parts_fail_and_abstain_each_for_itself(engine):
-    def whole():
+    def outer():
         parts = yield from gather([asks(1), asking(verdict(0)), asking(Detect(PICTURE, ("cup",))), asks(2)])
-        return Score.of(len(parts), parts={str(place): part for place, part in enumerate(parts)})
+        return Score.of(len(parts), parts={str(slot): part for slot, part in enumerate(parts)})
 
     experts = {"preference": Fake(), "judge": FAILING, "detector": ABSTAINING}
-    score = engine.submit(whole(), experts).result(20)
+    score = engine.submit(outer(), experts).result(20)
     assert list(score.parts.values()) == [
         alone(asks(1), known),
         Score.failed("failing: lost for words"),
@@ -250,26 +236,29 @@ def test_gathers_nest_as_deep_as_one_likes(engine):
 
 def test_asking_and_gathering_nothing_is_answered_at_once(engine):
     def nothing():
-        answers: tuple[Measured, ...] = yield from ask_each([])
+        answers: tuple[Measurement, ...] = yield from ask_many([])
         parts = yield from gather([])
         return Score.of(len(answers) + len(parts))
 
     assert run_all(engine, [nothing()], Fake()) == [Score.of(0)]
 
 
-# -- who is asked -----------------------------------------------------------------------------------------------------
+# -- routing of queries -----------------------------------------------------------------------------------------------
 
 
 def test_a_role_after_the_dot_falls_back_on_the_one_before_it(engine):
-    general, special = Fake(lambda _: Measured(1.0), name="general"), Fake(lambda _: Measured(2.0), name="special")
+    general, special = (
+        Fake(lambda _: Measurement(1.0), name="general"),
+        Fake(lambda _: Measurement(2.0), name="special"),
+    )
 
-    def asked(role):
+    def asking_role(role):
         answer = yield from ask(question(1), role=role)
         return Score.of(answer.value or 0.0)
 
     experts = {"preference": general, "preference.quality": special}
     roles = ("preference", "preference.quality", "preference.style")
-    assert [engine.submit(asked(role), experts).result(20).value for role in roles] == [1.0, 2.0, 1.0]
+    assert [engine.submit(asking_role(role), experts).result(20).value for role in roles] == [1.0, 2.0, 1.0]
 
 
 def test_an_unbound_role_fails_who_asks_for_it(engine):
@@ -289,38 +278,38 @@ def test_an_expert_of_the_wrong_kind_fails_who_asks_it(engine):
     assert expert.calls == []
 
 
-@pytest.mark.parametrize("thing", ["a string", object(), type("Nameless", (), {})(), Fake])
-def test_what_is_no_expert_fails_who_asks_it(thing, engine):
-    score = engine.submit(asks(1), {"preference": thing}).result(20)
+@pytest.mark.parametrize("expert", ["a string", object(), type("Nameless", (), {})(), Fake])
+def test_what_is_no_expert_fails_who_asks_it(expert, engine):
+    score = engine.submit(asks(1), {"preference": expert}).result(20)
     assert (score.status, score.value) == ("failed", None)
-    assert score.reason.startswith("nobody can be asked as 'preference': ")
+    assert score.reason.startswith("the expert of role 'preference' cannot be used: ")
     assert lives(engine)
 
 
 def test_a_mapping_of_roles_may_change_between_programs(engine):
-    experts = {"preference": Fake(lambda _: Measured(1.0), name="one")}
+    experts = {"preference": Fake(lambda _: Measurement(1.0), name="one")}
     assert engine.submit(asks(1), experts).result(20).value == 1.0
-    experts["preference"] = Fake(lambda _: Measured(2.0), name="other")
+    experts["preference"] = Fake(lambda _: Measurement(2.0), name="other")
     assert engine.submit(asks(1), experts).result(20).value == 2.0
 
 
 class Adapting(Fake):
-    """Rewrites what it is asked before it is counted as asked."""
+    """Rewrites queries."""
 
-    def __init__(self, adapted):
+    def __init__(self, rule):
         super().__init__(name="adapting")
-        self.adapted = adapted
+        self.adapted = rule
 
-    def adapt(self, query, sample):
+    def rewrite_query(self, query, sample):
         return self.adapted(query, sample)
 
 
 def test_a_question_is_known_by_what_the_expert_made_of_it(engine):
     expert = Adapting(lambda query, sample: replace(query, prompt=sample.instruction, quality="q"))
     futures = [engine.submit(asks(number), {"preference": expert}, sample()) for number in range(5)]
-    asked = Rate(PICTURE, "make it blue", "q")
-    assert {future.result(20).value for future in futures} == {known(asked).value}
-    assert expert.seen == {asked.digest: 1}
+    rewritten = Rate(PICTURE, "make it blue", "q")
+    assert {future.result(20).value for future in futures} == {known(rewritten).value}
+    assert expert.seen == {rewritten.digest: 1}
 
 
 def test_an_expert_may_abstain_before_it_is_asked(engine):
@@ -334,20 +323,20 @@ def broken(query, sample):
 
 
 @pytest.mark.parametrize(
-    ("adapted", "reason"), [(broken, "adapting: KeyError: 'cup'"), (lambda *_: None, "adapting: AttributeError")]
+    ("rule", "reason"), [(broken, "adapting: KeyError: 'cup'"), (lambda *_: None, "adapting: AttributeError")]
 )
-def test_an_expert_that_cannot_adapt_a_question_fails_who_asked_it(adapted, reason, engine):
-    (score,) = run_all(engine, [asks(1)], Adapting(adapted))
+def test_an_expert_that_cannot_adapt_a_question_fails_who_asked_it(rule, reason, engine):
+    (score,) = run_all(engine, [asks(1)], Adapting(rule))
     assert (score.status, score.value) == ("failed", None)
     assert score.reason.startswith(reason)
     assert lives(engine)
 
 
-# -- giving up an expert and taking it back ---------------------------------------------------------------------------
+# -- circuit breaker --------------------------------------------------------------------------------------------------
 
 
 class Moody(Fake):
-    """Raises for as long as it is unwell."""
+    """Raises until `well`."""
 
     def __init__(self, **options):
         super().__init__(self.answer, name="moody", **options)
@@ -365,11 +354,11 @@ def test_an_expert_that_always_raises_is_given_up_after_few_calls(batch):
     with Engine(breaker=4, cooldown_s=3600) as engine:
         scores = list(engine.run(((asks(number), None) for number in range(500)), {"preference": expert}))
         assert {score.status for score in scores} == {"failed"}
-        assert len(expert.calls) <= 4 + 6 + 3, "four alone, and the batches that they were found in"
-        assert engine.dead() == {"moody": "4 failures in a row, the last: RuntimeError: unwell"}
+        assert len(expert.calls) <= 4 + 6 + 3, "four single queries, and the bisected batches that contained them"
+        assert engine.down_experts() == {"moody": "4 consecutive failures, the last: RuntimeError: unwell"}
         called = len(expert.calls)
         (score,) = run_all(engine, [asks(1000)], expert)
-        assert score.reason == f"moody: not asked, the expert is down: {engine.dead()['moody']}"
+        assert score.reason == f"moody: not asked, the expert is down: {engine.down_experts()['moody']}"
         assert len(expert.calls) == called
         assert run_all(engine, [asks(1)], well) == [alone(asks(1), known)]
 
@@ -382,7 +371,7 @@ def test_failures_with_answers_between_them_are_no_reason_to_give_up():
 
     with Engine(breaker=4) as engine:
         scores = list(engine.run(((asks(number), None) for number in range(100)), {"preference": Fake(odd, batch=1)}))
-        assert engine.dead() == {}
+        assert engine.down_experts() == {}
     assert [score.status for score in scores] == ["scored", "failed"] * 50
 
 
@@ -397,7 +386,7 @@ def test_an_expert_that_was_given_up_is_tried_with_one_batch_after_a_while():
         expert.well = True
         time.sleep(0.25)
         assert run_all(engine, [asks(*range(20))], expert) == [alone(asks(*range(20)), known)]
-        assert engine.dead() == {}
+        assert engine.down_experts() == {}
 
 
 def test_only_one_of_several_connections_tries_whether_an_expert_is_back():
@@ -416,14 +405,14 @@ def test_reload_brings_an_expert_back_at_once():
         run_all(engine, [asks(1)], expert)
         expert.well = True
         assert run_all(engine, [asks(1)], expert)[0].status == "failed"
-        engine.reload(expert)
+        engine.reset_circuit(expert)
         assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
-        engine.reload(Fake(name="never seen"))
+        engine.reset_circuit(Fake(name="never seen"))
         assert lives(engine)
 
 
 class Retrained(Fake):
-    """Other weights take the place of its own while it answers the first call."""
+    """Its weights, and its id, change during the first call."""
 
     def __call__(self, queries):
         self.id = "newer"
@@ -436,11 +425,11 @@ def test_an_answer_is_not_kept_for_an_expert_that_has_become_another_one(tmp_pat
         for _ in range(3):
             assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
         assert expert.calls == [1, 1]
-        assert log.look_up("older", [question(1).digest]) == {}
-        assert log.look_up("newer", [question(1).digest]) == {question(1).digest: known(question(1))}
+        assert log.get("older", [question(1).digest]) == {}
+        assert log.get("newer", [question(1).digest]) == {question(1).digest: known(question(1))}
 
 
-# -- what is counted --------------------------------------------------------------------------------------------------
+# -- statistics -------------------------------------------------------------------------------------------------------
 
 
 def test_stats_count_what_was_asked_and_what_it_took(engine):
@@ -448,14 +437,14 @@ def test_stats_count_what_was_asked_and_what_it_took(engine):
     before = engine.stats()
     run_all(engine, [asks(1, 2, 2)], expert)
     run_all(engine, [asks(2, 3)], expert)
-    found = engine.stats().since(before)
-    seconds = found["experts"]["fake"].pop("seconds")
-    assert found == {
+    stats = engine.stats().since(before)
+    seconds = stats["experts"]["fake"].pop("seconds")
+    assert stats == {
         "programs": 2,
-        "asked": 5,
+        "queries": 5,
         "unique": 3,
-        "known": 1,
-        "joined": 1,
+        "cache_hits": 1,
+        "coalesced": 1,
         "experts": {"fake": {"queries": 3, "calls": 2, "failed": 1}},
     }
     assert seconds >= 0

@@ -1,4 +1,4 @@
-"""An expert that misbehaves fails the programs that asked it, and nobody else; nothing of it is kept."""
+"""A faulty expert fails the programs that query it and no others; invalid answers are not stored."""
 
 import subprocess
 import sys
@@ -14,32 +14,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import (
+from editcritic.reward import AnswerLog, Box, Engine, Score, ask
+from editcritic.reward.queries import (
     Abstention,
-    AnswerLog,
-    Box,
     Detect,
     Detections,
     Embed,
-    Engine,
+    Embeddings,
     ExpertDown,
     Failure,
     Measure,
-    Measured,
+    Measurement,
     Rate,
-    Reading,
     ReadText,
+    RecognizedText,
     Region,
     Reply,
-    Score,
-    Vectors,
-    ask,
 )
-from editcritic.reward.query import Query, TextLine
+from editcritic.reward.queries.kinds import Query, TextLine
 
-from .fakes import PICTURE, Fake, alone, asks, known, question, run_all, verdict
+from ..fakes import PICTURE, Fake, alone, asks, known, question, run_all, verdict
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 POISON = 13
 
 
@@ -68,24 +64,27 @@ def answers(answer):
     return lambda queries: [answer if is_poison(query) else known(query) for query in queries]
 
 
-# What one question does to the expert: the others in its batch are answered all the same.
+# One query makes the expert misbehave; the others of its batch are answered.
 MISBEHAVIOURS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "raises": (raises(ValueError("no such picture")), "ValueError: no such picture"),
     "raises without a word": (raises(KeyError()), "KeyError"),
     "runs out of memory": (raises(MemoryError()), "MemoryError"),
     "exits": (raises(SystemExit(3)), "SystemExit: 3"),
-    "returns too few": (spoils(lambda answers: answers[:-1]), "1 queries were asked, 0 answers came back"),
-    "returns too many": (spoils(lambda answers: [*answers, answers[0]]), "1 queries were asked, 2 answers came back"),
-    "returns nothing": (spoils(lambda answers: None), "1 queries were asked, NoneType answers came back"),
-    "returns a generator": (spoils(iter), "1 queries were asked, list_iterator answers came back"),
-    "returns an array": (spoils(lambda answers: np.zeros(len(answers))), "ndarray answers came back"),
-    "returns one answer bare": (spoils(lambda answers: answers[0]), "Measured answers came back"),
-    "answers None": (answers(None), "rate wants Measured, got NoneType"),
-    "answers a number": (answers(0.5), "rate wants Measured, got float"),
-    "answers another question": (answers(Reply("yes")), "rate wants Measured, got Reply"),
-    "answers NaN": (answers(Measured(float("nan"))), "rate wants finite floats, got Measured(value=nan"),
-    "answers infinity": (answers(Measured(float("inf"))), "rate wants finite floats, got Measured(value=inf"),
-    "answers no value": (answers(Measured(None)), "rate wants a number, got None"),
+    "returns too few": (spoils(lambda answers: answers[:-1]), "expected a sequence of 1 answers, got 0 answers"),
+    "returns too many": (
+        spoils(lambda answers: [*answers, answers[0]]),
+        "expected a sequence of 1 answers, got 2 answers",
+    ),
+    "returns nothing": (spoils(lambda answers: None), "expected a sequence of 1 answers, got NoneType"),
+    "returns a generator": (spoils(iter), "expected a sequence of 1 answers, got list_iterator"),
+    "returns an array": (spoils(lambda answers: np.zeros(len(answers))), "1 answers, got ndarray"),
+    "returns one answer bare": (spoils(lambda answers: answers[0]), "1 answers, got Measurement"),
+    "answers None": (answers(None), "rate expects Measurement, got NoneType"),
+    "answers a number": (answers(0.5), "rate expects Measurement, got float"),
+    "answers another question": (answers(Reply("yes")), "rate expects Measurement, got Reply"),
+    "answers NaN": (answers(Measurement(float("nan"))), "rate expects finite floats, got Measurement(value=nan"),
+    "answers infinity": (answers(Measurement(float("inf"))), "rate expects finite floats, got Measurement(value=inf"),
+    "answers no value": (answers(Measurement(None)), "rate expects a number, got None"),
     "fails": (answers(Failure("lost for words")), "lost for words"),
     "fails for no reason": (answers(Failure("")), "Failure without a reason"),
     "abstains for no reason": (answers(Abstention("")), "Abstention without a reason"),
@@ -105,12 +104,12 @@ def test_one_poisoned_question_among_64_fails_alone(name, tmp_path):
                 assert reason in score.reason
             else:
                 assert score == alone(asks(number), known)
-        assert not engine.dead()
+        assert not engine.down_experts()
         assert len(log) == 63
-        assert log.look_up("fake", [question(POISON).digest]) == {}
+        assert log.get("fake", [question(POISON).digest]) == {}
         before = expert.seen[question(POISON).digest]
         assert run_all(engine, [asks(POISON)], expert)[0].status == "failed"
-        assert expert.seen[question(POISON).digest] == before + 1, "a failure is kept nowhere: it was asked again"
+        assert expert.seen[question(POISON).digest] == before + 1, "failures are not cached: the query is repeated"
 
 
 @given(many=st.integers(1, 128), poison=st.integers(0, 127))
@@ -128,7 +127,7 @@ def test_finding_the_poisoned_question_takes_a_logarithm_of_calls(many, poison):
 
 
 def vectors(values=((1.0, 2.0),), patches=(4,), dtype=np.float32):
-    return Vectors(np.array(values, dtype), np.array(patches))
+    return Embeddings(np.array(values, dtype), np.array(patches))
 
 
 NAN = float("nan")
@@ -136,7 +135,7 @@ BOX = Box(0.5, 0.5, 0.1, 0.1, 0.9, "cup")
 EMBED, DETECT = Embed(PICTURE, (Region(),)), Detect(PICTURE, ("cup",))
 MEASURE, READ = Measure("l1", (PICTURE, PICTURE)), ReadText(PICTURE)
 WRONG: list[tuple[Query[Any], Any]] = [
-    (DETECT, Reading(())),
+    (DETECT, RecognizedText(())),
     (DETECT, Detections(None)),  # type: ignore[arg-type]
     (DETECT, Detections([BOX])),  # type: ignore[arg-type]
     (DETECT, Detections((None,))),  # type: ignore[arg-type]
@@ -150,12 +149,12 @@ WRONG: list[tuple[Query[Any], Any]] = [
     (EMBED, vectors(patches=(4, 4))),
     (EMBED, vectors(patches=(4.0,))),
     (EMBED, vectors(dtype=np.float64)),
-    (EMBED, Vectors([[1.0]], [4])),  # type: ignore[arg-type]
-    (MEASURE, Measured(NAN)),
-    (MEASURE, Measured(0.5, NAN)),
-    (MEASURE, Measured(np.float32(0.5))),  # type: ignore[arg-type]
-    (MEASURE, Measured("0.5")),  # type: ignore[arg-type]
-    (Rate(PICTURE), Measured(None)),
+    (EMBED, Embeddings([[1.0]], [4])),  # type: ignore[arg-type]
+    (MEASURE, Measurement(NAN)),
+    (MEASURE, Measurement(0.5, NAN)),
+    (MEASURE, Measurement(np.float32(0.5))),  # type: ignore[arg-type]
+    (MEASURE, Measurement("0.5")),  # type: ignore[arg-type]
+    (Rate(PICTURE), Measurement(None)),
     (verdict(0), Reply("yes", {"yes": NAN})),
     (verdict(0), Reply("yes", {"yes": 1.5})),
     (verdict(0), Reply("yes", {"yes": -0.5})),
@@ -163,10 +162,10 @@ WRONG: list[tuple[Query[Any], Any]] = [
     (verdict(0), Reply("yes", {1: 0.5})),  # type: ignore[dict-item]
     (verdict(0), Reply("yes", None)),  # type: ignore[arg-type]
     (verdict(0), Reply(None)),  # type: ignore[arg-type]
-    (READ, Reading(None)),  # type: ignore[arg-type]
-    (READ, Reading(("cup",))),  # type: ignore[arg-type]
-    (READ, Reading((TextLine(None, BOX),))),  # type: ignore[arg-type]
-    (READ, Reading((TextLine("cup", None),))),  # type: ignore[arg-type]
+    (READ, RecognizedText(None)),  # type: ignore[arg-type]
+    (READ, RecognizedText(("cup",))),  # type: ignore[arg-type]
+    (READ, RecognizedText((TextLine(None, BOX),))),  # type: ignore[arg-type]
+    (READ, RecognizedText((TextLine("cup", None),))),  # type: ignore[arg-type]
 ]
 
 
@@ -177,11 +176,11 @@ def asking(query):
 
 @pytest.mark.parametrize(("query", "answer"), WRONG, ids=lambda value: f"{value!r:.60}")
 def test_an_answer_with_a_fault_anywhere_in_it_is_no_answer(query, answer, tmp_path):
-    expert = Fake(lambda asked: answer if asked is query else known(asked))
+    expert = Fake(lambda received: answer if received is query else known(received))
     with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
         (score,) = run_all(engine, [asking(query)], expert)
         assert (score.status, score.value) == ("failed", None)
-        assert expert.calls == [1], "it is not asked for again"
+        assert expert.calls == [1], "the query is not repeated"
         assert len(log) == 0
         assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
 
@@ -206,14 +205,14 @@ def test_an_expert_that_is_down_fails_its_batch_at_once(error, reason):
     expert = Fake(whole=whole)
     with Engine() as engine:
         scores = list(engine.run(((asks(number), None) for number in range(32)), {"preference": expert}))
-        assert engine.dead() == {"fake": reason}
+        assert engine.down_experts() == {"fake": reason}
     assert {score.status for score in scores} == {"failed"}
     assert scores[0].reason == f"fake: {reason}"
-    assert len(expert.calls) == 1, "halving would not help, and who is down is not asked again"
+    assert len(expert.calls) == 1, "no bisection, and no further calls while it is down"
 
 
 class Loading(Fake):
-    """Notes in which thread it is loaded, and fails for as often as it is told."""
+    """Records the threads that load it, and raises `error`."""
 
     def __init__(self, error: BaseException | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -242,7 +241,7 @@ def test_an_expert_that_cannot_be_loaded_is_down_and_comes_back_when_it_can(erro
         assert run_all(engine, [asks(1)], expert)[0].reason == f"fake: not asked, the expert is down: {reason}"
         assert (len(expert.loaded), expert.calls) == (1, [])
         expert.error = None
-        engine.reload(expert)
+        engine.reset_circuit(expert)
         assert run_all(engine, [asks(1), asks(2)], expert) == [alone(asks(1), known), alone(asks(2), known)]
 
 
@@ -256,7 +255,7 @@ def test_an_expert_is_loaded_once_in_each_thread_that_asks_it():
 
 
 class Hanging(Fake):
-    """Does not come back from the poisoned question until it is let go."""
+    """Hangs on the poisoned query until `go` is set."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(self.hang, batch=1, deadline_s=0.2, **options)
@@ -279,14 +278,14 @@ def test_an_expert_that_hangs_fails_who_asked_it_and_counts_as_dead_until_it_is_
         assert "not asked, the expert is down: no answer within 0.2 s" in score.reason
         assert len(hanging.calls) == 1
         (thread,) = (thread for thread in threading.enumerate() if thread.name == "editcritic hanging")
-        hanging.go.set()  # what comes after the deadline is not listened to
+        hanging.go.set()  # answers after the deadline are ignored
         thread.join(60)
         assert not thread.is_alive()
         assert run_all(engine, [asks(2)], hanging)[0].status == "failed"
-        assert log.look_up("hanging", [question(POISON).digest]) == {}
-        engine.reload(hanging)
+        assert log.get("hanging", [question(POISON).digest]) == {}
+        engine.reset_circuit(hanging)
         assert run_all(engine, [asks(POISON)], hanging) == [alone(asks(POISON), known)]
-        assert engine.dead() == {}
+        assert engine.down_experts() == {}
 
 
 def test_one_hung_connection_of_several_does_not_stop_the_others():
@@ -294,7 +293,7 @@ def test_one_hung_connection_of_several_does_not_stop_the_others():
     with Engine() as engine:
         scores = list(engine.run(((asks(number), None) for number in range(40)), {"preference": expert}))
         expert.go.set()
-        assert engine.dead() == {}
+        assert engine.down_experts() == {}
     assert [number for number, score in enumerate(scores) if score.status == "failed"] == [POISON]
     assert [score.value for score in scores if score.value is not None] == [
         alone(asks(number), known).value for number in range(40) if number != POISON
@@ -344,7 +343,7 @@ from tests.reward.fakes import Fake, asks, known, run_all
 
 class Weights:
     def __del__(self):
-        time.sleep(0.3)  # the interpreter is wanted again afterwards, in the thread that lets go of it last
+        time.sleep(0.3)  # needs the interpreter afterwards, in the thread that releases it last
         print("let go", flush=True)
 
 def score():

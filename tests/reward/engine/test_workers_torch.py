@@ -1,4 +1,4 @@
-"""Experts beside torch: they run in inference mode, their callers do not, and a tensor is no number."""
+"""Experts with torch: they run in inference mode, their callers do not, and a tensor is not a number."""
 
 import random
 from typing import Any, cast
@@ -6,9 +6,10 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from editcritic.reward import Engine, Measured
+from editcritic.reward import Engine
+from editcritic.reward.queries import Measurement
 
-from .fakes import Fake, asks, known, run_all
+from ..fakes import Fake, asks, known, run_all
 
 
 def test_experts_run_in_inference_mode_and_callers_do_not():
@@ -32,6 +33,6 @@ def test_experts_run_in_inference_mode_and_callers_do_not():
 
 def test_a_tensor_is_no_answer():
     with Engine() as engine:
-        (score,) = run_all(engine, [asks(1)], Fake(lambda query: Measured(cast(Any, torch.tensor(0.5)))))
+        (score,) = run_all(engine, [asks(1)], Fake(lambda query: Measurement(cast(Any, torch.tensor(0.5)))))
     assert score.status == "failed"
-    assert "rate wants finite floats, got Measured(value=tensor" in score.reason
+    assert "rate expects finite floats, got Measurement(value=tensor" in score.reason

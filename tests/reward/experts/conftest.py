@@ -1,18 +1,18 @@
-"""A detector, its checkpoint, the expert for it, and what the library says: for the tests of detectors."""
+"""Fixtures of the detector tests: detector, checkpoint, expert, and transformers' reference outputs."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from editcritic.reward import Detections
+from editcritic.reward.queries import Detections
 
 from .detectors import DETECTORS, Answer, Detector
 
 
 @pytest.fixture(scope="module", params=list(DETECTORS))
 def detector(request) -> Detector:
-    """Each of them, unless a file has a fixture of this name for its own."""
+    """Every detector, unless a test file overrides the fixture."""
     return DETECTORS[request.param]
 
 
@@ -23,7 +23,7 @@ def folder(detector, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def expert(detector, folder) -> Any:
-    return detector.expert(str(folder), device="cpu", floor=0.0, **detector.options)
+    return detector.expert(str(folder), device="cpu", min_score=0.0, **detector.options)
 
 
 @pytest.fixture(scope="module")
@@ -33,5 +33,5 @@ def library(detector, folder) -> Answer:
 
 @pytest.fixture(scope="module")
 def expected(detector, library) -> list[Detections]:
-    """What the library says of `detector.mixed`."""
+    """Reference detections of `detector.mixed`."""
     return [library(query) for query in detector.mixed]

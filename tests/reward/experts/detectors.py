@@ -1,4 +1,4 @@
-"""The detectors that are tested: how a tiny one is made, what the library says itself, and where one differs."""
+"""The tested detectors: tiny checkpoints, transformers' reference outputs, and their differences."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,10 +7,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from editcritic.reward import Box, Detect, Detections, Image
+from editcritic.reward import Box, Image
 from editcritic.reward.experts.grounding_dino import GroundingDino
 from editcritic.reward.experts.owl import Owl
 from editcritic.reward.experts.sam3 import Sam3
+from editcritic.reward.queries import Detect, Detections
 
 from . import tiny_detectors as tiny
 
@@ -23,11 +24,11 @@ Phrases = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """A kind of checkpoint, and the expert for it.
+    """A model type and its expert.
 
-    make: puts a checkpoint in a folder. library: of such a folder, the model's own answers, one sample at a time.
-    options: of the expert. box_bias: what shifts all boxes. stranger: makes a checkpoint of another kind; refused: in
-    what words. eight: what the expert counts for eight queries about two pictures. unaskable: phrases and why.
+    make: writes a checkpoint to a folder. library: reference outputs of a folder's model, one sample at a time.
+    options: of the expert. box_bias: parameter that shifts all boxes. stranger: writes a checkpoint of another type;
+    refused: the error message. eight: usage for eight queries about two images. unaskable: invalid phrases by message.
     """
 
     expert: type[Any]
@@ -51,10 +52,10 @@ class Detector:
         return [Detect(image, phrases) for image, phrases in itertools.product(self.scenes, PHRASES)]
 
 
-def _boxes(query: Detect, made: Iterable[tuple[Sequence[float], float, str]]) -> Detections:
-    """Of corners in pixels, scores and labels."""
+def _boxes(query: Detect, predictions: Iterable[tuple[Sequence[float], float, str]]) -> Detections:
+    """Detections from corners in pixels, scores and labels."""
     boxes = []
-    for (x0, y0, x1, y1), score, label in made:
+    for (x0, y0, x1, y1), score, label in predictions:
         boxes.append(Box.from_corners(x0, y0, x1, y1, query.image.size, score=score, label=label))
     return Detections(tuple(boxes))
 
@@ -75,16 +76,19 @@ def _owl(folder: Path) -> Answer:
         inputs = processor(images=query.image.pil(), text=[list(query.phrases)], return_tensors="pt")
         with torch.no_grad():
             outputs = model(**inputs)
-        (found,) = processor.post_process_grounded_object_detection(
+        (prediction,) = processor.post_process_grounded_object_detection(
             outputs, threshold=0.0, target_sizes=[_size(query)], text_labels=[list(query.phrases)]
         )
-        return _boxes(query, zip(found["boxes"].tolist(), found["scores"].tolist(), found["text_labels"], strict=True))
+        return _boxes(
+            query,
+            zip(prediction["boxes"].tolist(), prediction["scores"].tolist(), prediction["text_labels"], strict=True),
+        )
 
     return answer
 
 
 def _sam3(folder: Path) -> Answer:
-    """One picture and one phrase at a time, masks and all."""
+    """One image and one phrase at a time, with masks."""
     import torch
     import transformers
 
@@ -92,21 +96,23 @@ def _sam3(folder: Path) -> Answer:
     processor = transformers.Sam3Processor.from_pretrained(folder)
 
     def answer(query: Detect) -> Detections:
-        made: list[Any] = []
+        predictions: list[Any] = []
         for phrase in query.phrases:
             inputs = processor(images=query.image.pil(), text=phrase, return_tensors="pt")
             with torch.no_grad():
                 outputs = model(**inputs)
-            (found,) = processor.post_process_instance_segmentation(outputs, threshold=0.0, target_sizes=[_size(query)])
-            scored = zip(found["boxes"].tolist(), found["scores"].tolist(), strict=True)
-            made += [(corners, score, phrase) for corners, score in scored]
-        return _boxes(query, made)
+            (prediction,) = processor.post_process_instance_segmentation(
+                outputs, threshold=0.0, target_sizes=[_size(query)]
+            )
+            scored = zip(prediction["boxes"].tolist(), prediction["scores"].tolist(), strict=True)
+            predictions += [(corners, score, phrase) for corners, score in scored]
+        return _boxes(query, predictions)
 
     return answer
 
 
 def _grounding_dino(folder: Path) -> Answer:
-    """With labels by the library's own reading of the caption."""
+    """Labels by transformers' own parsing of the caption."""
     import torch
     import transformers
     from transformers.models.grounding_dino.modeling_grounding_dino import build_label_maps
@@ -118,11 +124,13 @@ def _grounding_dino(folder: Path) -> Answer:
         inputs = processor(images=query.image.pil(), text=[list(query.phrases)], return_tensors="pt")
         with torch.no_grad():
             outputs = model(**inputs)
-        (found,) = processor.post_process_grounded_object_detection(outputs, threshold=0.0, target_sizes=[_size(query)])
+        (prediction,) = processor.post_process_grounded_object_detection(
+            outputs, threshold=0.0, target_sizes=[_size(query)]
+        )
         (maps,) = build_label_maps(outputs.logits, inputs["input_ids"])
         fits = torch.stack([outputs.logits[0][:, tokens.bool()].max(1).values for tokens in maps], 1).argmax(1)
         labels = [query.phrases[fit] for fit in fits.tolist()]
-        return _boxes(query, zip(found["boxes"].tolist(), found["scores"].tolist(), labels, strict=True))
+        return _boxes(query, zip(prediction["boxes"].tolist(), prediction["scores"].tolist(), labels, strict=True))
 
     return answer
 
@@ -135,8 +143,8 @@ _OWL: dict[str, Any] = {
     "refused": "is a grounding-dino: give a checkpoint of owlvit or owlv2",
     "eight": {"image_passes": 2, "text_passes": DISTINCT},
     "unaskable": {
-        "no phrase to look for: give one or more": (),
-        "is empty: say what to look for": ("cat", " \n"),
+        "no phrase to detect: give one or more": (),
+        "is empty: name an object": ("cat", " \n"),
         "takes 17 tokens, the model reads 16: use fewer words": ("cat " * 15,),
     },
 }
@@ -148,14 +156,14 @@ _GROUNDING_DINO: dict[str, Any] = {
     "refused": "is a owlvit: give a checkpoint of grounding-dino or mm-grounding-dino",
     "eight": {"image_passes": 2, "joint_passes": 8},
     "unaskable": {
-        "no phrase to look for: give one or more": (),
-        "phrase ' . ' holds no word that the model knows": ("cat", " . "),
-        "holds no word that the model knows": ("\u732b",),
-        "take 303 tokens together, the model reads 256: ask for fewer": ("cat " * 300,),
+        "no phrase to detect: give one or more": (),
+        "phrase ' . ' has no word known to the model": ("cat", " . "),
+        "has no word known to the model": ("\u732b",),
+        "take 303 tokens together, the model reads 256: use fewer": ("cat " * 300,),
     },
-    # 60 x 40 and 90 x 60 come out equally large, the others do not.
+    # 60 x 40 and 90 x 60 have equal size after preprocessing, the others do not.
     "sizes": ((60, 40), (90, 60), (60, 40), (40, 60), (64, 64), (120, 50)),
-    "options": {"together": 64},
+    "options": {"joint_batch": 64},
 }
 DETECTORS = {
     "OWL-ViT": Detector(make=tiny.owl, **_OWL),
@@ -169,8 +177,8 @@ DETECTORS = {
         refused="it is a owlvit, give a checkpoint of SAM 3",
         eight={"image_passes": 2, "text_passes": DISTINCT, "joint_passes": 2 * DISTINCT},
         unaskable={
-            "no phrase to look for: give one or more": (),
-            "is empty: say what to look for": ("cat", " \n"),
+            "no phrase to detect: give one or more": (),
+            "is empty: name an object": ("cat", " \n"),
             "takes 33 tokens, the model reads 32: use fewer words": ("cat " * 31,),
         },
     ),

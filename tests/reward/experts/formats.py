@@ -13,9 +13,9 @@ FOLDER = Path(__file__).with_name("published")
 
 @dataclass(frozen=True)
 class Format:
-    """One file of a checkpoint. `sizes` are the published ones; a test replaces what it wants smaller.
+    """One file of a checkpoint. `sizes` are the published ones; tests override some with smaller ones.
 
-    A name in `parameters` may hold the places that `repeated` counts, as in `layers.{layer}.weight` with
+    A name in `parameters` may contain slots that `repeated` counts, as in `layers.{layer}.weight` with
     {"layer": "layers"}: one parameter for each whole number below the size. Shapes are whole numbers, or expressions of
     sizes.
     """
@@ -30,14 +30,14 @@ class Format:
         """Every parameter's name and shape."""
         assert smaller.keys() <= self.sizes.keys(), f"there are {sorted(self.sizes)}, got {sorted(smaller)}"
         sizes: dict[str, Any] = {**self.sizes, **smaller}
-        counts = {place: range(self._value(said, sizes)) for place, said in self.repeated.items()}
-        found = {}
+        counts = {slot: range(self._value(expression, sizes)) for slot, expression in self.repeated.items()}
+        table = {}
         for pattern, shape in self.parameters.items():
-            places = [place for place in counts if f"{{{place}}}" in pattern]
-            for numbers in itertools.product(*(counts[place] for place in places)):
-                name = pattern.format(**dict(zip(places, numbers, strict=True)))
-                found[name] = tuple(self._value(side, sizes) for side in shape)
-        return found
+            slots = [slot for slot in counts if f"{{{slot}}}" in pattern]
+            for numbers in itertools.product(*(counts[slot] for slot in slots)):
+                name = pattern.format(**dict(zip(slots, numbers, strict=True)))
+                table[name] = tuple(self._value(side, sizes) for side in shape)
+        return table
 
     def random(self, seed: int = 0, scale: float = 0.2, **smaller: int) -> dict[str, torch.Tensor]:
         """A checkpoint of random numbers."""
@@ -45,12 +45,12 @@ class Format:
         return {name: scale * torch.randn(shape, generator=noise) for name, shape in self.shapes(**smaller).items()}
 
     @staticmethod
-    def _value(said: int | str, sizes: dict[str, Any]) -> int:
-        return said if isinstance(said, int) else int(eval(said, {"__builtins__": {}}, sizes))
+    def _value(expression: int | str, sizes: dict[str, Any]) -> int:
+        return expression if isinstance(expression, int) else int(eval(expression, {"__builtins__": {}}, sizes))
 
 
 def load(name: str) -> Format:
-    """A format by its name."""
+    """Load a format by name."""
     table = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return Format(
         source=tuple(table["source"]),

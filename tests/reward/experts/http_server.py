@@ -1,4 +1,4 @@
-"""A server on this machine that answers as a rule tells it to, and misbehaves as real ones do."""
+"""A local HTTP server that answers by a rule and imitates the faults of real servers."""
 
 import json
 import threading
@@ -10,8 +10,8 @@ from typing import Any
 
 
 @dataclass
-class Asked:
-    """A request as it came in."""
+class ReceivedRequest:
+    """A received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -20,10 +20,10 @@ class Asked:
 
 @dataclass
 class Answer:
-    """What is sent back. body: JSON, or bytes as they are.
+    """A response. body: JSON, or raw bytes.
 
-    after_s: silence before it. cut: the connection ends after so many bytes of the body. trickle: the body never ends,
-    a byte at a time. flood: nor does it end, as fast as it can be sent.
+    after_s: delay. cut: the connection closes after this many bytes of the body. trickle: an endless body, a byte at a
+    time. flood: an endless body at full speed.
     """
 
     body: Any = field(default_factory=dict)
@@ -39,22 +39,19 @@ class Answer:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
-Rule = Callable[[Asked, int], Answer]
-"""The answer to a request, and to which one in turn, counted from 0."""
+Rule = Callable[[ReceivedRequest, int], Answer]
+"""(request, its number from 0) -> answer."""
 
 
 class Loopback:
-    """asked: all requests, in the order they came. most: how many were under way at once, at most.
-
-    connections: how many are open.
-    """
+    """requests: in order of arrival. peak_concurrency: maximum of concurrent requests. connections: open ones."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.asked: list[Asked] = []
-        self.most = 0
+        self.requests: list[ReceivedRequest] = []
+        self.peak_concurrency = 0
         self.connections = 0
-        self._now = 0
+        self._active = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
         loopback = self
@@ -76,7 +73,7 @@ class Loopback:
             def do_POST(self) -> None:
                 try:
                     loopback._answer(self)
-                except (BrokenPipeError, ConnectionResetError):  # the other side has had enough
+                except (BrokenPipeError, ConnectionResetError):  # the client has disconnected
                     self.close_connection = True
 
             def log_message(self, *args: Any) -> None:
@@ -104,17 +101,19 @@ class Loopback:
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         text = handler.rfile.read(int(handler.headers["Content-Length"]))
-        asked = Asked(handler.path, {name.lower(): value for name, value in handler.headers.items()}, json.loads(text))
+        request = ReceivedRequest(
+            handler.path, {name.lower(): value for name, value in handler.headers.items()}, json.loads(text)
+        )
         with self._lock:
-            number = len(self.asked)
-            self.asked.append(asked)
-            self._now += 1
-            self.most = max(self.most, self._now)
+            number = len(self.requests)
+            self.requests.append(request)
+            self._active += 1
+            self.peak_concurrency = max(self.peak_concurrency, self._active)
         try:
-            self._send(handler, self.rule(asked, number))
+            self._send(handler, self.rule(request, number))
         finally:
             with self._lock:
-                self._now -= 1
+                self._active -= 1
 
     def _send(self, handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         self._closing.wait(answer.after_s)
@@ -149,7 +148,7 @@ def serving(rule: Rule) -> Iterator[Loopback]:
 
 
 def completion(text: str | None = "Yes", finish: str = "stop", **message: Any) -> dict[str, Any]:
-    """A chat completion that says this."""
+    """A chat completion with this text."""
     return {
         "id": "1",
         "object": "chat.completion",
@@ -160,7 +159,7 @@ def completion(text: str | None = "Yes", finish: str = "stop", **message: Any) -
     }
 
 
-def with_logprobs(said: dict[str, Any], *steps: Mapping[str, float]) -> dict[str, Any]:
+def with_logprobs(response: dict[str, Any], *steps: Mapping[str, float]) -> dict[str, Any]:
     """A completion with the alternatives to each of its tokens, the sampled one first; token -> logprob."""
     content = [
         {
@@ -170,8 +169,8 @@ def with_logprobs(said: dict[str, Any], *steps: Mapping[str, float]) -> dict[str
         }
         for step in steps
     ]
-    said["choices"][0]["logprobs"] = {"content": content}
-    return said
+    response["choices"][0]["logprobs"] = {"content": content}
+    return response
 
 
 def error(status: int, message: str, code: str = "", **headers: str) -> Answer:

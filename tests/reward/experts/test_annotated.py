@@ -1,4 +1,4 @@
-"""Annotated: drawn boxes in the base picture, the same things found again in edits, reasons where that cannot be."""
+"""Annotated: boxes in the base image, matched objects in edits, and abstentions with reasons."""
 
 from typing import Any
 
@@ -9,10 +9,11 @@ import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, Asks, Box, Detect, Detections, EditSample, Engine, Image, Match, Score
-from editcritic.reward.asking import Ask
+from editcritic.reward import Box, EditSample, Engine, Image, Program, Score
+from editcritic.reward.engine.program import Ask
 from editcritic.reward.experts import annotated
 from editcritic.reward.experts.annotated import Annotated
+from editcritic.reward.queries import Abstention, Detect, Detections, Match
 
 ASTRONAUT, COFFEE = skimage.data.astronaut(), skimage.data.coffee()
 CUP, SPOON = (170, 20, 415, 290), (395, 65, 428, 120)
@@ -26,27 +27,27 @@ def drawn(corners, photo=COFFEE, **fields):
 
 
 def sample(edited, base=COFFEE, **boxes):
-    given = boxes or {"cup": (drawn(CUP),), "spoon": (drawn(SPOON),)}
-    return EditSample("s", "Change something", (Image.of(base),), Image.of(edited), boxes=given)
+    edit_sample = boxes or {"cup": (drawn(CUP),), "spoon": (drawn(SPOON),)}
+    return EditSample("s", "Change something", (Image.of(base),), Image.of(edited), boxes=edit_sample)
 
 
-def outcomes(queries, given=None, expert=None, *, batch=16) -> tuple[Score, list[Any]]:
-    """The score of a program that asks everything at once, and what it was answered."""
+def outcomes(queries, edit_sample=None, expert=None, *, batch=16) -> tuple[Score, list[Any]]:
+    """The score of a program that yields all queries at once, and the outcomes."""
     answers: list[Any] = []
 
-    def program() -> Asks[Score]:
+    def program() -> Program[Score]:
         answers.extend((yield Ask(tuple(queries))))
         return Score.of(1.0)
 
     expert = expert or Annotated()
     expert.batch = batch
     with Engine() as engine:
-        return engine.submit(program(), {"detector": expert}, given).result(timeout=120), answers
+        return engine.submit(program(), {"detector": expert}, edit_sample).result(timeout=120), answers
 
 
 def look(edited, *phrases, base=COFFEE, **boxes) -> Any:
-    given = sample(edited, base, **boxes)
-    _, (answer,) = outcomes([Detect(given.edited, phrases)], given)
+    edit_sample = sample(edited, base, **boxes)
+    _, (answer,) = outcomes([Detect(edit_sample.edited, phrases)], edit_sample)
     return answer
 
 
@@ -64,23 +65,27 @@ def bluer(photo, corners):
     return edited
 
 
-# -- where things are --------------------------------------------------------------------------------------------------
+# -- positions ---------------------------------------------------------------------------------------------------------
 
 
 def test_in_the_base_picture_the_drawn_boxes_come_back():
     boxes = {"cup": (drawn(CUP, score=0.4),), "spoon": (drawn(SPOON),)}
-    given = sample(ASTRONAUT, **boxes)
-    for picture in (given.source, given.source.resized(512, 512), given.source.resized(99, 80).resized(300, 200)):
-        _, (answer,) = outcomes([Detect(picture, ("spoon", "the cup"))], given)
-        assert answer == Detections((drawn(SPOON, label="spoon"), drawn(CUP, label="the cup")), floor=0.05)
+    edit_sample = sample(ASTRONAUT, **boxes)
+    for picture in (
+        edit_sample.source,
+        edit_sample.source.resized(512, 512),
+        edit_sample.source.resized(99, 80).resized(300, 200),
+    ):
+        _, (answer,) = outcomes([Detect(picture, ("spoon", "the cup"))], edit_sample)
+        assert answer == Detections((drawn(SPOON, label="spoon"), drawn(CUP, label="the cup")), min_score=0.05)
 
 
 def test_a_recoloured_thing_is_found_where_it_was():
     answer = look(bluer(COFFEE, CUP), "cup")
-    (found,) = answer.above(FOUND)
-    assert found.iou(drawn(CUP)) > 0.8
-    assert found.label == "cup"
-    assert answer.floor == 0.05
+    (box,) = answer.above(FOUND)
+    assert box.iou(drawn(CUP)) > 0.8
+    assert box.label == "cup"
+    assert answer.min_score == 0.05
 
 
 def test_a_thing_painted_over_is_not_found():
@@ -93,8 +98,8 @@ def test_a_moved_thing_is_found_in_its_new_place():
     x0, y0, x1, y1 = head = (178, 70, 278, 185)
     edited = inpainted(ASTRONAUT, head)
     edited[300 : 300 + y1 - y0, 60 : 60 + x1 - x0] = ASTRONAUT[y0:y1, x0:x1]
-    (found,) = look(edited, "head", base=ASTRONAUT, head=(drawn(head, ASTRONAUT),)).above(FOUND)
-    assert found.iou(drawn((60, 300, 160, 415), ASTRONAUT)) > 0.7
+    (box,) = look(edited, "head", base=ASTRONAUT, head=(drawn(head, ASTRONAUT),)).above(FOUND)
+    assert box.iou(drawn((60, 300, 160, 415), ASTRONAUT)) > 0.7
 
 
 def test_boxes_come_best_first_and_scores_lie_between_floor_and_one():
@@ -106,7 +111,7 @@ def test_boxes_come_best_first_and_scores_lie_between_floor_and_one():
 
 
 def two_things():
-    """A plain room with two like things of a kind in it, and where."""
+    """A plain room with two similar objects of one label, and their boxes."""
     random = np.random.default_rng(4)
     room = np.full((300, 500, 3), 150, np.uint8)
     room = np.clip(room + random.normal(0, 3, room.shape), 0, 255).astype(np.uint8)
@@ -122,9 +127,9 @@ def test_several_boxes_of_one_name_are_several_things_of_a_kind_each_found_once(
     boxes = tuple(drawn(place, room) for place in places)
     edited = room.copy()
     edited[0:20, 0:60] = 0  # elsewhere
-    found = look(edited, "portrait", base=room, portrait=boxes).above(FOUND)
-    assert len(found) == 2
-    assert all(max(box.iou(true) for box in found) > 0.8 for true in boxes)
+    detected = look(edited, "portrait", base=room, portrait=boxes).above(FOUND)
+    assert len(detected) == 2
+    assert all(max(box.iou(true) for box in detected) > 0.8 for true in boxes)
     x0, y0, x1, y1 = places[0]
     edited[y0:y1, x0:x1] = 150
     (left,) = look(edited, "portrait", base=room, portrait=boxes).above(FOUND)
@@ -144,8 +149,8 @@ def test_a_like_thing_without_a_box_is_another_thing():
     room, places = two_things()
     edited = room.copy()
     edited[250:280, 0:60] = 0
-    (found,) = look(edited, "portrait", base=room, portrait=(drawn(places[0], room),)).above(FOUND)
-    assert found.iou(drawn(places[0], room)) > 0.8
+    (box,) = look(edited, "portrait", base=room, portrait=(drawn(places[0], room),)).above(FOUND)
+    assert box.iou(drawn(places[0], room)) > 0.8
 
 
 @pytest.mark.parametrize(
@@ -159,9 +164,9 @@ def test_a_like_thing_without_a_box_is_another_thing():
     ids=["stretched", "cut", "letterbox", "pillars"],
 )
 def test_an_edit_of_another_aspect_ratio_is_searched_as_stretched_cut_and_padded(edit, true):
-    found = look(np.ascontiguousarray(edit(bluer(COFFEE, SPOON))), "cup").boxes[0]
-    assert found.score > 0.8
-    assert found.iou(true) > 0.8
+    box = look(np.ascontiguousarray(edit(bluer(COFFEE, SPOON))), "cup").boxes[0]
+    assert box.score > 0.8
+    assert box.iou(true) > 0.8
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (9, 9), (3000, 2), (2, 3000)])
@@ -172,11 +177,11 @@ def test_no_edited_picture_is_too_odd(size):
 
 def test_of_a_box_over_the_edge_the_inside_counts():
     outwards = drawn((170, -40, 415, 290))
-    (found,) = look(bluer(COFFEE, SPOON), "cup", cup=(outwards,)).above(FOUND)
-    assert found.iou(drawn((170, 0, 415, 290))) > 0.8
+    (box,) = look(bluer(COFFEE, SPOON), "cup", cup=(outwards,)).above(FOUND)
+    assert box.iou(drawn((170, 0, 415, 290))) > 0.8
 
 
-# -- which thing is meant ----------------------------------------------------------------------------------------------
+# -- names -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -197,16 +202,16 @@ def test_of_a_box_over_the_edge_the_inside_counts():
     ],
 )
 def test_a_phrase_means_the_name_it_was_drawn_under(phrase, name):
-    given = sample(ASTRONAUT, **{name: (drawn(CUP),), "unlike": (drawn(SPOON),)})
-    assert Annotated().adapt(Detect(given.edited, (phrase,)), given) == Match(
-        given.edited, given.base, (drawn(CUP, label=phrase),)
+    edit_sample = sample(ASTRONAUT, **{name: (drawn(CUP),), "unlike": (drawn(SPOON),)})
+    assert Annotated().rewrite_query(Detect(edit_sample.edited, (phrase,)), edit_sample) == Match(
+        edit_sample.edited, edit_sample.base, (drawn(CUP, label=phrase),)
     )
 
 
 def test_the_exact_name_goes_before_another_number_of_it():
-    given = sample(ASTRONAUT, cup=(drawn(CUP),), cups=(drawn(SPOON),))
+    edit_sample = sample(ASTRONAUT, cup=(drawn(CUP),), cups=(drawn(SPOON),))
     for phrase, corners in [("cup", CUP), ("cups", SPOON)]:
-        adapted: Any = Annotated().adapt(Detect(given.edited, (phrase,)), given)
+        adapted: Any = Annotated().rewrite_query(Detect(edit_sample.edited, (phrase,)), edit_sample)
         assert adapted.targets == (drawn(corners, label=phrase),)
 
 
@@ -214,9 +219,10 @@ def test_the_exact_name_goes_before_another_number_of_it():
 def test_a_phrase_without_a_box_is_abstained_on(phrase):
     score, (answer,) = outcomes([Detect(Image.of(ASTRONAUT), (phrase,))], sample(ASTRONAUT))
     assert answer == Abstention(
-        f"no box for {phrase!r} among the annotations of this sample (cup, spoon): draw one, or bind a real detector"
+        f"no box for {phrase!r} among the annotations of this sample (cup, spoon): "
+        "annotate one, or bind a real detector"
     )
-    assert score.value == 1.0  # the program went on: it asked without insisting
+    assert score.value == 1.0  # the program continues after an abstention
 
 
 def test_one_phrase_of_several_without_a_box_is_enough_to_abstain():
@@ -236,14 +242,14 @@ def test_a_thing_without_structure_is_abstained_on_by_name():
     flat = COFFEE.copy()
     flat[10:90, 10:90] = 128
     answer = look(bluer(flat, SPOON), "tile", base=flat, tile=(drawn((20, 20, 80, 80)),))
-    assert answer.reason.startswith("'tile' cannot be recognised again: ")
+    assert answer.reason.startswith("'tile' cannot be detected: ")
 
 
 @pytest.mark.parametrize("corners", [(700, 20, 800, 200), (-90, -90, -5, -5), (50, 50, 50, 90)])
 def test_a_box_outside_of_the_picture_is_abstained_on_by_name(corners):
     for edited in (ASTRONAUT, COFFEE):
         answer = look(edited, "cup", cup=(drawn(corners),))
-        assert answer == Abstention("the box of 'cup' lies outside of the picture it was drawn in: redraw it")
+        assert answer == Abstention("the box of 'cup' lies outside its image: correct it")
 
 
 def test_the_boxes_of_the_first_picture_serve_later_turns():
@@ -253,19 +259,19 @@ def test_the_boxes_of_the_first_picture_serve_later_turns():
     assert all(answer.boxes[0].iou(drawn(CUP)) > 0.8 for answer in (before, after))
 
 
-# -- the same answer, however it is asked ------------------------------------------------------------------------------
+# -- answers do not depend on batching or caching ----------------------------------------------------------------------
 
 
 def test_resized_copies_and_recordings_are_one_question():
-    given = sample(bluer(COFFEE, CUP))
+    edit_sample = sample(bluer(COFFEE, CUP))
     expert = Annotated()
-    asked: Any = expert.adapt(Detect(given.edited, ("cup",)), given)
-    resized: Any = expert.adapt(Detect(given.edited.resized(512, 512), ("cup",)), given)
-    assert resized.digest == asked.digest
-    source, edited = (Image.unseen(image.digest, image.size) for image in (given.source, given.edited))
-    recorded = EditSample("s", given.instruction, (source,), edited, boxes=given.boxes)
-    replayed: Any = expert.adapt(Detect(recorded.edited.resized(512, 512), ("cup",)), recorded)
-    assert replayed.digest == asked.digest
+    query: Any = expert.rewrite_query(Detect(edit_sample.edited, ("cup",)), edit_sample)
+    resized: Any = expert.rewrite_query(Detect(edit_sample.edited.resized(512, 512), ("cup",)), edit_sample)
+    assert resized.digest == query.digest
+    source, edited = (Image.from_digest(image.digest, image.size) for image in (edit_sample.source, edit_sample.edited))
+    recorded = EditSample("s", edit_sample.instruction, (source,), edited, boxes=edit_sample.boxes)
+    replayed: Any = expert.rewrite_query(Detect(recorded.edited.resized(512, 512), ("cup",)), recorded)
+    assert replayed.digest == query.digest
 
 
 def edits():
@@ -274,22 +280,22 @@ def edits():
 
 @pytest.fixture(scope="module")
 def together():
-    given = sample(ASTRONAUT)
+    edit_sample = sample(ASTRONAUT)
     queries = [
         Detect(Image.of(np.ascontiguousarray(edit)), phrases)
         for edit in edits()
         for phrases in (("cup",), ("spoon",), ("spoon", "cups"), ("lamp",))
     ]
-    return given, queries, outcomes(queries, given, batch=64)[1]
+    return edit_sample, queries, outcomes(queries, edit_sample, batch=64)[1]
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("limit_bytes", [0, 2**30])
-def test_answers_do_not_depend_on_batches_or_on_what_is_kept(together, batch, limit_bytes):
-    given, queries, expected = together
-    expert = Annotated(limit_bytes=limit_bytes)
-    assert outcomes(queries, given, expert, batch=batch)[1] == expected
-    assert outcomes(queries[::-1], given, expert, batch=batch)[1] == expected[::-1]
+@pytest.mark.parametrize("cache_bytes", [0, 2**30])
+def test_answers_do_not_depend_on_batches_or_on_what_is_kept(together, batch, cache_bytes):
+    edit_sample, queries, expected = together
+    expert = Annotated(cache_bytes=cache_bytes)
+    assert outcomes(queries, edit_sample, expert, batch=batch)[1] == expected
+    assert outcomes(queries[::-1], edit_sample, expert, batch=batch)[1] == expected[::-1]
 
 
 def test_a_picture_is_analysed_once_as_long_as_there_is_room(monkeypatch):
@@ -304,20 +310,20 @@ def test_a_picture_is_analysed_once_as_long_as_there_is_room(monkeypatch):
     queries = [Detect(image, (phrase,)) for image in images for phrase in ("cup", "spoon")]
     outcomes(queries, sample(ASTRONAUT), Annotated(), batch=2)
     assert len(analysed) == 1 + 12
-    outcomes(queries * 2, sample(ASTRONAUT), expert := Annotated(limit_bytes=0), batch=2)
+    outcomes(queries * 2, sample(ASTRONAUT), expert := Annotated(cache_bytes=0), batch=2)
     outcomes(queries, sample(ASTRONAUT), expert, batch=2)
     assert len(analysed) > 2 * (1 + 12)
 
 
 def test_options():
-    with pytest.raises(ValueError, match=r"floor must lie in \[0, 1\), got 1"):
-        Annotated(floor=1)
-    assert Annotated(floor=0.2).id != Annotated().id
-    assert look(bluer(COFFEE, CUP), "cup").floor == Annotated().floor == 0.05
+    with pytest.raises(ValueError, match=r"min_score must lie in \[0, 1\), got 1"):
+        Annotated(min_score=1)
+    assert Annotated(min_score=0.2).id != Annotated().id
+    assert look(bluer(COFFEE, CUP), "cup").min_score == Annotated().min_score == 0.05
 
 
 @given(st.text(st.sampled_from("aesie .cupTH"), max_size=12))
 def test_a_name_means_itself_however_it_is_written(name):
-    given = sample(ASTRONAUT, **{name: (drawn(CUP),)})
+    edit_sample = sample(ASTRONAUT, **{name: (drawn(CUP),)})
     for phrase in (name, name.upper(), f" {name} .", f"{name}."):
-        assert isinstance(Annotated().adapt(Detect(given.edited, (phrase,)), given), Match)
+        assert isinstance(Annotated().rewrite_query(Detect(edit_sample.edited, (phrase,)), edit_sample), Match)

@@ -1,4 +1,4 @@
-"""Clip: tiny random CLIP and SigLIPs through the way users take, equal to the library's call for one at a time."""
+"""Clip: tiny random CLIP and SigLIPs, loaded as by users, equal transformers' call on single inputs."""
 
 from typing import Any
 
@@ -8,9 +8,10 @@ import tokenizers
 import torch
 import transformers
 
-from editcritic.reward import Box, Embed, ExpertDown, Failure, Image, Region
+from editcritic.reward import Box, Image
 from editcritic.reward.experts.clip import Clip
-from editcritic.reward.query import EmbedText, Vectors
+from editcritic.reward.queries import Embed, ExpertDown, Failure, Region
+from editcritic.reward.queries.kinds import Embeddings, EmbedText
 
 from .tiny_clips import clip_tokenizer, picture
 
@@ -36,7 +37,7 @@ def clip():
 
 
 def siglip():
-    # Its own tokenizer needs sentencepiece; what matters is what is done with its tokens.
+    # Its own tokenizer needs sentencepiece; any tokens do for this test.
     model = tokenizers.Tokenizer(tokenizers.models.WordLevel(letters(), unk_token="<unk>"))
     model.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -55,7 +56,7 @@ def siglip2():
     config = transformers.Siglip2Config(
         text_config=text(tokenizer), vision_config={**LAYERS, "num_patches": 256, "patch_size": 16}
     )
-    pictures = transformers.Siglip2ImageProcessor()  # its processor insists on 256 patches of 16 pixels
+    pictures = transformers.Siglip2ImageProcessor()  # its processor requires 256 patches of 16 pixels
     return transformers.Siglip2Model(config), transformers.Siglip2Processor(pictures, tokenizer)
 
 
@@ -81,7 +82,7 @@ def folders(tmp_path_factory):
         with torch.no_grad():
             for weights in model.parameters():
                 if weights.dim() > 1:
-                    weights.mul_(4.0)  # initial weights make a model that hardly looks at its input
+                    weights.mul_(4.0)  # with initial weights the output hardly depends on the input
         model.save_pretrained(folder)
         processor.save_pretrained(folder)
         return str(folder)
@@ -100,7 +101,7 @@ CLS = (Region("cls"),)
 
 
 def plainly(folder, thing, **options):
-    """The library's call for one picture or text."""
+    """transformers' call for one image or text."""
     model = transformers.AutoModel.from_pretrained(folder).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
     with torch.no_grad():
@@ -117,7 +118,7 @@ def filled(kind):
 
 
 def counting(expert):
-    """Sizes of the passes through both towers from here on."""
+    """Records the batch sizes of both towers."""
     passes: list[tuple[str, int]] = []
     with expert.checkpoint.use() as loaded:
         for name, inputs in (("vision_model", "pixel_values"), ("text_model", "input_ids")):
@@ -137,17 +138,17 @@ def test_pictures_are_the_plain_call_on_one_at_a_time(folders, kind):
     assert np.ptp(expected, axis=0).min() > 0.1
     expert = Clip(folders[kind])
     expert.load()
-    found = expert([Embed(image, CLS) for image in PICTURES])
-    assert np.abs(values(found) - expected).max() < 1e-4
-    assert np.abs(values(found[::-1]) - expected).max() > 0.1  # it would see another order
+    outcomes = expert([Embed(image, CLS) for image in PICTURES])
+    assert np.abs(values(outcomes) - expected).max() < 1e-4
+    assert np.abs(values(outcomes[::-1]) - expected).max() > 0.1  # the comparison detects another order
 
 
 def test_texts_are_the_plain_call_on_one_at_a_time(folders, kind):
     expected = np.stack([plainly(folders[kind], each, **filled(kind)) for each in TEXTS])
     assert np.ptp(expected, axis=0).min() > 0.1
-    found = Clip(folders[kind])([EmbedText(each) for each in TEXTS])
-    assert np.abs(values(found) - expected).max() < 1e-4
-    assert {tuple(outcome.patches) for outcome in found if isinstance(outcome, Vectors)} == {(0,)}
+    outcomes = Clip(folders[kind])([EmbedText(each) for each in TEXTS])
+    assert np.abs(values(outcomes) - expected).max() < 1e-4
+    assert {tuple(outcome.patches) for outcome in outcomes if isinstance(outcome, Embeddings)} == {(0,)}
 
 
 @pytest.mark.parametrize("kind", ["siglip", "siglip2"])
@@ -157,9 +158,9 @@ def test_the_comparison_would_see_texts_that_are_not_filled_up(folders, kind):
 
 
 def test_the_number_of_patches_is_told(folders, kind):
-    found = Clip(folders[kind])([Embed(image, CLS * 2) for image in PICTURES[:3]])
+    outcomes = Clip(folders[kind])([Embed(image, CLS * 2) for image in PICTURES[:3]])
     expected = {"clip": [16] * 3, "siglip": [16] * 3, "siglip2": [256, 253, 250]}[kind]
-    assert [outcome.patches.tolist() for outcome in found if isinstance(outcome, Vectors)] == [
+    assert [outcome.patches.tolist() for outcome in outcomes if isinstance(outcome, Embeddings)] == [
         [count] * 2 for count in expected
     ]
 
@@ -175,7 +176,7 @@ def test_each_picture_and_text_is_computed_once_until_the_weights_are_given_back
     expert([EmbedText(TEXTS[1])])
     assert len(passes) == 3
     expert.unload()
-    assert expert.bytes == {"remembered": 0}
+    assert expert.bytes == {"cache": 0}
     passes = counting(expert)
     assert (values(expert(queries)) == values(before)).all()
     assert len(passes) == 2
@@ -192,27 +193,29 @@ def test_answers_are_what_the_query_asks_for_at_any_precision(folders, kind, dty
 @pytest.mark.parametrize("region", [Region("patches"), Region("tokens"), Region("cls", exclude=(Box(0.5, 0.5, 1, 1),))])
 def test_other_regions_fail_and_say_whom_to_ask(folders, region):
     whole, part = Clip(folders["clip"])([Embed(PICTURES[0], CLS), Embed(PICTURES[0], (Region("cls"), region))])
-    assert isinstance(whole, Vectors)
+    assert isinstance(whole, Embeddings)
     assert isinstance(part, Failure)
     assert "bind Dino" in part.reason
 
 
 def test_a_text_that_is_too_long_fails_and_is_not_cut(folders, kind):
     expert = Clip(folders[kind])
-    most = max(n for n in range(30) if isinstance(expert([EmbedText("x" * n)])[0], Vectors))
-    assert most == {"clip": LONGEST - 2, "siglip": LONGEST, "siglip2": LONGEST}[kind]  # CLIP adds two marks
-    short, long = expert([EmbedText("a cat"), EmbedText("x" * (most + 1))])
-    assert isinstance(short, Vectors)
+    max_length = max(n for n in range(30) if isinstance(expert([EmbedText("x" * n)])[0], Embeddings))
+    assert (
+        max_length == {"clip": LONGEST - 2, "siglip": LONGEST, "siglip2": LONGEST}[kind]
+    )  # CLIP adds two special tokens
+    short, long = expert([EmbedText("a cat"), EmbedText("x" * (max_length + 1))])
+    assert isinstance(short, Embeddings)
     assert isinstance(long, Failure)
     assert f"{LONGEST + 1} tokens is longer than the {LONGEST}" in long.reason
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("clip", "<|endoftext|>"), ("siglip2", "<eos>")])
 def test_control_tokens_in_a_text_are_only_words(folders, kind, mark):
-    found = values(Clip(folders[kind])([EmbedText("cat"), EmbedText(f"cat {mark} x")]))
-    cut = plainly(folders[kind], f"cat {mark} x", **filled(kind))  # the plain call takes it for the end
-    assert np.abs(found[1] - cut).max() > 0.01
-    assert np.abs(found[1] - found[0]).max() > 0.01
+    outcomes = values(Clip(folders[kind])([EmbedText("cat"), EmbedText(f"cat {mark} x")]))
+    cut = plainly(folders[kind], f"cat {mark} x", **filled(kind))  # the plain call reads it as the end token
+    assert np.abs(outcomes[1] - cut).max() > 0.01
+    assert np.abs(outcomes[1] - outcomes[0]).max() > 0.01
 
 
 def test_a_model_for_pictures_alone_is_down_at_once(tmp_path, folders):

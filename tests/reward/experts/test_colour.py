@@ -1,4 +1,4 @@
-"""ColourJudge on flat patches in bad light, and on photographs recoloured wholly, in part, or not at all."""
+"""ColourJudge on flat patches under uneven light, and on photographs recoloured fully, partly or not."""
 
 from itertools import pairwise
 from typing import Any
@@ -10,21 +10,11 @@ import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import (
-    Abstention,
-    Asks,
-    EditSample,
-    Engine,
-    Image,
-    Judge,
-    Message,
-    Reply,
-    Score,
-    YesNo,
-    ask_each,
-)
-from editcritic.reward.asking import Ask
+from editcritic.reward import EditSample, Engine, Image, Program, Score
+from editcritic.reward.engine import ask_many
+from editcritic.reward.engine.program import Ask
 from editcritic.reward.experts.colour import COLOURS, ColourJudge, basic_colour, probabilities
+from editcritic.reward.queries import Abstention, Judge, Message, Reply, YesNo
 
 PAINTS = {
     "red": ["e50000", "c8102e", "d03030"],
@@ -51,12 +41,12 @@ def jpeg(pixels, quality):
 
 
 def lit(code, light):
-    """The paint in some light (1 is full), as a camera sees it: H x W of factors of linear light."""
+    """A painted surface under light factors (H x W, linear, 1 is full), as sRGB."""
     return 255 * ((rgb(code) / 255) ** 2.2 * light[..., None]) ** (1 / 2.2)
 
 
 def patch(code, seed):
-    """A surface of any size under light that falls off to the half, with noise, as a JPEG."""
+    """A surface under light that falls off to one half, with noise, as a JPEG."""
     random = np.random.default_rng(seed)
     h, w = random.integers(40, 140, 2)
     y, x = np.mgrid[0:h, 0:w]
@@ -82,7 +72,7 @@ def test_a_surface_has_its_colour_in_uneven_light(name, seed):
         assert len(yes) <= 2, f"{code} is called {yes}"
 
 
-# A sample of the XKCD colour survey (2010, CC0): what people called these colours, modifiers left out.
+# A sample of the XKCD colour survey (2010, CC0): names of colours without modifiers.
 SURVEY = {
     "red": "e50000 840000 8f1402 be013c d9544d bb3f3f fe2f4a",
     "orange": "f97306 c65102 ffb07c ff964f fe4b03 d8863b",
@@ -101,7 +91,7 @@ def test_flat_colours_are_called_as_people_call_them(name):
     called = [
         name in verdicts(np.broadcast_to(rgb(code).astype(np.uint8), (16, 16, 3))) for code in SURVEY[name].split()
     ]
-    assert sum(called) >= len(called) - 1  # people do not agree on all of them either
+    assert sum(called) >= len(called) - 1  # human names do not agree on all of them either
 
 
 # -- photographs -------------------------------------------------------------------------------------------------------
@@ -137,7 +127,7 @@ def ellipse(photo, box):
 
 
 def recoloured(photo, thing, part, code):
-    """A part of a thing in another paint, its light and shade kept, as a JPEG."""
+    """A part of an object recoloured with its shading kept, as a JPEG."""
     light = (photo.astype(float).mean(-1) / 255) ** 2.2
     paint = lit(code, np.clip(light / np.quantile(light[thing], 0.7), 0.15, 1.3))
     soft = cv2.GaussianBlur(part.astype(float), (0, 0), 1)[..., None]
@@ -145,7 +135,7 @@ def recoloured(photo, thing, part, code):
 
 
 def first_part(mask, share):
-    """The left part of a mask, so that it holds that share of its pixels."""
+    """The left part of a mask with the given share of its pixels."""
     xs = np.nonzero(mask)[1]
     return mask & (np.arange(mask.shape[1]) <= np.quantile(xs, share)) if share else np.zeros_like(mask)
 
@@ -194,14 +184,14 @@ def test_the_probability_grows_with_the_share(thing, colour):
 
 
 def test_the_background_in_the_corners_does_not_count():
-    """A cross of thin beams, a quarter of its box, before a floor of one colour."""
+    """A cross of thin beams, a quarter of its box, on a background of one colour."""
     floor = cv2.resize(patch("8b4513", 3), (120, 120))
     y, x = np.mgrid[0:120, 0:120]
     floor[(abs(x - 60) < 9) | (abs(y - 60) < 9)] = rgb("0343df")
     assert verdicts(floor) == ["blue"]
 
 
-# -- questions ---------------------------------------------------------------------------------------------------------
+# -- queries -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -250,18 +240,18 @@ def test_answers_with_words_and_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("query", "reason"),
     [
         (question(BLUE, topic="edival/material", value="wooden"), "cannot tell edival/material"),
         (question(BLUE, topic=""), "cannot tell anything but colours"),
         (question(BLUE, value="teal"), "cannot tell 'teal': it knows red, blue, green, yellow, black, white"),
         (question(BLUE[:3, :50]), "cannot tell the colour of the cup in 50 x 3 pixels"),
-        (question(BLUE, BLUE), "cannot tell the cup in 2 pictures"),
-        (question(BLUE, topic="edival/color_pair"), "cannot tell the cup in 1 pictures"),
+        (question(BLUE, BLUE), "cannot tell the cup in 2 images"),
+        (question(BLUE, topic="edival/color_pair"), "cannot tell the cup in 1 images"),
     ],
 )
-def test_abstains_on_what_it_cannot_tell(asked, reason):
-    (outcome,) = ColourJudge()([asked])
+def test_abstains_on_what_it_cannot_tell(query, reason):
+    (outcome,) = ColourJudge()([query])
     assert isinstance(outcome, Abstention)
     assert reason in outcome.reason
 
@@ -276,10 +266,10 @@ def test_of_a_pair_the_second_picture_counts():
 
 
 def outcomes(questions, *, batch=64, sample=None) -> tuple[Score, list[Any]]:
-    """The score of a program that asks everything at once, and what it was answered."""
+    """The score of a program that yields all queries at once, and the outcomes."""
     answers: list[Any] = []
 
-    def program() -> Asks[Score]:
+    def program() -> Program[Score]:
         answers.extend((yield Ask(tuple(questions))))
         return Score.of(1.0)
 
@@ -310,12 +300,12 @@ def test_a_whole_picture_of_the_sample_is_abstained_on_and_its_crop_is_not():
     )
     assert part.text == "yes"
     for answer in (whole, copy):
-        assert answer == Abstention("a colour judge cannot tell the cup in a whole picture: ask about its crop")
+        assert answer == Abstention("a colour judge cannot tell the cup in a whole image: query its crop")
 
 
 def test_an_abstention_reaches_the_score():
-    def program() -> Asks[Score]:
-        yield from ask_each([question(BLUE, value="plaid")])
+    def program() -> Program[Score]:
+        yield from ask_many([question(BLUE, value="plaid")])
         raise AssertionError("an abstention does not return")
 
     with Engine() as engine:

@@ -1,4 +1,4 @@
-"""Every detector says what transformers says of one sample at a time, and does nothing twice."""
+"""Every detector equals transformers on single samples, and computes nothing twice."""
 
 import gc
 import weakref
@@ -7,30 +7,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.reward import Detect, Detections, ExpertDown, Failure
 from editcritic.reward.experts import owl, sam3
-from editcritic.reward.models.detecting import clip_tokens
+from editcritic.reward.experts.loading.detection import clip_tokens
+from editcritic.reward.queries import Detect, Detections, ExpertDown, Failure
 
 from . import tiny_detectors as tiny
 from .detectors import DETECTORS
 
 CLIP_LIKE = pytest.mark.parametrize("detector", ["OWL-ViT", "OWLv2", "SAM 3"], indirect=True)
-"""Those that read phrases as CLIP does."""
+"""Detectors with a CLIP text encoder."""
 
-# -- what they say -----------------------------------------------------------------------------------------------------
+# -- detections --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [1, 3, 5, 64])
 def test_a_mixed_batch_says_what_the_library_says_of_each_sample(detector, folder, expected, batch):
     options = dict.fromkeys(("batch", *detector.options), batch)
-    expert = detector.expert(str(folder), device="cpu", floor=0.0, **options)
+    expert = detector.expert(str(folder), device="cpu", min_score=0.0, **options)
     assert tiny.apart(expert(detector.mixed), expected) < 1e-4
 
 
 def test_a_swapped_width_is_noticed(detector, expert, expected):
     answers = [
         Detections(tuple(replace(box, w=box.h, h=box.w) for box in answer.boxes))
-        for answer in tiny.found(expert, *detector.mixed)
+        for answer in tiny.detections(expert, *detector.mixed)
     ]
     assert tiny.apart(answers, expected) > 0.01
 
@@ -56,64 +56,64 @@ def test_the_order_of_queries_changes_nothing(detector, expert, expected):
 
 def test_boxes_come_best_first_down_to_the_floor(detector, folder, expected):
     every = sorted((box.score for box in expected[2].boxes), reverse=True)
-    floor = (every[9] + every[10]) / 2
-    expert = detector.expert(str(folder), device="cpu", floor=floor)
-    (answer,) = tiny.found(expert, detector.mixed[2])
+    min_score = (every[9] + every[10]) / 2
+    expert = detector.expert(str(folder), device="cpu", min_score=min_score)
+    (answer,) = tiny.detections(expert, detector.mixed[2])
     assert [box.score for box in answer.boxes] == pytest.approx(every[:10], abs=1e-4)
-    assert answer.floor == floor
-    assert expert.id != detector.expert(str(folder), device="cpu", floor=0.0).id
+    assert answer.min_score == min_score
+    assert expert.id != detector.expert(str(folder), device="cpu", min_score=0.0).id
 
 
 @CLIP_LIKE
 def test_marks_of_the_tokenizer_in_a_phrase_are_words_like_others(detector, expert):
     scene = detector.scenes[0]
-    mark, nothing = tiny.found(expert, Detect(scene, ("<|endoftext|>",)), Detect(scene, ("<>",)))
+    mark, nothing = tiny.detections(expert, Detect(scene, ("<|endoftext|>",)), Detect(scene, ("<>",)))
     assert tiny.furthest(mark, nothing, labels=False) > 0.01
 
 
 def test_it_runs_in_bfloat16(detector, folder, expected):
-    expert = detector.expert(str(folder), device="cpu", dtype="bfloat16", floor=0.0, **detector.options)
-    scores = [answer.strongest() for answer in tiny.found(expert, *detector.mixed[:4])]
-    assert scores == pytest.approx([answer.strongest() for answer in expected[:4]], abs=0.1)
+    expert = detector.expert(str(folder), device="cpu", dtype="bfloat16", min_score=0.0, **detector.options)
+    scores = [answer.max_score() for answer in tiny.detections(expert, *detector.mixed[:4])]
+    assert scores == pytest.approx([answer.max_score() for answer in expected[:4]], abs=0.1)
 
 
-# -- how much work it takes --------------------------------------------------------------------------------------------
+# -- passes and caching ------------------------------------------------------------------------------------------------
 
 
 def test_what_does_not_fit_is_computed_again(detector, folder, expected):
-    expert = detector.expert(str(folder), device="cpu", floor=0.0, limit_bytes=1)
+    expert = detector.expert(str(folder), device="cpu", min_score=0.0, cache_bytes=1)
     eight = detector.mixed[:8]
     assert tiny.apart(expert(eight) + expert(eight), expected[:8] * 2) < 1e-4
-    assert expert.meter() == {what: 2 * count for what, count in detector.eight.items()}
-    assert expert.bytes["remembered"] == 0
+    assert expert.usage() == {count_name: 2 * count for count_name, count in detector.eight.items()}
+    assert expert.bytes["cache"] == 0
 
 
 def test_weights_and_features_are_given_back(detector, expert):
-    assert expert.bytes == {"remembered": 0}
+    assert expert.bytes == {"cache": 0}
     expert(detector.mixed[:4])
     with expert.checkpoint.use() as loaded:
         weights = sum(weight.nbytes for weight in loaded.model.parameters())
         alive = [weakref.ref(part) for part in loaded.model.modules()]
     del loaded
     assert expert.bytes["cpu"] >= weights
-    assert expert.bytes["remembered"] > 0
+    assert expert.bytes["cache"] > 0
     expert.unload()
     gc.collect()
     assert {part() for part in alive} == {None}
-    assert expert.bytes == {"remembered": 0}
+    assert expert.bytes == {"cache": 0}
 
 
 def test_answers_eight_queries_about_two_pictures_in_an_engine(detector, expert, expected):
-    assert tiny.apart(tiny.asked_in_an_engine(expert, detector.mixed[:8]), expected[:8]) < 1e-4
-    assert expert.meter() == detector.eight
+    assert tiny.apart(tiny.answers_in_engine(expert, detector.mixed[:8]), expected[:8]) < 1e-4
+    assert expert.usage() == detector.eight
 
 
-# -- what they cannot do -----------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def test_phrases_that_cannot_be_asked_fail_by_themselves(detector, expert, expected):
-    asked = [Detect(detector.scenes[1], phrases) for phrases in detector.unaskable.values()]
-    first, *failed, second = expert([detector.mixed[0], *asked, detector.mixed[1]])
+    invalid = [Detect(detector.scenes[1], phrases) for phrases in detector.unaskable.values()]
+    first, *failed, second = expert([detector.mixed[0], *invalid, detector.mixed[1]])
     assert tiny.apart([first, second], expected[:2]) < 1e-4
     for reason, bad in zip(detector.unaskable, failed, strict=True):
         assert isinstance(bad, Failure)
@@ -123,8 +123,8 @@ def test_phrases_that_cannot_be_asked_fail_by_themselves(detector, expert, expec
 @CLIP_LIKE
 def test_the_longest_phrase_the_model_reads_is_answered(detector, expert, library):
     with expert.checkpoint.use() as loaded:
-        most = loaded.model.config.text_config.max_position_embeddings
-    query = Detect(detector.scenes[0], ("cat " * (most - 2),))  # besides, there are marks of beginning and end
+        max_tokens = loaded.model.config.text_config.max_position_embeddings
+    query = Detect(detector.scenes[0], ("cat " * (max_tokens - 2),))  # plus tokens for beginning and end
     assert tiny.apart(expert([query]), [library(query)]) < 1e-4
 
 
@@ -152,7 +152,7 @@ def test_another_kind_of_model_is_refused(detector, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [owl.Owl, sam3.Sam3, DETECTORS["GroundingDINO"].expert])
-@pytest.mark.parametrize("options", [{"floor": -0.1}, {"floor": 2}, {"batch": 0}])
+@pytest.mark.parametrize("options", [{"min_score": -0.1}, {"min_score": 2}, {"batch": 0}])
 def test_refuses_options_that_mean_nothing(kind, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         kind(**options)

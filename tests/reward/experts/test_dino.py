@@ -1,4 +1,4 @@
-"""Dino: tiny random DINOs through the way users take; equal to the library's plain call, and each picture seen once."""
+"""Dino: tiny random DINOs, loaded as by users, equal transformers' plain call; each image is encoded once."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +10,9 @@ import pytest
 import torch
 import transformers
 
-from editcritic.reward import Box, Embed, ExpertDown, Image, Region
+from editcritic.reward import Box, Image
 from editcritic.reward.experts.dino import Dino
+from editcritic.reward.queries import Embed, ExpertDown, Region
 
 TINY: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.3}
 CONFIGS = {
@@ -71,7 +72,7 @@ def kind(request):
 
 
 def plainly(folder, image, **sides):
-    """Every token of a picture: the library's call for one picture."""
+    """All tokens of an image from transformers' plain call."""
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     pixels = processor(image.pil(), return_tensors="pt", **sides)["pixel_values"]
@@ -80,12 +81,12 @@ def plainly(folder, image, **sides):
 
 
 def whole(kind):
-    """What brings the whole picture to the square that DINOv2's processor would cut out of it."""
+    """Options that resize the whole image to a square instead of DINOv2's centre crop."""
     return {} if kind in ("dinov3", "oblong") else {"do_center_crop": False, "size": {"height": 56, "width": 56}}
 
 
 def counting(expert):
-    """Sizes of the forward passes from here on."""
+    """Records the batch sizes of forward passes."""
     sizes: list[int] = []
     with expert.checkpoint.use() as loaded:
         loaded.model.register_forward_pre_hook(
@@ -98,9 +99,9 @@ ALL = (Region("cls"), Region("patches"), Region("tokens"))
 
 
 def difference(expert, expected):
-    """The largest one, over class token, mean of patches and mean of tokens of all pictures in one batch."""
-    found = expert([Embed(image, ALL) for image in PICTURES])
-    return max(float(np.abs(each.values - want).max()) for each, want in zip(found, expected, strict=True))
+    """The largest difference over class token, patch mean and token mean of all images in one batch."""
+    outcomes = expert([Embed(image, ALL) for image in PICTURES])
+    return max(float(np.abs(each.values - want).max()) for each, want in zip(outcomes, expected, strict=True))
 
 
 def pooled(tokens, registers):
@@ -112,7 +113,7 @@ def test_it_is_the_plain_call_on_one_picture_at_a_time(folders, kind):
     maps = [plainly(folders[kind], image, **whole(kind)) for image in PICTURES]
     assert {len(tokens) for tokens in maps} == {1 + registers + rows * columns}
     expected = [pooled(tokens, registers) for tokens in maps]
-    assert np.ptp(expected, axis=0).max(axis=1).min() > 0.1  # pictures tell in each of the three
+    assert np.ptp(expected, axis=0).max(axis=1).min() > 0.1  # images differ in each of the three
     assert difference(Dino(str(folders[kind])), expected) < 1e-4
 
 
@@ -152,8 +153,8 @@ def by_hand(tokens, registers, rows, columns, size):
 
 def test_what_boxes_leave_free_is_pooled_where_it_is(folders, kind):
     registers, rows, columns = LAYOUTS[kind]
-    found = Dino(str(folders[kind]))([Embed(image, (Region(exclude=BOXES),)) for image in PICTURES])
-    for image, vectors in zip(PICTURES, found, strict=True):
+    outcomes = Dino(str(folders[kind]))([Embed(image, (Region(exclude=BOXES),)) for image in PICTURES])
+    for image, vectors in zip(PICTURES, outcomes, strict=True):
         tokens = plainly(folders[kind], image, **whole(kind))
         vector, patches = by_hand(tokens, registers, rows, columns, image.size)
         assert vectors.values[0] == pytest.approx(vector, abs=1e-4)
@@ -162,11 +163,11 @@ def test_what_boxes_leave_free_is_pooled_where_it_is(folders, kind):
 
 def test_the_comparison_would_see_rows_taken_for_columns(folders):
     registers, rows, columns = LAYOUTS["oblong"]
-    found = Dino(str(folders["oblong"]))([Embed(image, (Region(exclude=BOXES),)) for image in PICTURES])
+    outcomes = Dino(str(folders["oblong"]))([Embed(image, (Region(exclude=BOXES),)) for image in PICTURES])
     swapped = [
         by_hand(plainly(folders["oblong"], image), registers, columns, rows, image.size)[0] for image in PICTURES
     ]
-    assert max(np.abs(each.values[0] - wrong).max() for each, wrong in zip(found, swapped, strict=True)) > 0.02
+    assert max(np.abs(each.values[0] - wrong).max() for each, wrong in zip(outcomes, swapped, strict=True)) > 0.02
 
 
 def test_a_picture_is_seen_once_whatever_is_asked_about_it_until_the_weights_are_given_back(folders):
@@ -178,9 +179,9 @@ def test_a_picture_is_seen_once_whatever_is_asked_about_it_until_the_weights_are
     assert sizes == [2]
     expert([Embed(second, ALL)])
     assert sizes == [2]
-    assert expert.bytes["remembered"] == 2 * (1 + 3 + 16) * 32 * 4
+    assert expert.bytes["cache"] == 2 * (1 + 3 + 16) * 32 * 4
     expert.unload()
-    assert expert.bytes == {"remembered": 0}
+    assert expert.bytes == {"cache": 0}
     sizes = counting(expert)
     after = expert(queries)
     assert sizes == [2]
@@ -191,7 +192,7 @@ def test_a_batch_is_no_larger_than_allowed_and_changes_nothing(folders):
     one, many = Dino(str(folders["dinov3"]), batch=2), Dino(str(folders["dinov3"]))
     queries = [Embed(image, ALL) for image in PICTURES]
     together = many(queries)
-    sizes = counting(one)  # of the model that both share
+    sizes = counting(one)  # of the shared model
     for a, b in zip(one(queries), together, strict=True):
         assert a.values == pytest.approx(b.values, abs=1e-4)
     assert sizes == [2, 2, 2, 1]
@@ -205,9 +206,9 @@ def test_answers_are_what_the_query_asks_for_at_any_precision(folders, kind, dty
 
 
 def test_memory_without_room_still_answers(folders):
-    expert = Dino(str(folders["dinov3"]), limit_bytes=1)
+    expert = Dino(str(folders["dinov3"]), cache_bytes=1)
     assert len(expert([Embed(image, ALL) for image in PICTURES])) == len(PICTURES)
-    assert expert.bytes["remembered"] == 0
+    assert expert.bytes["cache"] == 0
 
 
 @pytest.mark.parametrize("kind", ["dinov3", "dinov2"])
@@ -240,7 +241,9 @@ def test_tokens_that_do_not_fit_are_an_error_that_says_what_was_found(folders, m
     with expert.checkpoint.use() as loaded:
         states = SimpleNamespace(last_hidden_state=torch.zeros(1, 20, 32))
         monkeypatch.setattr(loaded.model, "forward", lambda **_: states)
-    with pytest.raises(ExpertDown, match=r"gave 20 tokens for pictures of \(64, 64\), where .* 4 registers and 4 x 4"):
+    with pytest.raises(
+        ExpertDown, match=r"returned 20 tokens for images of \(64, 64\), expected .* 4 registers and 4 x 4"
+    ):
         expert([Embed(PICTURES[0], ALL)])
 
 

@@ -1,4 +1,4 @@
-"""GotOcr writes down what transformers' plain call writes down, line by line; what has no end is no reading."""
+"""GotOcr: the text of transformers' plain call, line by line; text without an end is a failure."""
 
 import math
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 import torch
 import transformers
 
-from editcritic.reward import Box, Engine, ExpertDown, Failure, Image, Reading, ReadText, Score, ask
-from editcritic.reward.experts.got_ocr import GotOcr, circling
+from editcritic.reward import Box, Engine, Image, Score, ask
+from editcritic.reward.experts.got_ocr import GotOcr, is_repeating
+from editcritic.reward.queries import ExpertDown, Failure, ReadText, RecognizedText
 
 from ..fakes import picture
 from . import tiny_got_ocr as tiny
@@ -19,13 +20,13 @@ TALL, WIDE = picture(1, 30, 90), picture(2, 120, 40)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """It looks at the picture, and its text has no end."""
+    """Its text depends on the image and does not end."""
     return str(tiny.save(tmp_path_factory.mktemp("random")))
 
 
 @pytest.fixture(scope="module")
 def sign(tmp_path_factory):
-    """It reads a sign in every picture."""
+    """Reads the same text in every image."""
     return str(tiny.save(tmp_path_factory.mktemp("sign"), SIGN))
 
 
@@ -33,15 +34,15 @@ def read(expert: Any, *images: Image) -> list[Any]:
     return list(expert([ReadText(image) for image in images]))
 
 
-def library(folder, image, tokens, **asked):
-    """What the authors' example does, and the scores of each token."""
+def library(folder, image, tokens, **options):
+    """The authors' example, with the scores of each token."""
     processor = transformers.AutoProcessor.from_pretrained(folder)
     model, info = transformers.GotOcr2ForConditionalGeneration.from_pretrained(
         folder, dtype=torch.float32, output_loading_info=True
     )
     assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    inputs = processor(image.pil(), return_tensors="pt", num_image_tokens=16, **asked)
-    made = model.generate(
+    inputs = processor(image.pil(), return_tensors="pt", num_image_tokens=16, **options)
+    generated = model.generate(
         **inputs,
         do_sample=False,
         tokenizer=processor.tokenizer,
@@ -51,8 +52,8 @@ def library(folder, image, tokens, **asked):
         return_dict_in_generate=True,
         output_logits=True,
     )
-    text = processor.decode(made.sequences[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-    return text, [row[0].log_softmax(-1).max().item() for row in made.logits]
+    text = processor.decode(generated.sequences[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+    return text, [row[0].log_softmax(-1).max().item() for row in generated.logits]
 
 
 # -- the published format ----------------------------------------------------------------------------------------------
@@ -70,20 +71,22 @@ def test_the_real_model_has_the_published_names_and_shapes():
     assert 2 * sum(map(math.prod, own.values())) + 57_208 == 1_121_114_488  # bytes of the published file
 
 
-@pytest.mark.parametrize("asked", [{}, {"formatted": True}, {"crop_to_patches": True, "max_patches": 3}], ids=str)
-def test_it_writes_what_the_library_writes(folder, asked):
-    expert = GotOcr(folder, device="cpu", max_tokens=7, **asked)
+@pytest.mark.parametrize(
+    "options", [{}, {"markdown_output": True}, {"crop_to_patches": True, "max_patches": 3}], ids=str
+)
+def test_it_writes_what_the_library_writes(folder, options):
+    expert = GotOcr(folder, device="cpu", max_tokens=7, **options)
     answers = read(expert, TALL, WIDE)
-    theirs = {"format" if name == "formatted" else name: value for name, value in asked.items()}
+    theirs = {"format" if name == "markdown_output" else name: value for name, value in options.items()}
     expected = [library(folder, image, 7, **theirs)[0] for image in (TALL, WIDE)]
     assert all(isinstance(answer, Failure) for answer in answers)
     assert [answer.raw for answer in answers] == expected
     assert expected[0] != expected[1]
-    assert expert.meter()["image_passes"] == (8 if "max_patches" in asked else 2)
+    assert expert.usage()["image_passes"] == (8 if "max_patches" in options else 2)
 
 
 def test_the_prompt_and_the_crops_make_a_difference(folder):
-    ways: list[dict[str, Any]] = [{}, {"formatted": True}, {"crop_to_patches": True}]
+    ways: list[dict[str, Any]] = [{}, {"markdown_output": True}, {"crop_to_patches": True}]
     raws = {read(GotOcr(folder, device="cpu", max_tokens=7, **way), TALL)[0].raw for way in ways}
     assert len(raws) == 3
 
@@ -95,14 +98,14 @@ def test_the_batch_makes_no_difference(folder):
     assert together(queries) == [alone([query])[0] for query in queries]
 
 
-# -- what it answers ---------------------------------------------------------------------------------------------------
+# -- outputs -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["pil", "torchvision"])
 def test_lines_are_read_with_how_sure_it_was(sign, backend):
     (reading,) = GotOcr(sign, device="cpu", backend=backend)([ReadText(TALL)])
     text, sure = library(sign, TALL, 6)
-    assert isinstance(reading, Reading)
+    assert isinstance(reading, RecognizedText)
     assert [line.text for line in reading.lines] == ["SALE 50%", "ONLY TODAY"] == text.split("\n")
     first, second = math.exp(sum(sure[:3]) / 3), math.exp(sum(sure[3:5]) / 2)
     assert [line.box.score for line in reading.lines] == pytest.approx([first, second], abs=1e-5)
@@ -111,7 +114,9 @@ def test_lines_are_read_with_how_sure_it_was(sign, backend):
 
 
 def test_nothing_written_is_an_empty_reading(tmp_path):
-    assert GotOcr(str(tiny.save(tmp_path, ["\n\n", "<|im_end|>"])), device="cpu")([ReadText(TALL)]) == [Reading(())]
+    assert GotOcr(str(tiny.save(tmp_path, ["\n\n", "<|im_end|>"])), device="cpu")([ReadText(TALL)]) == [
+        RecognizedText(())
+    ]
 
 
 def test_an_engine_takes_what_it_says(sign):
@@ -124,32 +129,32 @@ def test_an_engine_takes_what_it_says(sign):
 
 
 def test_a_text_may_end_just_at_the_limit_and_not_beyond(sign):
-    whole, cut = (GotOcr(sign, device="cpu", max_tokens=most)([ReadText(TALL)])[0] for most in (5, 4))
-    assert isinstance(whole, Reading)
+    whole, cut = (GotOcr(sign, device="cpu", max_tokens=max_tokens)([ReadText(TALL)])[0] for max_tokens in (5, 4))
+    assert isinstance(whole, RecognizedText)
     assert isinstance(cut, Failure)
-    assert "still reading after max_tokens=4" in cut.reason
+    assert "did not finish within max_tokens=4" in cut.reason
     assert cut.raw == "SALE 50%\nONLY"
 
 
 def test_going_in_circles_is_noticed_before_the_limit(tmp_path):
-    says = ["SALE", "HA", " 50", "HA"]  # HA follows from 50, and 50 from HA
+    says = ["SALE", "HA", " 50", "HA"]  # HA follows 50, and 50 follows HA
     expert = GotOcr(str(tiny.save(tmp_path, says)), device="cpu", max_tokens=4000)
     (answer,) = expert([ReadText(TALL)])
     assert isinstance(answer, Failure)
-    assert "over and over, for 144 tokens" in answer.reason
+    assert "repeated itself for 144 tokens" in answer.reason
     assert answer.raw.startswith("SALEHA 50HA 50HA")
-    assert expert.meter()["generated_tokens"] < 150
+    assert expert.usage()["generated_tokens"] < 150
 
 
 def test_long_texts_and_rows_of_dots_are_no_circles():
-    assert not circling(list(range(500)))
-    assert not circling([*range(300), *[7] * 100])
-    assert circling([*range(300), *[7] * 128])
-    assert circling([*range(300), *list(range(40)) * 8])
-    assert not circling([*range(300), *list(range(41)) * 20])
+    assert not is_repeating(list(range(500)))
+    assert not is_repeating([*range(300), *[7] * 100])
+    assert is_repeating([*range(300), *[7] * 128])
+    assert is_repeating([*range(300), *list(range(40)) * 8])
+    assert not is_repeating([*range(300), *list(range(41)) * 20])
 
 
-# -- what it cannot do -------------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_tokenizer_that_cannot_end_a_text_is_refused(tmp_path):
@@ -160,9 +165,9 @@ def test_a_tokenizer_that_cannot_end_a_text_is_refused(tmp_path):
 
 
 def test_options_that_change_the_text_are_in_the_id(folder):
-    options: list[dict[str, Any]] = [{}, {"formatted": True}, {"crop_to_patches": True}, {"max_tokens": 5}]
+    options: list[dict[str, Any]] = [{}, {"markdown_output": True}, {"crop_to_patches": True}, {"max_tokens": 5}]
     options += [{"crop_to_patches": True, "max_patches": 5}]
-    assert len({GotOcr(folder, device="cpu", **some).id for some in options}) == len(options)
+    assert len({GotOcr(folder, device="cpu", **selected).id for selected in options}) == len(options)
     assert GotOcr(folder, device="cpu", batch=3).id == GotOcr(folder, device="cpu").id
     with pytest.raises(ValueError, match="max_tokens and max_patches are 1 or more, got 0 and 12"):
         GotOcr(folder, max_tokens=0)

@@ -1,4 +1,4 @@
-"""GroundingDino puts a picture through the backbone once, and reads captions as the library does.
+"""GroundingDino encodes an image once, and parses captions as transformers does.
 
 More in test_detectors.
 """
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.reward import Detect, Detections, Failure, Image
+from editcritic.reward import Image
 from editcritic.reward.experts import grounding_dino
 from editcritic.reward.experts.grounding_dino import GroundingDino
+from editcritic.reward.queries import Detect, Detections, Failure
 
 from . import tiny_detectors as tiny
 from .detectors import DETECTORS, PHRASES
@@ -23,15 +24,15 @@ def detector(request):
 
 
 def backbone_passes(expert) -> list[int]:
-    """How many pictures each pass through the backbone has had, from now on."""
-    seen: list[int] = []
+    """Records the batch sizes of the backbone."""
+    batch_sizes: list[int] = []
     with expert.checkpoint.use() as loaded:
         inner = loaded.model.model.backbone.conv_encoder.model
-        inner.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
-    return seen
+        inner.register_forward_hook(lambda module, inputs, output: batch_sizes.append(len(inputs[0])))
+    return batch_sizes
 
 
-# -- what it says ------------------------------------------------------------------------------------------------------
+# -- outputs -----------------------------------------------------------------------------------------------------------
 
 
 def test_pictures_and_phrases_make_a_difference(detector, expected):
@@ -45,17 +46,18 @@ def test_pictures_and_phrases_make_a_difference(detector, expected):
     assert {box.label for one in joint for box in one.boxes} == set(PHRASES[3])
 
 
-@pytest.mark.parametrize(("together", "passes"), [(None, [1] * 6), (6, [6]), (4, [4, 2])])
-def test_on_a_cpu_pairs_are_put_through_one_by_one_unless_told_otherwise(detector, expert, together, passes):
-    expert.together, seen = together, []
+@pytest.mark.parametrize(("joint_batch", "passes"), [(None, [1] * 6), (6, [6]), (4, [4, 2])])
+def test_on_a_cpu_pairs_are_put_through_one_by_one_unless_told_otherwise(detector, expert, joint_batch, passes):
+    expert.joint_batch, batch_sizes = joint_batch, []
     with expert.checkpoint.use() as loaded:
         loaded.model.model.encoder.register_forward_hook(
-            lambda module, inputs, given, output: seen.append(len(given["vision_features"])), with_kwargs=True
+            lambda module, inputs, arguments, output: batch_sizes.append(len(arguments["vision_features"])),
+            with_kwargs=True,
         )
     expert(
         [Detect(detector.mixed[0].image, (f"red {name}",)) for name in ("cat", "dog", "cup", "hat", "table", "teapot")]
     )
-    assert seen == passes
+    assert batch_sizes == passes
 
 
 def test_tokens_shifted_by_one_are_noticed(detector, expert, expected, monkeypatch):
@@ -73,8 +75,8 @@ def test_features_of_another_picture_are_noticed(detector, expert, expected, mon
     make = GroundingDino._features
     monkeypatch.setattr(GroundingDino, "_features", lambda *args: make(*args)[::-1])
     queries = [query for query in detector.mixed if query.image.size == (60, 40)]
-    wanted = [answer for query, answer in zip(detector.mixed, expected, strict=True) if query in queries]
-    assert tiny.apart(expert(queries), wanted) > 0.01
+    expected_answers = [answer for query, answer in zip(detector.mixed, expected, strict=True) if query in queries]
+    assert tiny.apart(expert(queries), expected_answers) > 0.01
 
 
 def test_padding_read_as_words_is_noticed(detector, expert, expected, monkeypatch):
@@ -89,14 +91,14 @@ def test_padding_read_as_words_is_noticed(detector, expert, expected, monkeypatc
 
 
 def test_labels_are_the_phrases_as_they_were_asked(detector, expert):
-    asked = {"round table": "  Round. TABLE.", "cat": "CAT\n..."}
+    phrases = {"round table": "  Round. TABLE.", "cat": "CAT\n..."}
     for image in detector.scenes:
-        neat, untidy = tiny.found(expert, Detect(image, tuple(asked)), Detect(image, tuple(asked.values())))
-        labelled = Detections(tuple(box.labelled(asked[box.label]) for box in neat.boxes))
+        neat, untidy = tiny.detections(expert, Detect(image, tuple(phrases)), Detect(image, tuple(phrases.values())))
+        labelled = Detections(tuple(box.with_label(phrases[box.label]) for box in neat.boxes))
         assert tiny.furthest(labelled, untidy) < 1e-4
 
 
-# -- how much work it takes --------------------------------------------------------------------------------------------
+# -- passes and caching ------------------------------------------------------------------------------------------------
 
 
 def test_a_picture_takes_one_backbone_pass_however_much_is_asked_about_it(detector, expert):
@@ -104,12 +106,12 @@ def test_a_picture_takes_one_backbone_pass_however_much_is_asked_about_it(detect
     expert([Detect(detector.scenes[0], phrases) for phrases in PHRASES])
     expert([Detect(detector.scenes[0], ("big cat",)), Detect(Image.of(detector.scenes[0].pixels), ("small dog",))])
     assert passes == [1]
-    assert expert.meter() == {"image_passes": 1, "joint_passes": 6}
+    assert expert.usage() == {"image_passes": 1, "joint_passes": 6}
     expert.unload()
     passes = backbone_passes(expert)
     expert([Detect(detector.scenes[0], ("cat",))] * 2)
     assert passes == [1]
-    assert expert.meter()["image_passes"] == 2
+    assert expert.usage()["image_passes"] == 2
 
 
 def test_pictures_share_a_backbone_pass_when_they_come_out_equally_large(detector, expert):
@@ -119,28 +121,28 @@ def test_pictures_share_a_backbone_pass_when_they_come_out_equally_large(detecto
     assert sorted(passes) == [1, 1, 1, 3]
 
 
-# -- what it cannot do -------------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (1, 2), (3, 5)])
 def test_tiny_pictures_are_read_the_right_way_round(expert, size):
     pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    (answer,) = tiny.found(expert, Detect(Image.of(pixels), ("cat",)))
+    (answer,) = tiny.detections(expert, Detect(Image.of(pixels), ("cat",)))
     larger = Image.of(np.repeat(np.repeat(pixels, 64, 0), 64, 1))
     assert len(answer.boxes) == 30
-    if size == (1, 1):  # one colour, whatever its size
-        assert tiny.furthest(answer, *tiny.found(expert, Detect(larger, ("cat",)))) < 1e-4
+    if size == (1, 1):  # one colour at any size
+        assert tiny.furthest(answer, *tiny.detections(expert, Detect(larger, ("cat",)))) < 1e-4
 
 
 def test_a_picture_too_narrow_for_the_model_fails(detector, expert):
     narrow, fine = expert([Detect(tiny.scene(0, (50, 2)), ("cat",)), detector.mixed[0]])
     assert isinstance(narrow, Failure)
-    assert "so narrow that the model sees 27 places in it, and needs 30" in narrow.reason
+    assert "so narrow that it has 27 positions, the model needs 30" in narrow.reason
     assert isinstance(fine, Detections)
 
 
 def test_a_picture_too_narrow_for_the_processor_fails_by_itself(detector, expert, expected):
     line = Detect(Image.of(np.zeros((1, 5000, 3), np.uint8)), ("cat",))
-    first, failed, second = tiny.asked_in_an_engine(expert, [detector.mixed[0], line, detector.mixed[1]])
+    first, failed, second = tiny.answers_in_engine(expert, [detector.mixed[0], line, detector.mixed[1]])
     assert isinstance(failed, Failure)
     assert tiny.apart([first, second], expected[:2]) < 1e-4

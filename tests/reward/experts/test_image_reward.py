@@ -1,6 +1,6 @@
-"""ImageReward: a file in the published layout through the way users take, equal to the published architecture.
+"""ImageReward: a file in the published layout, loaded as by users, equals the published architecture.
 
-That is written down here once more, from the names and shapes of the file: transformers has it in other words.
+The architecture is reimplemented here from the names and shapes of the file, which differ from transformers'.
 """
 
 import math
@@ -12,11 +12,12 @@ import torch
 import transformers
 from torch.nn.functional import conv2d, gelu, layer_norm, linear
 
-from editcritic.reward import ExpertDown, Failure, Measured, Rate
+from editcritic.reward.config import build
 from editcritic.reward.experts.image_reward import ImageReward
-from editcritic.reward.models.blip import towers, vision_names
-from editcritic.reward.models.states import part
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward.experts.loading.blip import towers, vision_names
+from editcritic.reward.experts.loading.state_dicts import strip_prefix
+from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
+from editcritic.reward.queries.specs import spec_of
 
 from . import formats
 from .tiny_clips import picture
@@ -41,16 +42,16 @@ LONG = "cat " * 40
 
 
 def weights(seed=5):
-    found = formats.load("image_reward").random(seed, scale=0.1, **SMALL)
-    for name, each in found.items():  # what comes out of a layer is as large as what goes in
+    outcomes = formats.load("image_reward").random(seed, scale=0.1, **SMALL)
+    for name, each in outcomes.items():  # layers preserve the scale of their input
         if each.dim() == 2:
             each *= 10 / math.sqrt(each.shape[1])
         elif "norm" in name.lower() and name.endswith("weight"):
             each += 1
-        elif re.search(r"cls_token|pos_embed|patch_embed", name):  # so little that the first norm's constant matters
+        elif re.search(r"cls_token|pos_embed|patch_embed", name):  # so small that the first norm's constant matters
             each *= 0.001 if each.dim() == 4 else 0.02
-    found["blip.text_encoder.embeddings.position_ids"] = torch.arange(SMALL["length"])[None]
-    return found
+    outcomes["blip.text_encoder.embeddings.position_ids"] = torch.arange(SMALL["length"])[None]
+    return outcomes
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def attention(queried, heads, hidden=None):
 
 
 def published(image, prompt, base):
-    """The reward of one picture, by the file's own names: BLIP's ViT, its BERT with cross attention, the head."""
+    """The reward of one image, by the file's own names: BLIP's ViT, its BERT with cross attention, the head."""
     state = weights()
 
     def layer(name, x):
@@ -100,7 +101,7 @@ def published(image, prompt, base):
         queried = layer(f"{block}.attn.qkv", norm(f"{block}.norm1", x, 1e-6)).chunk(3, -1)
         x = x + layer(f"{block}.attn.proj", attention(queried, heads=2))
         x = x + layer(f"{block}.mlp.fc2", gelu(layer(f"{block}.mlp.fc1", norm(f"{block}.norm2", x, 1e-6))))
-    seen = norm(f"{see}.norm", x, 1e-6)
+    features = norm(f"{see}.norm", x, 1e-6)
 
     tokenizer = transformers.BertTokenizer.from_pretrained(base)
     tokens = tokenizer(prompt, padding="max_length", truncation=True, max_length=35, return_tensors="pt")
@@ -109,13 +110,16 @@ def published(image, prompt, base):
     x = norm(f"{read}.embeddings.LayerNorm", words + state[f"{read}.embeddings.position_embeddings.weight"][:35], 1e-12)
     for n in range(SMALL["text_layers"]):
         block = f"{read}.encoder.layer.{n}"
-        for kind, other, hidden in (("attention", None, tokens["attention_mask"] == 0), ("crossattention", seen, None)):
+        for kind, other, hidden in (
+            ("attention", None, tokens["attention_mask"] == 0),
+            ("crossattention", features, None),
+        ):
             at, of = f"{block}.{kind}", x if other is None else other
             queried = [layer(f"{at}.self.{k}", o) for k, o in (("query", x), ("key", of), ("value", of))]
-            made = attention(queried, 2, hidden)
-            x = norm(f"{at}.output.LayerNorm", layer(f"{at}.output.dense", made) + x, 1e-12)
-        made = layer(f"{block}.output.dense", gelu(layer(f"{block}.intermediate.dense", x)))
-        x = norm(f"{block}.output.LayerNorm", made + x, 1e-12)
+            hidden_states = attention(queried, 2, hidden)
+            x = norm(f"{at}.output.LayerNorm", layer(f"{at}.output.dense", hidden_states) + x, 1e-12)
+        hidden_states = layer(f"{block}.output.dense", gelu(layer(f"{block}.intermediate.dense", x)))
+        x = norm(f"{block}.output.LayerNorm", hidden_states + x, 1e-12)
     x = x[0]
     for n in (0, 2, 4, 6, 7):
         x = layer(f"mlp.layers.{n}", x)
@@ -123,7 +127,7 @@ def published(image, prompt, base):
 
 
 def values(outcomes):
-    assert all(isinstance(outcome, Measured) for outcome in outcomes), outcomes
+    assert all(isinstance(outcome, Measurement) for outcome in outcomes), outcomes
     return np.array([outcome.value for outcome in outcomes])
 
 
@@ -131,7 +135,10 @@ def test_names_and_shapes_are_those_of_the_published_file():
     shapes = formats.load("image_reward").shapes()
     with torch.device("meta"):
         state = {name: torch.empty(shape) for name, shape in shapes.items()}
-        vision, text = vision_names(part(state, "blip.visual_encoder.")), part(state, "blip.text_encoder.")
+        vision, text = (
+            vision_names(strip_prefix(state, "blip.visual_encoder.")),
+            strip_prefix(state, "blip.text_encoder."),
+        )
         del text["embeddings.position_ids"]
         seeing, reading = towers(vision, text)
     for model, state in ((seeing, vision), (reading, text)):
@@ -143,33 +150,33 @@ def test_names_and_shapes_are_those_of_the_published_file():
 def test_rewards_are_those_of_the_published_architecture(expert, base):
     expected = np.array([published(*pair, base) for pair in PAIRS])
     assert np.ptp(expected) > 0.5
-    found = expert([Rate(*pair) for pair in PAIRS])
-    assert np.abs(values(found) - expected).max() < 1e-4
-    assert np.abs(values(found)[::-1] - expected).max() > 0.1
+    outcomes = expert([Rate(*pair) for pair in PAIRS])
+    assert np.abs(values(outcomes) - expected).max() < 1e-4
+    assert np.abs(values(outcomes)[::-1] - expected).max() > 0.1
 
 
 def test_several_prompts_on_a_picture_encode_it_once(expert, base):
     queries = [Rate(image, prompt) for prompt in PROMPTS for image in PICTURES[:3]]
-    found = values(expert([*queries, *queries]))
-    assert expert.meter() == {"image_passes": 3, "joint_passes": 12, "prompts_cut": 0}
-    assert (found[:12] == found[12:]).all()
-    assert abs(found[4] - published(queries[4].image, queries[4].prompt, base)) < 1e-4
+    outcomes = values(expert([*queries, *queries]))
+    assert expert.usage() == {"image_passes": 3, "joint_passes": 12, "prompts_cut": 0}
+    assert (outcomes[:12] == outcomes[12:]).all()
+    assert abs(outcomes[4] - published(queries[4].image, queries[4].prompt, base)) < 1e-4
     expert([Rate(PICTURES[1], "a dog on the sky")])
-    assert expert.meter()["image_passes"] == 3
+    assert expert.usage()["image_passes"] == 3
 
 
 def test_what_is_kept_of_pictures_has_a_limit_that_changes_nothing(folder, base, expert):
     queries = [Rate(image, prompt) for prompt in PROMPTS[:2] for image in PICTURES]
-    forgetful = ImageReward(str(folder), base=base, device="cpu", batch=2, limit_bytes=0)
+    forgetful = ImageReward(str(folder), base=base, device="cpu", batch=2, cache_bytes=0)
     assert np.allclose(values(forgetful(queries)), values(expert(queries)), atol=1e-5)
-    assert forgetful.bytes["remembered"] == 0
+    assert forgetful.bytes["cache"] == 0
 
 
 def test_a_long_prompt_is_cut_as_the_authors_do_and_counted_or_fails(folder, base, expert):
-    (found,) = expert([Rate(PICTURES[0], LONG)])
-    assert abs(found.value - published(PICTURES[0], LONG, base)) < 1e-4
-    assert expert.meter()["prompts_cut"] == 1
-    strict = ImageReward(str(folder), base=base, device="cpu", cut=False)
+    (outcome,) = expert([Rate(PICTURES[0], LONG)])
+    assert abs(outcome.value - published(PICTURES[0], LONG, base)) < 1e-4
+    assert expert.usage()["prompts_cut"] == 1
+    strict = ImageReward(str(folder), base=base, device="cpu", truncate_prompt=False)
     (refused,) = strict([Rate(PICTURES[0], LONG)])
     assert isinstance(refused, Failure)
     assert "42 tokens is longer than the 35" in refused.reason
@@ -185,17 +192,17 @@ def test_a_mark_in_a_prompt_is_only_words(expert):
 
 
 @pytest.mark.parametrize(
-    ("query", "why"),
+    ("query", "message"),
     [
-        (Rate(PICTURES[0], "a cat", "aesthetics"), "rates preference only, asked for aesthetics"),
+        (Rate(PICTURES[0], "a cat", "aesthetics"), "rates preference only, got aesthetics"),
         (Rate(PICTURES[0]), "the prompt is empty"),
     ],
 )
-def test_what_it_cannot_rate_fails_and_the_rest_is_rated(expert, query, why):
+def test_what_it_cannot_rate_fails_and_the_rest_is_rated(expert, query, message):
     failed, rated = expert([query, Rate(PICTURES[0], "a cat")])
     assert isinstance(failed, Failure)
-    assert why in failed.reason
-    assert isinstance(rated, Measured)
+    assert message in failed.reason
+    assert isinstance(rated, Measurement)
 
 
 def test_the_head_computes_in_full_precision_beside_towers_in_less(folder, base):
@@ -212,19 +219,19 @@ def without(name):
 
 
 @pytest.mark.parametrize(
-    ("state", "why"),
+    ("state", "message"),
     [
         (without("blip.visual_encoder.norm."), r"lacks 2 of its weights \(vision.post_layernorm.bias, "),
         (without("mlp.layers.7.bias"), r"lacks 1 of its weights \(mlp.layers.7.bias\)"),
         (without("blip.text_encoder"), r"it has no embeddings.word_embeddings.weight: give ImageReward.pt of zai-org"),
         (without("mlp.layers.6"), r"its head has layers \[0, 2, 4, 7\]"),
         ({**weights(), "blip.text_encoder.pooler.x": torch.ones(1)}, r"1 weights too many .* \(pooler.x\)"),
-        ({**weights(), "mlp.layers.7.bias": torch.ones(2)}, r"its 7.bias is of \(2,\), and \(1,\) belongs there"),
+        ({**weights(), "mlp.layers.7.bias": torch.ones(2)}, r"its 7.bias has shape \(2,\), expected \(1,\)"),
     ],
 )
-def test_a_file_of_another_kind_is_down_and_says_why(tmp_path, base, state, why):
+def test_a_file_of_another_kind_is_down_and_says_why(tmp_path, base, state, message):
     torch.save(state, tmp_path / "any.pt")
-    with pytest.raises(ExpertDown, match=why):
+    with pytest.raises(ExpertDown, match=message):
         ImageReward(str(tmp_path / "any.pt"), base=base, device="cpu").load()
 
 
@@ -244,5 +251,5 @@ def test_another_tokenizer_is_down_at_once(folder, tmp_path):
 def test_quantisation_is_refused(folder, base, monkeypatch):
     monkeypatch.setattr(transformers.utils, "is_bitsandbytes_available", lambda: True)
     monkeypatch.setattr(transformers, "BitsAndBytesConfig", lambda **_: "int8")
-    with pytest.raises(ExpertDown, match="leave quantisation and device_map out"):
+    with pytest.raises(ExpertDown, match="supports neither quantisation nor device_map"):
         ImageReward(str(folder), base=base, device="cpu", quantisation="int8").load()

@@ -1,4 +1,4 @@
-"""LaionAesthetics: published heads on a CLIP through the way users take, equal to the library's plain call."""
+"""LaionAesthetics: published heads on a CLIP, loaded as by users, equal transformers' plain call."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,11 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from editcritic.reward import ExpertDown, Failure, Measured, Rate
-from editcritic.reward.experts.aesthetics import LaionAesthetics
-from editcritic.reward.models.states import part, regressor
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward.config import build
+from editcritic.reward.experts.laion_aesthetics import LaionAesthetics
+from editcritic.reward.experts.loading.state_dicts import score_head, strip_prefix
+from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
+from editcritic.reward.queries.specs import spec_of
 
 from . import formats
 from .tiny_clips import clip_config, picture, saved_processor
@@ -38,9 +39,9 @@ def base(tmp_path_factory):
 
 
 def head(name):
-    found = formats.load(name).random(seed=4, vector=16)
-    # Of a usual size, and different for each picture.
-    return {key: each * (8 / each.shape[1] ** 0.5 if each.dim() > 1 else 1) for key, each in found.items()}
+    outcomes = formats.load(name).random(seed=4, vector=16)
+    # Of a typical size, and different for each image.
+    return {key: each * (8 / each.shape[1] ** 0.5 if each.dim() > 1 else 1) for key, each in outcomes.items()}
 
 
 @pytest.fixture(scope="module", params=list(HEADS))
@@ -61,7 +62,7 @@ def expert(file, base):
 
 
 def plainly(base, image, kind):
-    """What the authors compute, of one picture."""
+    """The authors' computation for one image."""
     model = transformers.CLIPModel.from_pretrained(base).eval()
     processor = transformers.AutoProcessor.from_pretrained(base)
     prefix, layers = HEADS[kind]
@@ -77,7 +78,7 @@ def plainly(base, image, kind):
 
 
 def values(outcomes):
-    assert all(isinstance(outcome, Measured) for outcome in outcomes), outcomes
+    assert all(isinstance(outcome, Measurement) for outcome in outcomes), outcomes
     return np.array([outcome.value for outcome in outcomes])
 
 
@@ -89,7 +90,7 @@ def test_names_and_shapes_are_those_of_the_published_heads(kind):
     prefix, _ = HEADS[kind]
     shapes = formats.load(kind).shapes()
     state = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
-    made, info = regressor(part(state, prefix))
+    made, info = score_head(strip_prefix(state, prefix))
     assert not info["missing_keys"]
     own = {prefix + name: tuple(each.shape) for name, each in made.state_dict().items()}
     assert own == ({f"0.{name}": shape for name, shape in shapes.items()} if not prefix else shapes)
@@ -99,24 +100,24 @@ def test_names_and_shapes_are_those_of_the_published_heads(kind):
 def test_ratings_are_the_authors_of_one_at_a_time(expert, base, kind):
     expected = np.array([plainly(base, image, kind) for image in PICTURES])
     assert np.ptp(expected) > 0.05
-    found = expert([rate(image) for image in PICTURES])
-    assert np.abs(values(found) - expected).max() < 1e-4
-    rate(PICTURES[0]).check(found[0])
+    outcomes = expert([rate(image) for image in PICTURES])
+    assert np.abs(values(outcomes) - expected).max() < 1e-4
+    rate(PICTURES[0]).check(outcomes[0])
     assert build(spec_of(expert)).id == expert.id
 
 
 def test_prompt_and_sources_do_not_matter_and_a_picture_is_encoded_once(expert):
     image = PICTURES[0]
-    found = expert([rate(image), rate(image, "a cat"), Rate(image, "", "aesthetics", (PICTURES[1],))])
-    assert len(set(values(found))) == 1
-    assert expert.meter()["image_passes"] == 1
+    outcomes = expert([rate(image), rate(image, "a cat"), Rate(image, "", "aesthetics", (PICTURES[1],))])
+    assert len(set(values(outcomes))) == 1
+    assert expert.usage()["image_passes"] == 1
 
 
 def test_other_qualities_fail(expert):
     failed, rated = expert([Rate(PICTURES[0], "a cat"), rate(PICTURES[0])])
     assert isinstance(failed, Failure)
-    assert "rates aesthetics only, asked for preference" in failed.reason
-    assert isinstance(rated, Measured)
+    assert "rates aesthetics only, got preference" in failed.reason
+    assert isinstance(rated, Measurement)
 
 
 @pytest.mark.parametrize("kind", ["laion_aesthetics_v2"], indirect=True)
@@ -136,26 +137,26 @@ def test_a_port_with_tower_and_head_in_one_file_is_the_same(tmp_path, base, kind
     named = {name if name.startswith(prefix) else prefix + name: each for name, each in head(kind).items()}
     positions = {"vision_model.embeddings.position_ids": torch.arange(17)[None]}
     save_file({**tower.state_dict(), **named, **positions}, tmp_path / "model.safetensors")
-    found = LaionAesthetics(str(tmp_path / "model.safetensors"), base=base, device="cpu")([rate(PICTURES[2])])
-    assert abs(values(found)[0] - plainly(base, PICTURES[2], kind)) < 1e-4
+    outcomes = LaionAesthetics(str(tmp_path / "model.safetensors"), base=base, device="cpu")([rate(PICTURES[2])])
+    assert abs(values(outcomes)[0] - plainly(base, PICTURES[2], kind)) < 1e-4
 
 
 @pytest.mark.parametrize(
-    ("state", "why"),
+    ("state", "message"),
     [
         ({"layers.0.weight": torch.zeros(1, 16)}, r"lacks 1 of its weights \(head 0.bias\)"),
         (
             {"weight": torch.zeros(1, 8), "bias": torch.zeros(1)},
-            "its head is for vectors of 8, and those of .* have 16",
+            "its head expects vectors of length 8, those of .* have 16",
         ),
-        ({"up.weight": torch.zeros(1, 8)}, r"its head has weights up.weight, and there are heads with one layer"),
+        ({"up.weight": torch.zeros(1, 8)}, r"its head has weights up.weight, expected one layer"),
         (
             {**head("laion_aesthetics_v2"), "more": torch.zeros(1)},
-            r"its head has weights layers.0.bias, .*, and there are",
+            r"its head has weights layers.0.bias, .*, expected",
         ),
     ],
 )
-def test_a_head_of_another_kind_is_down_and_says_why(tmp_path, base, state, why):
+def test_a_head_of_another_kind_is_down_and_says_why(tmp_path, base, state, message):
     torch.save(state, tmp_path / "head.pth")
-    with pytest.raises(ExpertDown, match=why):
+    with pytest.raises(ExpertDown, match=message):
         LaionAesthetics(str(tmp_path / "head.pth"), base=base, device="cpu").load()

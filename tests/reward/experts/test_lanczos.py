@@ -1,10 +1,11 @@
-"""Pictures made larger without a model: as Pillow does it, and nothing else."""
+"""Lanczos: equal to Pillow's resampling."""
 
 import numpy as np
 import PIL.Image
 
-from editcritic.reward import Engine, Enhanced, Upscale, ask
+from editcritic.reward import Engine, ask
 from editcritic.reward.experts.lanczos import Lanczos
+from editcritic.reward.queries import Upscale, UpscaledImage
 from editcritic.reward.score import Score
 
 from ..fakes import picture
@@ -13,7 +14,7 @@ from ..fakes import picture
 def test_a_picture_is_enlarged_as_pillow_does_it():
     image = picture(3, 7, 5)
     (answer,) = Lanczos()([Upscale(image, 4)])
-    assert isinstance(answer, Enhanced)
+    assert isinstance(answer, UpscaledImage)
     expected = image.pil().resize((28, 20), PIL.Image.Resampling.LANCZOS)
     assert (answer.image.pixels == np.array(expected)).all()
 

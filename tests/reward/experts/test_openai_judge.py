@@ -1,4 +1,4 @@
-"""A served judge reads what can be read, and nothing a server does wrong becomes a number or a hang."""
+"""OpenAIJudge: parses valid replies; server errors become failures, not numbers or hangs."""
 
 import base64
 import json
@@ -12,34 +12,25 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import (
-    AnswerLog,
-    Asks,
-    Card,
-    EditSample,
+from editcritic.reward import AnswerLog, Card, EditSample, Image, Program, Reward, Score, ask, build, spec_of
+from editcritic.reward.experts.judging import http_endpoint as endpoints
+from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
+from editcritic.reward.experts.openai_judge import OpenAIJudge
+from editcritic.reward.queries import (
     ExpertDown,
     Failure,
     FreeText,
     Grade,
-    Image,
     Json,
     Judge,
     Levels,
     Message,
     Reply,
-    Reward,
-    Score,
     Tool,
     ToolCall,
     YesNo,
-    ask,
-    build,
-    spec_of,
 )
-from editcritic.reward.experts.served import ServedJudge
-from editcritic.reward.models import endpoint as endpoints
-from editcritic.reward.models.endpoint import OutOfTries
-from tests.reward.experts.loopback import Answer, Loopback, Rule, completion, error, serving, with_logprobs
+from tests.reward.experts.http_server import Answer, Loopback, Rule, completion, error, serving, with_logprobs
 from tests.reward.fakes import picture, sample
 
 KEY = "sk-a-very-secret-key"
@@ -48,43 +39,43 @@ SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "requi
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
 
 
 def question(form: Any = None, draw: int = 0, *parts: Any) -> Judge:
     return Judge((Message(parts or ("Is it good?", picture(1))),), form or YesNo(), draw=draw)
 
 
-def judge(server: Loopback, **options: Any) -> ServedJudge:
-    return ServedJudge("m", server.url, **{"timeout_s": 5.0, "retries": 2, **options})
+def judge(server: Loopback, **options: Any) -> OpenAIJudge:
+    return OpenAIJudge("m", server.url, **{"timeout_s": 5.0, "retries": 2, **options})
 
 
 def outcome(rule: Rule | Any, form: Any = None, requests: int = 1, **options: Any) -> Any:
-    """What a judge answers to one question, or what it raises, after so many requests. rule: or what is always said."""
+    """A judge's outcome for one query, or its exception, after `requests` requests. rule: or a constant response."""
     always: Rule = rule if callable(rule) else lambda *_: rule if isinstance(rule, Answer) else Answer(rule)
     with serving(always) as server:
         expert = judge(server, **options)
-        found: Any
+        actual: Any
         try:
-            (found,) = expert([question(form)])
-        except (ExpertDown, OutOfTries) as raised:
-            found = raised
-        assert len(server.asked) == requests
-        assert expert.meter()["requests"] == requests
-        return found
+            (actual,) = expert([question(form)])
+        except (ExpertDown, RetriesExhausted) as raised:
+            actual = raised
+        assert len(server.requests) == requests
+        assert expert.usage()["requests"] == requests
+        return actual
 
 
 def texts(replies: Any) -> list[str]:
     return [reply.text for reply in replies]
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 def body_of(query: Judge, **options: Any) -> dict[str, Any]:
     with serving(lambda *_: Answer(completion())) as server:
         judge(server, **options)([query])
-        return dict(server.asked[0].body)
+        return dict(server.requests[0].body)
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg"])
@@ -105,8 +96,8 @@ def test_a_picture_is_encoded_once():
     with serving(lambda *_: Answer(completion())) as server:
         expert = judge(server)
         expert([question(draw=draw) for draw in range(5)] + [question(None, 0, picture(1), picture(2), "same?")])
-        assert expert.pictures.encoded == 2
-        assert expert.meter()["images_sent"] == 7
+        assert expert.image_cache.encoded == 2
+        assert expert.usage()["images_sent"] == 7
 
 
 def test_words_alone_are_sent_as_a_text():
@@ -121,9 +112,9 @@ def test_forms_ask_for_what_they_need():
     free = body_of(question(FreeText(50, 0.7)), thinking_tokens=100)
     assert (free["max_tokens"], free["temperature"]) == (150, 0.7)
     assert "logprobs" not in free
-    made = body_of(question(Json.of(SCHEMA)))["response_format"]
-    assert made["json_schema"] == {"name": "answer", "strict": True, "schema": SCHEMA}
-    assert "response_format" not in body_of(question(Json.of(SCHEMA)), json_mode="text")
+    response_format = body_of(question(Json.from_schema(SCHEMA)))["response_format"]
+    assert response_format["json_schema"] == {"name": "answer", "strict": True, "schema": SCHEMA}
+    assert "response_format" not in body_of(question(Json.from_schema(SCHEMA)), json_mode="text")
 
 
 def test_draws_have_seeds_of_their_own():
@@ -144,8 +135,8 @@ def test_tools_are_offered_called_and_answered_with_pictures_after_all_answers()
         Message(("Be strict.",), "system"),
         Message((picture(1), "good?")),
         Message((), "assistant", calls),
-        Message(("near: ", picture(2)), "tool", answers="c1"),
-        Message(("nothing",), "tool", answers="c2"),
+        Message(("near: ", picture(2)), "tool", tool_call_id="c1"),
+        Message(("nothing",), "tool", tool_call_id="c2"),
     )
     body = body_of(Judge(turns, FreeText(tools=(tool,))))
     assert body["tools"] == [
@@ -167,7 +158,7 @@ def test_tools_are_offered_called_and_answered_with_pictures_after_all_answers()
     assert messages[5]["content"][1]["type"] == "image_url"
 
 
-# -- what is read ------------------------------------------------------------------------------------------------------
+# -- replies -----------------------------------------------------------------------------------------------------------
 
 
 def test_text_alone_is_a_reply_without_probabilities():
@@ -175,11 +166,11 @@ def test_text_alone_is_a_reply_without_probabilities():
 
 
 def test_logprobs_are_probabilities_of_the_options():
-    said = with_logprobs(completion("7"), {"7": log(0.6), "8": log(0.2), " 7": log(0.1)})
-    reply = outcome(said, Grade())
+    response = with_logprobs(completion("7"), {"7": log(0.6), "8": log(0.2), " 7": log(0.1)})
+    reply = outcome(response, Grade())
     assert reply.text == "7"
     assert reply.probabilities["7"] == pytest.approx(0.7 / 0.9)
-    assert reply.mass == pytest.approx(0.9)
+    assert reply.option_mass == pytest.approx(0.9)
     level = outcome(
         with_logprobs(completion("Good"), {"Good": log(0.5), "bad": log(0.5)}), Levels(("bad", "good"), (0, 1))
     )
@@ -187,24 +178,24 @@ def test_logprobs_are_probabilities_of_the_options():
 
 
 def test_probabilities_that_cannot_be_known_are_left_out_or_fail_as_was_wanted():
-    said = with_logprobs(completion("1"), {"1": log(0.6), "7": log(0.4)})
-    assert outcome(said, Grade()) == Reply("1")
-    assert isinstance(outcome(said, Grade(), logprobs=True), Failure)
+    response = with_logprobs(completion("1"), {"1": log(0.6), "7": log(0.4)})
+    assert outcome(response, Grade()) == Reply("1")
+    assert isinstance(outcome(response, Grade(), logprobs=True), Failure)
     assert isinstance(outcome(completion("1"), Grade(), logprobs=True), Failure)
 
 
 def test_tool_calls_are_a_reply():
     call = {"id": "c1", "type": "function", "function": {"name": "zoom", "arguments": "{not json"}}
-    said = completion(None, "tool_calls", tool_calls=[call])
-    assert outcome(said, FreeText(tools=(Tool("zoom", "", "{}"),))) == Reply(
-        "", calls=(ToolCall("zoom", "{not json", "c1"),)
+    response = completion(None, "tool_calls", tool_calls=[call])
+    assert outcome(response, FreeText(tools=(Tool("zoom", "", "{}"),))) == Reply(
+        "", tool_calls=(ToolCall("zoom", "{not json", "c1"),)
     )
-    assert isinstance(outcome(said), Failure)
+    assert isinstance(outcome(response), Failure)
 
 
 def test_json_is_validated_whoever_promised_it():
-    assert outcome(completion('{"score": 3}'), Json.of(SCHEMA)).text == '{"score": 3}'
-    failure = outcome(completion('{"score": "high"}'), Json.of(SCHEMA))
+    assert outcome(completion('{"score": 3}'), Json.from_schema(SCHEMA)).text == '{"score": 3}'
+    failure = outcome(completion('{"score": "high"}'), Json.from_schema(SCHEMA))
     assert isinstance(failure, Failure)
     assert failure.raw == '{"score": "high"}'
 
@@ -238,12 +229,12 @@ NOT_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("said", NOT_ANSWERS.values(), ids=NOT_ANSWERS)
-def test_what_is_no_answer_fails_with_what_was_said_and_is_not_asked_again(said):
-    failure = outcome(Answer(said))
+@pytest.mark.parametrize("response", NOT_ANSWERS.values(), ids=NOT_ANSWERS)
+def test_what_is_no_answer_fails_with_what_was_said_and_is_not_asked_again(response):
+    failure = outcome(Answer(response))
     assert isinstance(failure, Failure)
     assert failure.reason
-    assert failure.raw or said == b""
+    assert failure.raw or response == b""
     assert len(failure.raw) <= 2000
 
 
@@ -253,18 +244,18 @@ def test_a_refusal_shows_its_words():
 
 
 def test_logprobs_without_alternatives_are_none():
-    said = completion("Yes")
-    said["choices"][0]["logprobs"] = {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": []}]}
-    assert outcome(said) == Reply("Yes")
-    said["choices"][0]["logprobs"] = {"content": None}
-    assert outcome(said) == Reply("Yes")
+    response = completion("Yes")
+    response["choices"][0]["logprobs"] = {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": []}]}
+    assert outcome(response) == Reply("Yes")
+    response["choices"][0]["logprobs"] = {"content": None}
+    assert outcome(response) == Reply("Yes")
 
 
-# -- servers in trouble ------------------------------------------------------------------------------------------------
+# -- server errors -----------------------------------------------------------------------------------------------------
 
 
 def once(trouble: Answer) -> Rule:
-    return lambda asked, number: Answer(completion()) if number else trouble
+    return lambda request, number: Answer(completion()) if number else trouble
 
 
 def slow_down(after: str) -> Answer:
@@ -296,9 +287,9 @@ def test_passing_trouble_is_tried_again(trouble):
 )
 def test_lasting_trouble_ends_after_the_last_try(trouble, says):
     raised = outcome(lambda *_: trouble, requests=3)
-    assert isinstance(raised, OutOfTries)
+    assert isinstance(raised, RetriesExhausted)
     assert says in str(raised)
-    assert "3 tries" in str(raised)
+    assert "3 attempts" in str(raised)
 
 
 ENDLESS = {
@@ -311,19 +302,19 @@ ENDLESS = {
 @pytest.mark.parametrize("trouble", ENDLESS.values(), ids=ENDLESS)
 def test_no_request_outlasts_its_time(trouble):
     raised = outcome(lambda *_: trouble, requests=2, timeout_s=1.0, retries=1)
-    assert isinstance(raised, OutOfTries)
-    assert "no whole answer within 1 s" in str(raised)
+    assert isinstance(raised, RetriesExhausted)
+    assert "no complete response within 1 s" in str(raised)
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_a_body_without_end_is_not_swallowed(status, monkeypatch):
-    monkeypatch.setattr(endpoints, "LIMIT_BYTES", 1 << 20)
+    monkeypatch.setattr(endpoints, "MAX_RESPONSE_BYTES", 1 << 20)
     with serving(lambda *_: Answer(flood=True, status=status)) as server:
         (failure,) = judge(server, timeout_s=20.0)([question()])
         assert isinstance(failure, Failure)
         assert failure.reason.endswith("is longer than 1 MiB")
-        (asked,) = server.asked
-        assert asked.headers["accept-encoding"] == "identity"  # compressed, a megabyte would be a gigabyte
+        (request,) = server.requests
+        assert request.headers["accept-encoding"] == "identity"  # compressed, a megabyte would be a gigabyte
 
 
 def test_a_long_wait_that_is_asked_for_ends_with_the_time_for_a_request():
@@ -333,20 +324,20 @@ def test_a_long_wait_that_is_asked_for_ends_with_the_time_for_a_request():
 def test_a_server_that_is_not_there_is_an_error_and_no_judgement():
     with serving(lambda *_: Answer(completion())) as server:
         url = server.url
-    expert = ServedJudge("m", url, retries=2)
-    with pytest.raises(OutOfTries, match="ConnectionRefusedError"):
+    expert = OpenAIJudge("m", url, retries=2)
+    with pytest.raises(RetriesExhausted, match="ConnectionRefusedError"):
         expert([question()])
-    assert expert.meter()["requests"] == 3
+    assert expert.usage()["requests"] == 3
 
 
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
         (error(401, "bad key"), "name the variable with its key in api_key_env"),
-        (error(403, "not yours"), "does not let us in"),
+        (error(403, "not yours"), "refuses access"),
         (error(404, "no model m"), "check base_url and the model's name"),
-        (error(402, "no credit"), "wants money"),
-        (error(429, "no credit", "insufficient_quota"), "wants money"),
+        (error(402, "no credit"), "has no quota left"),
+        (error(429, "no credit", "insufficient_quota"), "has no quota left"),
         (Answer(b"", 308, {"Location": "http://127.0.0.1:9/"}), "has moved"),
     ],
 )
@@ -375,31 +366,31 @@ def test_a_rejected_question_fails_alone_and_is_not_asked_again(answer):
 
 
 def test_a_server_that_knows_no_logprobs_is_asked_without_from_then_on():
-    def rule(asked: Any, number: int) -> Answer:
-        return error(400, "logprobs are not supported") if "logprobs" in asked.body else Answer(completion())
+    def rule(request: Any, number: int) -> Answer:
+        return error(400, "logprobs are not supported") if "logprobs" in request.body else Answer(completion())
 
     with serving(rule) as server:
         expert = judge(server, concurrency=1)
         assert expert([question(draw=draw) for draw in range(3)]) == [Reply("Yes")] * 3
-        assert ["logprobs" in asked.body for asked in server.asked] == [True, False, False, False]
+        assert ["logprobs" in request.body for request in server.requests] == [True, False, False, False]
         with pytest.raises(ExpertDown, match="logprobs=False or 'auto'"):
             judge(server, logprobs=True)([question()])
 
 
 def test_a_schema_that_the_server_rejects_is_left_to_the_words_and_the_others_are_not():
-    other = Json.of({"type": "object"})
+    other = Json.from_schema({"type": "object"})
 
-    def rule(asked: Any, number: int) -> Answer:
-        wanted = asked.body.get("response_format")
-        if wanted and wanted["json_schema"]["schema"] == SCHEMA:
+    def rule(request: Any, number: int) -> Answer:
+        requested = request.body.get("response_format")
+        if requested and requested["json_schema"]["schema"] == SCHEMA:
             return error(400, "Invalid schema for response_format 'answer'")
         return Answer(completion('{"score": 1}'))
 
     with serving(rule) as server:
         expert = judge(server, concurrency=1)
-        forms = [Json.of(SCHEMA), Json.of(SCHEMA), other]
+        forms = [Json.from_schema(SCHEMA), Json.from_schema(SCHEMA), other]
         assert texts(expert([question(form) for form in forms])) == ['{"score": 1}'] * 3
-        assert ["response_format" in asked.body for asked in server.asked] == [True, False, False, True]
+        assert ["response_format" in request.body for request in server.requests] == [True, False, False, True]
 
 
 # -- keys, ids, options ------------------------------------------------------------------------------------------------
@@ -412,7 +403,7 @@ def test_a_key_goes_to_its_server_and_shows_nowhere(monkeypatch, caplog):
         expert = judge(server, api_key_env="THEIR_KEY")
         with pytest.raises(ExpertDown, match="check the key in THEIR_KEY") as raised:
             expert([question()])
-        assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     with serving(lambda *_: error(400, f"what is {KEY}?")) as server:
         (failure,) = judge(server, api_key_env="THEIR_KEY")([question()])
     shown = [str(raised.value), repr(raised.value), repr(failure), expert.id, repr(expert), str(spec_of(expert))]
@@ -423,26 +414,26 @@ def test_no_key_is_sent_where_none_was_named(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with serving(lambda *_: Answer(completion())) as server:
         assert judge(server)([question()]) == [Reply("Yes")]
-        assert not [value for value in server.asked[0].headers.values() if KEY in value]
-        assert "authorization" not in server.asked[0].headers
+        assert not [value for value in server.requests[0].headers.values() if KEY in value]
+        assert "authorization" not in server.requests[0].headers
 
 
 def test_a_missing_key_says_which(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ExpertDown, match="environment variable OPENAI_API_KEY"):
-        ServedJudge("gpt").load()
+        OpenAIJudge("gpt").load()
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ExpertDown, match=re.escape("openai is not installed: pip install 'editcritic[judge]'")):
-        ServedJudge("m", "http://127.0.0.1:9/v1").load()
+        OpenAIJudge("m", "http://127.0.0.1:9/v1").load()
 
 
 def test_the_id_changes_with_what_changes_answers_and_only_with_that():
     url = "http://127.0.0.1:9/v1"
-    same = [ServedJudge("m", url, timeout_s=1, retries=0, max_requests=3, concurrency=2), ServedJudge("m", url + "/")]
-    assert {expert.id for expert in same} == {ServedJudge("m", url).id}
+    same = [OpenAIJudge("m", url, timeout_s=1, retries=0, max_requests=3, concurrency=2), OpenAIJudge("m", url + "/")]
+    assert {expert.id for expert in same} == {OpenAIJudge("m", url).id}
     changed: list[dict[str, Any]] = [
         {},
         {"logprobs": True},
@@ -455,13 +446,13 @@ def test_the_id_changes_with_what_changes_answers_and_only_with_that():
         {"max_tokens_field": "max_tokens"},
         {"extra": {"top_k": 1}},
     ]
-    ids = {ServedJudge("m", url, **options).id for options in changed}
-    ids |= {ServedJudge("n", url).id, ServedJudge("m", "http://127.0.0.1:9/v2").id, ServedJudge("m").id}
+    ids = {OpenAIJudge("m", url, **options).id for options in changed}
+    ids |= {OpenAIJudge("n", url).id, OpenAIJudge("m", "http://127.0.0.1:9/v2").id, OpenAIJudge("m").id}
     assert len(ids) == len(changed) + 3
 
 
 def test_it_is_built_again_from_its_spec():
-    expert = ServedJudge("m", "http://127.0.0.1:9/v1", retries=1, extra={"top_k": 1}, usd_per_million_in=2.5)
+    expert = OpenAIJudge("m", "http://127.0.0.1:9/v1", retries=1, extra={"top_k": 1}, usd_per_million_in=2.5)
     again = build(spec_of(expert), "editcritic.experts")
     assert (again.id, again.retries, again.usd_per_million_in) == (expert.id, 1, 2.5)
 
@@ -484,19 +475,19 @@ def test_it_is_built_again_from_its_spec():
 )
 def test_refuses_options_that_mean_nothing(options, says):
     with pytest.raises(ValueError, match=says) as raised:
-        ServedJudge("m", **options)
+        OpenAIJudge("m", **options)
     assert "secret" not in str(raised.value)
 
 
-# -- many at once, in an engine ----------------------------------------------------------------------------------------
+# -- concurrent queries in an engine -----------------------------------------------------------------------------------
 
 
 class Asking:
-    """Asks the judge whether the sample's instruction was followed."""
+    """Queries the judge whether the sample's instruction was followed."""
 
     card = Card("asking", 1, "asks a judge", roles=("judge",))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         reply = yield from ask(Judge((Message((sample.instruction, sample.edited)),), Grade()))
         return Score.of(int(reply.text) / 10, evidence=())
 
@@ -506,14 +497,14 @@ def words_of(body: Any) -> str:
 
 
 def test_two_hundred_questions_sixteen_at_a_time_each_gets_its_own_answer():
-    def echo(asked: Any, number: int) -> Answer:
-        return Answer(completion(f"about {words_of(asked.body)}"), after_s=0.002 * (number % 7))
+    def echo(request: Any, number: int) -> Answer:
+        return Answer(completion(f"about {words_of(request.body)}"), after_s=0.002 * (number % 7))
 
     with serving(echo) as server:
         queries = [question(FreeText(), 0, f"number {n}", picture(1)) for n in range(200)]
         assert texts(judge(server, concurrency=16)(queries)) == [f"about number {n}" for n in range(200)]
-        assert len(server.asked) == 200
-        assert 1 < server.most <= 16
+        assert len(server.requests) == 200
+        assert 1 < server.peak_concurrency <= 16
 
 
 def samples(count: int) -> list[EditSample]:
@@ -521,8 +512,8 @@ def samples(count: int) -> list[EditSample]:
 
 
 def test_in_an_engine_failures_keep_their_reason_and_words_and_stats_tell_the_cost():
-    def rule(asked: Any, number: int) -> Answer:
-        if words_of(asked.body) == "make it 3":
+    def rule(request: Any, number: int) -> Answer:
+        if words_of(request.body) == "make it 3":
             return Answer(completion(None, refusal="not that one"))
         return Answer(completion("7"))
 
@@ -545,15 +536,15 @@ def test_in_an_engine_failures_keep_their_reason_and_words_and_stats_tell_the_co
 
 
 def test_a_question_that_finds_no_server_does_not_stop_the_others():
-    def rule(asked: Any, number: int) -> Answer:
-        return Answer(completion("7"), cut=5 if words_of(asked.body) == "make it 5" else None)
+    def rule(request: Any, number: int) -> Answer:
+        return Answer(completion("7"), cut=5 if words_of(request.body) == "make it 5" else None)
 
     with serving(rule) as server:
         reward = Reward(Asking(), {"judge": judge(server, retries=1)})
         scores = reward(samples(60))
         reward.engine.close()
         assert [n for n, score in enumerate(scores) if score.status == "failed"] == [5]
-        assert len(server.asked) == 61
+        assert len(server.requests) == 61
 
 
 def test_a_dead_server_is_soon_left_alone():
@@ -563,7 +554,7 @@ def test_a_dead_server_is_soon_left_alone():
         reward.engine.close()
         assert {score.status for score in scores} == {"failed"}
         assert "not asked, the expert is down" in scores[99].reason
-        assert len(server.asked) <= 2 * (16 + 4)
+        assert len(server.requests) <= 2 * (16 + 4)
 
 
 def test_a_spent_budget_stops_asking_and_a_later_run_pays_for_the_rest_only(tmp_path):
@@ -573,7 +564,7 @@ def test_a_spent_budget_stops_asking_and_a_later_run_pays_for_the_rest_only(tmp_
             reward = Reward(Asking(), {"judge": expert}, log=log, on_failures="none")
             first = reward(samples(25))
             reward.engine.close()
-        assert len(server.asked) == 10
+        assert len(server.requests) == 10
         assert [score.status for score in first].count("scored") == 10
         reasons = {score.reason for score in first if score.status == "failed"}
         assert all("request budget of 10 requests is spent" in reason for reason in reasons)
@@ -581,7 +572,7 @@ def test_a_spent_budget_stops_asking_and_a_later_run_pays_for_the_rest_only(tmp_
             reward = Reward(Asking(), {"judge": judge(server)}, log=log)
             second = reward(samples(25))
             reward.engine.close()
-        assert len(server.asked) == 25
+        assert len(server.requests) == 25
         assert [score.value for score in second] == [0.7] * 25
 
 
@@ -599,12 +590,12 @@ def test_one_judge_serves_one_event_loop_after_another():
             assert reward([sample(instruction=f"make it {n}")])[0].value == 0.7
             reward.engine.close()
             assert texts(expert([question(Grade(), n)])) == ["7"]
-        assert expert.meter()["requests"] == 6
+        assert expert.usage()["requests"] == 6
         end = time.monotonic() + 10
         while server.connections and time.monotonic() < end:
             time.sleep(0.01)
-        assert server.connections == 0  # none is left to a loop that has ended
+        assert server.connections == 0  # no connection is left to a closed loop
 
 
 def test_the_deadline_covers_every_try_and_pause():
-    assert ServedJudge("m", "http://h/v1", timeout_s=10, retries=2).deadline_s >= 2 * (3 * 10 + 2 * 10)
+    assert OpenAIJudge("m", "http://h/v1", timeout_s=10, retries=2).deadline_s >= 2 * (3 * 10 + 2 * 10)

@@ -1,10 +1,11 @@
-"""Owl encodes every picture and every phrase once, and knows OWL-ViT from OWLv2. More in test_detectors."""
+"""Owl encodes every image and every phrase once, for OWL-ViT and OWLv2. More in test_detectors."""
 
 import numpy as np
 import pytest
 
-from editcritic.reward import Detect, Image
+from editcritic.reward import Image
 from editcritic.reward.experts.owl import Owl
+from editcritic.reward.queries import Detect
 
 from . import tiny_detectors as tiny
 from .detectors import DETECTORS, DISTINCT, PHRASES
@@ -16,7 +17,7 @@ def detector(request):
 
 
 def passes(expert) -> tuple[list[int], list[int]]:
-    """How many pictures, and how many phrases, each pass through the encoders has had, from now on."""
+    """Records the batch sizes of the image and text encoders."""
     pictures: list[int] = []
     phrases: list[int] = []
     with expert.checkpoint.use() as loaded:
@@ -26,7 +27,7 @@ def passes(expert) -> tuple[list[int], list[int]]:
     return pictures, phrases
 
 
-# -- what it says ------------------------------------------------------------------------------------------------------
+# -- outputs -----------------------------------------------------------------------------------------------------------
 
 
 def test_pictures_and_phrases_make_a_difference(detector, expected):
@@ -41,11 +42,11 @@ def test_pictures_and_phrases_make_a_difference(detector, expected):
 
 def test_taking_the_other_models_square_is_noticed(detector, expert, expected, monkeypatch):
     other = {"owlvit": "owlv2", "owlv2": "owlvit"}
-    monkeypatch.setattr(Owl, "_kind", lambda self, loaded: other[loaded.model.config.model_type])
+    monkeypatch.setattr(Owl, "_model_type", lambda self, loaded: other[loaded.model.config.model_type])
     assert tiny.apart(expert(detector.mixed), expected) > 0.01
 
 
-# -- how much work it takes --------------------------------------------------------------------------------------------
+# -- passes and caching ------------------------------------------------------------------------------------------------
 
 
 def test_every_picture_and_every_phrase_is_encoded_once(detector, expert):
@@ -54,9 +55,9 @@ def test_every_picture_and_every_phrase_is_encoded_once(detector, expert):
     expert([*detector.mixed[4:], Detect(Image.of(detector.scenes[0].pixels), ("small dog",))])
     assert pictures == [2, 2]
     assert phrases == [DISTINCT, 1]
-    assert expert.meter() == {"image_passes": len(detector.scenes), "text_passes": DISTINCT + 1}
+    assert expert.usage() == {"image_passes": len(detector.scenes), "text_passes": DISTINCT + 1}
     expert.unload()
     pictures, phrases = passes(expert)
     expert(detector.mixed[:4])
     assert (pictures, phrases) == ([1], [DISTINCT])
-    assert expert.meter() == {"image_passes": len(detector.scenes) + 1, "text_passes": 2 * DISTINCT + 1}
+    assert expert.usage() == {"image_passes": len(detector.scenes) + 1, "text_passes": 2 * DISTINCT + 1}

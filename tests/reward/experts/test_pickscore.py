@@ -1,4 +1,4 @@
-"""PickScore: checkpoints in the published layout through the way users take, equal to the library's plain call."""
+"""PickScore: checkpoints in the published layout, loaded as by users, equal transformers' plain call."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,10 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from editcritic.reward import ExpertDown, Failure, Measured, Rate
+from editcritic.reward.config import build
 from editcritic.reward.experts.pickscore import PickScore
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward.queries import ExpertDown, Failure, Measurement, Rate
+from editcritic.reward.queries.specs import spec_of
 
 from . import formats
 from .tiny_clips import LENGTH, SMALL, clip_config, picture, published_config, saved_processor
@@ -25,7 +26,7 @@ def base(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """As saved by transformers of 2023, which wrote down positions too."""
+    """As saved by transformers of 2023, with position buffers."""
     folder = tmp_path_factory.mktemp("pickscore")
     clip_config().save_pretrained(folder)
     weights = formats.load("pickscore").random(seed=3, **SMALL) | {"logit_scale": torch.tensor(np.log(100.0))}
@@ -41,18 +42,18 @@ def expert(folder, base):
 
 
 def plainly(folder, base, image, prompt):
-    """What the authors compute, of one picture."""
+    """The authors' computation for one image."""
     model = transformers.CLIPModel.from_pretrained(folder).eval()
     processor = transformers.AutoProcessor.from_pretrained(base)
     words = processor.tokenizer(prompt, truncation=True, max_length=LENGTH, return_tensors="pt")
     with torch.no_grad():
-        seen = model.get_image_features(**processor(images=image.pil(), return_tensors="pt")).pooler_output
+        features = model.get_image_features(**processor(images=image.pil(), return_tensors="pt")).pooler_output
         read = model.get_text_features(**words).pooler_output
-        return (model.logit_scale.exp() * (read / read.norm()) @ (seen / seen.norm()).T).item()
+        return (model.logit_scale.exp() * (read / read.norm()) @ (features / features.norm()).T).item()
 
 
 def values(outcomes):
-    assert all(isinstance(outcome, Measured) for outcome in outcomes), outcomes
+    assert all(isinstance(outcome, Measurement) for outcome in outcomes), outcomes
     return np.array([outcome.value for outcome in outcomes])
 
 
@@ -64,47 +65,47 @@ def test_names_and_shapes_are_those_of_the_published_model():
 
 def test_ratings_are_the_authors_of_one_at_a_time(expert, folder, base):
     expected = np.array([plainly(folder, base, *pair) for pair in PAIRS])
-    found = expert([Rate(*pair) for pair in PAIRS])
+    outcomes = expert([Rate(*pair) for pair in PAIRS])
     assert np.ptp(expected) > 5
-    assert np.abs(values(found) - expected).max() < 1e-3
-    for pair, outcome in zip(PAIRS, found, strict=True):
+    assert np.abs(values(outcomes) - expected).max() < 1e-3
+    for pair, outcome in zip(PAIRS, outcomes, strict=True):
         Rate(*pair).check(outcome)
 
 
 def test_each_picture_and_each_prompt_is_computed_once(expert):
     expert([Rate(image, prompt) for image in PICTURES[:3] for prompt in PROMPTS[:2]])
-    assert expert.meter()["image_passes"] == 5
+    assert expert.usage()["image_passes"] == 5
     expert([Rate(PICTURES[0], PROMPTS[1])])
-    assert expert.meter()["image_passes"] == 5
+    assert expert.usage()["image_passes"] == 5
 
 
 def test_a_long_prompt_is_cut_as_the_authors_do_and_counted_or_fails(expert, folder, base):
     long = "a " * LENGTH
-    (found,) = expert([Rate(PICTURES[0], long)])
-    assert abs(found.value - plainly(folder, base, PICTURES[0], long)) < 1e-3
-    assert expert.meter()["prompts_cut"] == 1
-    strict = PickScore(folder, base=base, device="cpu", cut=False)
+    (outcome,) = expert([Rate(PICTURES[0], long)])
+    assert abs(outcome.value - plainly(folder, base, PICTURES[0], long)) < 1e-3
+    assert expert.usage()["prompts_cut"] == 1
+    strict = PickScore(folder, base=base, device="cpu", truncate_prompt=False)
     refused, short = strict([Rate(PICTURES[0], long), Rate(PICTURES[0], "a cat")])
     assert isinstance(refused, Failure)
     assert f"{LENGTH + 2} tokens is longer than the {LENGTH}" in refused.reason
-    assert isinstance(short, Measured)
+    assert isinstance(short, Measurement)
     assert strict.id != expert.id
     assert build(spec_of(strict)).id == strict.id
 
 
 @pytest.mark.parametrize(
-    ("query", "why"),
+    ("query", "message"),
     [
-        (Rate(PICTURES[0], "a cat", "aesthetics"), "rates preference only, asked for aesthetics"),
+        (Rate(PICTURES[0], "a cat", "aesthetics"), "rates preference only, got aesthetics"),
         (Rate(PICTURES[0]), "the prompt is empty"),
         (Rate(PICTURES[0], " \n"), "the prompt is empty"),
     ],
 )
-def test_what_it_cannot_rate_fails_and_the_rest_is_rated(expert, query, why):
+def test_what_it_cannot_rate_fails_and_the_rest_is_rated(expert, query, message):
     failed, rated = expert([query, Rate(PICTURES[0], "a cat")])
     assert isinstance(failed, Failure)
-    assert why in failed.reason
-    assert isinstance(rated, Measured)
+    assert message in failed.reason
+    assert isinstance(rated, Measurement)
 
 
 def test_sources_do_not_matter(expert):

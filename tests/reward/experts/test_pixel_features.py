@@ -1,4 +1,4 @@
-"""PixelFeatures on photographs: close where content is kept, farther the more it drifts; measures as defined."""
+"""PixelFeatures on photographs: similarity falls as content drifts; measures equal their definitions."""
 
 from typing import Any
 
@@ -10,11 +10,12 @@ import skimage.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, Box, Embed, Failure, Image, Mask, Measure, Region
-from editcritic.reward.experts import pixels
-from editcritic.reward.experts.pixels import PixelFeatures
+from editcritic.reward import Box, Image
+from editcritic.reward.experts import pixel_features as pixels
+from editcritic.reward.experts.pixel_features import PixelFeatures
+from editcritic.reward.queries import Abstention, Embed, Failure, Mask, Measure, Region
 
-EXPERT: Any = PixelFeatures()  # answers are of many kinds; tests know which
+EXPERT: Any = PixelFeatures()  # outcomes have many types; tests know which
 PHOTOS = {name: getattr(skimage.data, name)() for name in ("astronaut", "coffee", "chelsea", "rocket")}
 BOTH = (Region("cls"), Region("patches"))
 
@@ -83,8 +84,8 @@ def test_what_keeps_the_content_costs_little(photo, change, strength):
     pictures = zip(views(PHOTOS[photo]).items(), views(change(PHOTOS[photo], strength)).values(), strict=True)
     for (name, before), after in pictures:
         # Two pixels are a thirtieth of the smallest crop.
-        least = 0.985 if name == "whole" else 0.90 if (change, strength) == (shifted, 2) else 0.95
-        assert similarity(before, after) > least, name
+        threshold = 0.985 if name == "whole" else 0.90 if (change, strength) == (shifted, 2) else 0.95
+        assert similarity(before, after) > threshold, name
 
 
 DRIFTS = {
@@ -102,9 +103,9 @@ DRIFTS = {
 def test_similarity_falls_with_the_strength_of_a_drift(photo, drift):
     for name in ("whole", "160 px"):
         before = views(PHOTOS[photo])[name]
-        alike = [similarity(before, views(drift(PHOTOS[photo], strength))[name]) for strength in DRIFTS[drift]]
-        assert alike == sorted(alike, reverse=True), name
-        assert 1 - alike[-1] > 5 * (1 - alike[0]), name
+        similarities = [similarity(before, views(drift(PHOTOS[photo], strength))[name]) for strength in DRIFTS[drift]]
+        assert similarities == sorted(similarities, reverse=True), name
+        assert 1 - similarities[-1] > 5 * (1 - similarities[0]), name
 
 
 @pytest.mark.parametrize("photo", PHOTOS)
@@ -137,8 +138,8 @@ def test_flat_pictures_have_a_direction_of_their_own(one, other):
     x, y = EXPERT([Embed(Image.of(a), BOTH), Embed(Image.of(b), BOTH)])
     assert np.isfinite(x.values).all()
     assert (np.linalg.norm(x.values, axis=1) > 0.1).all()
-    apart = max(abs(p - q) for p, q in zip(one, other, strict=True))
-    assert (x.cosine(y, 0) > 0.9) if apart <= 4 else (x.cosine(y, 0) < 1.0)
+    distance = max(abs(p - q) for p, q in zip(one, other, strict=True))
+    assert (x.cosine(y, 0) > 0.9) if distance <= 4 else (x.cosine(y, 0) < 1.0)
 
 
 def test_what_is_excluded_does_not_count():
@@ -151,7 +152,7 @@ def test_what_is_excluded_does_not_count():
 
 
 def inside(pixels, x, y, side):
-    """What is in a square of a picture."""
+    """The pixels in a square of an image."""
     values = np.zeros(pixels.shape[:2], bool)
     values[y : y + side, x : x + side] = True
     return Embed(Image.of(pixels), (Region(inside=Mask(values)),))
@@ -179,7 +180,7 @@ def test_a_mask_in_one_place_sees_what_moves_inside_of_it():
 def test_a_picture_too_small_for_statistics_is_abstained_on():
     small, good = Image.of(PHOTOS["coffee"][:3, :50]), Image.of(PHOTOS["coffee"][:50, :50])
     first, second = EXPERT([Embed(small, BOTH), Embed(good, BOTH)])
-    assert first == Abstention("a picture of 50 x 3 pixels is too small for patch statistics")
+    assert first == Abstention("an image of 50 x 3 pixels is too small for patch statistics")
     assert second.values.shape == (2, 512)
 
 
@@ -190,45 +191,45 @@ def test_any_shape_has_features():
 
 
 def looked_at(monkeypatch):
-    """The pictures that features are computed of, from now on."""
-    seen: list[Image] = []
+    """Records the images whose features are computed."""
+    computed: list[Image] = []
     compute = pixels._token_maps
 
     def noting(images):
-        seen.extend(images)
+        computed.extend(images)
         return compute(images)
 
     monkeypatch.setattr(pixels, "_token_maps", noting)
-    return seen
+    return computed
 
 
 def flat(value):
     return Image.of(np.full((8, 8, 3), value, np.uint8))
 
 
-def asked(expert, *values):
+def vectors(expert, *values):
     return expert([Embed(flat(value), BOTH) for value in values])
 
 
 def test_a_picture_is_computed_once_in_a_batch_and_in_later_ones(monkeypatch):
-    seen, expert = looked_at(monkeypatch), PixelFeatures()
-    one, two, again = asked(expert, 10, 200, 10)
-    (later,) = asked(expert, 200)
-    assert seen == [flat(10), flat(200)]
+    computed, expert = looked_at(monkeypatch), PixelFeatures()
+    one, two, again = vectors(expert, 10, 200, 10)
+    (later,) = vectors(expert, 200)
+    assert computed == [flat(10), flat(200)]
     assert one.values.tolist() == again.values.tolist() != two.values.tolist() == later.values.tolist()
 
 
 def test_the_least_recently_used_features_go_first(monkeypatch):
-    seen, expert = looked_at(monkeypatch), PixelFeatures(limit_bytes=2 * 197 * 512 * 4)  # room for two
+    computed, expert = looked_at(monkeypatch), PixelFeatures(cache_bytes=2 * 197 * 512 * 4)  # room for two
     for value in (1, 2, 1, 3, 1, 2):
-        asked(expert, value)
-    assert seen == [flat(value) for value in (1, 2, 3, 2)]
+        vectors(expert, value)
+    assert computed == [flat(value) for value in (1, 2, 3, 2)]
 
 
 def test_a_batch_larger_than_the_limit_is_answered(monkeypatch):
-    seen = looked_at(monkeypatch)
-    answers = asked(PixelFeatures(limit_bytes=1), *range(5))
-    assert len(answers) == len(seen) == 5
+    computed = looked_at(monkeypatch)
+    answers = vectors(PixelFeatures(cache_bytes=1), *range(5))
+    assert len(answers) == len(computed) == 5
     assert {answer.values.shape for answer in answers} == {(2, 512)}
 
 
@@ -296,7 +297,7 @@ def test_excluded_differences_do_not_count():
 def test_pairs_of_two_sizes_are_abstained_on():
     outcome = measure("l1", PHOTOS["coffee"], PHOTOS["coffee"][:-1])
     assert outcome == Abstention(
-        "l1 compares pictures of one size, got 600 x 400 and 600 x 399: bring them to one size first"
+        "l1 compares images of one size, got 600 x 400 and 600 x 399: resize them to one size first"
     )
 
 

@@ -1,4 +1,4 @@
-"""RapidOcr: words painted on photographs and on small crops come back; nothing else does, not even a line of log."""
+"""RapidOcr: reads text on photographs and small crops, and nothing else; no log output."""
 
 import subprocess
 import sys
@@ -12,9 +12,11 @@ import PIL.ImageFont
 import pytest
 import skimage.data
 
-from editcritic.reward import Asks, Box, Engine, ExpertDown, Image, Reading, ReadText, Score, ask_each
-from editcritic.reward.experts import ocr
-from editcritic.reward.experts.ocr import RapidOcr
+from editcritic.reward import Box, Engine, Image, Program, Score
+from editcritic.reward.engine import ask_many
+from editcritic.reward.experts import rapid_ocr
+from editcritic.reward.experts.rapid_ocr import RapidOcr
+from editcritic.reward.queries import ExpertDown, ReadText, RecognizedText
 
 PHOTOS = {name: getattr(skimage.data, name)() for name in ("coffee", "chelsea", "rocket")}
 INKS = {"white": (255, 255, 255), "black": (0, 0, 0), "yellow": (250, 230, 60), "blue": (20, 40, 150)}
@@ -27,7 +29,7 @@ def reader():
     return expert
 
 
-def read(expert, pixels) -> Reading:
+def read(expert, pixels) -> RecognizedText:
     (reading,) = expert([ReadText(Image.of(pixels))])
     return reading
 
@@ -38,7 +40,7 @@ def letters(text):
 
 
 def ink(text, height, face="pil"):
-    """Coverage in [0, 1] of the text written so high, cut close."""
+    """Coverage in [0, 1] of text of this height, tightly cropped."""
     if face == "cv2":
         scale, thickness = height / 21, max(1, round(height / 12))
         (width, _), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, thickness)
@@ -55,7 +57,7 @@ def ink(text, height, face="pil"):
 
 
 def label(text, height, *, margin=0.3, face="pil", paper=(240, 235, 215), colour=(20, 20, 30)):
-    """A sign, cut out as a detector would."""
+    """A sign, cropped as by a detector."""
     around = max(1, round(margin * height))
     cover = np.pad(ink(text, height, face), around)[..., None]
     return (cover * np.array(colour) + (1 - cover) * np.array(paper)).astype(np.uint8)
@@ -75,7 +77,7 @@ def painted(photo, text, height, at, *, colour=(255, 255, 255), slant=0.0, face=
     return (cover[..., None] * np.array(colour) + (1 - cover[..., None]) * photo).astype(np.uint8), box
 
 
-# -- what is written ---------------------------------------------------------------------------------------------------
+# -- text --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("height", [8, 14, 30, 90])
@@ -116,12 +118,12 @@ def test_reads_words_on_a_photograph_and_says_where(reader, photo, text, height,
 @pytest.mark.parametrize("name", [*PHOTOS, "moon", "grass"])
 def test_a_photograph_without_text_reads_empty(reader, name):
     pixels = PHOTOS.get(name)
-    assert read(reader, getattr(skimage.data, name)() if pixels is None else pixels) == Reading(())
+    assert read(reader, getattr(skimage.data, name)() if pixels is None else pixels) == RecognizedText(())
 
 
 @pytest.mark.parametrize("value", [0, 127, 255])
 def test_a_blank_picture_reads_empty(reader, value):
-    assert read(reader, np.full((200, 300, 3), value, np.uint8)) == Reading(())
+    assert read(reader, np.full((200, 300, 3), value, np.uint8)) == RecognizedText(())
 
 
 def test_lines_come_top_to_bottom_then_left_to_right(reader):
@@ -150,7 +152,7 @@ def test_lines_below_the_score_are_dropped(reader):
     assert RapidOcr(min_score=0.9).id != RapidOcr().id
 
 
-# -- pictures of any shape ---------------------------------------------------------------------------------------------
+# -- images of any shape ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 500), (500, 3), (4, 4), (5, 2000), (2000, 5), (20000, 40), (40, 20000)])
@@ -170,11 +172,11 @@ def test_reads_a_large_photograph_of_a_sign(reader):
 
 
 def transcript(images, expert, batch) -> tuple[Score, list[Any]]:
-    """What a program is answered that asks about all images at once."""
+    """The outcomes of a program that queries all images at once."""
     answers: list[Any] = []
 
-    def program() -> Asks[Score]:
-        answers.extend((yield from ask_each([ReadText(image) for image in images])))
+    def program() -> Program[Score]:
+        answers.extend((yield from ask_many([ReadText(image) for image in images])))
         return Score.of(1.0)
 
     expert.batch = batch
@@ -205,8 +207,8 @@ def test_without_its_models_it_is_down_rather_than_downloading(monkeypatch):
         version = "3.0"
         files = ()
 
-    monkeypatch.setattr(ocr, "distribution", lambda _: Emptied)
-    with pytest.raises(ExpertDown, match="should bring one det model, found none"):
+    monkeypatch.setattr(rapid_ocr, "distribution", lambda _: Emptied)
+    with pytest.raises(ExpertDown, match="should contain one det model, found none"):
         RapidOcr().load()
 
 
@@ -216,8 +218,9 @@ import socket
 def refuse(*_): raise AssertionError("the network was asked")
 socket.socket.connect = socket.getaddrinfo = refuse
 import numpy as np
-from editcritic.reward import Image, ReadText
-from editcritic.reward.experts.ocr import RapidOcr
+from editcritic.reward import Image
+from editcritic.reward.queries import ReadText
+from editcritic.reward.experts.rapid_ocr import RapidOcr
 expert = RapidOcr()
 expert.load()
 assert expert([ReadText(Image.of(np.full((90, 90, 3), 200, np.uint8)))])[0].lines == ()
@@ -226,7 +229,7 @@ assert expert([ReadText(Image.of(np.full((90, 90, 3), 200, np.uint8)))])[0].line
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("options", [{"min_score": -0.1}, {"min_score": 2}, {"threads": 0}, {"working": 10}])
+@pytest.mark.parametrize("options", [{"min_score": -0.1}, {"min_score": 2}, {"threads": 0}, {"short_side": 10}])
 def test_refuses_options_that_mean_nothing(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         RapidOcr(**options)

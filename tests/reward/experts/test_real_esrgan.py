@@ -1,4 +1,4 @@
-"""RealEsrgan enlarges as the published networks do, and refuses weights that are no such network's."""
+"""RealEsrgan equals the published networks, and refuses other weights."""
 
 import importlib.metadata
 import math
@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from editcritic.reward import ExpertDown, Failure, Upscale
 from editcritic.reward.experts.real_esrgan import RealEsrgan
+from editcritic.reward.queries import ExpertDown, Failure, Upscale
 
 from ..fakes import picture
 from . import formats
@@ -47,7 +47,7 @@ def file(tmp_path_factory):
 
 
 def published(name, image):
-    """The network as the paper and the authors' code have it, written down from the names of its weights."""
+    """The network of the paper and the authors' code, reimplemented from its parameter names."""
     w = weights(name)
 
     def conv(x, part):
@@ -57,19 +57,19 @@ def published(name, image):
         return F.leaky_relu(x, 0.2)
 
     def dense(x, part):
-        seen = [x]
+        outputs = [x]
         for n in range(1, 5):
-            seen.append(bent(conv(torch.cat(seen, 1), f"{part}.conv{n}")))
-        return x + 0.2 * conv(torch.cat(seen, 1), f"{part}.conv5")
+            outputs.append(bent(conv(torch.cat(outputs, 1), f"{part}.conv{n}")))
+        return x + 0.2 * conv(torch.cat(outputs, 1), f"{part}.conv5")
 
-    given = torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)[None] / 255
+    inputs = torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)[None] / 255
     if "general" in name:
-        x = given
+        x = inputs
         for n in range(0, 66, 2):
             x = F.prelu(conv(x, f"body.{n}"), w[f"body.{n + 1}.weight"])
-        made = F.pixel_shuffle(conv(x, "body.66"), 4) + F.interpolate(given, scale_factor=4, mode="nearest")
+        made = F.pixel_shuffle(conv(x, "body.66"), 4) + F.interpolate(inputs, scale_factor=4, mode="nearest")
     else:
-        first = conv(F.pixel_unshuffle(given, 2) if "x2" in name else given, "conv_first")
+        first = conv(F.pixel_unshuffle(inputs, 2) if "x2" in name else inputs, "conv_first")
         x = first
         for block in range(2):
             inner = x
@@ -102,11 +102,11 @@ def test_weights_of_the_published_names_and_shapes_are_a_network_of_the_publishe
     shapes = formats.load(name).shapes()
     assert sum(map(math.prod, shapes.values())) == TABLES[name][3]
     with torch.device("meta"):
-        found = spandrel.ModelLoader("meta").load_from_state_dict({k: torch.empty(v) for k, v in shapes.items()})
-    own = {k: tuple(v.shape) for k, v in found.model.state_dict().items()}
+        descriptor = spandrel.ModelLoader("meta").load_from_state_dict({k: torch.empty(v) for k, v in shapes.items()})
+    own = {k: tuple(v.shape) for k, v in descriptor.model.state_dict().items()}
     assert len(own) == len(shapes)
     assert sorted(own.values()) == sorted(shapes.values())
-    assert (found.scale, found.input_channels, found.output_channels) == (TABLES[name][2], 3, 3)
+    assert (descriptor.scale, descriptor.input_channels, descriptor.output_channels) == (TABLES[name][2], 3, 3)
 
 
 def test_it_enlarges_as_the_published_network_does(named):
@@ -115,7 +115,7 @@ def test_it_enlarges_as_the_published_network_does(named):
     (answer,) = enlarged(RealEsrgan(path, device="cpu"), Upscale(image, TABLES[name][2]))
     expected = published(name, image)
     assert answer.shape == expected.shape
-    assert apart(answer, expected) <= 1  # a half may be rounded either way
+    assert apart(answer, expected) <= 1  # one half may be rounded up or down
     assert expected.std() > 3
 
 
@@ -126,15 +126,15 @@ def test_any_size_is_enlarged(named):
     assert [answer.shape for answer in answers] == [(2 * height, 2 * width, 3) for width, height in sizes]
     (more,) = RealEsrgan(path, device="cpu")([Upscale(picture(1, 5, 3), 8)])
     assert isinstance(more, Failure)
-    assert f"enlarges {TABLES[name][2]} times and was asked for 8" in more.reason
+    assert f"enlarges {TABLES[name][2]} times, the query asks for 8" in more.reason
 
 
 def test_big_pictures_go_through_in_tiles_and_show_no_seams(named):
     name, path = named
     query = Upscale(picture(2, 180, 30), TABLES[name][2])
-    tiled, whole = RealEsrgan(path, device="cpu", tile=128), RealEsrgan(path, device="cpu", tile=180)
+    tiled, whole = RealEsrgan(path, device="cpu", tile_size=128), RealEsrgan(path, device="cpu", tile_size=180)
     (one,), (other,) = enlarged(tiled, query), enlarged(whole, query)
-    assert tiled.meter() == {"image_passes": 2}
+    assert tiled.usage() == {"image_passes": 2}
     assert apart(one, other) <= 2
 
 
@@ -153,9 +153,9 @@ def test_a_folder_and_safetensors_will_do(file, tmp_path):
 
 
 def test_the_id_names_weights_precision_and_what_pads(file):
-    said = RealEsrgan(file, device="cpu").id
-    assert said.startswith("RealEsrgan@1 RealESRGAN_x4plus.pth@")
-    assert said.endswith(f" float32 pil tile=256 spandrel={importlib.metadata.version('spandrel')}")
+    message = RealEsrgan(file, device="cpu").id
+    assert message.startswith("RealEsrgan@1 RealESRGAN_x4plus.pth@")
+    assert message.endswith(f" float32 pil tile=256 spandrel={importlib.metadata.version('spandrel')}")
 
 
 def test_a_pickle_that_holds_more_than_weights_is_not_run(tmp_path):
@@ -170,22 +170,22 @@ def test_a_pickle_that_holds_more_than_weights_is_not_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
-        ({"without": ["conv_hr.weight"]}, "has other weights than the network that it seems to be"),
-        ({"without": ["body.1.rdb2.conv3.bias"]}, "has other weights than the network that it seems to be"),
-        ({"conv_last.weight": torch.zeros(3, 9, 3, 3)}, "has other weights than the network that it seems to be"),
-        ({"refiner.weight": torch.zeros(3)}, r"holds 73 weights, and an ESRGAN like it 72"),
-        ({"without": list(weights("real_esrgan_x4plus"))}, "holds weights of no network that spandrel"),
+        ({"without": ["conv_hr.weight"]}, "does not match the detected network"),
+        ({"without": ["body.1.rdb2.conv3.bias"]}, "does not match the detected network"),
+        ({"conv_last.weight": torch.zeros(3, 9, 3, 3)}, "does not match the detected network"),
+        ({"refiner.weight": torch.zeros(3)}, r"has 73 weights, expected 72 for ESRGAN"),
+        ({"without": list(weights("real_esrgan_x4plus"))}, "has weights of no network known to spandrel"),
         (
             {"without": [f"conv_up{n}.{kind}" for n in (1, 2) for kind in ("weight", "bias")]},
-            "enlarges 1 times and turns 3 channels into 3: give a model that enlarges RGB pictures",
+            "enlarges 1 times and turns 3 channels into 3: give a model that enlarges RGB images",
         ),
     ],
     ids=["lacks one", "lacks another", "of another shape", "one too many", "none", "does not enlarge"],
 )
-def test_other_weights_are_refused(changed, said, tmp_path):
-    with pytest.raises(ExpertDown, match=said):
+def test_other_weights_are_refused(changed, message, tmp_path):
+    with pytest.raises(ExpertDown, match=message):
         RealEsrgan(save(tmp_path, **changed), device="cpu").load()
 
 
@@ -194,14 +194,14 @@ def test_other_networks_that_spandrel_knows_are_refused(tmp_path):
 
     path = tmp_path / "span.pth"
     torch.save(SPAN(num_in_ch=3, num_out_ch=3, feature_channels=8, upscale=2).state_dict(), path)
-    with pytest.raises(ExpertDown, match="is a SPAN, and not one of Real-ESRGAN's networks"):
+    with pytest.raises(ExpertDown, match="is a SPAN, no Real-ESRGAN network"):
         RealEsrgan(str(path), device="cpu").load()
 
 
 def test_what_is_missing_is_named(file, tmp_path, monkeypatch):
     with pytest.raises(ExpertDown, match=r"holds no RealESRGAN_x4plus.pth, .* there is nothing"):
         RealEsrgan(str(tmp_path), device="cpu").load()
-    with pytest.raises(ExpertDown, match="neither a folder nor a model that can be had from the hub"):
+    with pytest.raises(ExpertDown, match="neither a folder nor a model available from the hub"):
         _ = RealEsrgan("nowhere.pth", device="cpu").id
     monkeypatch.setitem(sys.modules, "spandrel", None)
     with pytest.raises(ExpertDown, match=r"spandrel is not installed: pip install 'editcritic\[spandrel\]'"):
@@ -209,7 +209,7 @@ def test_what_is_missing_is_named(file, tmp_path, monkeypatch):
 
 
 def test_quantised_it_is_not_loaded(file):
-    with pytest.raises(ExpertDown, match=r"bitsandbytes|leave quantisation and device_map out"):
+    with pytest.raises(ExpertDown, match=r"bitsandbytes|supports neither quantisation nor device_map"):
         RealEsrgan(file, device="cpu", quantisation="int8").load()
-    with pytest.raises(ExpertDown, match="leave quantisation and device_map out"):
+    with pytest.raises(ExpertDown, match="supports neither quantisation nor device_map"):
         RealEsrgan(file, device_map="auto").load()

@@ -1,4 +1,4 @@
-"""Sa2va runs the code of a checkpoint when it is allowed to, and never before; what that draws becomes one mask."""
+"""Sa2va runs remote code only if allowed; the predicted masks become one mask."""
 
 import json
 import shutil
@@ -14,11 +14,12 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from editcritic.reward import ExpertDown, Failure, Mask, Segment
+from editcritic.reward.config import build
 from editcritic.reward.experts.clip import Clip
+from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.sa2va import Sa2va
-from editcritic.reward.models.local import LocalExpert
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward.queries import ExpertDown, Failure, Mask, Segment
+from editcritic.reward.queries.specs import spec_of
 
 from . import tiny_detectors as tiny
 from .tiny_sa2va import WIDTH, expected, tiny_sa2va
@@ -38,7 +39,7 @@ LOCAL = {
 
 @pytest.fixture(autouse=True)
 def modules(tmp_path_factory, monkeypatch):
-    """Where transformers puts the code that it runs."""
+    """transformers' folder for remote code."""
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path_factory.mktemp("modules")))
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
@@ -97,10 +98,10 @@ def test_permission_for_one_is_none_for_another(old, diary):
         Sa2va(str(old), device="cpu", dtype="float32").load()
 
 
-@pytest.mark.parametrize("given", ["true", 1, None])
-def test_permission_is_true_or_false(given):
+@pytest.mark.parametrize("value", ["true", 1, None])
+def test_permission_is_true_or_false(value):
     with pytest.raises(ValueError, match="trust_remote_code is true or false"):
-        Sa2va("someone/model", trust_remote_code=given)
+        Sa2va("someone/model", trust_remote_code=value)
 
 
 def test_permission_is_written_down_with_the_expert():
@@ -121,16 +122,16 @@ def test_permission_is_written_down_with_the_expert():
     ],
 )
 def test_code_that_may_change_is_warned_of(name, options, warned):
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         Sa2va(name, **options)
-    found = [str(warning.message) for warning in said if "may bring other code tomorrow" in str(warning.message)]
-    assert len(found) == warned
-    assert all("pin what you have read, with a commit's full hash as revision=" in message for message in found)
+    messages = [str(warning.message) for warning in caught if "may change and would be run" in str(warning.message)]
+    assert len(messages) == warned
+    assert all("pin the code you have read with a full commit hash as revision=" in message for message in messages)
 
 
 def on_the_hub(cache, monkeypatch, **snapshots):
-    """A cache of the hub's as it is after a download: snapshots by commit; the first is the newest."""
+    """A hub cache after a download: snapshots by commit; the first is the newest."""
     model = cache / "models--someone--tiny"
     (model / "refs").mkdir(parents=True)
     (model / "refs" / "main").write_text(next(iter(snapshots)).removeprefix("c"))
@@ -157,12 +158,12 @@ def test_the_code_of_a_pinned_commit_is_run_and_no_other(tmp_path, monkeypatch):
 
 def test_code_from_elsewhere_is_refused_even_with_permission(old, diary):
     changed(old, auto_map={"AutoConfig": "else/where--configuration.Config", "AutoModel": "else/where--modeling.Model"})
-    with pytest.raises(ExpertDown, match="run by code from else/where, whose revision cannot be pinned"):
+    with pytest.raises(ExpertDown, match="uses code from else/where, whose revision cannot be pinned"):
         trusted(old).load()
     assert not diary.exists()
 
 
-# -- what it draws -----------------------------------------------------------------------------------------------------
+# -- masks -------------------------------------------------------------------------------------------------------------
 
 
 def test_masks_are_the_union_of_what_is_drawn(folder):
@@ -183,11 +184,11 @@ def test_where_nothing_is_drawn_the_mask_is_empty_and_counted(old):
     expert = trusted(old)
     answers = expert([Segment(scene, "the blue teapot") for scene in SCENES])
     assert not any(answer.values.any() for answer in answers)
-    assert expert.meter() == {"drew_nothing": 3}
+    assert expert.usage() == {"empty_masks": 3}
 
 
 def test_what_is_computed_when_the_model_is_made_is_no_garbage(old):
-    """transformers' own loading leaves whatever the memory held in such tensors, of code written for version 4."""
+    """transformers' own loading leaves such tensors uninitialised, for code written for version 4."""
     with trusted(old).checkpoint.use() as loaded:
         model = loaded.model
     torch.testing.assert_close(model.rates, torch.linspace(0.5, 1.5, WIDTH))
@@ -201,9 +202,9 @@ def test_it_says_what_transformers_own_loading_says_where_that_works(tmp_path, d
     model = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     for command in COMMANDS[:3]:
-        found = model.predict_forward(image=SCENES[1].pil(), text=f"<image>{command}", tokenizer=tokenizer)
+        output = model.predict_forward(image=SCENES[1].pil(), text=f"<image>{command}", tokenizer=tokenizer)
         (answer,) = trusted(folder)([Segment(SCENES[1], command)])
-        np.testing.assert_array_equal(answer.values, np.concatenate(found["prediction_masks"]).any(0))
+        np.testing.assert_array_equal(answer.values, np.concatenate(output["prediction_masks"]).any(0))
 
 
 def test_a_model_that_wants_a_processor_gets_one(tmp_path, diary):
@@ -220,76 +221,78 @@ def test_it_runs_in_bfloat16_unless_told_otherwise(old):
 
 
 def test_a_bare_name_becomes_a_sentence_and_a_command_stays(old, monkeypatch):
-    expert, told = trusted(old), []
+    expert, prompts = trusted(old), []
 
     def heard(image, text, tokenizer):
-        told.append(text)
+        prompts.append(text)
         return {"prediction": "no", "prediction_masks": []}
 
     with expert.checkpoint.use() as loaded:
         monkeypatch.setattr(loaded.model, "predict_forward", heard)
-    expert([Segment(SCENES[0], said) for said in ("the red circle.", " Please segment the cup ", "Give me its mask")])
-    assert told == [
+    expert(
+        [Segment(SCENES[0], command) for command in ("the red circle.", " Please segment the cup ", "Give me its mask")]
+    )
+    assert prompts == [
         "<image>\nPlease segment the red circle.",
         "<image>\nPlease segment the cup",
         "<image>\nGive me its mask",
     ]
 
 
-# -- what cannot be answered -------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 PIXELS = np.ones((1, 30, 40), bool)
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("output", "reason"),
     [
-        ({"prediction": "<|im_end|>", "prediction_masks": []}, "it said nothing"),
-        ({"prediction": "Sure, [SEG].", "prediction_masks": []}, r"said \[SEG\] 1 times, and drew 0 masks"),
-        ({"prediction": "Sure.", "prediction_masks": [PIXELS]}, r"said \[SEG\] 0 times, and drew 1 masks"),
+        ({"prediction": "<|im_end|>", "prediction_masks": []}, "its output is empty"),
+        ({"prediction": "Sure, [SEG].", "prediction_masks": []}, r"1 \[SEG\] and 0 masks"),
+        ({"prediction": "Sure.", "prediction_masks": [PIXELS]}, r"0 \[SEG\] and 1 masks"),
         (
             {"prediction": "[SEG]", "prediction_masks": [PIXELS[:, :9]]},
-            r"masks of \(1, 9, 40\) for a picture of 30 x 40",
+            r"masks of \(1, 9, 40\) for an image of 30 x 40",
         ),
         (("Sure.", []), "no prediction and prediction_masks, but tuple"),
     ],
 )
-def test_answers_that_make_no_sense_fail_with_what_was_said(old, monkeypatch, found, reason):
+def test_answers_that_make_no_sense_fail_with_what_was_said(old, monkeypatch, output, reason):
     expert = trusted(old)
     with expert.checkpoint.use() as loaded:
-        monkeypatch.setattr(loaded.model, "predict_forward", lambda image, text, tokenizer: found)
+        monkeypatch.setattr(loaded.model, "predict_forward", lambda image, text, tokenizer: output)
     (answer,) = expert([Segment(SCENES[0], "cat")])
     assert isinstance(answer, Failure)
-    assert answer.raw == (found["prediction"] if isinstance(found, dict) else str(found))
+    assert answer.raw == (output["prediction"] if isinstance(output, dict) else str(output))
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(answer.reason)
 
 
 def test_commands_that_cannot_be_told_fail_by_themselves(old):
-    empty, good, marked = trusted(old)([Segment(SCENES[0], said) for said in (" . ", "cat", "<image> cat")])
+    empty, good, marked = trusted(old)([Segment(SCENES[0], command) for command in (" . ", "cat", "<image> cat")])
     assert isinstance(good, Mask)
     assert isinstance(empty, Failure)
     assert isinstance(marked, Failure)
-    assert "is empty: say what to segment" in empty.reason
+    assert "is empty: name what to segment" in empty.reason
     assert "leave it out" in marked.reason
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (AttributeError("no generate"), rf"does not run here: AttributeError: no generate.*{transformers.__version__}"),
         (RuntimeError("No CUDA GPUs are available"), "works on CUDA only, and the model is on cpu"),
         (AssertionError("Torch not compiled with CUDA enabled"), "works on CUDA only"),
     ],
 )
-def test_code_that_does_not_fit_this_machine_says_so(old, monkeypatch, error, said):
+def test_code_that_does_not_fit_this_machine_says_so(old, monkeypatch, error, message):
     def predict_forward(image, text, tokenizer):
         raise error
 
     expert = trusted(old)
     with expert.checkpoint.use() as loaded:
         monkeypatch.setattr(loaded.model, "predict_forward", predict_forward)
-    with pytest.raises(ExpertDown, match=said):
+    with pytest.raises(ExpertDown, match=message):
         expert([Segment(SCENES[0], "cat")])
 
 
@@ -310,7 +313,7 @@ def changed(folder, **entries):
 
 
 def test_checkpoints_of_other_kinds_are_refused(old, tmp_path):
-    with pytest.raises(ExpertDown, match="brings no model of its own"):
+    with pytest.raises(ExpertDown, match="has no model class of its own"):
         trusted(tiny.owl(tmp_path / "owl")).load()
     code = old / "modeling_tiny_sa2va.py"
     code.write_text(code.read_text().replace("predict_forward", "answer"))
@@ -326,17 +329,17 @@ def test_code_that_lacks_a_package_says_which(old):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda weights: weights.pop("text_hidden_fcs.2.bias"), r"lacks 1 of its weights \(text_hidden_fcs.2.bias\)"),
-        (lambda weights: weights.update(more=torch.zeros(2)), r"has no place for 1 of its weights \(more\)"),
+        (lambda weights: weights.update(more=torch.zeros(2)), r"has no parameters for 1 of its weights \(more\)"),
         (
             lambda weights: weights.update({"text_hidden_fcs.2.bias": torch.zeros(4)}),
-            r"is \(4,\) in the file, and \(3,\)",
+            r"is \(4,\) in the file and \(3,\)",
         ),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(old, change, said):
+def test_weights_that_do_not_fit_are_refused(old, change, message):
     weights: dict[str, torch.Tensor] = {}
     for shard in sorted(old.glob("*.safetensors")):
         weights |= load_file(shard)
@@ -344,22 +347,24 @@ def test_weights_that_do_not_fit_are_refused(old, change, said):
     (old / "model.safetensors.index.json").unlink()
     change(weights)
     save_file(weights, old / "model.safetensors")
-    with pytest.raises(ExpertDown, match=said):
+    with pytest.raises(ExpertDown, match=message):
         trusted(old).load()
 
 
 @pytest.mark.parametrize("option", [{"device_map": "auto"}, {"quantisation": "nf4"}])
 def test_it_is_loaded_whole(option):
-    with pytest.raises(ValueError, match="leave device_map and quantisation out"):
+    with pytest.raises(ValueError, match="without device_map and quantisation: leave them out"):
         Sa2va("someone/model", **option)
 
 
-# -- all others --------------------------------------------------------------------------------------------------------
+# -- other experts -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", LOCAL.values(), ids=LOCAL)
 def test_no_other_expert_runs_code_of_a_checkpoint(kind, old, diary, monkeypatch):
-    monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers asks in the main thread, if nothing is said
+    monkeypatch.setattr(
+        "builtins.input", lambda *_: "y"
+    )  # by default transformers asks for confirmation in the main thread
     with pytest.raises(ExpertDown):
         kind(str(old), device="cpu").prepare()
     assert not diary.exists()
@@ -367,7 +372,7 @@ def test_no_other_expert_runs_code_of_a_checkpoint(kind, old, diary, monkeypatch
 
 def test_the_refusal_names_no_option_that_there_is_not(old):
     patience = transformers.dynamic_module_utils.TIME_OUT_REMOTE_CODE
-    with pytest.raises(ExpertDown, match="is run by Python code of its own, and AutoModel runs none but transformers'"):
+    with pytest.raises(ExpertDown, match="needs Python code of its own, and AutoModel runs transformers' code only"):
         Clip(str(old), device="cpu").load()
     assert transformers.dynamic_module_utils.TIME_OUT_REMOTE_CODE == patience > 0
 
@@ -379,4 +384,4 @@ def test_only_one_file_allows_code_of_checkpoints():
         for path in (REWARD.parent / folder).rglob("*.py")
         if "trust_remote_code=True" in path.read_text(encoding="utf-8").replace(" ", "")
     ]
-    assert allowing == ["reward/models/own_code.py"]
+    assert allowing == ["reward/experts/loading/remote_code.py"]

@@ -1,4 +1,4 @@
-"""Swin2Sr enlarges as transformers' plain call does, big pictures in tiles, and by no more than its model can."""
+"""Swin2Sr equals transformers' plain call, tiles large images, and refuses larger factors."""
 
 from typing import Any
 
@@ -8,8 +8,9 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from editcritic.reward import Engine, Enhanced, ExpertDown, Failure, Image, Score, Upscale, ask
+from editcritic.reward import Engine, Image, Score, ask
 from editcritic.reward.experts.swin2sr import Swin2Sr
+from editcritic.reward.queries import ExpertDown, Failure, Upscale, UpscaledImage
 
 from ..fakes import picture
 from . import formats
@@ -19,7 +20,7 @@ UPSAMPLERS = {"classical": "pixelshuffle", "realworld": "nearest+conv"}
 
 
 def save(folder, kind="classical", **changed):
-    """A checkpoint in the published layout, of random weights."""
+    """A checkpoint in the published layout with random weights."""
     table = formats.load(f"swin2sr_{kind}_x4")
     weights = table.random(3, 0.15, **SMALL)
     config = transformers.Swin2SRConfig(
@@ -50,13 +51,13 @@ def classical(tmp_path_factory):
 
 
 def library(folder, image):
-    """What the authors' example does."""
+    """The authors' example."""
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     model, info = transformers.Swin2SRForImageSuperResolution.from_pretrained(folder, output_loading_info=True)
     assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     with torch.inference_mode():
-        made = model(**processor(image.pil(), return_tensors="pt")).reconstruction[0].clamp(0, 1)
-    whole = (made * 255).round().numpy().astype(np.uint8).transpose(1, 2, 0)
+        output = model(**processor(image.pil(), return_tensors="pt")).reconstruction[0].clamp(0, 1)
+    whole = (output * 255).round().numpy().astype(np.uint8).transpose(1, 2, 0)
     return whole[: image.height * 4, : image.width * 4]  # without the padding
 
 
@@ -90,7 +91,7 @@ def test_it_enlarges_as_the_library_does(folder, size, backend):
     (answer,) = enlarged(Swin2Sr(folder, device="cpu", backend=backend), Upscale(image, 4))
     expected = library(folder, image)
     assert answer.shape == expected.shape
-    assert apart(answer, expected)[0] <= 1  # a half may be rounded either way
+    assert apart(answer, expected)[0] <= 1  # one half may be rounded up or down
     assert expected.std() > 20
 
 
@@ -102,7 +103,7 @@ def test_pictures_of_a_few_pixels_are_enlarged_on_both_backends(classical):
     assert apart(one, other)[0] <= 1
 
 
-# -- what it answers ---------------------------------------------------------------------------------------------------
+# -- outputs -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_smaller_factor_is_the_models_own_made_smaller(classical):
@@ -114,9 +115,9 @@ def test_a_smaller_factor_is_the_models_own_made_smaller(classical):
 
 def test_more_than_the_model_can_do_fails_and_the_rest_is_answered(classical):
     larger, fine = Swin2Sr(classical, device="cpu")([Upscale(picture(1), 8), Upscale(picture(1), 4)])
-    assert isinstance(fine, Enhanced)
+    assert isinstance(fine, UpscaledImage)
     assert isinstance(larger, Failure)
-    assert "enlarges 4 times and was asked for 8: bind an upscaler of 8 or more, or Lanczos" in larger.reason
+    assert "enlarges 4 times, the query asks for 8: bind an upscaler of 8 or more, or Lanczos" in larger.reason
 
 
 def test_the_batch_makes_no_difference(classical):
@@ -125,7 +126,7 @@ def test_the_batch_makes_no_difference(classical):
     alone = Swin2Sr(classical, device="cpu", batch=1)
     for one, query in zip(enlarged(together, *queries), queries, strict=True):
         assert apart(one, enlarged(alone, query)[0])[0] <= 1
-    assert together.meter() == {"image_passes": 4}
+    assert together.usage() == {"image_passes": 4}
 
 
 def test_an_engine_takes_what_it_says(classical):
@@ -137,25 +138,25 @@ def test_an_engine_takes_what_it_says(classical):
         assert engine.submit(program(), {"enhancer": Swin2Sr(classical, device="cpu")}).result(60).value == 28
 
 
-# -- big pictures ------------------------------------------------------------------------------------------------------
+# -- large images ------------------------------------------------------------------------------------------------------
 
 
 def test_big_pictures_go_through_in_tiles_and_show_no_seams(classical):
     image = picture(4, 200, 40)
-    tiled, whole = Swin2Sr(classical, device="cpu", tile=128), Swin2Sr(classical, device="cpu", tile=200)
-    seen: list[int] = []
+    tiled, whole = Swin2Sr(classical, device="cpu", tile_size=128), Swin2Sr(classical, device="cpu", tile_size=200)
+    sizes: list[int] = []
     with tiled.checkpoint.use() as loaded:
         hook = loaded.model.register_forward_pre_hook(
-            lambda model, args, kwargs: seen.append(max((*args, *kwargs.values())[0].shape[2:])), with_kwargs=True
+            lambda model, args, kwargs: sizes.append(max((*args, *kwargs.values())[0].shape[2:])), with_kwargs=True
         )
     (one,), (other,) = enlarged(tiled, Upscale(image, 4)), enlarged(whole, Upscale(image, 4))
     hook.remove()
-    assert max(seen[:-1]) <= 128 + 8  # the weights are shared: the last pass is the whole picture's
-    assert len(seen) > 2
+    assert max(sizes[:-1]) <= 128 + 8  # the weights are shared: the last pass is the whole image's
+    assert len(sizes) > 2
     most, mean = apart(one, other)
     assert most <= 8
     assert mean < 0.01
-    # Side by side without overlap, there are seams.
+    # Control: without overlap there are seams.
     parts = [enlarged(tiled, Upscale(image.crop(x, 0, min(x + 96, 200), 40), 4))[0] for x in (0, 96, 192)]
     worst, worse = apart(np.concatenate(parts, 1), other)
     assert worst > 5 * most
@@ -163,12 +164,12 @@ def test_big_pictures_go_through_in_tiles_and_show_no_seams(classical):
 
 
 def test_how_it_is_cut_is_in_the_id(classical):
-    assert Swin2Sr(classical, tile=128).id != Swin2Sr(classical).id
-    with pytest.raises(ValueError, match="tile is the side of a tile in pixels, 128 or more, got 64"):
-        Swin2Sr(classical, tile=64)
+    assert Swin2Sr(classical, tile_size=128).id != Swin2Sr(classical).id
+    with pytest.raises(ValueError, match="tile_size is a side in pixels, 128 or more, got 64"):
+        Swin2Sr(classical, tile_size=64)
 
 
-# -- what it cannot do -------------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_model_that_does_not_enlarge_is_refused(tmp_path):
@@ -193,4 +194,4 @@ def test_values_that_are_no_numbers_are_no_picture(classical):
         loaded.model.upsample.final_convolution.bias.fill_(torch.inf)
     (answer,) = expert([Upscale(picture(1, 9, 9), 4)])
     assert isinstance(answer, Failure)
-    assert "values that are not numbers in float16: try dtype='float32'" in answer.reason
+    assert "values that are not finite in float16: try dtype='float32'" in answer.reason

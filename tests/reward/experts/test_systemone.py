@@ -1,30 +1,17 @@
-"""System One: questions go out in its format, probabilities come back, and nothing else passes for an answer."""
+"""SystemOneJudge: requests in its format, probabilities as replies; anything else is a failure."""
 
 import base64
 from typing import Any
 
 import pytest
 
-from editcritic.reward import (
-    ExpertDown,
-    Failure,
-    FreeText,
-    Grade,
-    Image,
-    Json,
-    Judge,
-    Levels,
-    Message,
-    Reply,
-    YesNo,
-    build,
-    spec_of,
-)
-from editcritic.reward.experts.systemone import SystemOne
-from editcritic.reward.models import endpoint as endpoints
-from editcritic.reward.models.decisions import QUESTION
-from editcritic.reward.models.endpoint import OutOfTries
-from tests.reward.experts.loopback import Answer, Loopback, error, serving
+from editcritic.reward import Image, build, spec_of
+from editcritic.reward.experts.judging import http_endpoint as endpoints
+from editcritic.reward.experts.judging.decision_requests import QUESTION
+from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
+from editcritic.reward.experts.systemone import SystemOneJudge
+from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
+from tests.reward.experts.http_server import Answer, Loopback, error, serving
 from tests.reward.fakes import picture
 
 LEVELS = Levels(("bad", "good"), (0.0, 1.0))
@@ -32,15 +19,15 @@ LEVELS = Levels(("bad", "good"), (0.0, 1.0))
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(endpoints, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(endpoints, "INITIAL_BACKOFF_S", 0.01)
 
 
 def question(form: Any = None, *parts: Any) -> Judge:
     return Judge((Message(parts or (picture(1), "Is it good?")),), form or YesNo())
 
 
-def expert(server: Loopback, **options: Any) -> SystemOne:
-    return SystemOne("m", server.url, **{"timeout_s": 5.0, "retries": 2, **options})
+def expert(server: Loopback, **options: Any) -> SystemOneJudge:
+    return SystemOneJudge("m", server.url, **{"timeout_s": 5.0, "retries": 2, **options})
 
 
 def answered(answer: Any, tokens: int = 50) -> Answer:
@@ -54,21 +41,21 @@ def test_a_question_goes_out_with_its_pictures_as_assets():
         assert one([question(None, "A ", before, " B ", after, "Is B better?")]) == [
             Reply("yes", {"yes": 0.75, "no": 0.25})
         ]
-        (asked,) = server.asked
-        assert one.meter() == {
+        (request,) = server.requests
+        assert one.usage() == {
             "requests": 1,
             "retries": 0,
             "prompt_tokens": 50,
             "completion_tokens": 0,
             "images_sent": 2,
         }
-    assert asked.path == "/v1/systemone"
-    assert asked.body.keys() == {"model", "state", "questions", "assets"}  # the server takes no others
-    assert asked.body["questions"] == {QUESTION: {"type": "noul", "instructions": "Is B better?"}}
-    first, second = asked.body["assets"]
-    assert asked.body["state"] == f"A {first} B {second}"
+    assert request.path == "/v1/systemone"
+    assert request.body.keys() == {"model", "state", "questions", "assets"}  # the server accepts no other fields
+    assert request.body["questions"] == {QUESTION: {"type": "noul", "instructions": "Is B better?"}}
+    first, second = request.body["assets"]
+    assert request.body["state"] == f"A {first} B {second}"
     for name, original in ((first, before), (second, after)):
-        asset = asked.body["assets"][name]
+        asset = request.body["assets"][name]
         assert (asset["type"], asset["format"]) == ("image", "png")
         assert Image.of(base64.b64decode(asset["data_base64"])) == original
 
@@ -85,13 +72,13 @@ def test_every_option_gets_its_probability(form, answer, expected):
         assert expert(server)([question(form)]) == [expected]
 
 
-@pytest.mark.parametrize("form", [FreeText(), Json.of({})])
+@pytest.mark.parametrize("form", [FreeText(), Json.from_schema({})])
 def test_what_wants_text_is_not_sent(form):
     with serving(lambda *_: answered({})) as server:
         (failure,) = expert(server)([question(form)])
         assert isinstance(failure, Failure)
         assert "bind a chat judge" in failure.reason
-        assert server.asked == []
+        assert server.requests == []
 
 
 def test_five_pictures_are_not_sent_and_four_shown_twice_are():
@@ -100,8 +87,8 @@ def test_five_pictures_are_not_sent_and_four_shown_twice_are():
         one = expert(server)
         (failure,) = one([question(None, *pictures, "Is one good?")])
         assert isinstance(failure, Failure)
-        assert "4 pictures" in failure.reason
-        assert server.asked == []
+        assert "4 images" in failure.reason
+        assert server.requests == []
         assert isinstance(one([question(None, *pictures[:4], *pictures[:4], "Is one good?")])[0], Reply)
 
 
@@ -126,21 +113,21 @@ def test_what_is_no_answer_fails_with_what_was_said_and_is_not_asked_again(answe
         (failure,) = expert(server)([question()])
         assert isinstance(failure, Failure)
         assert failure.raw
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 def test_trouble_is_tried_again_and_a_wrong_address_is_not():
-    with serving(lambda asked, number: answered({"noul": 1.0}) if number else error(503, "loading")) as server:
+    with serving(lambda request, number: answered({"noul": 1.0}) if number else error(503, "loading")) as server:
         assert expert(server)([question()]) == [Reply("yes", {"yes": 1.0, "no": 0.0})]
-        assert len(server.asked) == 2
+        assert len(server.requests) == 2
     with serving(lambda *_: error(503, "loading")) as server:
-        with pytest.raises(OutOfTries, match="HTTP 503"):
+        with pytest.raises(RetriesExhausted, match="HTTP 503"):
             expert(server)([question()])
-        assert len(server.asked) == 3
+        assert len(server.requests) == 3
     with serving(lambda *_: error(404, "Not Found")) as server:
         with pytest.raises(ExpertDown, match="check base_url"):
             expert(server)([question()])
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 def test_a_budget_counts_for_it_as_well():
@@ -149,12 +136,12 @@ def test_a_budget_counts_for_it_as_well():
         one([question()])
         with pytest.raises(ExpertDown, match="budget of 1 requests is spent"):
             one([question()])
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 def test_it_is_built_again_from_its_spec():
-    one = SystemOne("m", "http://127.0.0.1:9/v1", retries=1)
+    one = SystemOneJudge("m", "http://127.0.0.1:9/v1", retries=1)
     again = build(spec_of(one), "editcritic.experts")
     assert (again.id, again.retries) == (one.id, 1)
-    assert SystemOne("n", "http://127.0.0.1:9/v1").id != one.id
-    assert SystemOne("m", "http://127.0.0.1:8/v1").id != one.id
+    assert SystemOneJudge("n", "http://127.0.0.1:9/v1").id != one.id
+    assert SystemOneJudge("m", "http://127.0.0.1:8/v1").id != one.id

@@ -1,4 +1,4 @@
-"""Against a real server: `transformers serve` on a tiny LLaVA, asked for words and for decisions."""
+"""Against a real server: `transformers serve` on a tiny LLaVA, with text and decision requests."""
 
 import os
 import socket
@@ -15,10 +15,10 @@ import torch
 from transformers import pipeline
 from transformers.decision import DecisionConfig
 
-from editcritic.reward import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
-from editcritic.reward.experts.served import ServedJudge
-from editcritic.reward.experts.systemone import SystemOne
-from editcritic.reward.models.decisions import Decision, reply_of, request_of
+from editcritic.reward.experts.judging.decision_requests import DecisionRequest, make_request, parse_answers
+from editcritic.reward.experts.openai_judge import OpenAIJudge
+from editcritic.reward.experts.systemone import SystemOneJudge
+from editcritic.reward.queries import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from tests.reward.experts.tiny_vlms import tiny_llava
 from tests.reward.fakes import picture
 
@@ -28,11 +28,11 @@ START_S = 90.0
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    place: Path = tmp_path_factory.mktemp("tiny-llava")
-    tiny_llava(place, spread=6.0)
+    path: Path = tmp_path_factory.mktemp("tiny-llava")
+    tiny_llava(path, spread=6.0)
     # Its vocabulary has no token for "Yes": a decision config names others, as it does for models of that kind.
-    DecisionConfig(labels={"noul": ["Y", "N"]}).save_pretrained(place)
-    return place
+    DecisionConfig(labels={"noul": ["Y", "N"]}).save_pretrained(path)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def url(folder, tmp_path_factory) -> Iterator[str]:
         port = free.getsockname()[1]
     script = "import sys; from transformers.cli.transformers import main; sys.argv[0] = 'transformers'; main()"
     options = ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"]
-    told = tmp_path_factory.mktemp("server") / "told"
-    with told.open("w") as log:
+    log_path = tmp_path_factory.mktemp("server") / "told"
+    with log_path.open("w") as log:
         server = subprocess.Popen(
             [sys.executable, "-c", script, "serve", str(folder), *options],
             env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
@@ -51,7 +51,7 @@ def url(folder, tmp_path_factory) -> Iterator[str]:
             stderr=subprocess.STDOUT,
         )
     try:
-        wait_for(f"http://127.0.0.1:{port}/health", server, told)
+        wait_for(f"http://127.0.0.1:{port}/health", server, log_path)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         server.terminate()
@@ -62,7 +62,7 @@ def url(folder, tmp_path_factory) -> Iterator[str]:
             server.wait(10)
 
 
-def wait_for(address: str, server: "subprocess.Popen[bytes]", told: Path) -> None:
+def wait_for(address: str, server: "subprocess.Popen[bytes]", log_path: Path) -> None:
     end = time.monotonic() + START_S
     while time.monotonic() < end and server.poll() is None:
         try:
@@ -70,7 +70,7 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]", told: Path) -> Non
                 return
         except OSError:
             time.sleep(0.1)
-    pytest.fail(f"transformers serve did not start: {told.read_text()[-2000:]}")
+    pytest.fail(f"transformers serve did not start: {log_path.read_text()[-2000:]}")
 
 
 def question(form: Any, seed: int = 1) -> Judge:
@@ -80,13 +80,13 @@ def question(form: Any, seed: int = 1) -> Judge:
 
 
 @pytest.fixture(scope="module")
-def judge(folder, url) -> ServedJudge:
-    return ServedJudge(str(folder), url, timeout_s=30, retries=0, concurrency=2)
+def judge(folder, url) -> OpenAIJudge:
+    return OpenAIJudge(str(folder), url, timeout_s=30, retries=0, concurrency=2)
 
 
 @pytest.fixture(scope="module")
-def decider(folder, url) -> SystemOne:
-    return SystemOne(str(folder), url, timeout_s=30, retries=0, concurrency=2)
+def decider(folder, url) -> SystemOneJudge:
+    return SystemOneJudge(str(folder), url, timeout_s=30, retries=0, concurrency=2)
 
 
 def test_free_text_comes_back_and_depends_on_the_pictures(judge):
@@ -96,7 +96,7 @@ def test_free_text_comes_back_and_depends_on_the_pictures(judge):
     assert judge([question(FreeText(12), 0)])[0].text == replies[0].text
 
 
-@pytest.mark.parametrize("form", [YesNo(), Json.of({"type": "object"}, max_tokens=12)])
+@pytest.mark.parametrize("form", [YesNo(), Json.from_schema({"type": "object"}, max_tokens=12)])
 def test_gibberish_is_no_judgement(judge, form):
     (failure,) = judge([question(form)])
     assert isinstance(failure, Failure)
@@ -104,9 +104,9 @@ def test_gibberish_is_no_judgement(judge, form):
 
 
 def test_it_counts_what_the_server_says(judge):
-    before = judge.meter()
+    before = judge.usage()
     judge([question(FreeText(5))])
-    after = judge.meter()
+    after = judge.usage()
     assert after["requests"] - before["requests"] == 1
     assert after["images_sent"] - before["images_sent"] == 2
     assert after["prompt_tokens"] > before["prompt_tokens"]
@@ -114,7 +114,7 @@ def test_it_counts_what_the_server_says(judge):
 
 
 def test_an_unknown_field_is_rejected_by_name(folder, url):
-    expert = ServedJudge(str(folder), url, retries=0, extra={"no_such_field": 1})
+    expert = OpenAIJudge(str(folder), url, retries=0, extra={"no_such_field": 1})
     (failure,) = expert([question(FreeText(5))])
     assert isinstance(failure, Failure)
     assert "no_such_field" in failure.reason
@@ -127,10 +127,10 @@ def local(folder) -> Any:
 
 
 def locally(local: Any, query: Judge) -> Any:
-    request = request_of(query)
-    assert isinstance(request, Decision)
+    request = make_request(query)
+    assert isinstance(request, DecisionRequest)
     assets = {name: image.pil() for name, image in request.images.items()}
-    return reply_of(query, local({"state": request.state, "questions": request.questions, "assets": assets}))
+    return parse_answers(query, local({"state": request.state, "questions": request.questions, "assets": assets}))
 
 
 def distance(one: Any, other: Any) -> float:
@@ -149,12 +149,12 @@ def test_decisions_are_those_of_the_local_pipeline(decider, local, form):
         assert sum(reply.probabilities.values()) == pytest.approx(1.0)
         assert distance(reply, locally(local, query)) < 1e-4
     mixed_up = [locally(local, swapped(query)) for query in queries]
-    assert max(map(distance, served, mixed_up)) > 0.01  # the order of pictures would have shown
+    assert max(map(distance, served, mixed_up)) > 0.01  # the order of images matters
 
 
 def swapped(query: Judge) -> Judge:
     (message,) = query.messages
-    before, first, after, second, words = message.parts
+    before, first, after, second, words = message.content
     return Judge((Message((before, second, after, first, words)),), query.form)
 
 

@@ -1,10 +1,10 @@
-"""VllmJudge against a stand-in for vLLM: what it asks for, and how it reads what comes back.
+"""VllmJudge against a mock of vLLM: its requests, and the parsing of outputs.
 
-The stand-in has the signatures of vLLM's sources, 0.12 and later: `LLM.chat` of vllm/entrypoints/llm.py,
+The mock has the signatures of vLLM's sources, 0.12 and later: `LLM.chat` of vllm/entrypoints/llm.py,
 `SamplingParams` and `StructuredOutputsParams` of vllm/sampling_params.py (commit 00388f6), `RequestOutput` and
-`CompletionOutput` of vllm/outputs.py (commit 003d3ee), `Logprob` of vllm/logprobs.py, pictures as `image_pil` parts as
-in vllm/entrypoints/chat_utils.py. It draws from a known distribution, masked first where an output is constrained.
-Whether vLLM itself behaves so is not tested here.
+`CompletionOutput` of vllm/outputs.py (commit 003d3ee), `Logprob` of vllm/logprobs.py, images as `image_pil` parts as
+in vllm/entrypoints/chat_utils.py. It samples from a known distribution, masked first if an output is constrained.
+vLLM itself is not tested here.
 """
 
 import inspect
@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.reward import ExpertDown, Failure, FreeText, Grade, Image, Judge, Levels, Message, Reply, YesNo
+from editcritic.reward import Image
 from editcritic.reward.experts.vllm_judge import VllmJudge
-from editcritic.reward.forms import Json, Tool, ToolCall
+from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Judge, Levels, Message, Reply, YesNo
+from editcritic.reward.queries.response_formats import Json, Tool, ToolCall
 
 END = "<|im_end|>"
 
@@ -42,7 +43,7 @@ class StructuredOutputsParams:
 
 @dataclass
 class SamplingParams:
-    """Of its fields, those that can be meant here."""
+    """The fields used here."""
 
     n: int = 1
     temperature: float = 1.0
@@ -94,7 +95,7 @@ Likely = Mapping[str, float]
 
 @dataclass
 class World:
-    """What the model would write after what was written, whatever it was asked, and who asked it."""
+    """The model's distribution after a prefix, for any prompt, and the engines created."""
 
     likely: dict[str, Likely] = field(default_factory=dict)
     engines: list[Any] = field(default_factory=list)
@@ -159,7 +160,7 @@ class LLM:
 def write(start, params):
     choices = params.structured_outputs.choice if params.structured_outputs else None
     noise = random.Random(params.seed)
-    text, tokens, told = "", [], []
+    text, tokens, alternatives = "", [], []
     finish = "length"
     for _ in range(params.max_tokens):
         likely = {
@@ -173,13 +174,13 @@ def write(start, params):
         if params.temperature > 0:
             drawn = noise.choices([t for t, _ in ranked], [p ** (1 / params.temperature) for _, p in ranked])[0]
         shown = [pair for n, pair in enumerate(ranked) if n < (params.logprobs or 0) or pair[0] == drawn]
-        told.append({number(t): Logprob(math.log(p / total), n + 1, t) for n, (t, p) in enumerate(shown)})
+        alternatives.append({number(t): Logprob(math.log(p / total), n + 1, t) for n, (t, p) in enumerate(shown)})
         tokens.append(number(drawn))
         if drawn == END:
             finish = "stop"
             break
         text += drawn
-    logprobs = None if params.logprobs is None else told
+    logprobs = None if params.logprobs is None else alternatives
     return RequestOutput([1, 2, 3], [CompletionOutput(0, text, tokens, 0.0, logprobs, finish)], 2)
 
 
@@ -239,12 +240,12 @@ def test_the_stand_in_takes_what_vllm_takes():
     ]
 
 
-# -- asking ------------------------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_one_call_with_settings_of_their_own():
     WORLD.likely[""] = {"7": 0.6, "yes": 0.4}
-    forms = [YesNo(), Levels(("bad", "good"), (0, 1)), Grade(0, 9), Json.of({"type": "object"}), FreeText()]
+    forms = [YesNo(), Levels(("bad", "good"), (0, 1)), Grade(0, 9), Json.from_schema({"type": "object"}), FreeText()]
     VllmJudge("a-model", template={"enable_thinking": False})([question(form) for form in forms])
     (call,) = calls()
     yes, levels, grade, schema, free = call["sampling"]
@@ -279,12 +280,12 @@ def test_control_tokens_in_words_are_broken():
 def test_draws_have_seeds_of_their_own_and_always_the_same():
     WORLD.likely[""] = {str(n): 0.1 for n in range(10)}
     form = Grade(0, 9, temperature=1.0)
-    asked = [question(form, draw=draw) for draw in range(12)]
+    queries = [question(form, draw=draw) for draw in range(12)]
     judge = VllmJudge("a-model")
-    first = judge(asked)
+    first = judge(queries)
     assert len({params.seed for params in calls()[0]["sampling"]}) == 12
     assert len({outcome.text for outcome in first if isinstance(outcome, Reply)}) > 3
-    assert judge(asked[::-1])[::-1] == first
+    assert judge(queries[::-1])[::-1] == first
 
 
 def test_a_setting_that_vllm_refuses_fails_one_question_only():
@@ -304,7 +305,7 @@ def test_all_spellings_of_an_option_count_together():
     question(YesNo()).check(reply)
     assert reply.text == "Yes"
     assert dict(reply.probabilities) == pytest.approx({"yes": 0.75, "no": 0.25})
-    assert reply.mass == pytest.approx(0.8)
+    assert reply.option_mass == pytest.approx(0.8)
 
 
 def test_words_that_are_no_option_are_a_failure():
@@ -319,7 +320,7 @@ def test_a_grade_of_single_tokens_is_exact():
     reply = answer(Grade(0, 9))
     assert reply.text == "7"
     assert {k: v for k, v in reply.probabilities.items() if v} == pytest.approx({"7": 4 / 7, "8": 3 / 7})
-    assert reply.mass is None
+    assert reply.option_mass is None
 
 
 @pytest.mark.parametrize("ahead", ["7", "1"])
@@ -340,7 +341,7 @@ def test_a_grade_of_ten_is_told_apart_from_one_by_asking_what_follows(ahead):
 def test_grades_that_do_not_hang_on_it_are_asked_once():
     WORLD.likely[""] = {"7": 0.5, "8": 0.5}
     answer(Grade(0, 10))
-    WORLD.likely[""] = {"7": 0.5, "1": 0.3, "10": 0.2}  # it has a token for ten: then "1" is one
+    WORLD.likely[""] = {"7": 0.5, "1": 0.3, "10": 0.2}  # with a token for "10", "1" means 1
     reply = answer(Grade(0, 10))
     assert len(calls()) == 2
     assert {k: v for k, v in reply.probabilities.items() if v} == pytest.approx({"7": 0.5, "1": 0.3, "10": 0.2})
@@ -361,10 +362,10 @@ ZOOM = Tool("zoom", "looks closer", '{"type": "object", "properties": {"box": {"
 def test_json_is_checked_and_what_was_cut_off_says_so():
     WORLD.likely.update({"": {'{"score": ': 1.0}, '{"score": ': {"8}": 1.0}})
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
-    assert answer(Json.of(schema)) == Reply('{"score": 8}')
-    outcome = answer(Json.of(schema, max_tokens=1))
+    assert answer(Json.from_schema(schema)) == Reply('{"score": 8}')
+    outcome = answer(Json.from_schema(schema, max_tokens=1))
     assert isinstance(outcome, Failure)
-    assert "cut off after 1 tokens" in outcome.reason
+    assert "truncated after 1 tokens" in outcome.reason
 
 
 def test_tools_are_offered_to_those_questions_alone():
@@ -376,28 +377,28 @@ def test_tools_are_offered_to_those_questions_alone():
     assert [(len(call["messages"]), call["tools"] is None) for call in calls()] == [(2, True), (1, False)]
     assert calls()[1]["tools"][0]["function"]["name"] == "zoom"
     assert isinstance(called, Reply)
-    assert [(call.name, json.loads(call.arguments)) for call in called.calls] == [("zoom", {"box": [1]})]
+    assert [(call.name, json.loads(call.arguments)) for call in called.tool_calls] == [("zoom", {"box": [1]})]
     assert plain == again
     assert isinstance(plain, Reply)
-    assert plain.calls == ()
+    assert plain.tool_calls == ()
 
 
 def test_turns_with_tools_are_told():
     WORLD.likely[""] = {"sharp": 1.0}
     turns = (
         Message(("is it sharp?",)),
-        Message((), "assistant", calls=(ToolCall("zoom", '{"box": [2]}', "abc"),)),
-        Message(("here: ", ONE), "tool", answers="abc"),
+        Message((), "assistant", tool_calls=(ToolCall("zoom", '{"box": [2]}', "abc"),)),
+        Message(("here: ", ONE), "tool", tool_call_id="abc"),
     )
-    broken = (turns[0], Message((), "assistant", calls=(ToolCall("zoom", "not json", "abc"),)), turns[2])
+    broken = (turns[0], Message((), "assistant", tool_calls=(ToolCall("zoom", "not json", "abc"),)), turns[2])
     good, bad = VllmJudge("a-model")([Judge(turns, FreeText()), Judge(broken, FreeText())])
     assert good == Reply("sharp")
     assert isinstance(bad, Failure)
     assert "are no JSON object" in bad.reason
-    told = calls()[0]["messages"][0]
-    assert told[1]["tool_calls"][0]["function"] == {"name": "zoom", "arguments": {"box": [2]}}
-    assert told[2]["tool_call_id"] == "abc"
-    assert [part["type"] for part in told[2]["content"]] == ["text", "image_pil"]
+    alternatives = calls()[0]["messages"][0]
+    assert alternatives[1]["tool_calls"][0]["function"] == {"name": "zoom", "arguments": {"box": [2]}}
+    assert alternatives[2]["tool_call_id"] == "abc"
+    assert [part["type"] for part in alternatives[2]["content"]] == ["text", "image_pil"]
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -409,7 +410,7 @@ def test_the_engine_is_started_once_dropped_and_started_again():
     judge([question(FreeText())])
     (engine,) = WORLD.engines
     assert engine.made == {"model": "a-model", "revision": "main", "dtype": "bfloat16", "max_model_len": 4096}
-    judge.offload()  # it was not started so that it could sleep
+    judge.offload()  # started without sleep mode
     assert engine.states == []
     judge([question(FreeText())])
     assert len(WORLD.engines) == 2
@@ -431,7 +432,7 @@ def test_it_counts_what_was_read_and_written():
     WORLD.likely[""] = {"fine": 1.0}
     judge = VllmJudge("a-model")
     judge([question(FreeText()), question(FreeText(), draw=1)])
-    assert judge.meter() == {"prompts": 2, "prompt_tokens": 6, "cached_tokens": 4, "generated_tokens": 4}
+    assert judge.usage() == {"prompts": 2, "prompt_tokens": 6, "cached_tokens": 4, "generated_tokens": 4}
 
 
 def test_without_the_package_it_is_down_and_says_what_to_install(monkeypatch):

@@ -1,4 +1,4 @@
-"""Tiny CLIPs of the published layout with random weights, and their processors, saved as users' checkpoints are."""
+"""Tiny CLIPs in the published layout with random weights, and their processors."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ SIZES = [(32, 32), (90, 40), (31, 77), (60, 45), (5, 3)]
 
 
 def clip_tokenizer() -> Any:
-    """One that knows letters alone."""
+    """A tokenizer with letters only."""
     letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
     return transformers.CLIPTokenizer(vocab={word: n for n, word in enumerate(words)}, merges=[])
@@ -28,7 +28,7 @@ def clip_processor() -> Any:
 
 
 def clip_config(heads: int = 2, **changed: Any) -> Any:
-    """For weights of a table with `SMALL` sizes."""
+    """The configuration of a table with `SMALL` sizes."""
     layers = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": heads, "hidden_act": "gelu", **changed}
     end = clip_tokenizer().eos_token_id
     return transformers.CLIPConfig(

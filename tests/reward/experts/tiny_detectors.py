@@ -1,7 +1,7 @@
-"""Checkpoints of the real detectors, tiny and random, in the form users load: configuration, weights, processor.
+"""Tiny random checkpoints of the real detectors, as users load them: configuration, weights, processor.
 
-Fresh random weights say nearly the same of everything. These are scaled until pictures and words make a difference,
-which tests assert before they compare anything.
+With initial weights outputs hardly depend on the input. These are scaled until images and words make a difference,
+which tests assert first.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ from typing import Any
 import cv2
 import numpy as np
 
-from editcritic.reward import Asks, Box, Detect, Detections, Engine, Image, Score
-from editcritic.reward.asking import Ask
+from editcritic.reward import Box, Engine, Image, Program, Score
+from editcritic.reward.engine.program import Ask
+from editcritic.reward.queries import Detect, Detections
 
 WORDS = (
     *("a", "an", "the", "cat", "dog", "cup", "red", "blue", "round", "teapot", "on", "table", "left", "of", "big"),
@@ -21,14 +22,14 @@ WORDS = (
 
 
 def scene(seed: int, size: tuple[int, int]) -> Image:
-    """A picture of soft blobs, its own for every seed."""
+    """An image of soft blobs, different for every seed."""
     noise = np.random.default_rng(seed).random((size[1], size[0], 3))
     soft = cv2.GaussianBlur(noise, (0, 0), 6).reshape(noise.shape)
     return Image.of((255 * (soft - soft.min()) / max(np.ptp(soft), 1e-9)).astype(np.uint8))
 
 
-def found(expert: Any, *queries: Detect) -> list[Detections]:
-    """The answers, none of which is a failure."""
+def detections(expert: Any, *queries: Detect) -> list[Detections]:
+    """The detections; asserts that there are no failures."""
     answers = expert(queries)
     for answer in answers:
         assert isinstance(answer, Detections), answer
@@ -36,7 +37,7 @@ def found(expert: Any, *queries: Detect) -> list[Detections]:
 
 
 def furthest(one: Detections, other: Detections, *, labels: bool = True) -> float:
-    """How far the boxes of two answers lie apart, each from its nearest: in fractions of the sides and in score."""
+    """The largest distance of a box to the nearest of the other set, in fractions of the sides and in score."""
     assert len(one.boxes) == len(other.boxes) > 0
 
     def numbers(box: Box) -> list[float]:
@@ -51,15 +52,15 @@ def furthest(one: Detections, other: Detections, *, labels: bool = True) -> floa
 
 
 def apart(answers: Sequence[Any], expected: Sequence[Detections]) -> float:
-    """The most by which one of the answers is off."""
+    """The largest error of any answer."""
     return max(furthest(one, other) for one, other in zip(answers, expected, strict=True))
 
 
-def asked_in_an_engine(expert: Any, queries: Sequence[Detect]) -> list[Any]:
-    """The outcomes, failures among them."""
+def answers_in_engine(expert: Any, queries: Sequence[Detect]) -> list[Any]:
+    """The outcomes, including failures."""
     outcomes: list[Any] = []
 
-    def program() -> Asks[Score]:
+    def program() -> Program[Score]:
         outcomes.extend((yield Ask(tuple(queries))))
         return Score.of(1.0)
 
@@ -69,18 +70,18 @@ def asked_in_an_engine(expert: Any, queries: Sequence[Detect]) -> list[Any]:
 
 
 def bert_tokenizer() -> Any:
-    """Of BERT's class. Grounding DINO's code knows the ids of [CLS], [SEP], the dot and the question mark by heart."""
+    """A BERT tokenizer. Grounding DINO's code hard-codes the ids of [CLS], [SEP], the dot and the question mark."""
     from transformers import BertTokenizer
 
     fixed = {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]", 1012: ".", 1029: "?", 1011: "-"}
-    places = iter(number for number in range(1040) if number not in fixed)
-    table = {next(places): word for word in (*WORDS, "##s", *"xyz[]!")}
-    table |= {number: f"[unused{number}]" for number in places} | fixed
+    free_ids = iter(number for number in range(1040) if number not in fixed)
+    table = {next(free_ids): word for word in (*WORDS, "##s", *"xyz[]!")}
+    table |= {number: f"[unused{number}]" for number in free_ids} | fixed
     return BertTokenizer(vocab={word: number for number, word in sorted(table.items())}, do_lower_case=True)
 
 
 def grounding_dino(folder: Path, *, mm: bool = False) -> Path:
-    """A GroundingDINO, or an MM-GroundingDINO; one megabyte, 15 ms a question."""
+    """A GroundingDINO, or an MM-GroundingDINO; one megabyte, 15 ms per query."""
     import torch
     import transformers
 
@@ -128,18 +129,18 @@ def grounding_dino(folder: Path, *, mm: bool = False) -> Path:
 
 
 def clip_tokenizer(longest: int) -> Any:
-    """Of CLIP's class. It knows a word of `WORDS` as one token, others letter by letter; the end mark comes last."""
+    """A CLIP tokenizer: words of `WORDS` are one token, others single letters; the end token comes last."""
     from transformers import CLIPTokenizer
 
     letters = [chr(code) for code in range(33, 127)]
     tokens = [*letters, *(f"{letter}</w>" for letter in letters)]
     merges: dict[Any, None] = {}
     for word in WORDS:
-        made, *rest = [*word[:-1], f"{word[-1]}</w>"]
+        prefix, *rest = [*word[:-1], f"{word[-1]}</w>"]
         for letter in rest:
-            merges[made, letter] = None
-            made += letter
-            tokens.append(made)
+            merges[prefix, letter] = None
+            prefix += letter
+            tokens.append(prefix)
     tokens = [*dict.fromkeys(tokens), "<|startoftext|>", "<|endoftext|>"]
     return CLIPTokenizer(
         vocab={token: number for number, token in enumerate(tokens)},
@@ -150,7 +151,7 @@ def clip_tokenizer(longest: int) -> Any:
 
 
 def owl(folder: Path, *, v2: bool = False) -> Path:
-    """An OWL-ViT, which squeezes pictures into a square, or an OWLv2, which fills them up to one."""
+    """An OWL-ViT, which resizes images to a square, or an OWLv2, which pads them."""
     import torch
     import transformers
 
@@ -177,7 +178,7 @@ def owl(folder: Path, *, v2: bool = False) -> Path:
 
 
 def sam3(folder: Path) -> Path:
-    """A SAM 3 whose pictures are 56 pixels a side; its processor needs torchvision, as the real one does."""
+    """A SAM 3 whose images are 56 pixels a side; its processor needs torchvision, as the real one does."""
     import torch
     import transformers
 

@@ -18,7 +18,7 @@ _SMALL |= {"hidden": 64, "ffn": 48, "layers": 2}
 
 
 def tokenizer(special: list[str] = _SPECIAL) -> Any:
-    """Letter by letter, but for a few words."""
+    """Letters, and a few words."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
@@ -37,7 +37,7 @@ def sizes(words: Any) -> dict[str, int]:
 
 
 def save(folder: Path, says: list[str] | None = None, words: Any = None) -> Path:
-    """Of random weights. says: what it writes down of every picture, each token following from the one before."""
+    """Random weights. says: its output for every image, each token determined by the previous one."""
     words = words or tokenizer()
     small = sizes(words)
     weights = FORMAT.random(2, 0.5, **small)
@@ -75,11 +75,11 @@ def save(folder: Path, says: list[str] | None = None, words: Any = None) -> Path
 
 
 def _saying(weights: dict[str, torch.Tensor], words: Any, says: list[str]) -> dict[str, torch.Tensor]:
-    """Weights with which a token's embedding alone decides what comes next."""
+    """Weights with which the next token depends on the last one only."""
     blind = {name: torch.zeros_like(value) for name, value in weights.items() if ".o_proj." in name or ".down_" in name}
     embedded = weights["language_model.model.embed_tokens.weight"]
     head = torch.zeros_like(embedded)
-    before = words("\n")["input_ids"][-1]  # how every prompt ends
+    before = words("\n")["input_ids"][-1]  # the end of every prompt
     for token in words.convert_tokens_to_ids(says):
         head[token] += torch.nn.functional.normalize(embedded[before], dim=0)
         before = token

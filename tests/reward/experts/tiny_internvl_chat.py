@@ -88,7 +88,7 @@ def config(sizes: dict[str, int], heads: tuple[int, int, int], **other: Any) -> 
 
 
 def save(folder: Path, words: tuple[str, ...] = (), seed: int = 0, scale: float = 0.5, **other: Any) -> None:
-    """words: that are one token each, as those of a grown-up tokenizer are. other: for config.json."""
+    """words: single tokens of the tokenizer. other: for config.json."""
     table = formats.load("artimuse")
     sizes = {**table.sizes, **SIZES, "vocab": _tokenizer(folder, words)}
     (folder / "config.json").write_text(json.dumps(config(sizes, (2, 4, 2), **other)), encoding="utf-8")
@@ -101,7 +101,7 @@ def save(folder: Path, words: tuple[str, ...] = (), seed: int = 0, scale: float 
 
 
 def _tokenizer(folder: Path, words: tuple[str, ...]) -> int:
-    """Saved as Qwen's are, without tokenizer.json; how many tokens it has."""
+    """Saved as Qwen's, without tokenizer.json; returns the number of tokens."""
     trained = tokenizers.Tokenizer(tokenizers.models.BPE())
     trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = tokenizers.trainers.BpeTrainer(
@@ -113,7 +113,7 @@ def _tokenizer(folder: Path, words: tuple[str, ...]) -> int:
     added = {token: size + n for n, token in enumerate(SPECIAL)}
     (folder / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
     plain = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-    told = {
+    settings = {
         "added_tokens_decoder": {str(number): {"content": token, **plain} for token, number in added.items()},
         "additional_special_tokens": SPECIAL,
         "eos_token": "<|im_end|>",
@@ -121,5 +121,5 @@ def _tokenizer(folder: Path, words: tuple[str, ...]) -> int:
         "model_max_length": 12288,
         "tokenizer_class": "Qwen2Tokenizer",
     }
-    (folder / "tokenizer_config.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return size + len(SPECIAL)

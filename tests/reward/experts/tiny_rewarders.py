@@ -1,4 +1,4 @@
-"""Rewarders with heads as they are published, at reduced sizes: a file of random weights, and a base beside it."""
+"""Reward models with heads in the published layout, at reduced sizes: a file of random weights, and a base."""
 
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ REWARD = "<|Reward|>"
 
 
 def tiny_base(folder: Path, kind: str, longest: int = 2048) -> Any:
-    """What the backbone's own checkpoint has beside its weights; returns the tokenizer."""
+    """Writes the backbone's files other than weights; returns the tokenizer."""
     tokenizer = _tokenizer(QWEN)
     tokenizer.chat_template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
     text = {
-        "vocab_size": len(tokenizer) + 40,  # the published ones have rows to spare, too
+        "vocab_size": len(tokenizer) + 40,  # the published embeddings have unused rows, too
         "hidden_size": 32,
         "intermediate_size": 64,
         "num_hidden_layers": 2,
@@ -51,7 +51,7 @@ def tiny_base(folder: Path, kind: str, longest: int = 2048) -> Any:
 
 
 def tiny_weights(name: str, tokenizer: Any, **sizes: int) -> dict[str, torch.Tensor]:
-    """Random weights under the published names; the tokenizer's last row is that of the token that is read."""
+    """Random weights under the published names; the last embedding row is the reward token's."""
     weights = formats.load(name).random(seed=3, scale=0.3, **{**SMALL, **sizes, "vocab": len(tokenizer) + 1})
     for key, value in weights.items():
         if "norm" in key or "ln_q" in key:
@@ -74,7 +74,7 @@ def picture(number: int, size: tuple[int, int]) -> Image:
 
 
 class Plainly:
-    """The authors' computation in the library's own classes, for one row at a time."""
+    """The authors' computation in transformers' classes, one row at a time."""
 
     def __init__(self, base: Path, weights: dict[str, torch.Tensor]) -> None:
         self.weights = weights
@@ -93,26 +93,26 @@ class Plainly:
         self.pictures = transformers.AutoImageProcessor.from_pretrained(base, backend="pil")
 
     def __call__(self, images: tuple[Image, ...], text: str, head: str = "rm_head", plain: bool = True) -> Any:
-        """Two outputs. plain: positions counted through; otherwise as the backbone itself has them."""
+        """Both outputs. plain: sequential positions; otherwise the backbone's own."""
         size = {"shortest_edge": 256 * 28 * 28, "longest_edge": 256 * 28 * 28}
         shown = self.pictures(
             [image.pil() for image in images], size=size, resample=Resampling.BICUBIC, return_tensors="pt"
         )
-        said = [{"role": "user", "content": [*({"type": "image"} for _ in images), {"type": "text", "text": text}]}]
-        chat = self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        messages = [{"role": "user", "content": [*({"type": "image"} for _ in images), {"type": "text", "text": text}]}]
+        chat = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         for grid in shown["image_grid_thw"]:
             chat = chat.replace("<|image_pad|>", "<|x|>" * (int(grid.prod()) // 4), 1)
         tokens = self.tokenizer(chat.replace("<|x|>", "<|image_pad|>"), return_tensors="pt")["input_ids"]
         kinds = (tokens == self.tokenizer.convert_tokens_to_ids("<|image_pad|>")).long()
         counted = torch.arange(tokens.shape[1]).view(1, 1, -1).expand(3, 1, -1)
         with torch.no_grad():
-            made = self.model.model(
+            outputs = self.model.model(
                 input_ids=tokens,
                 position_ids=counted if plain else None,
                 mm_token_type_ids=kinds,
                 **shown,
             ).last_hidden_state
-        read = made[tokens == self.tokenizer.convert_tokens_to_ids(REWARD)]
+        read = outputs[tokens == self.tokenizer.convert_tokens_to_ids(REWARD)]
         for layer in ("0", "3", "5"):
             read = read @ self.weights[f"{head}.{layer}.weight"].T + self.weights[f"{head}.{layer}.bias"]
             read = read if layer == "5" else read.relu()

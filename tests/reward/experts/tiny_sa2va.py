@@ -1,7 +1,7 @@
-"""A checkpoint that brings its own code, with the interface that Sa2VA's has: tiny, with random weights.
+"""A tiny random checkpoint with remote code and Sa2VA's interface.
 
-What it draws follows from words and pixels: of every word it knows, the pixels whose colour agrees with that word's
-vector, on a coarse grid. Its code leaves a line in a diary whenever a file of it is run.
+Its masks depend on words and pixels: for every known word, the pixels whose colour matches the word's vector, on a
+coarse grid. Its code appends a line to a log whenever one of its files runs.
 """
 
 import json
@@ -25,7 +25,7 @@ _LLAMA = {
     "tie_word_embeddings": True,
 }
 THINGS = ("cat", "dog", "cup")
-"""Words that it draws something for."""
+"""Words with a mask."""
 
 _CONFIGURATION = """\
 from transformers import PretrainedConfig
@@ -103,7 +103,7 @@ def drawn(image, colour, grid, sharp):
 def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool = False) -> Path:
     """new: written for transformers 5, with one file of weights; or else for 4, as the published code is, with two.
 
-    processor: wants one, as the Qwen-VL family does.
+    processor: whether it needs one, as the Qwen-VL family does.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wants = "assert processor is not None and processor.tokenizer is tokenizer" if processor else "pass"
@@ -151,7 +151,7 @@ def _weights(words: int) -> dict[str, torch.Tensor]:
     noise = torch.Generator().manual_seed(5)
     layer = "language_model.model.layers.0"
     shapes: dict[str, tuple[int, ...]] = {
-        "language_model.model.embed_tokens.weight": (words, WIDTH),  # the same as of the last layer, which is left out
+        "language_model.model.embed_tokens.weight": (words, WIDTH),  # as in the last layer, which is left out
         "language_model.model.norm.weight": (WIDTH,),
         **{f"{layer}.self_attn.{part}_proj.weight": (WIDTH, WIDTH) for part in "qkvo"},
         **{f"{layer}.mlp.{part}_proj.weight": (16, WIDTH) for part in ("gate", "up")},

@@ -39,9 +39,9 @@ Tools:{% for tool in tools %} {{ tool | tojson }}{% endfor %}<|im_end|>
 
 
 def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32) -> None:
-    """A LLaVA: CLIP's vision tower on pictures of 28 x 28 pixels, two layers of Llama.
+    """A LLaVA: CLIP's vision tower on images of 28 x 28 pixels, two layers of Llama.
 
-    spread: what the last layer is multiplied with; the larger, the further the model's probabilities lie apart.
+    spread: factor of the last layer; a larger one spreads the model's probabilities.
     width: of the Llama; the vision tower has half of it.
     """
     tokenizer = _tokenizer({"image_token": "<image>"})
@@ -69,7 +69,7 @@ def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32
 
 
 def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
-    """A Qwen2-VL: pictures of any size in patches of 14 x 14 pixels, four to a token."""
+    """A Qwen2-VL: images of any size in patches of 14 x 14 pixels, four to a token."""
     tokenizer = _tokenizer(QWEN)
     vision = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
     config = transformers.Qwen2VLConfig(
@@ -85,7 +85,7 @@ def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
 
 
 def tiny_qwen2_5_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
-    """A Qwen2.5-VL: a layer of attention in windows of 2 x 2 tokens, and one over the whole picture."""
+    """A Qwen2.5-VL: a layer of attention in windows of 2 x 2 tokens, and one over the whole image."""
     tokenizer = _tokenizer(QWEN)
     vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
     vision |= {"out_hidden_size": 32, "window_size": 56, "fullatt_block_indexes": [1]}
@@ -102,7 +102,7 @@ def tiny_qwen2_5_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
 
 
 def tiny_qwen3_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
-    """A Qwen3-VL: patches of 16 x 16 pixels, and features of the first vision layer for the first layer of words."""
+    """A Qwen3-VL: patches of 16 x 16 pixels, and features of the first vision layer for the first language layer."""
     tokenizer = _tokenizer(QWEN)
     vision: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2}
     vision |= {"out_hidden_size": 32, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
@@ -120,7 +120,7 @@ def tiny_qwen3_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
 
 
 def tiny_internvl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
-    """An InternVL: up to four tiles of 56 x 56 pixels and an overview of each picture, four tokens a tile."""
+    """An InternVL: up to four tiles of 56 x 56 pixels and a thumbnail of each image, four tokens per tile."""
     names = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>"}
     tokenizer = _tokenizer({**names, "video_token": "<video>"})
     vision = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -199,7 +199,7 @@ def _text(tokenizer: Any, width: int = 32) -> dict[str, Any]:
         "bos_token_id": None,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
-        "initializer_range": 0.02 * (32 / width) ** 0.5,  # sums over more inputs are as large as over 32
+        "initializer_range": 0.02 * (32 / width) ** 0.5,  # sums over more inputs are scaled to 32
     }
 
 
@@ -211,7 +211,7 @@ def _save(folder: Path, kind: Any, config: Any, processor: Any, spread: float, s
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() > 1:
-                weight.mul_(5.0)  # the initial 0.02 makes a model that hardly looks at its input
+                weight.mul_(5.0)  # with the initial 0.02 the output hardly depends on the input
             if name.startswith("lm_head"):
                 weight.mul_(spread)
     model.generation_config = transformers.GenerationConfig(

@@ -9,15 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import SpecError
-from editcritic.reward.score_maps import ComesOut, GoesIn, ScoreMap, find, installed
+from editcritic.reward.metrics.calibration import (
+    CalibrationInput,
+    CalibrationMap,
+    CalibrationOutput,
+    find_calibration,
+    installed_calibrations,
+)
 
-IN = GoesIn("rated@1", "share", (0.0, 1.0))
+IN = CalibrationInput("rated@1", "share", (0.0, 1.0))
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
 
 
 def made(x=(0.0, 0.5, 1.0), y=(-2.0, 0.0, 1.0), **fields):
-    given = {"goes_in": IN, "comes_out": ComesOut("log-odds", (y[0], y[-1])), "provenance": {"count": 40}, **fields}
-    return ScoreMap(x, y, **given)
+    options = {
+        "goes_in": IN,
+        "comes_out": CalibrationOutput("log-odds", (y[0], y[-1])),
+        "provenance": {"count": 40},
+        **fields,
+    }
+    return CalibrationMap(x, y, **options)
 
 
 @st.composite
@@ -39,9 +50,9 @@ def test_a_higher_score_is_never_worth_less(by, values):
 def test_knots_are_met_exactly_and_what_lies_beyond_is_clamped(by):
     assert [by(x) for x in by.x] == list(by.y)
     assert (by(by.x[0] - 1), by(by.x[-1] + 1)) == (by.y[0], by.y[-1])
-    assert by.beyond(by.x[0] - 1)
-    assert not by.beyond(by.x[0])
-    assert not by.beyond(by.x[-1])
+    assert by.is_extrapolation(by.x[0] - 1)
+    assert not by.is_extrapolation(by.x[0])
+    assert not by.is_extrapolation(by.x[-1])
 
 
 def test_between_knots_it_is_straight():
@@ -52,10 +63,10 @@ def test_between_knots_it_is_straight():
 @pytest.mark.parametrize(
     ("x", "y", "says"),
     [
-        ((0.0,), (0.0,), "two at least"),
+        ((0.0,), (0.0,), "at least two"),
         ((0.0, 1.0), (0.0, 1.0, 2.0), "as many x as y"),
         ((0.0, 0.0), (0.0, 1.0), "increase"),
-        ((0.0, 1.0), (1.0, 0.0), "never fall"),
+        ((0.0, 1.0), (1.0, 0.0), "must not decrease"),
         ((0.0, float("nan")), (0.0, 1.0), "finite"),
     ],
 )
@@ -65,8 +76,8 @@ def test_knots_that_are_no_monotone_map_are_refused(x, y, says):
 
 
 def test_a_range_that_the_knots_leave_and_a_score_that_is_none_are_refused():
-    with pytest.raises(ValueError, match="says that its range is 0 to 1"):
-        made(comes_out=ComesOut("share", (0.0, 1.0)))
+    with pytest.raises(ValueError, match="exceeds its range 0 to 1"):
+        made(comes_out=CalibrationOutput("share", (0.0, 1.0)))
     with pytest.raises(ValueError, match="finite"):
         made()(float("nan"))
 
@@ -74,7 +85,7 @@ def test_a_range_that_the_knots_leave_and_a_score_that_is_none_are_refused():
 def test_it_comes_back_from_its_file(tmp_path):
     by = made(provenance={"count": 40, "held_out": {"map": {"log_loss": 0.5}}})
     by.save(tmp_path / "mine.json")
-    again = ScoreMap.load(tmp_path / "mine.json")
+    again = CalibrationMap.load(tmp_path / "mine.json")
     assert again == by
     assert (again.digest, again.name) == (by.digest, "mine")
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.json"]
@@ -82,7 +93,11 @@ def test_it_comes_back_from_its_file(tmp_path):
 
 def test_the_digest_is_of_what_it_says_and_not_of_where_that_comes_from():
     assert made(provenance={}).digest == made().digest
-    others = [made(y=(-2.0, 0.1, 1.0)), made(goes_in=GoesIn("rated@2")), made(comes_out=ComesOut("u", (-2.0, 1.0)))]
+    others = [
+        made(y=(-2.0, 0.1, 1.0)),
+        made(goes_in=CalibrationInput("rated@2")),
+        made(comes_out=CalibrationOutput("u", (-2.0, 1.0))),
+    ]
     assert len({made().digest, *(other.digest for other in others)}) == 4
 
 
@@ -101,10 +116,10 @@ def test_a_file_that_was_changed_or_is_no_map_is_refused(tmp_path):
     for change, says in changes:
         path.write_text(json.dumps({**data, **change}))
         with pytest.raises(SpecError, match=says):
-            ScoreMap.load(path)
+            CalibrationMap.load(path)
     path.write_text("[1, 2")
     with pytest.raises(SpecError, match=r"mine\.json is not a score map"):
-        ScoreMap.load(path)
+        CalibrationMap.load(path)
 
 
 def test_maps_are_found_by_name_in_the_folders_in_order(tmp_path, monkeypatch):
@@ -116,15 +131,15 @@ def test_maps_are_found_by_name_in_the_folders_in_order(tmp_path, monkeypatch):
     for folder, names in ((first, "a"), (second, "ab"), (own, "abc")):
         for name in names:
             made().save(folder / f"{name}.json")
-    assert installed() == {"a": first / "a.json", "b": second / "b.json", "c": own / "c.json"}
-    assert find("b") == second / "b.json"
-    assert find(str(own / "a.json")) == own / "a.json"
+    assert installed_calibrations() == {"a": first / "a.json", "b": second / "b.json", "c": own / "c.json"}
+    assert find_calibration("b") == second / "b.json"
+    assert find_calibration(str(own / "a.json")) == own / "a.json"
     with pytest.raises(SpecError) as caught:
-        ScoreMap.named("d")
-    for said in (str(first), str(own), "there: a, b, c", "EDITCRITIC_MAPS"):
-        assert said in str(caught.value)
+        CalibrationMap.find("d")
+    for text in (str(first), str(own), "available: a, b, c", "EDITCRITIC_MAPS"):
+        assert text in str(caught.value)
     with pytest.raises(SpecError, match=r"there is no score map .*d\.json"):
-        find(first / "d.json")
+        find_calibration(first / "d.json")
 
 
 def test_random_knots_that_are_shuffled_are_no_map():

@@ -7,22 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import (
-    Card,
-    Engine,
-    Fallback,
-    Gate,
-    GeometricMean,
-    Measured,
-    Minimum,
-    Product,
-    Score,
-    Threshold,
-    WeightedMean,
-)
-from editcritic.reward.compose import signed
+from editcritic.reward import Card, Engine, Score
+from editcritic.reward.metrics import Fallback, Gate, GeometricMean, Minimum, Product, Threshold, WeightedMean
+from editcritic.reward.metrics.compose import score_with_signature
+from editcritic.reward.queries import Measurement
 
-from .fakes import Fake, Says, alone, known, question, sample
+from ..fakes import Fake, Says, alone, known, question, sample
 
 FAILED, ABSTAINED, NOTHING = Score.failed("down"), Score.abstained("dark"), Score.not_applicable("no text in it")
 VALUES = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1)).map(Score.of)
@@ -61,10 +51,12 @@ def shapes_over(parts):
     several = st.lists(parts, min_size=1, max_size=3)
     weights = st.dictionaries(st.just("0"), st.floats(0.01, 100))
     return st.one_of(
-        st.tuples(st.sampled_from(MANY), several, st.fixed_dictionaries({"missing": MISSING})),
-        st.tuples(st.just(WeightedMean), several, st.fixed_dictionaries({"missing": MISSING, "weights": weights})),
+        st.tuples(st.sampled_from(MANY), several, st.fixed_dictionaries({"on_not_applicable": MISSING})),
+        st.tuples(
+            st.just(WeightedMean), several, st.fixed_dictionaries({"on_not_applicable": MISSING, "weights": weights})
+        ),
         st.tuples(st.sampled_from([Gate, Fallback]), st.tuples(parts, parts), st.just({})),
-        st.tuples(st.just(Threshold), st.tuples(parts), st.fixed_dictionaries({"at": st.floats(0, 1)})),
+        st.tuples(st.just(Threshold), st.tuples(parts), st.fixed_dictionaries({"threshold": st.floats(0, 1)})),
     )
 
 
@@ -85,15 +77,15 @@ def test_making_parts_abstain_never_raises_a_composition(shape, leaves, hidden):
 def test_a_composition_of_shares_is_a_share_or_says_why_it_is_nothing(shape, leaves):
     metric = grown(shape, iter(leaves))
     score = score_of(metric)
-    assert metric.card.is_share
+    assert metric.card.is_unit_range
     assert (0 <= score.value <= 1) if score.status == "scored" else score.reason
 
 
 @given(shape=SHAPES, leaves=LEAVES)
 def test_a_composition_scores_the_same_on_an_engine(shape, leaves):
     with Engine() as engine:
-        found = engine.submit(grown(shape, iter(leaves))(sample()), {}).result(20)
-    assert found == score_of(grown(shape, iter(leaves)))
+        score = engine.submit(grown(shape, iter(leaves))(sample()), {}).result(20)
+    assert score == score_of(grown(shape, iter(leaves)))
 
 
 # -- each by itself ---------------------------------------------------------------------------------------------------
@@ -126,7 +118,7 @@ def test_a_part_without_a_weight_weighs_one():
 @pytest.mark.parametrize("kind", MANY)
 @given(scores=st.lists(SCORES, min_size=1, max_size=5), missing=MISSING)
 def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missing):
-    found = over(kind, *scores, missing=missing)
+    score = over(kind, *scores, on_not_applicable=missing)
     statuses = [score.status for score in scores]
     values = [score for score in scores if score.status == "scored"]
     if "failed" in statuses:
@@ -137,11 +129,11 @@ def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missi
         expected = "not_applicable"
     else:
         expected = "scored"
-        assert found.value == over(kind, *values).value
-    assert found.status == expected
+        assert score.value == over(kind, *values).value
+    assert score.status == expected
     if expected != "scored":
         name = "abcde"[statuses.index(expected)]
-        assert found.reason == f"{name}: {scores[statuses.index(expected)].reason}"
+        assert score.reason == f"{name}: {scores[statuses.index(expected)].reason}"
 
 
 @pytest.mark.parametrize("kind", MANY)
@@ -157,8 +149,8 @@ def test_a_minimum_says_why_it_is_so_low():
 
 
 def test_a_metric_signs_what_it_has_not_signed_itself():
-    assert alone(signed(Says(Score.of(1)), sample()), known).metric == "says@1"
-    assert alone(signed(Says(Score.of(1).by("mine@3")), sample()), known).metric == "mine@3"
+    assert alone(score_with_signature(Says(Score.of(1)), sample()), known).metric == "says@1"
+    assert alone(score_with_signature(Says(Score.of(1).with_signature("mine@3")), sample()), known).metric == "mine@3"
 
 
 # -- gate -------------------------------------------------------------------------------------------------------------
@@ -180,20 +172,20 @@ def test_a_metric_signs_what_it_has_not_signed_itself():
     ],
 )
 def test_a_gate_gives_the_reward_or_the_lowest_there_is(guard, reward, status, value):
-    found = score_of(Gate(Says(guard), Says(reward, range=(0.2, 1.0))))
-    assert (found.status, found.value) == (status, value)
-    assert found.parts["guard"].status == guard.status
+    score = score_of(Gate(Says(guard), Says(reward, range=(0.2, 1.0))))
+    assert (score.status, score.value) == (status, value)
+    assert score.parts["guard"].status == guard.status
 
 
-@pytest.mark.parametrize(("passes", "asked"), [(1.0, 1), (0.0, 0)])
-def test_a_gate_asks_for_the_reward_only_if_the_guard_passes(passes, asked):
-    expert = Fake(lambda query: Measured(passes if query == question(1) else 0.5))
+@pytest.mark.parametrize(("passes", "query_count"), [(1.0, 1), (0.0, 0)])
+def test_a_gate_asks_for_the_reward_only_if_the_guard_passes(passes, query_count):
+    expert = Fake(lambda query: Measurement(passes if query == question(1) else 0.5))
     gate = Gate(Says(number=1), Says(number=2))
     with Engine() as engine:
-        found = engine.submit(gate(sample()), {"preference": expert}).result(20)
-    assert found.value == passes / 2
-    assert (expert.seen[question(1).digest], expert.seen[question(2).digest]) == (1, asked)
-    assert list(found.parts) == ["guard", "reward"][: 1 + asked]
+        score = engine.submit(gate(sample()), {"preference": expert}).result(20)
+    assert score.value == passes / 2
+    assert (expert.seen[question(1).digest], expert.seen[question(2).digest]) == (1, query_count)
+    assert list(score.parts) == ["guard", "reward"][: 1 + query_count]
 
 
 def test_what_a_gate_rejects_says_why():
@@ -208,22 +200,22 @@ def test_what_a_gate_rejects_says_why():
     [(Score.of(0.5), 1.0), (Score.of(0.49), 0.0), (FAILED, None), (ABSTAINED, None), (NOTHING, None)],
 )
 def test_a_threshold_is_a_verdict_on_a_value(score, value):
-    found = score_of(Threshold(Says(score), 0.5))
-    assert found.value == value
-    assert found.status == score.status
-    assert found.parts["metric"] == score.by("says@1")
+    result = score_of(Threshold(Says(score), 0.5))
+    assert result.value == value
+    assert result.status == score.status
+    assert result.parts["metric"] == score.with_signature("says@1")
 
 
 @pytest.mark.parametrize("score", [Score.of(0.5), ABSTAINED, NOTHING])
 def test_a_fallback_does_not_ask_the_second_unless_the_first_failed(score):
-    found = score_of(Fallback(Says(score), Says(number=1)))
-    assert (found.value, found.status, list(found.parts)) == (score.value, score.status, ["first"])
+    result = score_of(Fallback(Says(score), Says(number=1)))
+    assert (result.value, result.status, list(result.parts)) == (score.value, score.status, ["first"])
 
 
 @pytest.mark.parametrize("second", [Score.of(0.5), ABSTAINED, NOTHING, FAILED])
 def test_a_fallback_gives_the_second_where_the_first_failed(second):
-    found = score_of(Fallback(Says(FAILED), Says(second)))
-    assert (found.value, found.status, list(found.parts)) == (second.value, second.status, ["first", "second"])
+    score = score_of(Fallback(Says(FAILED), Says(second)))
+    assert (score.value, score.status, list(score.parts)) == (second.value, second.status, ["first", "second"])
 
 
 # -- cards ------------------------------------------------------------------------------------------------------------
@@ -234,11 +226,11 @@ def card(name, **fields):
 
 
 def test_a_composition_has_the_card_of_its_parts():
-    a = card("a", range=(0.0, 0.5), requires=("task",), source="paper A", gaming="Blur.", number=None)
-    b = card("b", range=(0.2, 1.0), requires=("task", "boxes"), source="paper B", gaming="Sharpen.")
-    asking = Says(number=1, name="c", gaming="Blur.")
-    found = WeightedMean({"a": a, "b": b, "c": asking}, name="mine").card
-    assert found == Card(
+    a = card("a", range=(0.0, 0.5), requires=("task",), source="paper A", failure_modes="Blur.", number=None)
+    b = card("b", range=(0.2, 1.0), requires=("task", "boxes"), source="paper B", failure_modes="Sharpen.")
+    asking = Says(number=1, name="c", failure_modes="Blur.")
+    score = WeightedMean({"a": a, "b": b, "c": asking}, name="mine").card
+    assert score == Card(
         "mine",
         1,
         "mean of a, b, c",
@@ -246,7 +238,7 @@ def test_a_composition_has_the_card_of_its_parts():
         roles=("preference",),
         requires=("task", "boxes"),
         source="paper A; paper B",
-        gaming="Blur. Sharpen.",
+        failure_modes="Blur. Sharpen.",
     )
 
 
@@ -257,8 +249,8 @@ def test_a_range_without_a_bound_stays_without_one():
 
 def test_a_gate_has_the_range_and_unit_of_its_reward_and_a_threshold_is_a_share():
     reward = card("reward", range=(-5.0, None), unit="logit")
-    found = Gate(Says(number=1, name="guard"), reward).card
-    assert (found.range, found.unit, found.roles) == ((-5.0, None), "logit", ("preference",))
+    score = Gate(Says(number=1, name="guard"), reward).card
+    assert (score.range, score.unit, score.roles) == ((-5.0, None), "logit", ("preference",))
     verdict = Threshold(reward, 2.5).card
     assert (verdict.range, verdict.unit, verdict.summary) == ((0.0, 1.0), "share", "reward is at least 2.5")
 
@@ -271,21 +263,24 @@ SHARE, LOGIT = card("share"), card("logit", unit="logit")
     ("make", "says"),
     [
         (lambda: GeometricMean({"a": SHARE, "b": UNBOUNDED}), "geometric-mean: hps has the range None..None"),
-        (lambda: Product({"a": SIGNED}), r"product: ssim has the range -1\.0\.\.1\.0, and only parts in 0\.\.1"),
+        (lambda: Product({"a": SIGNED}), r"product: ssim has the range -1\.0\.\.1\.0, and parts must lie in 0\.\.1"),
         (lambda: Gate(SIGNED, SHARE), "gate: ssim has the range"),
-        (lambda: Gate(SHARE, UNBOUNDED), "gate: hps has no lowest value to give to what is rejected"),
-        (lambda: WeightedMean({"a": SHARE, "b": LOGIT}), r"a mean over different units \['logit', 'share'\]"),
+        (lambda: Gate(SHARE, UNBOUNDED), "gate: hps has no lowest value for rejected edits"),
+        (lambda: WeightedMean({"a": SHARE, "b": LOGIT}), r"parts have different units \['logit', 'share'\]"),
         (lambda: Minimum({"a": SHARE, "b": LOGIT}), "cannot be compared"),
-        (lambda: Fallback(SHARE, SIGNED), "fallback: both metrics must have one range and unit"),
-        (lambda: Fallback(SHARE, LOGIT), "fallback: both metrics must have one range and unit"),
-        (lambda: Threshold(SHARE, math.nan), "threshold: at must be a finite number, got nan"),
+        (lambda: Fallback(SHARE, SIGNED), "fallback: both metrics must have the same range and unit"),
+        (lambda: Fallback(SHARE, LOGIT), "fallback: both metrics must have the same range and unit"),
+        (lambda: Threshold(SHARE, math.nan), "threshold: threshold must be a finite number, got nan"),
         (lambda: WeightedMean({"a": SHARE}, weights={"b": 1}), r"weights for \['b'\], but the parts are \['a'\]"),
         (lambda: WeightedMean({"a": SHARE}, weights={"a": 0}), "weights must be positive, got"),
         (lambda: WeightedMean({"a": SHARE}, weights={"a": -1}), "weights must be positive"),
         (lambda: WeightedMean({"a": SHARE}, weights={"a": math.nan}), "weights must be positive"),
         (lambda: WeightedMean({"a": SHARE}, weights={"a": math.inf}), "weights must be positive"),
         *((lambda kind=kind: kind({}), "needs at least one part") for kind in MANY),
-        *((lambda kind=kind: kind({"a": SHARE}, missing="no"), "leave_out, whole, got 'no'") for kind in MANY),
+        *(
+            (lambda kind=kind: kind({"a": SHARE}, on_not_applicable="no"), "leave_out, whole, got 'no'")
+            for kind in MANY
+        ),
     ],
 )
 def test_a_composition_that_means_nothing_is_refused(make, says):

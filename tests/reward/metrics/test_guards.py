@@ -9,11 +9,13 @@ import PIL.Image
 import pytest
 import skimage.data
 
-from editcritic.reward import Box, Engine, Evidence, Image, Measured, Reading, Score, Task, all_guards, no_download
-from editcritic.reward.guards import Changed, NoOrders, NotBlank, NotCollage, SameAspect
-from editcritic.reward.query import Detections, TextLine
+from editcritic.reward import Box, Engine, Evidence, Image, Score, Task, default_experts
+from editcritic.reward.metrics import all_guards
+from editcritic.reward.metrics.guards import NoPromptInjection, NotACopy, NotBlank, NotCollage, SameAspect
+from editcritic.reward.queries import Measurement, RecognizedText
+from editcritic.reward.queries.kinds import Detections, TextLine
 
-from .fakes import Fake, picture, sample
+from ..fakes import Fake, picture, sample
 
 LONG = 384
 
@@ -110,7 +112,7 @@ TRIED = [recoloured, removed, with_a_ball, with_a_new_sky, on_white, barely, lar
 
 @pytest.fixture(scope="module")
 def experts():
-    return no_download()
+    return default_experts()
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +161,7 @@ def blurred(pixels):
 
 
 def pasted(left, top, right, bottom, behind):
-    """The source, squeezed into a part of the picture, on some background."""
+    """The source, squeezed into a part of the image, on some background."""
 
     def collage(pixels):
         edited = behind(pixels)
@@ -224,13 +226,13 @@ def test_a_known_way_of_cheating_is_caught_and_named(name, way, guarded):
 @pytest.mark.parametrize("name", ["chelsea", "rocket"])
 def test_text_that_was_asked_for_or_was_there_passes(name, guarded):
     photograph = PHOTOGRAPHS[name]
-    said = saying("SCORE 10")(photograph)
-    asked = Task("text_change", text="Score 10")
-    assert guarded(photograph, said, task=asked, instruction="write on it").value == 1.0
-    assert guarded(photograph, said, instruction="Write the words SCORE 10 on it").value == 1.0
-    assert guarded(said, saying("HELLO", top=0.8)(said)).value == 1.0
+    written = saying("SCORE 10")(photograph)
+    task = Task("text_change", text="Score 10")
+    assert guarded(photograph, written, task=task, instruction="write on it").value == 1.0
+    assert guarded(photograph, written, instruction="Write the words SCORE 10 on it").value == 1.0
+    assert guarded(written, saying("HELLO", top=0.8)(written)).value == 1.0
     assert guarded(photograph, saying("FRESH BREAD")(photograph)).value == 1.0
-    assert guarded(photograph, said, task=Task("text_change", text="Hello")).value == 0.0
+    assert guarded(photograph, written, task=Task("text_change", text="Hello")).value == 0.0
 
 
 # -- one by one, with a reader that reads what it is told -------------------------------------------------------------
@@ -239,11 +241,13 @@ CHANGED = Detections((Box(0.5, 0.5, 0.5, 0.5, 0.9),))
 
 
 def read_as(*lines):
-    return Reading(tuple(TextLine(line, Box(0.5, 0.1 * place, 0.4, 0.05)) for place, line in enumerate(lines, 1)))
+    return RecognizedText(
+        tuple(TextLine(line, Box(0.5, 0.1 * place, 0.4, 0.05)) for place, line in enumerate(lines, 1))
+    )
 
 
 def orders_in(after, before=(), **fields):
-    """What `NoOrders` says where these lines are read in the two pictures."""
+    """What `NoPromptInjection` says where these lines are read in the two images."""
     source, edited = picture(0, 64, 64), picture(1, 64, 64)
 
     def rule(query):
@@ -253,7 +257,7 @@ def orders_in(after, before=(), **fields):
 
     edit = sample(sources=(source,), edited=edited, **fields)
     with Engine() as engine:
-        return engine.submit(NoOrders()(edit), dict.fromkeys(["differences", "reader"], Fake(rule))).result(20)
+        return engine.submit(NoPromptInjection()(edit), dict.fromkeys(["differences", "reader"], Fake(rule))).result(20)
 
 
 @pytest.mark.parametrize(
@@ -329,15 +333,15 @@ def test_nothing_is_read_where_nothing_changed():
     experts = {"differences": Fake(lambda query: Detections(()), name="same"), "reader": reader}
     edit = sample(sources=(picture(0, 64, 64),), edited=picture(1, 64, 64))
     with Engine() as engine:
-        assert engine.submit(NoOrders()(edit), experts).result(20).value == 1.0
+        assert engine.submit(NoPromptInjection()(edit), experts).result(20).value == 1.0
     assert reader.calls == []
 
 
 def spread_and_sharpness(**values):
-    """An expert that measures what it is told of the source and of the edited picture."""
+    """An expert that measures what it is told of the source and of the edited image."""
 
     def rule(query):
-        return Measured(values[query.quantity][0 if query.images[0] in SOURCES else 1])
+        return Measurement(values[query.quantity][0 if query.images[0] in SOURCES else 1])
 
     return Fake(rule)
 
@@ -383,7 +387,7 @@ def test_a_picture_is_blank_beside_its_source(spread, sharpness, value):
     ],
 )
 def test_the_aspect_is_kept_whatever_the_size(before, after, same):
-    edit = sample(sources=(Image.unseen("1", before),), edited=Image.unseen("2", after))
+    edit = sample(sources=(Image.from_digest("1", before),), edited=Image.from_digest("2", after))
     with Engine() as engine:
         score = engine.submit(SameAspect()(edit), {}).result(20)
     assert score.value == float(same)
@@ -401,7 +405,7 @@ def test_pictures_of_any_size_are_guarded(size, change, guarded):
 
 def test_an_edit_of_another_size_is_compared_at_the_size_of_its_source(engine, experts):
     photograph = PHOTOGRAPHS["coffee"]
-    for metric in (Changed(), NotCollage()):
+    for metric in (NotACopy(), NotCollage()):
         edit = sample(sources=(Image.of(photograph),), edited=Image.of(larger(photograph)))
         assert engine.submit(metric(edit), experts, edit).result(60).value == 1.0
 
@@ -411,11 +415,11 @@ def test_a_guard_that_cannot_tell_leaves_it_open():
     with Engine() as engine:
         score = engine.submit(all_guards()(edit), {"differences": Fake(lambda query: CHANGED)}).result(20)
     assert (score.value, score.status) == (None, "failed")
-    assert score.parts["guard"].parts["changed"] == Score.of(
+    assert score.parts["guard"].parts["not_a_copy"] == Score.of(
         True, evidence=[Evidence("regions that differ from the source", edit.edited.digest, CHANGED.boxes)]
-    ).by("guard-changed@1")
+    ).with_signature("guard-not-a-copy@1")
 
 
 def test_without_a_reader_orders_are_not_looked_for():
     assert "reader" in all_guards().card.roles
-    assert "reader" not in all_guards(reader=False).card.roles
+    assert "reader" not in all_guards(prompt_injection_guard=False).card.roles

@@ -8,11 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Asks, Box, Card, EditSample, Engine, Metric, Operation, Pools, Score, Task
-from editcritic.reward.compound import CompoundOverall, EachSource, OfOperations, PerOperation, unfolded
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward import Box, Card, EditSample, Engine, Operation, Pools, Program, Score, Task
+from editcritic.reward.config import build
+from editcritic.reward.metrics import Metric
+from editcritic.reward.metrics.operations import (
+    CompoundOverall,
+    MinimumOverSources,
+    PerOperation,
+    UnfoldedOperations,
+    unfold_operations,
+)
+from editcritic.reward.queries.specs import spec_of
 
-from .fakes import Rated, Says, picture, sample
+from ..fakes import Rated, Says, picture, sample
 
 BLUE = Operation("Change the color of cup to blue.", "Alter Attributes")
 GONE = Operation("Take the cat away", "Remove an Object", Task("subject_remove", object="cat"))
@@ -25,10 +33,10 @@ class ByInstruction:
     scores: Mapping[str, Score]
     seen: list[EditSample] = field(default_factory=list, compare=False)
     card: ClassVar[Card] = Card(
-        "by-instruction", 1, "what it was told", roles=("judge",), gaming="It can be told anything."
+        "by-instruction", 1, "what it was told", roles=("judge",), failure_modes="It can be told anything."
     )
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         self.seen.append(sample)
         return self.scores[sample.instruction]
         yield  # a program, although it asks nobody
@@ -48,43 +56,43 @@ def made_of(*operations: Operation, **fields: Any) -> EditSample:
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8))
 def test_each_operation_earns_its_share(done):
-    said = ByInstruction({str(number): Score.of(holds) for number, holds in enumerate(done)})
-    found = run(PerOperation(said), made_of(*(Operation(str(number)) for number in range(len(done)))))
-    assert found.value == pytest.approx(sum(done) / len(done))
-    assert list(found.credits) == [f"operation {number}" for number in range(1, len(done) + 1)]
-    assert [credit.value for credit in found.credits.values()] == done
+    metric = ByInstruction({str(number): Score.of(holds) for number, holds in enumerate(done)})
+    score = run(PerOperation(metric), made_of(*(Operation(str(number)) for number in range(len(done)))))
+    assert score.value == pytest.approx(sum(done) / len(done))
+    assert list(score.credits) == [f"operation {number}" for number in range(1, len(done) + 1)]
+    assert [credit.value for credit in score.credits.values()] == done
 
 
 def test_half_of_two_operations_is_one_half():
-    said = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score.of(0)})
-    assert run(PerOperation(said), made_of(BLUE, GONE)).value == 0.5
+    metric = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score.of(0)})
+    assert run(PerOperation(metric), made_of(BLUE, GONE)).value == 0.5
 
 
 def test_each_operation_is_judged_by_itself_on_source_and_final_picture():
-    said = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score.of(0)})
+    metric = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score.of(0)})
     one = made_of(BLUE, GONE, task=Task("subject_add", new="hat"))
-    run(PerOperation(said), one)
-    assert [(asked.source, asked.edited) for asked in said.seen] == [(one.source, one.edited)] * 2
-    assert [(asked.instruction, asked.task) for asked in said.seen] == [
+    run(PerOperation(metric), one)
+    assert [(seen_sample.source, seen_sample.edited) for seen_sample in metric.seen] == [(one.source, one.edited)] * 2
+    assert [(seen_sample.instruction, seen_sample.task) for seen_sample in metric.seen] == [
         (BLUE.instruction, None),
         ("Take the cat away", GONE.task),
     ]
-    assert {asked.operations for asked in said.seen} == {()}
+    assert {seen_sample.operations for seen_sample in metric.seen} == {()}
 
 
 @pytest.mark.parametrize("status", ["failed", "abstained", "not_applicable"])
 def test_an_operation_without_a_value_leaves_the_whole_without_one(status):
-    said = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score(None, status, "who knows")})
-    found = run(PerOperation(said), made_of(BLUE, GONE))
-    assert found.status == status
-    assert found.reason == "operation 2: who knows"
-    assert [credit.status for credit in found.credits.values()] == ["scored", status]
+    metric = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score(None, status, "who knows")})
+    score = run(PerOperation(metric), made_of(BLUE, GONE))
+    assert score.status == status
+    assert score.reason == "operation 2: who knows"
+    assert [credit.status for credit in score.credits.values()] == ["scored", status]
 
 
 def test_without_operations_it_does_not_apply():
-    found = run(PerOperation(ByInstruction({})), sample())
-    assert found.status == "not_applicable"
-    assert "operations" in found.reason
+    score = run(PerOperation(ByInstruction({})), sample())
+    assert score.status == "not_applicable"
+    assert "operations" in score.reason
 
 
 # -- overall -----------------------------------------------------------------------------------------------------------
@@ -99,10 +107,10 @@ BOXED = made_of(BLUE, GONE, boxes={"cup": (Box(0.2, 0.5, 0.1, 0.1),), "cat": (Bo
 
 def test_following_is_multiplied_by_consistency_and_its_credits_are_kept():
     following = Score.of(0.5, credits={"operation 1": Score.of(1.0), "operation 2": Score.of(0.0)})
-    found = overall(following, Score.of(0.8), BOXED)
-    assert found.value == pytest.approx(0.4)
-    assert found.credits == following.credits
-    assert set(found.parts) == {"following", "consistency"}
+    score = overall(following, Score.of(0.8), BOXED)
+    assert score.value == pytest.approx(0.4)
+    assert score.credits == following.credits
+    assert set(score.parts) == {"following", "consistency"}
 
 
 @pytest.mark.parametrize(
@@ -113,31 +121,31 @@ def test_following_is_multiplied_by_consistency_and_its_credits_are_kept():
     ],
 )
 def test_consistency_is_left_out_only_where_source_and_instruction_say_so(one, why):
-    found = overall(Score.of(0.5), Score.of(0.8), one)
-    assert found.value == 0.5
-    assert why in found.parts["consistency"].reason
+    score = overall(Score.of(0.5), Score.of(0.8), one)
+    assert score.value == 0.5
+    assert why in score.parts["consistency"].reason
     assert overall(Score.of(0.5), Score.abstained("cannot tell"), BOXED).status == "abstained"
     assert overall(Score.of(0.5), Score.failed("down"), BOXED).status == "failed"
 
 
 def test_nothing_is_worth_anything_where_following_does_not_apply():
-    found = overall(Score.not_applicable("none of the nine forms"), Score.of(1.0), BOXED)
-    assert found.status == "not_applicable"
-    assert found.reason == "following: none of the nine forms"
+    score = overall(Score.not_applicable("none of the nine forms"), Score.of(1.0), BOXED)
+    assert score.status == "not_applicable"
+    assert score.reason == "following: none of the nine forms"
 
 
 def test_pools_go_through_all_operations_and_earlier_turns():
     first = sample("t1", instruction="Remove hat.", sources=(picture(5),), edited=picture(0))
     kept = ByInstruction({GONE.instruction: Score.of(1)})
-    run(OfOperations(kept), made_of(BLUE, GONE, earlier=(first,)))
-    (asked,) = kept.seen
-    assert [turn.instruction for turn in asked.turns] == ["Remove hat.", BLUE.instruction, GONE.instruction]
-    assert asked.base == picture(5)
-    assert asked.edited == picture(1)
-    run(OfOperations(plain := ByInstruction({"make it blue": Score.of(1)})), one := sample())
+    run(UnfoldedOperations(kept), made_of(BLUE, GONE, earlier=(first,)))
+    (seen_sample,) = kept.seen
+    assert [turn.instruction for turn in seen_sample.turns] == ["Remove hat.", BLUE.instruction, GONE.instruction]
+    assert seen_sample.base == picture(5)
+    assert seen_sample.edited == picture(1)
+    run(UnfoldedOperations(plain := ByInstruction({"make it blue": Score.of(1)})), one := sample())
     assert plain.seen == [one]
     with pytest.raises(ValueError, match="no operations"):
-        unfolded(sample())
+        unfold_operations(sample())
 
 
 # -- sources -----------------------------------------------------------------------------------------------------------
@@ -145,21 +153,21 @@ def test_pools_go_through_all_operations_and_earlier_turns():
 
 @dataclass(frozen=True)
 class Copies:
-    """0 where the edited picture is the source."""
+    """0 where the edited image is the source."""
 
     card: ClassVar[Card] = Card("copies", 1, "no copy", about="cheating")
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         return Score.of(sample.edited != sample.source, "" if sample.edited != sample.source else "a copy")
         yield  # a program, although it asks nobody
 
 
 @pytest.mark.parametrize(("copied", "credits"), [(0, [0, 1, 1]), (2, [1, 1, 0]), (7, [1, 1, 1])])
 def test_a_copy_of_any_source_is_found(copied, credits):
-    found = run(EachSource(Copies()), sample(sources=tuple(map(picture, range(3))), edited=picture(copied)))
-    assert [credit.value for credit in found.credits.values()] == credits
-    assert found.value == min(credits)
-    assert found.reason == ("" if all(credits) else "a copy")
+    score = run(MinimumOverSources(Copies()), sample(sources=tuple(map(picture, range(3))), edited=picture(copied)))
+    assert [credit.value for credit in score.credits.values()] == credits
+    assert score.value == min(credits)
+    assert score.reason == ("" if all(credits) else "a copy")
 
 
 @pytest.mark.parametrize(
@@ -167,8 +175,8 @@ def test_a_copy_of_any_source_is_found(copied, credits):
     [
         PerOperation(Rated()),
         CompoundOverall(PerOperation(Rated()), Rated("x")),
-        OfOperations(Rated()),
-        EachSource(Rated()),
+        UnfoldedOperations(Rated()),
+        MinimumOverSources(Rated()),
     ],
 )
 def test_they_can_be_written_down(metric):

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from editcritic.reward import Abstention, Failure, Judge, Reply, Reward, Score, build, spec_of
-from editcritic.reward.pairwise import OfPair, PairwiseJudge, as_one, compared
+from editcritic.reward import Reward, Score, build, spec_of
+from editcritic.reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, compare_scores, pack_pair
+from editcritic.reward.queries import Abstention, Failure, Judge, Reply
 
-from .fakes import Fake, alone, picture, sample
+from ..fakes import Fake, alone, picture, sample
 
 A = sample("a", edited=picture(1), instruction="make {it} blue")
 B = sample("b", edited=picture(2), instruction="make {it} blue")
@@ -19,18 +20,18 @@ def prefers(first: str = "first", second: str = "first"):
 
 
 def test_both_orders_are_asked_with_the_source_first_and_the_instruction_last():
-    asked = []
+    queries = []
 
     def rule(query):
-        asked.append(query)
+        queries.append(query)
         return Reply("same")
 
     assert alone(PairwiseJudge()(A, B), rule).value == 0.5
-    assert [query.images for query in asked] == [
+    assert [query.images for query in queries] == [
         (A.source, A.edited, B.edited),
         (A.source, B.edited, A.edited),
     ]
-    assert all(isinstance(query, Judge) and "make {it} blue" in str(query.messages[0].parts[-1]) for query in asked)
+    assert all(isinstance(query, Judge) and "make {it} blue" in str(query.messages[0].content[-1]) for query in queries)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +85,9 @@ def test_edits_of_different_pictures_or_by_different_instructions_are_not_compar
 
 def test_a_pair_runs_in_a_reward_by_its_own_role_or_by_the_judge():
     judge, referee = Fake(prefers("second", "second")), Fake(prefers("first", "second"), name="referee")
-    pair = as_one(A, B)
-    assert Reward(OfPair(PairwiseJudge()), {"judge": judge})([pair])[0].value == 0.5
-    scores = Reward(OfPair(PairwiseJudge()), {"judge": judge, "judge.pairwise": referee})([pair])
+    pair = pack_pair(A, B)
+    assert Reward(PairedSampleMetric(PairwiseJudge()), {"judge": judge})([pair])[0].value == 0.5
+    scores = Reward(PairedSampleMetric(PairwiseJudge()), {"judge": judge, "judge.pairwise": referee})([pair])
     assert scores[0].value == 1.0
     assert (sum(judge.calls), sum(referee.calls)) == (2, 2)
 
@@ -103,8 +104,8 @@ def test_a_pair_keeps_the_turns_before_it():
             return alone_score(0.25)
 
     a, b = replace(A, earlier=(turn,)), replace(B, earlier=(turn,))
-    reward = Reward(OfPair(Watching()), {"judge": Fake()})
-    assert reward([as_one(a, b)])[0].value == 0.25
+    reward = Reward(PairedSampleMetric(Watching()), {"judge": Fake()})
+    assert reward([pack_pair(a, b)])[0].value == 0.25
     ((first, second),) = seen
     assert first is a
     assert replace(second, id="b", group=b.group) == b
@@ -116,33 +117,33 @@ def alone_score(value):
 
 
 def test_a_sample_that_is_no_pair_is_refused():
-    with pytest.raises(ValueError, match="as_one"):
-        Reward(OfPair(PairwiseJudge()), {"judge": Fake()})([A])
+    with pytest.raises(ValueError, match="pack_pair"):
+        Reward(PairedSampleMetric(PairwiseJudge()), {"judge": Fake()})([A])
 
 
 def test_a_prompt_pack_replaces_the_words_and_signs_the_score(tmp_path):
     (tmp_path / "pairwise.txt").write_text("Which? {instruction}")
-    asked = []
+    queries = []
 
     def rule(query):
-        asked.append(query.messages[0].parts[-1])
+        queries.append(query.messages[0].content[-1])
         return Reply("same")
 
     judge = PairwiseJudge(prompts=str(tmp_path))
     score = alone(judge(A, B), rule)
-    assert asked == ["Which? make {it} blue"] * 2
+    assert queries == ["Which? make {it} blue"] * 2
     assert score.metric.startswith("pairwise-judge@1[prompts=")
     with pytest.raises(ValueError, match="not a folder"):
         PairwiseJudge(prompts=str(tmp_path / "none"))
 
 
 def test_a_comparison_has_a_spec():
-    assert build(spec_of(OfPair(PairwiseJudge()))) == OfPair(PairwiseJudge())
+    assert build(spec_of(PairedSampleMetric(PairwiseJudge()))) == PairedSampleMetric(PairwiseJudge())
 
 
 @pytest.mark.parametrize(("a", "b", "share"), [(0.9, 0.1, 1.0), (0.1, 0.9, 0.0), (-3.5, -3.5, 0.5)])
 def test_two_scores_of_a_metric_are_a_comparison(a, b, share):
-    score = compared(Score.of(a).by("m@1"), Score.of(b).by("m@1"))
+    score = compare_scores(Score.of(a).with_signature("m@1"), Score.of(b).with_signature("m@1"))
     assert (score.value, score.metric) == (share, "m@1")
     assert score.evidence[0].numbers == {"first": a, "second": b}
 
@@ -158,4 +159,4 @@ def test_two_scores_of_a_metric_are_a_comparison(a, b, share):
     ],
 )
 def test_a_score_without_a_value_is_not_compared(a, b, status):
-    assert compared(a, b).status == status
+    assert compare_scores(a, b).status == status

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward import Box, EditSample, Embed, Expert, Image, Operation, Reply, Reward, Score, presets
-from editcritic.reward.query import Judge, Mask, Segment, Vectors
-from editcritic.reward.reward import no_download
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward import Box, EditSample, Expert, Image, Operation, Reward, Score
+from editcritic.reward.config import build
+from editcritic.reward.metrics import presets
+from editcritic.reward.queries import Embed, Reply
+from editcritic.reward.queries.kinds import Embeddings, Judge, Mask, Segment
+from editcritic.reward.queries.specs import spec_of
+from editcritic.reward.reward import default_experts
 
-from .fakes import Fake
+from ..fakes import Fake
 
 PRESETS = [
     presets.edit_balanced(),
@@ -43,8 +46,8 @@ BLUER, AWAY = "Change the color of red saucer to blue.", "Remove silver spoon."
 
 
 def edit(instruction: str = BLUER, **fields: Any) -> EditSample:
-    given: dict[str, Any] = {"sources": (PHOTO,), "edited": EDITED, "boxes": BOXES, **fields}
-    return EditSample("s", instruction, **given)
+    options: dict[str, Any] = {"sources": (PHOTO,), "edited": EDITED, "boxes": BOXES, **fields}
+    return EditSample("s", instruction, **options)
 
 
 # The spoon is still there.
@@ -54,7 +57,7 @@ TWO = edit(sources=(PHOTO, OTHER))
 
 @pytest.fixture(scope="module")
 def experts() -> dict[str, Expert]:
-    return no_download()
+    return default_experts()
 
 
 def run(metric: Any, sample: EditSample, experts: Mapping[str, Expert]) -> Score:
@@ -64,10 +67,10 @@ def run(metric: Any, sample: EditSample, experts: Mapping[str, Expert]) -> Score
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.card.name)
 def test_the_card_says_what_a_preset_is_and_how_it_can_be_gamed(preset):
     card = preset.card
-    assert card.is_share
+    assert card.is_unit_range
     assert card.about == "overall"
     assert "geometric mean of" not in card.summary
-    assert card.gaming
+    assert card.failure_modes
     assert card.source
     assert build(spec_of(preset)) == preset
 
@@ -77,12 +80,12 @@ def test_an_edit_is_scored_without_a_download(experts):
 
 
 def test_a_compound_edit_that_is_half_done_earns_half_of_what_is_kept(experts):
-    found = run(presets.compound(), HALF, experts)
-    parts = found.parts["reward"].parts
-    assert [(name, credit.value) for name, credit in found.credits.items()] == [("operation 1", 1), ("operation 2", 0)]
+    score = run(presets.compound(), HALF, experts)
+    parts = score.parts["reward"].parts
+    assert [(name, credit.value) for name, credit in score.credits.items()] == [("operation 1", 1), ("operation 2", 0)]
     assert parts["following"].value == 0.5
     assert 0.7 < (parts["consistency"].value or 0) < 1
-    assert found.value == 0.5 * (parts["consistency"].value or 0)
+    assert score.value == 0.5 * (parts["consistency"].value or 0)
     alone = run(presets.compound(), edit(HALF.instruction, operations=HALF.operations, boxes={}), experts)
     assert alone.status == "abstained"  # without boxes nobody here finds anything
 
@@ -91,21 +94,21 @@ def test_turns_are_credited_one_by_one(experts):
     touched = BLUE.copy()
     touched[120:170, 5:40] = 128
     second = edit(AWAY, sources=(EDITED,), edited=Image.of(touched), earlier=(edit(),))
-    found = run(presets.multi_turn(), second, experts)
-    assert [(name, credit.value) for name, credit in found.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]
-    consistency = found.parts["reward"].parts["consistency"].value or 0
-    assert found.value == pytest.approx((0.5 * consistency) ** 0.5)
+    score = run(presets.multi_turn(), second, experts)
+    assert [(name, credit.value) for name, credit in score.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]
+    consistency = score.parts["reward"].parts["consistency"].value or 0
+    assert score.value == pytest.approx((0.5 * consistency) ** 0.5)
 
 
 def test_who_must_be_bound_and_who_cannot_tell_is_said(experts):
-    found = run(presets.small_object(), edit(), experts)
-    assert found.status == "abstained"
-    assert "dlebench/following_tools" in found.reason
-    found = run(presets.multi_reference(), TWO, experts)
-    assert found.status == "abstained"
-    assert "i2i/following" in found.reason
+    score = run(presets.small_object(), edit(), experts)
+    assert score.status == "abstained"
+    assert "dlebench/following_tools" in score.reason
+    score = run(presets.multi_reference(), TWO, experts)
+    assert score.status == "abstained"
+    assert "i2i/following" in score.reason
     without = {role: expert for role, expert in experts.items() if role != "segmenter"}
-    with pytest.raises(ValueError, match="multi-reference asks segmenter"):
+    with pytest.raises(ValueError, match="multi-reference needs experts for segmenter"):
         run(presets.multi_reference(), TWO, without)
 
 
@@ -121,9 +124,9 @@ def test_who_must_be_bound_and_who_cannot_tell_is_said(experts):
     ],
 )
 def test_a_preset_applies_to_its_kind_of_sample(preset, sample, why, experts):
-    found = run(preset, sample, experts)
-    assert found.status == "not_applicable"
-    assert why in found.reason
+    score = run(preset, sample, experts)
+    assert score.status == "not_applicable"
+    assert why in score.reason
 
 
 def test_what_a_preset_cannot_do_without_is_refused_at_once(experts):
@@ -142,9 +145,9 @@ def test_what_a_preset_cannot_do_without_is_refused_at_once(experts):
 )
 def test_a_copy_is_worth_nothing_and_nobody_is_asked_about_it(preset, sample, experts):
     judge = Fake()
-    found = run(preset, sample, {**experts, "judge": judge, "segmenter": judge})
-    assert found.value == 0.0
-    assert "the edited picture is the source" in found.reason
+    score = run(preset, sample, {**experts, "judge": judge, "segmenter": judge})
+    assert score.value == 0.0
+    assert "the edited picture is the source" in score.reason
     assert not judge.calls
 
 
@@ -165,7 +168,7 @@ def answers(query: Any) -> Any:
         case Segment(image=image):
             return Mask(np.ones((image.height, image.width), bool))
         case Embed(image=image):
-            return Vectors(np.array([[1.0, 0.0 if image == EDITED else 1.0]], np.float32), np.array([1]))
+            return Embeddings(np.array([[1.0, 0.0 if image == EDITED else 1.0]], np.float32), np.array([1]))
         case _:
             raise AssertionError(f"nobody asks {query.kind} of the fakes")
 
@@ -173,11 +176,11 @@ def answers(query: Any) -> Any:
 @pytest.mark.parametrize(
     ("preset", "sample", "value"),
     [
-        (presets.small_object(reader=False), edit(), (1.0 * 2 / 3) ** 0.5),
-        (presets.multi_reference(reader=False), TWO, (0.75 * 0.5**0.5 * 0.5**0.5) ** (1 / 3)),
+        (presets.small_object(prompt_injection_guard=False), edit(), (1.0 * 2 / 3) ** 0.5),
+        (presets.multi_reference(prompt_injection_guard=False), TWO, (0.75 * 0.5**0.5 * 0.5**0.5) ** (1 / 3)),
     ],
 )
 def test_with_a_judge_that_can_tell_the_parts_are_multiplied(preset, sample, value, experts):
     able = Fake(answers)
-    found = run(preset, sample, {**experts, "judge": able, "segmenter": able, "features": able})
-    assert found.value == pytest.approx(value)
+    score = run(preset, sample, {**experts, "judge": able, "segmenter": able, "features": able})
+    assert score.value == pytest.approx(value)

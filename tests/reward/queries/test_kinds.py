@@ -1,4 +1,4 @@
-"""Two questions are one when they say the same of the same pictures; answers come back from JSON as they were."""
+"""Queries with equal descriptions of equal images are identical; answers survive the JSON round trip."""
 
 import json
 import math
@@ -12,46 +12,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from editcritic.reward import (
+from editcritic.reward import Box, Image
+from editcritic.reward.queries import (
     Abstention,
-    Box,
     Detect,
     Detections,
     Differ,
     Embed,
+    Embeddings,
     EmbedText,
-    Enhanced,
     FreeText,
     Grade,
-    Image,
     Json,
     Judge,
     Levels,
     Mask,
     Match,
     Measure,
-    Measured,
+    Measurement,
     Message,
     Rate,
-    Reading,
     ReadText,
+    RecognizedText,
     Region,
     Reply,
     Segment,
     Upscale,
-    Vectors,
+    UpscaledImage,
     YesNo,
 )
-from editcritic.reward.query import BadAnswer, Query, TextLine, texts
-from editcritic.reward.wire import answer_from_json, answer_to_json
+from editcritic.reward.queries.kinds import InvalidAnswer, Query, TextLine, conversation_text
+from editcritic.reward.queries.serialization import answer_from_json, answer_to_json
 
-from .fakes import picture
+from ..fakes import picture
 
 ONE, OTHER = picture(1), picture(2)
 BOX = Box(0.5, 0.5, 0.2, 0.2, 0.9, "cup")
-SAID = Message(("Is it blue?", ONE))
+MESSAGE = Message(("Is it blue?", ONE))
 
-# Each question, and what every one of its fields may hold instead.
+# Each query, and another value for each of its fields.
 QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Detect(ONE, ("cup",)): {"image": OTHER, "phrases": ("cup", "saucer")},
     Match(ONE, OTHER, (BOX,)): {"image": OTHER, "base": ONE, "targets": (replace(BOX, cx=0.4),)},
@@ -60,7 +59,7 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Embed(ONE, (Region(),)): {"image": OTHER, "regions": (Region("cls"),)},
     EmbedText("a cup"): {"text": "a saucer"},
     Measure("l1", (ONE, OTHER)): {"quantity": "ssim", "pictures": (OTHER, ONE), "exclude": (BOX,)},
-    Judge((SAID,), YesNo()): {
+    Judge((MESSAGE,), YesNo()): {
         "messages": (Message(("Is it red?", ONE)),),
         "form": FreeText(),
         "topic": "colour",
@@ -107,13 +106,13 @@ VARIANTS: list[Query[Any]] = [
     Embed(ONE, (Region(inside=Mask(~np.eye(8, dtype=bool))),)),
     Embed(ONE, (Region(inside=Mask(np.eye(4, dtype=bool))),)),
     Embed(ONE, (Region("patches"), Region("patches"))),
-    Judge((SAID,), YesNo(17)),
-    Judge((SAID,), FreeText(16)),
-    Judge((SAID,), FreeText(16, 0.5)),
+    Judge((MESSAGE,), YesNo(17)),
+    Judge((MESSAGE,), FreeText(16)),
+    Judge((MESSAGE,), FreeText(16, 0.5)),
     Judge((Message(("Is it blue?", ONE), "system"),), YesNo()),
     Judge((Message((ONE, "Is it blue?")),), YesNo()),
     Judge((Message(("Is it ", "blue?", ONE)),), YesNo()),
-    Judge((SAID, SAID), YesNo()),
+    Judge((MESSAGE, MESSAGE), YesNo()),
     Judge((Message((f'{{"image": "{ONE.digest}"}}',)),), YesNo()),
     Judge((Message((ONE,)),), YesNo()),
 ]
@@ -135,7 +134,7 @@ def test_a_digest_is_computed_once():
 
 
 def test_the_words_of_a_conversation_can_be_read():
-    assert texts([SAID, Message(("Yes",), "assistant")]) == "Is it blue?\nYes"
+    assert conversation_text([MESSAGE, Message(("Yes",), "assistant")]) == "Is it blue?\nYes"
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------
@@ -149,14 +148,14 @@ FLOATS32 = st.floats(allow_nan=False, allow_infinity=False, width=32)
 def vectors(draw):
     rows, columns = draw(st.integers(0, 3)), draw(st.integers(0, 4))
     values = draw(arrays.arrays(np.float32, (rows, columns), elements=FLOATS32))
-    return Vectors(values, draw(arrays.arrays(np.int64, rows)))
+    return Embeddings(values, draw(arrays.arrays(np.int64, rows)))
 
 
 ANSWERS = st.one_of(
     st.builds(Detections, st.lists(BOXES, max_size=3).map(tuple), FLOATS),
-    st.builds(Measured, st.none() | FLOATS, FLOATS),
+    st.builds(Measurement, st.none() | FLOATS, FLOATS),
     st.builds(Reply, st.text(), st.dictionaries(st.text(), FLOATS, max_size=3)),
-    st.builds(Reading, st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple)),
+    st.builds(RecognizedText, st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple)),
     st.builds(Abstention, st.text()),
 )
 
@@ -172,7 +171,7 @@ def test_an_answer_comes_back_from_json_as_it_was(answer):
 @given(vectors())
 def test_vectors_come_back_from_json_as_they_were(answer):
     again = answer_from_json(json.loads(json.dumps(answer_to_json(answer), allow_nan=False)))
-    assert isinstance(again, Vectors)
+    assert isinstance(again, Embeddings)
     assert (again.values.dtype, again.values.shape) == (answer.values.dtype, answer.values.shape)
     assert again.values.tobytes() == answer.values.tobytes()
     assert again.patches.tolist() == answer.patches.tolist()
@@ -204,16 +203,16 @@ MASK = np.ones((ONE.height, ONE.width), bool)
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (Mask(MASK.astype(np.uint8)), r"wants an array of bool of \(8, 8\), got uint8 of \(8, 8\)"),
+        (Mask(MASK.astype(np.uint8)), r"expects an array of bool of \(8, 8\), got uint8 of \(8, 8\)"),
         (Mask(MASK[:4]), r"bool of \(4, 8\)"),
         (Mask(MASK[..., None]), r"bool of \(8, 8, 1\)"),
         (Mask([[True] * 8] * 8), "got list"),  # type: ignore[arg-type]
         (Mask(MASK, math.nan), "finite score, got nan"),
-        (Detections(()), "wants Mask, got Detections"),
+        (Detections(()), "expects Mask, got Detections"),
     ],
 )
 def test_a_mask_that_does_not_fit_its_picture_is_no_answer(answer, problem):
-    with pytest.raises(BadAnswer, match=problem):
+    with pytest.raises(InvalidAnswer, match=problem):
         Segment(ONE, "the cup").check(answer)
     Segment(ONE, "the cup").check(Mask(MASK, 0.5))
 
@@ -224,43 +223,45 @@ def test_an_answer_of_a_newer_version_is_refused():
 
 
 def test_detections_serve_every_threshold_above_their_floor():
-    found = Detections(tuple(Box(0.5, 0.5, 0.1, 0.1, score, label) for score, label in [(0.3, "a"), (0.9, "b")]), 0.1)
-    assert [box.label for box in found.above(0.3)] == ["b"]
-    assert [box.label for box in found.above(0.1)] == ["a", "b"]
-    assert found.above(0.1, "a") == found.boxes[:1]
-    assert (found.strongest(), Detections(()).strongest()) == (0.9, 0.0)
+    detections = Detections(
+        tuple(Box(0.5, 0.5, 0.1, 0.1, score, label) for score, label in [(0.3, "a"), (0.9, "b")]), 0.1
+    )
+    assert [box.label for box in detections.above(0.3)] == ["b"]
+    assert [box.label for box in detections.above(0.1)] == ["a", "b"]
+    assert detections.above(0.1, "a") == detections.boxes[:1]
+    assert (detections.max_score(), Detections(()).max_score()) == (0.9, 0.0)
     with pytest.raises(ValueError, match=r"threshold 0\.05 lies below the detector's floor 0\.1"):
-        found.above(0.05)
+        detections.above(0.05)
 
 
 def test_cosines_of_vectors():
-    def made(*rows):
-        return Vectors(np.array(rows, np.float32), np.ones(len(rows), np.int64))
+    def embeddings(*rows):
+        return Embeddings(np.array(rows, np.float32), np.ones(len(rows), np.int64))
 
-    one = made((1, 0), (0, 0), (3, 4), (1e20, 1e20))
-    other = made((0, 2), (1, 1), (3, 4), (-1e20, -1e20))
-    assert [one.cosine(other, row) for row in range(4)] == pytest.approx([0.0, 0.0, 1.0, -1.0])
-    assert all(-1 <= one.cosine(other, row) <= 1 and math.isfinite(one.cosine(other, row)) for row in range(4))
+    left = embeddings((1, 0), (0, 0), (3, 4), (1e20, 1e20))
+    right = embeddings((0, 2), (1, 1), (3, 4), (-1e20, -1e20))
+    assert [left.cosine(right, row) for row in range(4)] == pytest.approx([0.0, 0.0, 1.0, -1.0])
+    assert all(-1 <= left.cosine(right, row) <= 1 and math.isfinite(left.cosine(right, row)) for row in range(4))
 
 
 def test_a_reading_is_its_lines():
     line = TextLine("OPEN", BOX)
-    assert Reading((line, TextLine("24 h", BOX))).text == "OPEN 24 h"
-    assert Reading.plain("OPEN").text == "OPEN"
-    assert Reading.plain("") == Reading(())
+    assert RecognizedText((line, TextLine("24 h", BOX))).text == "OPEN 24 h"
+    assert RecognizedText.without_boxes("OPEN").text == "OPEN"
+    assert RecognizedText.without_boxes("") == RecognizedText(())
 
 
 def test_a_picture_that_is_not_here_can_be_asked_about():
-    assert Detect(Image.unseen(ONE.digest, ONE.size), ("cup",)).digest == Detect(ONE, ("cup",)).digest
+    assert Detect(Image.from_digest(ONE.digest, ONE.size), ("cup",)).digest == Detect(ONE, ("cup",)).digest
 
 
-# -- replies have to be in the form that was asked for ----------------------------------------------------------------
+# -- replies in the response format -----------------------------------------------------------------------------------
 
 LEVELS = Levels(("good", "bad"), (1.0, 0.0))
 
 
 @pytest.mark.parametrize(
-    ("form", "reply", "why"),
+    ("form", "reply", "message"),
     [
         (LEVELS, Reply("rubbish"), "one of good, bad"),
         (LEVELS, Reply("good or bad"), "one of good, bad"),
@@ -269,13 +270,13 @@ LEVELS = Levels(("good", "bad"), (1.0, 0.0))
         (Grade(), Reply("11"), "an integer from 0 to 10"),
         (Grade(), Reply("7", {"11": 1.0}), "probabilities of \\['11'\\]"),
         (YesNo(), Reply("yes", {"Yes": 1.0}), "probabilities of \\['Yes'\\]"),
-        (Json.of({"type": "object"}), Reply("[]"), "is wrong"),
-        (Json.of({"type": "object"}), Reply("rubbish"), "not JSON"),
+        (Json.from_schema({"type": "object"}), Reply("[]"), "is wrong"),
+        (Json.from_schema({"type": "object"}), Reply("rubbish"), "not JSON"),
     ],
 )
-def test_a_reply_in_another_form_is_no_answer(form, reply, why):
-    with pytest.raises(BadAnswer, match=why):
-        Judge((SAID,), form).check(reply)
+def test_a_reply_in_another_form_is_no_answer(form, reply, message):
+    with pytest.raises(InvalidAnswer, match=message):
+        Judge((MESSAGE,), form).check(reply)
 
 
 @pytest.mark.parametrize(
@@ -286,33 +287,33 @@ def test_a_reply_in_another_form_is_no_answer(form, reply, why):
         (Grade(), Reply("7")),
         (YesNo(), Reply("I would say yes")),
         (YesNo(), Reply("yes", {"yes": 0.75})),
-        (Json.of({"type": "object"}), Reply("{}")),
+        (Json.from_schema({"type": "object"}), Reply("{}")),
         (FreeText(), Reply("rubbish")),
     ],
 )
 def test_a_reply_in_the_form_is_one(form, reply):
-    Judge((SAID,), form).check(reply)
+    Judge((MESSAGE,), form).check(reply)
 
 
 def test_masks_are_equal_when_their_pixels_are():
-    one, same, other = Mask(np.eye(3, dtype=bool)), Mask(np.eye(3, dtype=bool)), Mask(np.ones((3, 3), bool))
-    assert one == same
-    assert hash(one) == hash(same)
-    assert one.digest == same.digest
-    assert one != other
-    assert one != Mask(np.eye(3, dtype=bool), 0.5)
-    assert one.inverted().inverted() == one
+    mask, same, other = Mask(np.eye(3, dtype=bool)), Mask(np.eye(3, dtype=bool)), Mask(np.ones((3, 3), bool))
+    assert mask == same
+    assert hash(mask) == hash(same)
+    assert mask.digest == same.digest
+    assert mask != other
+    assert mask != Mask(np.eye(3, dtype=bool), 0.5)
+    assert mask.inverted().inverted() == mask
     assert Mask(np.ones((2, 3), bool)).digest != Mask(np.ones((3, 2), bool)).digest
 
 
 def test_a_region_is_inside_of_a_mask_or_outside_of_boxes():
-    with pytest.raises(ValueError, match="take the boxes out of the mask"):
+    with pytest.raises(ValueError, match="subtract the boxes from the mask"):
         Region(exclude=(BOX,), inside=Mask(np.eye(3, dtype=bool)))
 
 
 def test_a_picture_made_larger_has_the_size_that_was_asked_for():
-    larger = Enhanced(ONE.resized(16, 16))
+    larger = UpscaledImage(ONE.resized(16, 16))
     Upscale(ONE, 2).check(larger)
-    with pytest.raises(BadAnswer, match="32, 32"):
+    with pytest.raises(InvalidAnswer, match="32, 32"):
         Upscale(ONE, 4).check(larger)
     assert answer_from_json(json.loads(json.dumps(answer_to_json(larger)))) == larger

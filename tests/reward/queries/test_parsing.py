@@ -1,4 +1,4 @@
-"""What judges say, as they say it, and what of it is read: an answer, or nothing where it may mean two things."""
+"""Parsing of raw judge output: an answer, or nothing where it is ambiguous."""
 
 import json
 import re
@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Failure, Grade, Json, Levels, YesNo
-from editcritic.reward.forms import Form, read_reply
-from editcritic.reward.reading import said_integer, said_json, said_option, said_yes
+from editcritic.reward.queries import Failure, Grade, Json, Levels, YesNo
+from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
+from editcritic.reward.queries.response_formats import ResponseFormat, parse_reply
 
 LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
 TEN, HUNDRED, FIVE = Grade(0, 10), Grade(0, 100), Grade(1, 5)
-GRADED = Json.of(
+GRADED = Json.from_schema(
     {
         "type": "object",
         "properties": {"score": {"type": "integer", "minimum": 0, "maximum": 10}, "why": {"type": "string"}},
@@ -23,14 +23,14 @@ GRADED = Json.of(
 )
 
 
-def read(form: Form, said: str) -> Any:
-    """What a metric gets of a judge's words: the form's value, or None for a failure."""
-    reply = read_reply(form, said)
+def read(form: ResponseFormat, text: str) -> Any:
+    """The format's value of a judge's output, or None for a failure."""
+    reply = parse_reply(form, text)
     if isinstance(reply, Failure):
-        assert reply.raw == said
+        assert reply.raw == text
         return None
     try:
-        return form.value(reply)
+        return form.reply_value(reply)
     except ValueError:
         return None
 
@@ -303,45 +303,47 @@ JSON: list[tuple[str, Any]] = [
     ("[" * 100_000, None),
 ]
 
-RAW: list[tuple[Form, str, Any]] = [
-    *((YesNo(), said, value) for said, value in YES_NO),
-    *((LEVELS, said, value) for said, value in LEVEL),
+RAW: list[tuple[ResponseFormat, str, Any]] = [
+    *((YesNo(), text, value) for text, value in YES_NO),
+    *((LEVELS, text, value) for text, value in LEVEL),
     *GRADE,
-    *((GRADED, said, value) for said, value in JSON),
+    *((GRADED, text, value) for text, value in JSON),
 ]
 
 
 @pytest.mark.parametrize(
-    ("form", "said", "value"), RAW, ids=[f"{type(form).__name__} {said[:40]!r}" for form, said, _ in RAW]
+    ("form", "text", "value"), RAW, ids=[f"{type(form).__name__} {text[:40]!r}" for form, text, _ in RAW]
 )
-def test_raw_answers(form, said, value):
-    found = read(form, said)
-    assert found == value
-    assert type(found) is type(value)
+def test_raw_answers(form, text, value):
+    parsed = read(form, text)
+    assert parsed == value
+    assert type(parsed) is type(value)
 
 
 WORDS = ["yes", "no", "not", "good", "bad", "or", "if", "n't", "Answer:", "score is", "7", "10", "11", "2.5", "/10"]
 PIECES = st.sampled_from([*WORDS, " out of 10", '{"score":', "<think>", "</think>", *'0123-%*_?/.,:\n }[]"½\u0667'])
-SAID = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join))
+OUTPUT = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join))
 
 
-@given(SAID)
-def test_a_word_that_is_read_was_said(said):
-    assert read(YesNo(), said) is None or re.search("yes" if read(YesNo(), said) else "no", said, re.IGNORECASE)
-    level = read_reply(LEVELS, said)
-    assert isinstance(level, Failure) or (level.text in LEVELS.options and level.text in said.casefold())
+@given(OUTPUT)
+def test_a_word_that_is_read_was_said(text):
+    assert read(YesNo(), text) is None or re.search("yes" if read(YesNo(), text) else "no", text, re.IGNORECASE)
+    level = parse_reply(LEVELS, text)
+    assert isinstance(level, Failure) or (level.text in LEVELS.options and level.text in text.casefold())
 
 
-@given(SAID, st.sampled_from([TEN, HUNDRED, FIVE]))
-def test_an_integer_that_is_read_was_said_and_is_in_range(said, grade):
-    found = read(grade, said)
-    assert found is None or (grade.low <= found <= grade.high and re.search(rf"(?<![1-9])0*{found}(?![0-9])", said))
+@given(OUTPUT, st.sampled_from([TEN, HUNDRED, FIVE]))
+def test_an_integer_that_is_read_was_said_and_is_in_range(text, grade):
+    integer = read(grade, text)
+    assert integer is None or (
+        grade.low <= integer <= grade.high and re.search(rf"(?<![1-9])0*{integer}(?![0-9])", text)
+    )
 
 
-@given(SAID)
-def test_json_that_is_read_is_of_the_schema(said):
-    found = read(GRADED, said)
-    assert found is None or 0 <= found["score"] <= 10
+@given(OUTPUT)
+def test_json_that_is_read_is_of_the_schema(text):
+    parsed = read(GRADED, text)
+    assert parsed is None or 0 <= parsed["score"] <= 10
 
 
 @given(
@@ -358,10 +360,10 @@ STUCK = ["{", '["', '"\\', "score (", "score: ", "yes ", "7 ", "no, ", "[1 ", ",
 
 @pytest.mark.parametrize("again", STUCK)
 def test_a_judge_that_gets_stuck_is_read_in_no_time(again):
-    """Where reading took the square of the length, this took minutes."""
-    said = again * (400_000 // len(again))
-    assert said_yes(said) is {"yes ": True, "no, ": False}.get(again)
-    assert said_option(("good", "bad"), said) is None
-    assert said_integer(said, 8, 10) is None
+    """With quadratic parsing this took minutes."""
+    text = again * (400_000 // len(again))
+    assert parse_yes_no(text) is {"yes ": True, "no, ": False}.get(again)
+    assert parse_option(("good", "bad"), text) is None
+    assert parse_integer(text, 8, 10) is None
     with pytest.raises(ValueError, match=r"JSON|wrong"):
-        said_json('{"type": "object", "required": ["score"]}', said)
+        parse_json('{"type": "object", "required": ["score"]}', text)

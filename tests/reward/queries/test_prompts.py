@@ -1,10 +1,10 @@
-"""Prompts are files; a pack replaces some of them, and says so in a digest."""
+"""Prompts are files; a prompt pack replaces some of them, and has a digest."""
 
 import pytest
 
-from editcritic.reward.prompts import Prompts
+from editcritic.reward.queries.prompts import Prompts
 
-OURS = "editcritic.reward.edival"
+OURS = "editcritic.reward.metrics.edival"
 
 
 @pytest.fixture

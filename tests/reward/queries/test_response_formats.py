@@ -1,4 +1,4 @@
-"""A judge's words are read strictly: what is no answer in the form asked for is a failure with the words in it."""
+"""Strict parsing of replies: output outside of the response format is a failure with the raw text."""
 
 import json
 
@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Failure, FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall, YesNo
-from editcritic.reward.forms import read_reply
-from editcritic.reward.wire import answer_from_json, answer_to_json
+from editcritic.reward.queries import Failure, FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall, YesNo
+from editcritic.reward.queries.response_formats import parse_reply
+from editcritic.reward.queries.serialization import answer_from_json, answer_to_json
 
 LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
-FLAWS = Json.of({"type": "object", "properties": {"flaws": {"type": "integer", "minimum": 0}}, "required": ["flaws"]})
+FLAWS = Json.from_schema(
+    {"type": "object", "properties": {"flaws": {"type": "integer", "minimum": 0}}, "required": ["flaws"]}
+)
 
 
 @pytest.mark.parametrize(
-    ("said", "grade"),
+    ("text", "grade"),
     [
         ("7", 7),
         ("**Score: 7**", 7),
@@ -29,87 +31,87 @@ FLAWS = Json.of({"type": "object", "properties": {"flaws": {"type": "integer", "
         ("My final rating is: 8", 8),
     ],
 )
-def test_a_grade_is_read(said, grade):
-    reply = read_reply(Grade(), said)
+def test_a_grade_is_read(text, grade):
+    reply = parse_reply(Grade(), text)
     assert isinstance(reply, Reply)
-    assert Grade().value(reply) == grade
+    assert Grade().reply_value(reply) == grade
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         *("", "seven", "7.5", "7,5", "-7", "−7", ".7", "0.7", "11", "7 or 8", "7-8", "7 to 8", "70%", "7/100"),
         *("I'm sorry, I can't help with that.", "<think>7", "between 6 and 8", "1000000000000", "NaN"),
     ],
 )
-def test_what_is_no_grade_fails_with_the_words(said):
-    outcome = read_reply(Grade(), said)
+def test_what_is_no_grade_fails_with_the_words(text):
+    outcome = parse_reply(Grade(), text)
     assert isinstance(outcome, Failure)
-    assert outcome.raw == said
+    assert outcome.raw == text
     assert outcome.reason
 
 
 @given(st.text(max_size=40))
-def test_no_words_become_a_grade_out_of_range(said):
-    outcome = read_reply(Grade(1, 5), said)
+def test_no_words_become_a_grade_out_of_range(text):
+    outcome = parse_reply(Grade(1, 5), text)
     assert isinstance(outcome, Failure) or 1 <= int(outcome.text) <= 5
 
 
 @pytest.mark.parametrize(
-    ("said", "level"),
+    ("text", "level"),
     [("good", "good"), ("Good.", "good"), ("**Rating:** fair", "fair"), ("BAD", "bad"), ("poor, since it is", "poor")],
 )
-def test_a_level_is_read(said, level):
-    reply = read_reply(LEVELS, said)
+def test_a_level_is_read(text, level):
+    reply = parse_reply(LEVELS, text)
     assert isinstance(reply, Reply)
     assert reply.text == level
 
 
-@pytest.mark.parametrize("said", ["", "not good", "very good", "good or fair", "superb", "goodness", "I cannot say"])
-def test_what_is_no_level_fails(said):
-    assert isinstance(read_reply(LEVELS, said), Failure)
+@pytest.mark.parametrize("text", ["", "not good", "very good", "good or fair", "superb", "goodness", "I cannot say"])
+def test_what_is_no_level_fails(text):
+    assert isinstance(parse_reply(LEVELS, text), Failure)
 
 
 def test_a_level_that_is_part_of_another_is_told_apart():
     two = Levels(("very good", "good"), (1.0, 0.5))
-    assert [read_reply(two, said) for said in ("Very good!", "good")] == [Reply("very good"), Reply("good")]
+    assert [parse_reply(two, text) for text in ("Very good!", "good")] == [Reply("very good"), Reply("good")]
 
 
 def test_levels_are_worth_what_is_expected_of_them():
-    assert LEVELS.value(Reply("good", {"excellent": 0.5, "bad": 0.5})) == 0.5
-    assert LEVELS.value(Reply("good")) == 0.75
+    assert LEVELS.reply_value(Reply("good", {"excellent": 0.5, "bad": 0.5})) == 0.5
+    assert LEVELS.reply_value(Reply("good")) == 0.75
 
 
 def test_a_grade_is_expected_only_of_probabilities():
-    assert Grade().expected(Reply("3", {"3": 0.5, "10": 0.5})) == 6.5
+    assert Grade().expected_value(Reply("3", {"3": 0.5, "10": 0.5})) == 6.5
     with pytest.raises(ValueError, match="gives no probabilities"):
-        Grade().expected(Reply("3"))
+        Grade().expected_value(Reply("3"))
 
 
-@pytest.mark.parametrize("said", ["Yes", "no.", "The answer is yes", "<think>no</think>yes"])
-def test_yes_and_no_are_let_through_for_the_metric_to_read(said):
-    assert isinstance(read_reply(YesNo(), said), Reply)
+@pytest.mark.parametrize("text", ["Yes", "no.", "The answer is yes", "<think>no</think>yes"])
+def test_yes_and_no_are_let_through_for_the_metric_to_read(text):
+    assert isinstance(parse_reply(YesNo(), text), Reply)
 
 
-@pytest.mark.parametrize("said", ["", "I'm sorry, I can't help with that.", "nobody knows", "<think>yes"])
-def test_neither_yes_nor_no_fails(said):
-    outcome = read_reply(YesNo(), said)
+@pytest.mark.parametrize("text", ["", "I'm sorry, I can't help with that.", "nobody knows", "<think>yes"])
+def test_neither_yes_nor_no_fails(text):
+    outcome = parse_reply(YesNo(), text)
     assert isinstance(outcome, Failure)
-    assert outcome.raw == said
+    assert outcome.raw == text
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     ['{"flaws": 2}', '```json\n{"flaws": 2}\n```', ' {"flaws":2} ', 'Here it is: {"flaws": 2,} I hope so.'],
 )
-def test_json_is_read(said):
-    reply = read_reply(FLAWS, said)
+def test_json_is_read(text):
+    reply = parse_reply(FLAWS, text)
     assert isinstance(reply, Reply)
-    assert FLAWS.read(reply.text) == {"flaws": 2}
+    assert FLAWS.parse(reply.text) == {"flaws": 2}
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("text", "message"),
     [
         ("", "not JSON"),
         ('{"flaws": 2', "not JSON"),
@@ -121,30 +123,30 @@ def test_json_is_read(said):
         ('{"flaws": 2, "flaws": 3}', "given twice"),
     ],
 )
-def test_what_is_no_json_of_the_schema_fails(said, why):
-    outcome = read_reply(FLAWS, said)
+def test_what_is_no_json_of_the_schema_fails(text, message):
+    outcome = parse_reply(FLAWS, text)
     assert isinstance(outcome, Failure)
-    with pytest.raises(ValueError, match=why):
-        FLAWS.read(said)
+    with pytest.raises(ValueError, match=message):
+        FLAWS.parse(text)
 
 
 def test_free_text_may_be_anything_but_nothing():
-    assert read_reply(FreeText(), " a cup ") == Reply("a cup")
-    assert isinstance(read_reply(FreeText(), "  "), Failure)
+    assert parse_reply(FreeText(), " a cup ") == Reply("a cup")
+    assert isinstance(parse_reply(FreeText(), "  "), Failure)
     call = ToolCall("zoom", "{}", "1")
-    assert read_reply(FreeText(), "", calls=(call,)) == Reply("", calls=(call,))
+    assert parse_reply(FreeText(), "", calls=(call,)) == Reply("", tool_calls=(call,))
 
 
 @pytest.mark.parametrize(
-    ("options", "weights", "why"),
+    ("options", "weights", "message"),
     [
         (("good",), (1.0,), "two or more"),
         (("good", "Good"), (1.0, 0.0), "two or more"),
-        (("a", "b"), (1.0,), "a weight"),
+        (("a", "b"), (1.0,), "one value per option"),
     ],
 )
-def test_levels_that_make_no_sense_are_refused(options, weights, why):
-    with pytest.raises(ValueError, match=why):
+def test_levels_that_make_no_sense_are_refused(options, weights, message):
+    with pytest.raises(ValueError, match=message):
         Levels(options, weights)
 
 
@@ -162,13 +164,16 @@ def test_tools_are_part_of_the_question_only_where_there_are_some():
     zoom = Tool("zoom", "Look closer", json.dumps({"type": "object"}))
     assert FreeText().describe() == ["free_text", 256, 0.0]
     assert FreeText(tools=(zoom,)).describe() != FreeText().describe()
-    said = Message(("look",), "assistant", (ToolCall("zoom", "{}", "1"),))
+    turn = Message(("look",), "assistant", (ToolCall("zoom", "{}", "1"),))
     assert Message(("look",), "assistant").describe() == ["assistant", ["look"]]
-    assert said.describe() != Message(("look",), "assistant").describe()
-    assert Message(("done",), "tool", answers="1").describe() != Message(("done",), "tool", answers="2").describe()
+    assert turn.describe() != Message(("look",), "assistant").describe()
+    assert (
+        Message(("done",), "tool", tool_call_id="1").describe()
+        != Message(("done",), "tool", tool_call_id="2").describe()
+    )
 
 
 def test_a_reply_is_logged_with_all_it_says():
     reply = Reply("", {"yes": 0.25, "no": 0.75}, 0.5, (ToolCall("zoom", '{"x": 1', "7"),))
     assert answer_from_json(json.loads(json.dumps(answer_to_json(reply)))) == reply
-    assert answer_to_json(Reply("yes")) == {"reply": "yes", "p": {}}
+    assert answer_to_json(Reply("yes")) == {"reply": "yes", "probabilities": {}}

@@ -1,4 +1,4 @@
-"""A spec is how a reward is written down: whatever is built from one can be written down and built again."""
+"""Specs: an object built from a spec has a spec that builds an equal object."""
 
 import json
 import pickle
@@ -10,48 +10,50 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Gate, Minimum, Reward, Score, SpecError, Threshold, WeightedMean, build, spec_of
-from editcritic.reward import spec as spec_module
-from editcritic.reward.guards import Changed, NotBlank, SameAspect
-from editcritic.reward.spec import names, read
-from editcritic.reward.toml import tomllib
+from editcritic.reward import Reward, Score, SpecError, build, spec_of
+from editcritic.reward.config import read_spec
+from editcritic.reward.metrics import Gate, Minimum, Threshold, WeightedMean
+from editcritic.reward.metrics.guards import NotACopy, NotBlank, SameAspect
+from editcritic.reward.queries import specs
+from editcritic.reward.queries.specs import entry_point_names
+from editcritic.reward.tomllib_compat import tomllib
 
-from . import fakes
-from .fakes import Fake, Rated, Says, Seeded, picture, sample
+from .. import fakes
+from ..fakes import Fake, Rated, Says, Seeded, picture, sample
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REWARDS, EXPERTS = (PROJECT["entry-points"][f"editcritic.{kind}"] for kind in ("rewards", "experts"))
 
-A, B = {"use": "guard-changed"}, {"use": "guard-same-aspect", "tolerance": 0.1}
-MAPS = "editcritic.reward.score_maps"
+A, B = {"use": "guard-not-a-copy"}, {"use": "guard-same-aspect", "tolerance": 0.1}
+MAPS = "editcritic.reward.metrics.calibration"
 MAP = {
-    "use": f"{MAPS}:ScoreMap",
+    "use": f"{MAPS}:CalibrationMap",
     "x": [0.0, 1.0],
     "y": [-1.0, 2.5],
-    "goes_in": {"use": f"{MAPS}:GoesIn", "metric": "theirs@1"},
-    "comes_out": {"use": f"{MAPS}:ComesOut", "unit": "log-odds", "range": [-1.0, 2.5]},
+    "goes_in": {"use": f"{MAPS}:CalibrationInput", "metric": "theirs@1"},
+    "comes_out": {"use": f"{MAPS}:CalibrationOutput", "unit": "log-odds", "range": [-1.0, 2.5]},
 }
-# What compositions cannot do without.
+# Required options of compositions.
 OPTIONS: dict[str, dict[str, Any]] = {
     "weighted-mean": {"parts": {"a": A, "b": B}, "weights": {"b": 2.5}},
-    "geometric-mean": {"parts": {"a": A, "b": B}, "missing": "whole"},
+    "geometric-mean": {"parts": {"a": A, "b": B}, "on_not_applicable": "whole"},
     "product": {"parts": {"a": A}},
     "minimum": {"parts": {"a": A, "b": {"use": "product", "parts": {"c": B}}}},
     "gate": {"guard": A, "reward": B},
-    "threshold": {"metric": A, "at": 0.5},
+    "threshold": {"metric": A, "threshold": 0.5},
     "fallback": {"first": A, "second": B},
-    "mapped": {"metric": A, "map": MAP, "anyway": True},
+    "calibrated": {"metric": A, "calibration": MAP, "allow_mismatch": True},
 }
-# What experts cannot do without. The ids of those with weights are known only where the weights are.
-OF_EXPERTS: dict[str, dict[str, Any]] = {
+# Options of experts. Ids of experts with weights are known only where the weights are installed.
+EXPERT_OPTIONS: dict[str, dict[str, Any]] = {
     "decision": {"name": "someone/model"},
     "openai": {"model": "m", "base_url": "http://127.0.0.1:1/v1"},
     "served": {"model": "m", "usd_per_million_in": 0.5, "extra": {"top_k": 1}},
     "systemone": {"model": "m", "base_url": "http://127.0.0.1:1/v1", "retries": 0},
     "vllm": {"name": "someone/model", "engine": {"max_model_len": 4096}},
-    "vlm": {"dtype": "float32", "least_mass": 0.5},
-    "grounding-dino": {"floor": 0.2, "together": 3},
+    "vlm": {"dtype": "float32", "min_option_mass": 0.5},
+    "grounding-dino": {"min_score": 0.2, "joint_batch": 3},
 }
 WITHOUT_WEIGHTS = {
     *("annotated", "colour", "differences", "lanczos", "no-segmenter", "pixels", "rapidocr"),
@@ -68,8 +70,8 @@ def toml(value):
 
 
 def test_the_names_are_those_of_the_project():
-    assert set(REWARDS) <= set(names("editcritic.rewards"))
-    assert set(EXPERTS) <= set(names("editcritic.experts"))
+    assert set(REWARDS) <= set(entry_point_names("editcritic.rewards"))
+    assert set(EXPERTS) <= set(entry_point_names("editcritic.experts"))
 
 
 @pytest.mark.parametrize("name", REWARDS)
@@ -82,18 +84,18 @@ def test_every_reward_can_be_written_down_and_built_again(name, tmp_path):
     assert build(pickle.loads(pickle.dumps(table))) == metric
     path = tmp_path / "reward.toml"
     path.write_text("".join(f"{json.dumps(key)} = {toml(value)}\n" for key, value in table.items()), encoding="utf-8")
-    assert build(read(path)) == metric
+    assert build(read_spec(path)) == metric
     if name not in OPTIONS:
         assert build(name) == metric
 
 
 @pytest.mark.parametrize("name", EXPERTS)
 def test_every_expert_can_be_written_down_and_built_again(name):
-    given = OF_EXPERTS.get(name, {})
-    expert = build(name, "editcritic.experts", **given)
+    options = EXPERT_OPTIONS.get(name, {})
+    expert = build(name, "editcritic.experts", **options)
     again = build(json.loads(json.dumps(spec_of(expert))), "editcritic.experts")
     assert (type(again), spec_of(again)) == (type(expert), spec_of(expert))
-    assert given.items() <= spec_of(expert).items()
+    assert options.items() <= spec_of(expert).items()
     if name in WITHOUT_WEIGHTS:
         assert again.id == expert.id
 
@@ -103,7 +105,7 @@ def test_options_stand_behind_the_name_or_beside_it():
     assert build({"use": "guard-same-aspect", "tolerance": 0.5}) == SameAspect(0.5)
     assert build("guard-same-aspect", tolerance=0.5) == SameAspect(0.5)
     assert build("guard-same-aspect?tolerance=0.1", tolerance=0.5) == SameAspect(0.5)
-    assert build("editcritic.reward.guards:SameAspect?tolerance=0.5") == SameAspect(0.5)
+    assert build("editcritic.reward.metrics.guards:SameAspect?tolerance=0.5") == SameAspect(0.5)
     assert build("tests.reward.fakes:Rated?prompt=a cup&weights=[2,3]") == Rated("a cup", (2, 3))
     assert build("tests.reward.fakes:Rated?prompt=%7Bx%7D&role=judge.style") == Rated("{x}", role="judge.style")
 
@@ -112,16 +114,21 @@ def test_a_table_nests():
     table = {
         "use": "gate",
         "guard": {"use": "minimum", "parts": {"a": A, "b": B}},
-        "reward": {"use": "weighted-mean", "parts": {"c": {"use": "threshold", "metric": B, "at": 1}}},
+        "reward": {"use": "weighted-mean", "parts": {"c": {"use": "threshold", "metric": B, "threshold": 1}}},
     }
-    expected = Gate(Minimum({"a": Changed(), "b": SameAspect(0.1)}), WeightedMean({"c": Threshold(SameAspect(0.1), 1)}))
+    expected = Gate(
+        Minimum({"a": NotACopy(), "b": SameAspect(0.1)}), WeightedMean({"c": Threshold(SameAspect(0.1), 1)})
+    )
     assert build(table) == expected
     assert build(spec_of(expected)) == expected
 
 
 def test_what_is_as_by_default_is_left_out():
-    assert spec_of(SameAspect()) == {"use": "editcritic.reward.guards:SameAspect"}
-    assert spec_of(NotBlank(ratio=0.5)) == {"use": "editcritic.reward.guards:NotBlank", "ratio": 0.5}
+    assert spec_of(SameAspect()) == {"use": "editcritic.reward.metrics.guards:SameAspect"}
+    assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {
+        "use": "editcritic.reward.metrics.guards:NotBlank",
+        "min_contrast_ratio": 0.5,
+    }
 
 
 def test_lists_come_back_as_tuples():
@@ -156,17 +163,17 @@ def test_a_metric_may_be_a_function():
         ("edival-iff", r"unknown reward 'edival-iff': did you mean edival-if"),
         ("edival_cc", "did you mean edival-cc"),
         ("gaurds", "did you mean guards"),
-        ("qqq", "unknown reward 'qqq': there are [0-9]+ of them, and `editcritic rewards` lists them"),
+        ("qqq", "unknown reward 'qqq': there are [0-9]+ of them, listed by `editcritic rewards`"),
         ("", "unknown reward ''"),
         ("guard-same-aspect?tolerence=1", r"does not take \['tolerence'\]: its options are \['tolerance'\]"),
-        ("guards?reeder=false", r"its options are \['reader'\]"),
+        ("guards?reeder=false", r"its options are \['prompt_injection_guard'\]"),
         ("weighted-mean", "weighted-mean: .* missing 1 required positional argument: 'parts'"),
         ("editcritic.nowhere:X", "cannot find editcritic.nowhere:X: No module named 'editcritic.nowhere'"),
-        ("editcritic.reward.guards:Nothing", "has no attribute 'Nothing'"),
-        ("editcritic.reward.guards:", "cannot find"),
+        ("editcritic.reward.metrics.guards:Nothing", "has no attribute 'Nothing'"),
+        ("editcritic.reward.metrics.guards:", "cannot find"),
         (":Changed", "cannot find :Changed: Empty module name"),
         (".guards:Changed", "cannot find .guards:Changed"),
-        ("editcritic.reward.guards:_ORDER", "is Pattern, not something to build"),
+        ("editcritic.reward.metrics.guards:_INJECTION_PATTERN", "is Pattern, which is not callable"),
         ({"name": "guards"}, r"a spec table needs `use`, got only \['name'\]"),
         ({"use": "gate", "guard": A, "reward": {"use": "gaurd-changed"}}, "unknown reward 'gaurd-changed': did you"),
         (SameAspect(), "a spec is a name or a table, got SameAspect"),
@@ -187,7 +194,7 @@ def test_what_cannot_be_found_again_has_no_spec():
     class Local(Seeded):
         pass
 
-    with pytest.raises(SpecError, match="Local is made inside of a function"):
+    with pytest.raises(SpecError, match="Local is defined inside a function"):
         spec_of(Local())
     with pytest.raises(SpecError, match="no spec: Fake does not keep its argument 'name' as an attribute"):
         spec_of(Fake())
@@ -197,10 +204,10 @@ def test_what_cannot_be_found_again_has_no_spec():
 
 def test_a_file_that_is_no_spec_is_named(tmp_path):
     with pytest.raises(SpecError, match=f"cannot read {tmp_path}/nowhere.toml: No such file"):
-        read(tmp_path / "nowhere.toml")
+        read_spec(tmp_path / "nowhere.toml")
     (tmp_path / "odd.toml").write_text("use = ")
     with pytest.raises(SpecError, match=r"odd\.toml is not TOML: Invalid value"):
-        read(tmp_path / "odd.toml")
+        read_spec(tmp_path / "odd.toml")
 
 
 def test_others_ship_rewards_under_a_name(monkeypatch):
@@ -209,7 +216,7 @@ def test_others_ship_rewards_under_a_name(monkeypatch):
         EntryPoint("broken", "nowhere.at.all:X", "editcritic.rewards"),
         EntryPoint("moved", "tests.reward.fakes:Gone", "editcritic.rewards"),
     ]
-    monkeypatch.setattr(spec_module, "entry_points", lambda group: points)
+    monkeypatch.setattr(specs, "entry_points", lambda group: points)
     assert build("theirs?prompt=x") == Rated("x")
     with pytest.raises(
         SpecError, match=r"broken is installed, but nowhere\.at\.all:X cannot be loaded: No module named"
@@ -230,15 +237,15 @@ print(json.dumps([score.to_json() for score in reward(samples)]))
 
 def test_a_reward_scores_the_same_in_another_process():
     metric = WeightedMean({"a": Rated("a"), "b": Rated("b", (0.5,), "preference.b"), "c": SameAspect()})
-    reward = Reward(metric, {"preference": Seeded(1), "preference.b": Seeded(2)}, on_failures="none", window=3)
+    reward = Reward(metric, {"preference": Seeded(1), "preference.b": Seeded(2)}, on_failures="none", max_in_flight=3)
     samples = [sample(str(number), edited=picture(number, 8 + number % 2)) for number in range(10)]
     expected = [score.to_json() for score in reward(samples)]
     assert len({score["value"] for score in expected}) == 10
-    for made in (reward, Reward.of(reward.spec), pickle.loads(pickle.dumps(reward))):
+    for rebuilt in (reward, Reward.of(reward.spec), pickle.loads(pickle.dumps(reward))):
         run = subprocess.run(
             [sys.executable, "-c", OTHER],
             cwd=ROOT,
-            input=pickle.dumps((made, samples)),
+            input=pickle.dumps((rebuilt, samples)),
             capture_output=True,
             timeout=60,
         )

@@ -1,4 +1,4 @@
-"""Advantages: compared within a group, never made of a missing score, and never made of a judge's noise."""
+"""Advantages: relative to the group, without unscored rows, corrected for the judge's noise."""
 
 import math
 from collections.abc import Sequence
@@ -9,21 +9,22 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from editcritic.reward import Operation, Reward, Score, Scores, all_guards
-from editcritic.reward.advantages import Advantages, advantages, credit_advantages
-from editcritic.reward.compose import Gate
-from editcritic.reward.compound import PerOperation
+from editcritic.reward import Operation, Reward, Score, Scores
+from editcritic.reward.metrics import all_guards
+from editcritic.reward.metrics.compose import Gate
+from editcritic.reward.metrics.operations import PerOperation
+from editcritic.reward.training.advantages import Advantages, advantages, credit_advantages
 
-from .fakes import Fake, Rated, Says, picture, sample
+from ..fakes import Fake, Rated, Says, picture, sample
 
 # Sixteenths are exact in binary: shifting and doubling them is, too.
 SIXTEENTHS = st.integers(-64, 64).map(lambda number: number / 16)
 ROWS = st.lists(st.tuples(st.none() | SIXTEENTHS, st.sampled_from("abcd")), max_size=40)
 OPTIONS = st.fixed_dictionaries(
     {
-        "noise": st.sampled_from([0.0, 0.1, 0.5, 2.0]),
-        "scale": st.sampled_from(["group", "batch", "none"]),
-        "noisy": st.sampled_from(["shrink", "floor"]),
+        "judge_std": st.sampled_from([0.0, 0.1, 0.5, 2.0]),
+        "scale_rewards": st.sampled_from(["group", "batch", "none"]),
+        "noise_correction": st.sampled_from(["shrink", "floor"]),
     }
 )
 
@@ -32,63 +33,63 @@ def of(rows: Sequence[tuple[float | None, str]], **options: Any) -> Advantages:
     return advantages([value for value, _ in rows], [group for _, group in rows], **options)
 
 
-def same(one: Advantages, other: Advantages) -> None:
-    np.testing.assert_allclose(one.values, other.values, rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(one.telling, other.telling)
+def same(left: Advantages, right: Advantages) -> None:
+    np.testing.assert_allclose(left.values, right.values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(left.informative, right.informative)
 
 
-# -- what an advantage is ---------------------------------------------------------------------------------------------
+# -- examples ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_edit_is_compared_with_its_group_in_standard_deviations():
-    found = advantages([1.0, 10.0, 3.0, 30.0, 2.0], ["a", "b", "a", "b", "a"])
-    np.testing.assert_allclose(found.values, [-1.0, -math.sqrt(0.5), 1.0, math.sqrt(0.5), 0.0])
-    assert found.std == pytest.approx((1.0 + math.sqrt(200)) / 2)
+    result = advantages([1.0, 10.0, 3.0, 30.0, 2.0], ["a", "b", "a", "b", "a"])
+    np.testing.assert_allclose(result.values, [-1.0, -math.sqrt(0.5), 1.0, math.sqrt(0.5), 0.0])
+    assert result.std == pytest.approx((1.0 + math.sqrt(200)) / 2)
 
 
 def test_undivided_a_group_that_differs_more_weighs_more():
-    found = advantages([1.0, 3.0, 10.0, 30.0], ["a", "a", "b", "b"], scale="none")
-    np.testing.assert_array_equal(found.values, [-1.0, 1.0, -10.0, 10.0])
+    result = advantages([1.0, 3.0, 10.0, 30.0], ["a", "a", "b", "b"], scale_rewards="none")
+    np.testing.assert_array_equal(result.values, [-1.0, 1.0, -10.0, 10.0])
 
 
 def test_one_standard_deviation_for_the_batch_is_that_about_the_means_of_groups():
     # Sums of squares 2 and 8, over one degree of freedom each: the variance is 5, wherever the groups lie.
     for far in (0.0, 100.0):
-        found = advantages([1.0, 3.0, far + 1.0, far + 5.0], ["a", "a", "b", "b"], scale="batch")
-        np.testing.assert_allclose(found.values, np.array([-1.0, 1.0, -2.0, 2.0]) / math.sqrt(5))
+        result = advantages([1.0, 3.0, far + 1.0, far + 5.0], ["a", "a", "b", "b"], scale_rewards="batch")
+        np.testing.assert_allclose(result.values, np.array([-1.0, 1.0, -2.0, 2.0]) / math.sqrt(5))
 
 
 def test_scores_of_a_reward_go_in_as_they_are():
     scores = Scores((Score.of(0.0), Score.failed("down"), Score.of(1.0)), ("x", "y", "z"))
-    found = advantages(scores, ["a"] * 3)
-    np.testing.assert_allclose(found.values, [-math.sqrt(0.5), 0.0, math.sqrt(0.5)])
-    assert found.scored.tolist() == [True, False, True]
-    assert found.unscored == pytest.approx(1 / 3)
+    result = advantages(scores, ["a"] * 3)
+    np.testing.assert_allclose(result.values, [-math.sqrt(0.5), 0.0, math.sqrt(0.5)])
+    assert result.scored.tolist() == [True, False, True]
+    assert result.unscored == pytest.approx(1 / 3)
 
 
 def test_the_same_words_about_another_picture_are_another_group():
     samples = [sample("one", sources=(picture(0),)), sample("two", sources=(picture(5),))]
     assert samples[0].instruction == samples[1].instruction
-    found = advantages([0.0, 1.0], [one.group for one in samples])
-    assert found.values.tolist() == [0.0, 0.0]
-    assert found.degenerate == 1.0
+    result = advantages([0.0, 1.0], [edit.group for edit in samples])
+    assert result.values.tolist() == [0.0, 0.0]
+    assert result.degenerate_groups == 1.0
 
 
 def test_clipping_bounds_what_one_row_can_do():
-    found = advantages([0.0] * 9 + [1.0], ["a"] * 10, clip=0.5)
-    assert found.values.max() == 0.5
-    assert found.values.min() == pytest.approx(-0.316, abs=1e-3)
+    result = advantages([0.0] * 9 + [1.0], ["a"] * 10, max_abs=0.5)
+    assert result.values.max() == 0.5
+    assert result.values.min() == pytest.approx(-0.316, abs=1e-3)
 
 
-# -- what holds for all -----------------------------------------------------------------------------------------------
+# -- properties -------------------------------------------------------------------------------------------------------
 
 
 @given(ROWS, OPTIONS)
 def test_the_mean_over_the_scored_rows_of_a_group_is_zero(rows, options):
-    found = of(rows, **options)
+    result = of(rows, **options)
     for name in "abcd":
-        mine = [place for place, (value, group) in enumerate(rows) if group == name and value is not None]
-        assert abs(found.values[mine].sum()) < 1e-9 * (1 + np.abs(found.values[mine]).sum())
+        indices = [index for index, (value, group) in enumerate(rows) if group == name and value is not None]
+        assert abs(result.values[indices].sum()) < 1e-9 * (1 + np.abs(result.values[indices]).sum())
 
 
 @given(ROWS, OPTIONS, st.dictionaries(st.sampled_from("abcd"), st.integers(-9, 9), min_size=4))
@@ -98,87 +99,89 @@ def test_what_is_added_to_all_of_a_group_changes_nothing(rows, options, shifts):
 
 @given(ROWS, OPTIONS, st.sampled_from([2.0**-20, 0.25, 3.0, 1024.0]))
 def test_the_unit_of_scores_does_not_matter_once_it_is_divided_by(rows, options, unit):
-    scaled = {**options, "noise": options["noise"] * unit}
-    one, other = of(rows, **options), of([(None if v is None else v * unit, g) for v, g in rows], **scaled)
-    np.testing.assert_allclose(one.values * (unit if options["scale"] == "none" else 1), other.values, atol=1e-9 * unit)
-    assert one.noise_share == pytest.approx(other.noise_share)
+    scaled = {**options, "judge_std": options["judge_std"] * unit}
+    plain, scaled_result = of(rows, **options), of([(None if v is None else v * unit, g) for v, g in rows], **scaled)
+    np.testing.assert_allclose(
+        plain.values * (unit if options["scale_rewards"] == "none" else 1), scaled_result.values, atol=1e-9 * unit
+    )
+    assert plain.noise_variance_share == pytest.approx(scaled_result.noise_variance_share)
 
 
 @given(ROWS, OPTIONS, st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(rows, options, chance):
+def test_the_order_of_rows_does_not_matter(rows, options, random):
     order = list(range(len(rows)))
-    chance.shuffle(order)
-    one, other = of(rows, **options), of([rows[place] for place in order], **options)
-    np.testing.assert_allclose(one.values[order], other.values, atol=1e-12)
-    for name, number in one.numbers.items():
-        assert number == pytest.approx(other.numbers[name])
+    random.shuffle(order)
+    original, shuffled = of(rows, **options), of([rows[index] for index in order], **options)
+    np.testing.assert_allclose(original.values[order], shuffled.values, atol=1e-12)
+    for name, number in original.metrics.items():
+        assert number == pytest.approx(shuffled.metrics[name])
 
 
 @given(ROWS, OPTIONS)
-def test_an_unscored_row_is_zero_and_nobody_else_sees_it(rows, options):
-    found = of(rows, **options)
+def test_an_unscored_row_is_zero_and_does_not_influence_the_others(rows, options):
+    result = of(rows, **options)
     missing = np.array([value is None for value, _ in rows], bool)
-    assert (found.values[missing] == 0).all()
-    assert (found.scored == ~missing).all()
-    assert not found.telling[missing].any()
+    assert (result.values[missing] == 0).all()
+    assert (result.scored == ~missing).all()
+    assert not result.informative[missing].any()
     kept = of([row for row in rows if row[0] is not None], **options)
-    np.testing.assert_allclose(found.values[~missing], kept.values, atol=1e-12)
+    np.testing.assert_allclose(result.values[~missing], kept.values, atol=1e-12)
 
 
 @given(ROWS, OPTIONS)
 def test_degenerate_groups_are_exactly_zero_and_counted(rows, options):
-    found = of(rows, **options)
+    result = of(rows, **options)
     spread = {name: {v for v, g in rows if g == name and v is not None} for _, name in rows}
-    for place, (_, group) in enumerate(rows):
+    for index, (_, group) in enumerate(rows):
         if len(spread[group]) < 2:
-            assert found.values[place] == 0.0
+            assert result.values[index] == 0.0
     expected = sum(len(values) < 2 for values in spread.values()) / len(spread) if spread else 0.0
-    assert found.degenerate == pytest.approx(expected)
+    assert result.degenerate_groups == pytest.approx(expected)
 
 
 @given(ROWS, OPTIONS)
 def test_noise_never_enlarges_an_advantage(rows, options):
-    noisy, quiet = of(rows, **options), of(rows, **{**options, "noise": 0.0})
+    noisy, quiet = of(rows, **options), of(rows, **{**options, "judge_std": 0.0})
     assert (np.abs(noisy.values) <= np.abs(quiet.values) + 1e-12).all()
     assert (noisy.values * quiet.values >= 0).all()
 
 
 @given(ROWS, st.sampled_from([0.1, 0.5, 2.0]), st.sampled_from(["group", "batch"]))
 def test_shrinking_divides_by_twice_the_noise_at_least(rows, noise, scale):
-    found, apart = of(rows, noise=noise, scale=scale), of(rows, scale="none")
-    assert (np.abs(found.values) <= np.abs(apart.values) / (2 * noise) + 1e-12).all()
+    result, apart = of(rows, judge_std=noise, scale_rewards=scale), of(rows, scale_rewards="none")
+    assert (np.abs(result.values) <= np.abs(apart.values) / (2 * noise) + 1e-12).all()
 
 
 @given(ROWS, st.sampled_from(["group", "batch", "none"]))
 def test_no_row_is_ever_a_nan(rows, scale):
     assume(rows)
-    found = of(rows, scale=scale)
-    assert np.isfinite(found.values).all()
-    assert all(number >= 0 and math.isfinite(number) for number in found.numbers.values())
+    result = of(rows, scale_rewards=scale)
+    assert np.isfinite(result.values).all()
+    assert all(number >= 0 and math.isfinite(number) for number in result.metrics.values())
 
 
 def test_a_batch_of_nothing_has_no_advantages():
-    found = advantages([], [])
-    assert found.values.shape == (0,)
-    assert set(found.numbers.values()) == {0.0}
+    result = advantages([], [])
+    assert result.values.shape == (0,)
+    assert set(result.metrics.values()) == {0.0}
 
 
 def test_sums_in_another_order_are_no_spread():
-    found = advantages([0.1 + 0.2, 0.3, 0.15 + 0.15], ["a"] * 3)
-    assert found.values.tolist() == [0.0, 0.0, 0.0]
-    assert found.degenerate == 1.0
+    result = advantages([0.1 + 0.2, 0.3, 0.15 + 0.15], ["a"] * 3)
+    assert result.values.tolist() == [0.0, 0.0, 0.0]
+    assert result.degenerate_groups == 1.0
 
 
 # -- a judge's noise --------------------------------------------------------------------------------------------------
 
 
-def judged(
+def noisy_scores(
     signal: float, noise: float, groups: int = 400, of_each: int = 8
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     random = np.random.default_rng(0)
     truth = signal * random.standard_normal((groups, of_each))
-    said = truth + noise * random.standard_normal(truth.shape)
-    return truth.ravel(), said.ravel(), [f"{number // of_each}" for number in range(truth.size)]
+    scores = truth + noise * random.standard_normal(truth.shape)
+    return truth.ravel(), scores.ravel(), [f"{number // of_each}" for number in range(truth.size)]
 
 
 def rms(values: np.ndarray) -> float:
@@ -186,28 +189,28 @@ def rms(values: np.ndarray) -> float:
 
 
 def test_groups_in_which_only_the_judge_wavers_lose_their_weight():
-    _, said, groups = judged(0.0, 0.1)
-    plain = advantages(said.tolist(), groups)
-    floor = advantages(said.tolist(), groups, noise=0.1, noisy="floor")
-    shrunk = advantages(said.tolist(), groups, noise=0.1)
+    _, scores, groups = noisy_scores(0.0, 0.1)
+    plain = advantages(scores.tolist(), groups)
+    floor = advantages(scores.tolist(), groups, judge_std=0.1, noise_correction="floor")
+    shrunk = advantages(scores.tolist(), groups, judge_std=0.1)
     assert rms(plain.values) == pytest.approx(math.sqrt(7 / 8))
     assert rms(floor.values) > 0.8
     assert rms(shrunk.values) < 0.35
-    assert (floor.lost, floor.noise_share) == (0.0, shrunk.noise_share)
+    assert (floor.lost, floor.noise_variance_share) == (0.0, shrunk.noise_variance_share)
     assert shrunk.lost > 0.5
-    assert shrunk.noise_share > 0.95
+    assert shrunk.noise_variance_share > 0.95
 
 
 @pytest.mark.parametrize("signal", [0.05, 0.1, 0.3])
 def test_shrinking_comes_nearer_to_what_a_judge_without_noise_would_say(signal):
-    truth, said, groups = judged(signal, 0.1)
-    wanted = truth - np.repeat(truth.reshape(-1, 8).mean(1), 8)
+    truth, scores, groups = noisy_scores(signal, 0.1)
+    expected = truth - np.repeat(truth.reshape(-1, 8).mean(1), 8)
     errors = {
-        name: rms(found.values - wanted / signal)
-        for name, found in {
-            "plain": advantages(said.tolist(), groups),
-            "floor": advantages(said.tolist(), groups, noise=0.1, noisy="floor"),
-            "shrink": advantages(said.tolist(), groups, noise=0.1),
+        name: rms(result.values - expected / signal)
+        for name, result in {
+            "plain": advantages(scores.tolist(), groups),
+            "floor": advantages(scores.tolist(), groups, judge_std=0.1, noise_correction="floor"),
+            "shrink": advantages(scores.tolist(), groups, judge_std=0.1),
         }.items()
     }
     assert errors["shrink"] < errors["plain"]
@@ -215,15 +218,17 @@ def test_shrinking_comes_nearer_to_what_a_judge_without_noise_would_say(signal):
 
 
 def test_a_variance_of_which_half_is_noise_is_divided_by_twice_the_noise():
-    found = advantages([0.0, 2.0], ["a", "a"], noise=1.0)
-    np.testing.assert_allclose(found.values, [-0.5, 0.5])
-    assert advantages([0.0, 2.0], ["a", "a"], noise=9.0).noise_share == 1.0
+    result = advantages([0.0, 2.0], ["a", "a"], judge_std=1.0)
+    np.testing.assert_allclose(result.values, [-0.5, 0.5])
+    assert advantages([0.0, 2.0], ["a", "a"], judge_std=9.0).noise_variance_share == 1.0
 
 
 def test_undivided_the_edits_own_share_of_the_variance_is_what_is_left():
-    found = advantages([0.0, 2.0], ["a", "a"], noise=1.0, scale="none")  # a variance of 2, half of it noise
-    np.testing.assert_allclose(found.values, [-0.5, 0.5])
-    assert found.noise_share == pytest.approx(0.5)
+    result = advantages(
+        [0.0, 2.0], ["a", "a"], judge_std=1.0, scale_rewards="none"
+    )  # a variance of 2, half of it noise
+    np.testing.assert_allclose(result.values, [-0.5, 0.5])
+    assert result.noise_variance_share == pytest.approx(0.5)
 
 
 # -- credits ----------------------------------------------------------------------------------------------------------
@@ -234,37 +239,37 @@ def credited(*values: float | None) -> Score:
         f"operation {number}": Score.failed("down") if value is None else Score.of(value)
         for number, value in enumerate(values, start=1)
     }
-    known = [value for value in values if value is not None]
-    whole = sum(known) / len(known)
-    return Score.of(whole, credits=credits) if len(known) == len(values) else Score(None, "failed", "x", {}, credits)
+    scored = [value for value in values if value is not None]
+    mean = sum(scored) / len(scored)
+    return Score.of(mean, credits=credits) if len(scored) == len(values) else Score(None, "failed", "x", {}, credits)
 
 
 def test_each_operation_has_an_advantage_of_its_own():
     scores = [credited(1.0, 0.0), credited(0.0, 1.0), credited(1.0, 1.0), credited(0.0, 0.0)]
-    found = credit_advantages(scores, ["a"] * 4, scale="none")
-    assert list(found) == ["operation 1", "operation 2"]
-    assert found["operation 1"].values.tolist() == [0.5, -0.5, 0.5, -0.5]
-    assert found["operation 2"].values.tolist() == [-0.5, 0.5, 0.5, -0.5]
+    result = credit_advantages(scores, ["a"] * 4, scale_rewards="none")
+    assert list(result) == ["operation 1", "operation 2"]
+    assert result["operation 1"].values.tolist() == [0.5, -0.5, 0.5, -0.5]
+    assert result["operation 2"].values.tolist() == [-0.5, 0.5, 0.5, -0.5]
 
 
 def test_a_credit_counts_in_groups_that_have_it():
     scores = [credited(1.0, 0.0), credited(0.0, 1.0), credited(1.0), credited(0.0)]
-    found = credit_advantages(scores, ["two", "two", "one", "one"], scale="none")["operation 2"]
-    assert found.values.tolist() == [-0.5, 0.5, 0.0, 0.0]
-    assert found.scored.tolist() == [True, True, False, False]
-    assert (found.unscored, found.degenerate) == (0.0, 0.0)
+    result = credit_advantages(scores, ["two", "two", "one", "one"], scale_rewards="none")["operation 2"]
+    assert result.values.tolist() == [-0.5, 0.5, 0.0, 0.0]
+    assert result.scored.tolist() == [True, True, False, False]
+    assert (result.unscored, result.degenerate_groups) == (0.0, 0.0)
 
 
 def test_a_credit_without_a_value_is_unscored_for_itself_alone():
     scores = [credited(1.0, None), credited(0.0, 1.0), credited(0.0, 0.0)]
-    found = credit_advantages(scores, ["a"] * 3, scale="none")
-    np.testing.assert_allclose(found["operation 1"].values, [2 / 3, -1 / 3, -1 / 3])
-    assert found["operation 2"].values.tolist() == [0.0, 0.5, -0.5]
+    result = credit_advantages(scores, ["a"] * 3, scale_rewards="none")
+    np.testing.assert_allclose(result["operation 1"].values, [2 / 3, -1 / 3, -1 / 3])
+    assert result["operation 2"].values.tolist() == [0.0, 0.5, -0.5]
 
 
 def test_a_cheat_that_a_guard_rejects_is_worse_off_than_an_honest_failure():
     operations = tuple(Operation(f"step {number}") for number in (1, 2))
-    # The copy is rejected by a guard that stands before the reward, which so never credits its operations.
+    # The copy is rejected by a guard before the reward, so its operations get no credits.
     samples = [
         sample(name, operations=operations, edited=picture(edited))
         for name, edited in (("copy", 0), ("one", 1), ("two", 2))
@@ -274,21 +279,21 @@ def test_a_cheat_that_a_guard_rejects_is_worse_off_than_an_honest_failure():
     scores = Reward(guarded, experts)(samples)
     assert (scores[0].value, dict(scores[0].credits)) == (0.0, {})
     assert len(scores[1].credits) == 2
-    for found in credit_advantages(scores, [one.group for one in samples]).values():
-        assert found.values[0] < 0
+    for result in credit_advantages(scores, [edit.group for edit in samples]).values():
+        assert result.values[0] < 0
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- invalid arguments ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"noise": -0.1}, "noise is a standard deviation"),
-        ({"noise": math.nan}, "noise is a standard deviation"),
-        ({"scale": "std"}, "scale is one of group, batch, none, got 'std'"),
-        ({"noisy": "ignore"}, "noisy is one of shrink, floor"),
-        ({"clip": 0.0}, "clip is a positive number"),
+        ({"judge_std": -0.1}, "judge_std is a standard deviation"),
+        ({"judge_std": math.nan}, "judge_std is a standard deviation"),
+        ({"scale_rewards": "std"}, "scale_rewards is one of group, batch, none, got 'std'"),
+        ({"noise_correction": "ignore"}, "noise_correction is one of shrink, floor"),
+        ({"max_abs": 0.0}, "max_abs is a positive number"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, says):

@@ -1,4 +1,4 @@
-"""Judge noise: measured by asking again with other draws, in the reward's own engine, and nothing asked twice."""
+"""Judge variance: measured with other draws in the reward's own engine, without repeated queries."""
 
 import math
 import random
@@ -10,60 +10,50 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from editcritic.reward import (
-    Abstention,
-    Asks,
-    Card,
-    EditSample,
-    Judge,
-    Message,
-    Operation,
-    Product,
-    Rate,
-    Reply,
-    Reward,
-    Score,
-    Threshold,
-    WeightedMean,
-    YesNo,
-    ask,
-    ask_each,
+from editcritic.reward import Card, EditSample, Operation, Program, Reward, Score, ask
+from editcritic.reward.engine import ask_many
+from editcritic.reward.metrics import Product, Threshold, WeightedMean
+from editcritic.reward.metrics.operations import PerOperation
+from editcritic.reward.queries import Abstention, Judge, Message, Rate, Reply, YesNo
+from editcritic.reward.queries.kinds import Measurement, Outcome, Query
+from editcritic.reward.training.advantages import advantages
+from editcritic.reward.training.judge_variance import (
+    DRAW_STRIDE,
+    ResampledMetric,
+    VarianceEstimate,
+    measure_judge_variance,
 )
-from editcritic.reward.advantages import advantages
-from editcritic.reward.compound import PerOperation
-from editcritic.reward.query import Measured, Outcome, Query
-from editcritic.reward.repeats import APART, Noise, Redrawn, judge_noise
 
-from .fakes import Fake, Says, picture, sample
+from ..fakes import Fake, Says, picture, sample
 
 NOISE = 0.1
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The mean of what a judge says in so many draws."""
+    """The mean of a judge's replies over draws."""
 
     draws: int = 1
     topic: str = "quality"
 
     @property
     def card(self) -> Card:
-        return Card("asked", 1, "what the judge says", roles=("judge",))
+        return Card("judged", 1, "mean reply of the judge", roles=("judge",))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         words = Message((self.topic, sample.edited))
         questions = [Judge((words,), YesNo(), self.topic, draw=draw) for draw in range(self.draws)]
-        replies = yield from ask_each(questions)
+        replies = yield from ask_many(questions)
         return Score.of(sum(reply.probabilities["yes"] for reply in replies) / len(replies))
 
 
 @dataclass(frozen=True)
 class RatedPicture:
-    """What nobody draws: an expert that is not asked in words."""
+    """A rating without draws."""
 
     card: ClassVar[Card] = Card("rated-picture", 1, "a rating", roles=("preference",))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         answer = yield from ask(Rate(sample.edited))
         return Score.of(answer.value or 0.0)
 
@@ -73,20 +63,20 @@ def share(query: Query[Any], yes: float) -> Reply:
 
 
 def wavering(query: Query[Any]) -> Outcome:
-    """Says 0.5, give or take what the draw brings."""
+    """0.5 plus noise that depends on the draw."""
     if isinstance(query, Rate):
-        return Measured(0.25)
+        return Measurement(0.25)
     return share(query, min(max(random.Random(query.digest).gauss(0.5, NOISE), 0.0), 1.0))
 
 
 def firm(query: Query[Any]) -> Outcome:
-    """Says the same of a picture, whatever the draw."""
+    """Depends on the image only, not on the draw."""
     assert isinstance(query, Judge)
     return share(query, int(query.images[0].digest[:4], 16) / 2**16)
 
 
 def torn(query: Query[Any]) -> Outcome:
-    """Cannot tell in one draw of three."""
+    """Abstains in one draw of three."""
     return Abstention("who could know") if int(query.digest[:8], 16) % 3 == 0 else wavering(query)
 
 
@@ -99,46 +89,46 @@ def reward_of(metric: Any, rule: Any) -> tuple[Reward, Fake]:
     return Reward(metric, {"judge": expert, "preference": expert}), expert
 
 
-# -- what is measured -------------------------------------------------------------------------------------------------
+# -- measurements -----------------------------------------------------------------------------------------------------
 
 
 def test_the_noise_of_a_judge_is_found_with_an_interval_that_holds_it():
     reward, _ = reward_of(Asked(), wavering)
-    noise = judge_noise(reward, samples(64))
-    assert noise.whole is not None
-    assert noise.whole.low is not None
-    assert noise.whole.high is not None
-    assert noise.whole.low < NOISE < noise.whole.high
-    assert noise.whole.high - noise.whole.low < 0.04
+    noise = measure_judge_variance(reward, samples(64))
+    assert noise.overall is not None
+    assert noise.overall.low is not None
+    assert noise.overall.high is not None
+    assert noise.overall.low < NOISE < noise.overall.high
+    assert noise.overall.high - noise.overall.low < 0.04
     assert not noise.deterministic
-    assert (noise.repeats, noise.samples, noise.unscored, noise.questions) == (4, 64, 0.0, 64)
+    assert (noise.repeats, noise.samples, noise.unscored, noise.judge_queries) == (4, 64, 0.0, 64)
 
 
 def test_a_mean_over_draws_wavers_less():
-    one, four = (judge_noise(reward_of(Asked(draws), wavering)[0], samples(64)).std for draws in (1, 4))
-    assert four == pytest.approx(one / 2, rel=0.2)
+    single, four = (measure_judge_variance(reward_of(Asked(draws), wavering)[0], samples(64)).std for draws in (1, 4))
+    assert four == pytest.approx(single / 2, rel=0.2)
 
 
 def test_a_deterministic_judge_has_exactly_no_noise_and_says_so():
     reward, _ = reward_of(WeightedMean({"one": Asked(), "two": Asked(topic="following")}), firm)
-    noise = judge_noise(reward, samples(7), repeats=3)
+    noise = measure_judge_variance(reward, samples(7), repeats=3)
     assert noise.std == 0.0
     assert noise.deterministic
     assert str(noise) == "exactly 0 over 3 repeats of 7 samples: the judge is deterministic"
-    assert noise.whole == Noise(0.0, 0.0, 0.0, None, 7)
+    assert noise.overall == VarianceEstimate(0.0, 0.0, 0.0, None, 7)
 
 
 def test_a_reward_that_asks_no_judge_says_so():
     reward, expert = reward_of(RatedPicture(), wavering)
-    noise = judge_noise(reward, samples(3))
-    assert noise.questions == 0
-    assert str(noise) == "exactly 0 over 4 repeats of 3 samples: no judge is asked"
+    noise = measure_judge_variance(reward, samples(3))
+    assert noise.judge_queries == 0
+    assert str(noise) == "exactly 0 over 4 repeats of 3 samples: no judge is used"
     assert sum(expert.seen.values()) == 3  # the other repeats are answered from memory
 
 
 def test_each_part_has_a_noise_of_its_own():
     reward, _ = reward_of(Product({"judged": Asked(), "rated": RatedPicture()}), wavering)
-    noise = judge_noise(reward, samples(32))
+    noise = measure_judge_variance(reward, samples(32))
     assert noise.parts["rated"].std == 0.0
     assert noise.parts["judged"].std == pytest.approx(noise.std / 0.25)
     assert not noise.deterministic
@@ -147,28 +137,28 @@ def test_each_part_has_a_noise_of_its_own():
 def test_credits_have_a_noise_too():
     reward, _ = reward_of(PerOperation(Asked()), wavering)
     operations = (Operation("make it blue"), Operation("make it small"))
-    noise = judge_noise(reward, [replace(one, operations=operations) for one in samples(8)])
+    noise = measure_judge_variance(reward, [replace(edit, operations=operations) for edit in samples(8)])
     assert set(noise.parts) == {"operation 1", "operation 2"}
     assert noise.parts["operation 1"].std == pytest.approx(noise.std)  # both ask the same of the same picture
 
 
 def test_how_often_a_decision_flips_is_told_of_binary_metrics_alone():
-    reward, _ = reward_of(Threshold(Asked(), at=0.5), wavering)
-    noise = judge_noise(reward, samples(64))
-    assert noise.whole is not None
-    assert noise.whole.flips == pytest.approx(0.5, abs=0.07)
-    assert noise.parts["metric"].flips is None
+    reward, _ = reward_of(Threshold(Asked(), threshold=0.5), wavering)
+    noise = measure_judge_variance(reward, samples(64))
+    assert noise.overall is not None
+    assert noise.overall.disagreement == pytest.approx(0.5, abs=0.07)
+    assert noise.parts["metric"].disagreement is None
     assert "% of decisions flip" in str(noise)
 
 
 def test_values_that_are_missing_are_counted_and_made_into_nothing():
     reward, _ = reward_of(Asked(), torn)
-    noise = judge_noise(reward, samples(64))
+    noise = measure_judge_variance(reward, samples(64))
     assert noise.unscored == pytest.approx(1 / 3, abs=0.1)
     assert noise.std == pytest.approx(NOISE, rel=0.25)
     never, _ = reward_of(Says(Score.abstained("never")), wavering)
-    nothing = judge_noise(never, samples(2))
-    assert nothing.whole is None
+    nothing = measure_judge_variance(never, samples(2))
+    assert nothing.overall is None
     assert not nothing.deterministic
     with pytest.raises(ValueError, match="no sample has two values, 100% of the scores have none"):
         _ = nothing.std
@@ -177,27 +167,28 @@ def test_values_that_are_missing_are_counted_and_made_into_nothing():
 def test_what_is_measured_is_what_advantages_take():
     reward, _ = reward_of(Asked(), wavering)
     batch = samples(64)
-    noise = judge_noise(reward, batch)
-    plain, told = (
-        advantages(reward(batch), [f"{place // 8}" for place in range(64)], noise=given) for given in (0.0, noise.std)
+    noise = measure_judge_variance(reward, batch)
+    plain, corrected = (
+        advantages(reward(batch), [f"{index // 8}" for index in range(64)], judge_std=judge_std)
+        for judge_std in (0.0, noise.std)
     )
-    assert np.abs(told.values).mean() < 0.5 * np.abs(plain.values).mean()
-    assert told.noise_share > 0.7
+    assert np.abs(corrected.values).mean() < 0.5 * np.abs(plain.values).mean()
+    assert corrected.noise_variance_share > 0.7
 
 
-# -- what is asked ----------------------------------------------------------------------------------------------------
+# -- queries ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_repeat_is_what_the_reward_says_and_nothing_is_asked_twice():
     reward, expert = reward_of(Asked(draws=3), wavering)
     batch = samples(5)
-    said = reward(batch)
+    scores = reward(batch)
     assert sum(expert.seen.values()) == 15
-    judge_noise(reward, batch, repeats=4)
+    measure_judge_variance(reward, batch, repeats=4)
     assert sum(expert.seen.values()) == 60
     assert set(expert.seen.values()) == {1}
-    assert list(Reward(Redrawn(reward.metric, 0), reward.experts, engine=reward.engine)(batch)) == list(said)
-    judge_noise(reward, batch, repeats=5)  # a measurement that goes on asks only what is new
+    assert list(Reward(ResampledMetric(reward.metric, 0), reward.experts, engine=reward.engine)(batch)) == list(scores)
+    measure_judge_variance(reward, batch, repeats=5)  # a measurement that goes on asks only what is new
     assert sum(expert.seen.values()) == 75
 
 
@@ -210,23 +201,23 @@ def test_repeats_have_no_draw_in_common():
         return wavering(query)
 
     reward, _ = reward_of(Asked(draws=3), noting)
-    judge_noise(reward, samples(1), repeats=3)
-    assert sorted(draws) == [repeat * APART + draw for repeat in range(3) for draw in range(3)]
+    measure_judge_variance(reward, samples(1), repeats=3)
+    assert sorted(draws) == [repeat * DRAW_STRIDE + draw for repeat in range(3) for draw in range(3)]
 
 
 def test_questions_inside_of_compositions_are_drawn_anew_too():
     inner = WeightedMean({"deep": Asked()}, name="inner")
     reward, expert = reward_of(WeightedMean({"inner": inner, "flat": RatedPicture()}), wavering)
-    noise = judge_noise(reward, samples(8))
+    noise = measure_judge_variance(reward, samples(8))
     assert noise.parts["inner/deep"].std > 0
     assert sum(expert.seen.values()) == 8 * 4 + 8
 
 
 def test_a_failure_fails_its_repeat_as_it_would_any_score():
     reward, _ = reward_of(WeightedMean({"one": Asked()}), torn)
-    found = Reward(Redrawn(reward.metric, 0), reward.experts, engine=reward.engine)(samples(20))
-    assert list(found) == list(reward(samples(20)))
-    assert found.count("abstained") > 0
+    scores = Reward(ResampledMetric(reward.metric, 0), reward.experts, engine=reward.engine)(samples(20))
+    assert list(scores) == list(reward(samples(20)))
+    assert scores.count("abstained") > 0
 
 
 # -- the arithmetic ---------------------------------------------------------------------------------------------------
@@ -234,30 +225,30 @@ def test_a_failure_fails_its_repeat_as_it_would_any_score():
 
 def test_the_standard_deviation_is_pooled_by_degrees_of_freedom():
     rows: list[Sequence[float]] = [[1.0, 3.0], [0.0, 1.0, 2.0], [5.0]]
-    noise = Noise.of(rows)
+    noise = VarianceEstimate.of(rows)
     assert noise is not None
     assert noise.std == pytest.approx(math.sqrt((stdev(rows[0]) ** 2 + 2 * stdev(rows[1]) ** 2) / 3))
     assert noise.samples == 2
 
 
 def test_one_sample_has_no_interval_and_none_no_noise():
-    one = Noise.of([[0.0, 1.0]])
-    assert one is not None
-    assert (one.low, one.high, one.flips) == (None, None, 1.0)
-    assert str(one) == "0.707, 100% of decisions flip"
-    assert Noise.of([[1.0], []]) is None
+    estimate = VarianceEstimate.of([[0.0, 1.0]])
+    assert estimate is not None
+    assert (estimate.low, estimate.high, estimate.disagreement) == (None, None, 1.0)
+    assert str(estimate) == "0.707, 100% of decisions flip"
+    assert VarianceEstimate.of([[1.0], []]) is None
 
 
 def test_equal_values_are_no_noise_whatever_their_mean_rounds_to():
-    noise = Noise.of([[0.1] * 3, [0.7] * 5])
+    noise = VarianceEstimate.of([[0.1] * 3, [0.7] * 5])
     assert noise is not None
     assert (noise.std, noise.low, noise.high) == (0.0, 0.0, 0.0)
 
 
 def test_one_repeat_and_no_sample_are_refused():
     reward, expert = reward_of(Asked(), wavering)
-    with pytest.raises(ValueError, match="two repeats or more, got 1"):
-        judge_noise(reward, samples(1), repeats=1)
+    with pytest.raises(ValueError, match="two or more repeats, got 1"):
+        measure_judge_variance(reward, samples(1), repeats=1)
     with pytest.raises(ValueError, match="got none"):
-        judge_noise(reward, [])
+        measure_judge_variance(reward, [])
     assert not expert.seen

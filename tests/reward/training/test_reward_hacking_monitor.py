@@ -1,4 +1,4 @@
-"""Alarms: silent while nothing changes or a policy learns, and soon heard when it cheats."""
+"""Alarms: none while nothing changes or a policy learns, and early ones on reward hacking."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ import skimage.data
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import EditSample, Image, Score
-from editcritic.reward.alarms import WATCHED, Alarm, Watch
-from editcritic.reward.appearance import appearance, looks
+from editcritic.reward.training.image_statistics import batch_statistics, image_statistics
+from editcritic.reward.training.reward_hacking_monitor import MONITORED, Alarm, RewardHackingMonitor
 
-from .fakes import picture, sample
+from ..fakes import picture, sample
 
 CASES = cases(160, seed=1, split="train")
-"""What a policy that errs now and then makes of SceneEdit's pictures."""
+"""Edits of SceneEdit's images by a policy with occasional errors."""
 
 GREY = Image.of(np.full((4, 4, 3), 128, np.uint8))
 
@@ -31,7 +31,7 @@ def batches(seed: int, *, of: Sequence[EditSample] = (), size: int = 16) -> Call
 
 
 def touched(change: Callable[[PIL.Image.Image], PIL.Image.Image]) -> Callable[[EditSample], EditSample]:
-    return lambda one: replace(one, edited=Image.of(change(one.edited.pil())))
+    return lambda edit: replace(edit, edited=Image.of(change(edit.edited.pil())))
 
 
 def unsharp(picture: PIL.Image.Image) -> PIL.Image.Image:
@@ -40,40 +40,40 @@ def unsharp(picture: PIL.Image.Image) -> PIL.Image.Image:
 
 HACKS: dict[str, tuple[str, Callable[[EditSample], EditSample]]] = {
     "sharpened": ("edge_density", touched(unsharp)),
-    "blurred": ("edge_density", touched(lambda one: one.filter(PIL.ImageFilter.GaussianBlur(3)))),
-    "saturated": ("saturation", touched(lambda one: PIL.ImageEnhance.Color(one).enhance(1.3))),
-    "lightened": ("exposure_50", touched(lambda one: PIL.ImageEnhance.Brightness(one).enhance(1.15))),
-    "copied": ("difference", lambda one: replace(one, edited=one.source)),
-    "blank": ("exposure_99", lambda one: replace(one, edited=Image.of(np.full((64, 64, 3), 128, np.uint8)))),
+    "blurred": ("edge_density", touched(lambda image: image.filter(PIL.ImageFilter.GaussianBlur(3)))),
+    "saturated": ("saturation", touched(lambda image: PIL.ImageEnhance.Color(image).enhance(1.3))),
+    "lightened": ("exposure_50", touched(lambda image: PIL.ImageEnhance.Brightness(image).enhance(1.15))),
+    "copied": ("difference", lambda edit: replace(edit, edited=edit.source)),
+    "blank": ("exposure_99", lambda edit: replace(edit, edited=Image.of(np.full((64, 64, 3), 128, np.uint8)))),
 }
 
 
-def names(watch: Watch) -> set[str]:
-    return {alarm.name for alarm in watch.alarms}
+def names(monitor: RewardHackingMonitor) -> set[str]:
+    return {alarm.name for alarm in monitor.alarms}
 
 
-# -- when nothing is wrong --------------------------------------------------------------------------------------------
+# -- no alarm ---------------------------------------------------------------------------------------------------------
 
 
 def test_batches_that_do_not_change_raise_no_alarm():
-    """100 runs of 200 steps; fewer than 1 in 20 may be disturbed."""
+    """100 runs of 200 steps; fewer than 1 in 20 may raise an alarm."""
     random = np.random.default_rng(0)
-    rows = [appearance([case.sample]).changes for case in CASES]
+    rows = [batch_statistics([case.sample]).relative_to_source for case in CASES]
     changes = np.sort(np.array([list(row.values()) for row in rows])[random.integers(0, len(rows), (100, 200, 16))], 2)
     means = changes[:, :, 4:12].mean(2)  # the middle half, as a batch of 16 has it
     disturbed = 0
     for run in means:
-        watch = Watch()
+        monitor = RewardHackingMonitor()
         shares = random.binomial(16, 0.05, 200) / 16, random.binomial(4, 0.4, 200) / 4, random.normal(0.4, 0.2, 200)
         for step, (row, *others) in enumerate(zip(run, *shares, strict=True)):
             numbers = dict(zip(("unscored", "degenerate", "agreement"), others, strict=True))
-            watch.note(step, {**dict(zip(rows[0], row, strict=True)), **numbers})
-        disturbed += bool(watch.alarms)
+            monitor.update(step, {**dict(zip(rows[0], row, strict=True)), **numbers})
+        disturbed += bool(monitor.alarms)
     assert disturbed < 5
 
 
 def test_rewards_that_do_not_change_raise_no_alarm():
-    """8 runs of 200 steps, whatever the prompts of a step are like."""
+    """8 runs of 200 steps with varying prompts."""
     for seed in range(8):
         assert not rewarded(seed, lambda step: 0.0, lambda step: 0.0, steps=200).alarms
 
@@ -82,79 +82,83 @@ def test_a_policy_that_learns_to_do_as_it_is_told_raises_no_alarm():
     honest = [case.sample for case in CASES if not case.mode]
     flawed = [case.sample for case in CASES if case.mode]
     random = np.random.default_rng(0)
-    watch, good, bad = Watch(), batches(1, of=honest, size=1), batches(2, of=flawed, size=1)
+    monitor, good, bad = RewardHackingMonitor(), batches(1, of=honest, size=1), batches(2, of=flawed, size=1)
     for step in range(60):
         share = 0.4 + 0.5 * min(1.0, step / 40)
         batch = [(good if random.random() < share else bad)()[0] for _ in range(16)]
-        watch.step(step, batch, [1.0] * 16)
-    assert watch.alarms == []
+        monitor.observe(step, batch, [1.0] * 16)
+    assert monitor.alarms == []
 
 
 def rewarded(
     seed: int, trained: Callable[[int], float], heldout: Callable[[int], float], *, steps: int, binary: bool = True
-) -> Watch:
-    """Rewards of 8 groups of 8: how hard a group is and how good an edit is, they share; the rest is their own."""
+) -> RewardHackingMonitor:
+    """Rewards of 8 groups of 8: both share group difficulty and edit quality; the noise is independent."""
     random = np.random.default_rng(seed)
     batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(64)]
-    watch = Watch(pictures=1)
+    monitor = RewardHackingMonitor(max_images=1)
     for step in range(steps):
         shared = np.repeat(random.standard_normal(8), 8) + random.standard_normal(64)
-        one, two = (shared + 0.7 * random.standard_normal(64) + 1.5 * rise(step) for rise in (trained, heldout))
-        scores = [(values > 0).astype(float) if binary else values for values in (one, two)]
-        watch.step(step, batch, scores[0].tolist(), scores[1].tolist())
-    return watch
+        trained_values, heldout_values = (
+            shared + 0.7 * random.standard_normal(64) + 1.5 * rise(step) for rise in (trained, heldout)
+        )
+        scores = [(values > 0).astype(float) if binary else values for values in (trained_values, heldout_values)]
+        monitor.observe(step, batch, scores[0].tolist(), scores[1].tolist())
+    return monitor
 
 
 def test_a_held_out_reward_that_rises_half_as_fast_is_no_alarm():
     for binary in (True, False):
-        watch = rewarded(0, lambda s: max(0, s - 20) / 40, lambda s: max(0, s - 20) / 80, steps=60, binary=binary)
-        assert watch.alarms == []
+        monitor = rewarded(0, lambda s: max(0, s - 20) / 40, lambda s: max(0, s - 20) / 80, steps=60, binary=binary)
+        assert monitor.alarms == []
 
 
 def test_fewer_unscored_edits_and_fewer_degenerate_groups_are_no_alarm():
-    watch = Watch()
+    monitor = RewardHackingMonitor()
     for step in range(40):
-        watch.note(step, dict.fromkeys(("unscored", "degenerate"), 0.9 if step < 20 else 0.0))
-    assert watch.alarms == []
+        monitor.update(step, dict.fromkeys(("unscored", "degenerate"), 0.9 if step < 20 else 0.0))
+    assert monitor.alarms == []
 
 
 def test_rewards_that_no_longer_differ_within_groups_say_little_about_agreement():
-    """All but one edit in 64 are right by both: nothing is learnt from which one it is."""
+    """All but one edit in 64 are right by both rewards; the exception carries no signal."""
     random = np.random.default_rng(0)
     batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(64)]
-    watch = Watch(pictures=1)
+    monitor = RewardHackingMonitor(max_images=1)
     for step in range(40):
-        one = random.random(64)
-        other = one + 0.2 * random.standard_normal(64)
+        trained = random.random(64)
+        heldout = trained + 0.2 * random.standard_normal(64)
         if step >= 25:
-            one, other = (np.arange(64) != step).astype(float), (np.arange(64) != step - 1).astype(float)
-        log = watch.step(step, batch, one.tolist(), other.tolist())
+            trained, heldout = (np.arange(64) != step).astype(float), (np.arange(64) != step - 1).astype(float)
+        log = monitor.observe(step, batch, trained.tolist(), heldout.tolist())
         assert step < 25 or log["agreement"] <= 0
-    assert "agreement" not in names(watch)
+    assert "agreement" not in names(monitor)
 
 
-# -- when something is ------------------------------------------------------------------------------------------------
+# -- alarms -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hack", HACKS)
 def test_a_hack_is_heard_of_soon(hack):
     name, change = HACKS[hack]
-    watch, batch = Watch(), batches(3)
+    monitor, batch = RewardHackingMonitor(), batches(3)
     for step in range(30):
         samples = batch()
-        watch.step(step, samples if step < 24 else [change(one) for one in samples], [1.0] * 16)
-        assert step >= 28 or not watch.alarms
-    (alarm,) = (one for one in watch.alarms if one.name == name)
-    assert abs(alarm.value) > alarm.limit == 3.0
+        monitor.observe(step, samples if step < 24 else [change(edit) for edit in samples], [1.0] * 16)
+        assert step >= 28 or not monitor.alarms
+    (alarm,) = (item for item in monitor.alarms if item.name == name)
+    assert abs(alarm.value) > alarm.z_limit == 3.0
 
 
 def test_a_hack_that_spreads_slowly_is_heard_of_before_all_pictures_have_it():
-    watch, batch, random = Watch(), batches(4), np.random.default_rng(0)
+    monitor, batch, random = RewardHackingMonitor(), batches(4), np.random.default_rng(0)
     for step in range(100):
         share = (step - 20) / 100
-        watch.step(step, [HACKS["copied"][1](one) if random.random() < share else one for one in batch()], [1.0] * 16)
-    assert names(watch) == {"difference"}
-    assert watch.alarms[0].step < 90  # seven of ten
+        monitor.observe(
+            step, [HACKS["copied"][1](edit) if random.random() < share else edit for edit in batch()], [1.0] * 16
+        )
+    assert names(monitor) == {"difference"}
+    assert monitor.alarms[0].step < 90  # seven of ten
 
 
 @pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea"])
@@ -167,202 +171,214 @@ def test_photographs_are_watched_like_scenes(name, hack):
     def edited(cheat: bool) -> EditSample:
         x, y = (int(number) for number in random.integers(0, min(photo.size) - side, 2))
         source = photo.crop(x, y, x + side, y + side)
-        one = sample(sources=(source,), edited=source.painted((side // 3, side // 3, side // 2, side // 2)))
-        return HACKS[hack][1](one) if cheat else one
+        edit = sample(sources=(source,), edited=source.painted((side // 3, side // 3, side // 2, side // 2)))
+        return HACKS[hack][1](edit) if cheat else edit
 
-    watch = Watch(baseline=10)
+    monitor = RewardHackingMonitor(baseline=10)
     for step in range(17):
-        watch.step(step, [edited(step >= 12) for _ in range(12)], [1.0] * 12)
-    assert HACKS[hack][0] in names(watch)
-    assert watch.alarms[0].step >= 16
+        monitor.observe(step, [edited(step >= 12) for _ in range(12)], [1.0] * 12)
+    assert HACKS[hack][0] in names(monitor)
+    assert monitor.alarms[0].step >= 16
 
 
 def test_a_trained_reward_that_rises_alone_is_heard_of():
     for seed in range(3):
-        watch = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
-        (alarm,) = watch.alarms
+        monitor = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
+        (alarm,) = monitor.alarms
         assert alarm.name == "divergence"
-        assert alarm.words.startswith("the trained reward has risen from 0.")
-        assert "while the held-out one went from 0." in alarm.words
+        assert alarm.message.startswith("the trained reward has risen from 0.")
+        assert "while the held-out one went from 0." in alarm.message
 
 
 def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
     random = np.random.default_rng(0)
     batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 8}") for number in range(32)]
-    watch = Watch(pictures=1)
+    monitor = RewardHackingMonitor(max_images=1)
     for step in range(40):
         scores = random.standard_normal(32)
         other = (1 if step < 25 else 0) * scores + random.standard_normal(32)
-        watch.step(step, batch, scores.tolist(), other.tolist())
-    assert names(watch) == {"agreement"}
-    assert watch.alarms[0].step <= 30
+        monitor.observe(step, batch, scores.tolist(), other.tolist())
+    assert names(monitor) == {"agreement"}
+    assert monitor.alarms[0].step <= 30
 
 
 def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of():
     random = np.random.default_rng(0)
     batch = [sample(f"{number}", sources=(GREY,), edited=GREY, group=f"{number // 4}") for number in range(32)]
-    watch = Watch(pictures=1)
+    monitor = RewardHackingMonitor(max_images=1)
     for step in range(35):
         scores: list[Score | float | None] = [float(value) for value in random.random(32)]
         if step >= 25:
             scores[:16] = [Score.abstained("what is this?")] * 16
-        shares = watch.step(step, batch, scores)
+        shares = monitor.observe(step, batch, scores)
         assert shares["unscored"] == shares["degenerate"] == (0.5 if step >= 25 else 0.0)
-    assert names(watch) == {"unscored", "degenerate"}
-    assert {alarm.step for alarm in watch.alarms} == {29}
+    assert names(monitor) == {"unscored", "degenerate"}
+    assert {alarm.step for alarm in monitor.alarms} == {29}
 
 
 def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
-    watch, batch = Watch(), batches(3)
+    monitor, batch = RewardHackingMonitor(), batches(3)
     for step in range(30):
         samples = batch()
-        watch.step(step, samples if step < 20 else [HACKS["copied"][1](one) for one in samples], [1.0] * 16)
-    (alarm,) = watch.alarms
+        monitor.observe(step, samples if step < 20 else [HACKS["copied"][1](edit) for edit in samples], [1.0] * 16)
+    (alarm,) = monitor.alarms
     assert (alarm.step, alarm.name) == (24, "difference")
-    assert alarm.words.startswith("the difference to the source was 0.0")
-    assert alarm.words.endswith("below that for 5 steps, now 0.00392: the source is copied")
+    assert alarm.message.startswith("the difference to the source was 0.0")
+    assert alarm.message.endswith("below that for 5 steps, now 0.00392: the source is copied")
 
 
-# -- the same prompts time and again -----------------------------------------------------------------------------------
+# -- probes ------------------------------------------------------------------------------------------------------------
 
 
-def probed(change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], *, count: int = 180) -> Watch:
-    """Two probes: prompts differ by far more than what `change` makes of the trained and the held-out reward."""
+def probed(
+    change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], *, count: int = 180
+) -> RewardHackingMonitor:
+    """Two probes: the variation between prompts is far larger than `change` of the trained and held-out reward."""
     random = np.random.default_rng(0)
     trained, heldout = random.random(count), random.random(count)
-    watch = Watch()
-    assert set(watch.probe(-1, trained.tolist(), heldout.tolist())) == {"probe/reward", "probe/heldout"}
+    monitor = RewardHackingMonitor()
+    assert set(monitor.observe_probe(-1, trained.tolist(), heldout.tolist())) == {"probe/reward", "probe/heldout"}
     later = [values + 0.05 * random.standard_normal(count) for values in change(trained, heldout)]
-    log = watch.probe(9, later[0].tolist(), later[1].tolist())
+    log = monitor.observe_probe(9, later[0].tolist(), later[1].tolist())
     assert set(log) == {"probe/reward", "probe/heldout", "probe/reward/z", "probe/heldout/z", "alarms"}
-    return watch
+    return monitor
 
 
 def test_a_small_fall_of_the_held_out_reward_is_seen_on_the_same_prompts():
-    watch = probed(lambda one, other: (one, other - 0.03))
-    assert [(alarm.step, alarm.name) for alarm in watch.alarms] == [(9, "probe/heldout")]
-    assert watch.alarms[0].value < -3
-    assert watch.alarms[0].words.endswith("edits have become worse")
+    monitor = probed(lambda trained, heldout: (trained, heldout - 0.03))
+    assert [(alarm.step, alarm.name) for alarm in monitor.alarms] == [(9, "probe/heldout")]
+    assert monitor.alarms[0].value < -3
+    assert monitor.alarms[0].message.endswith("edits have become worse")
 
 
 def test_a_small_rise_of_the_trained_reward_alone_is_seen_on_the_same_prompts():
-    watch = probed(lambda one, other: (one + 0.03, other))
-    assert [alarm.name for alarm in watch.alarms] == ["probe/divergence"]
-    assert watch.alarms[0].words.startswith("on the same prompts from the same noise the trained reward went from 0.")
+    monitor = probed(lambda trained, heldout: (trained + 0.03, heldout))
+    assert [alarm.name for alarm in monitor.alarms] == ["probe/divergence"]
+    assert monitor.alarms[0].message.startswith(
+        "on the same prompts from the same noise the trained reward went from 0."
+    )
 
 
 @pytest.mark.parametrize("rise", [0.0, 0.03])
 def test_probes_that_stay_or_rise_together_raise_no_alarm(rise):
-    assert probed(lambda one, other: (one + rise, other + rise)).alarms == []
+    assert probed(lambda trained, heldout: (trained + rise, heldout + rise)).alarms == []
 
 
 def test_probes_without_a_score_are_left_out_and_others_are_refused():
-    watch = Watch()
-    watch.probe(-1, [None, 0.5, None], [0.1, None, 0.2])
-    assert watch.probe(0, [0.5, 0.5, None], [0.1, 0.1, None]) == {"probe/reward": 0.5, "probe/heldout": 0.1}
+    monitor = RewardHackingMonitor()
+    monitor.observe_probe(-1, [None, 0.5, None], [0.1, None, 0.2])
+    assert monitor.observe_probe(0, [0.5, 0.5, None], [0.1, 0.1, None]) == {"probe/reward": 0.5, "probe/heldout": 0.1}
     with pytest.raises(ValueError, match="the same edits each time: there were 3, got 2"):
-        watch.probe(1, [0.5] * 2, [0.5] * 2)
-    with pytest.raises(ValueError, match="without edits says nothing"):
-        watch.probe(1, [], [])
+        monitor.observe_probe(1, [0.5] * 2, [0.5] * 2)
+    with pytest.raises(ValueError, match="a probe needs edits"):
+        monitor.observe_probe(1, [], [])
 
 
 def test_a_watch_that_was_saved_knows_its_probe():
-    watch = Watch()
+    monitor = RewardHackingMonitor()
     random = np.random.default_rng(0)
     scores, heldout = random.random(50).tolist(), random.random(50).tolist()
-    watch.probe(-1, scores, heldout)
-    again = Watch.from_json(json.loads(json.dumps(watch.to_json())))
+    monitor.observe_probe(-1, scores, heldout)
+    again = RewardHackingMonitor.from_json(json.loads(json.dumps(monitor.to_json())))
     later = [(value or 0.0) - 0.1 * random.random() for value in heldout]
-    assert again.probe(5, scores, later) == watch.probe(5, scores, later)
-    assert again.alarms == watch.alarms
+    assert again.observe_probe(5, scores, later) == monitor.observe_probe(5, scores, later)
+    assert again.alarms == monitor.alarms
     assert [alarm.name for alarm in again.alarms] == ["probe/heldout"]
 
 
-# -- what is logged ---------------------------------------------------------------------------------------------------
+# -- logs -------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
-    watch, batch = Watch(baseline=5), batches(0)
-    logs = [watch.step(step, batch(), [None] * 16 if step == 2 else [0.5] * 16, [0.25] * 16) for step in range(7)]
+    monitor, batch = RewardHackingMonitor(baseline=5), batches(0)
+    logs = [monitor.observe(step, batch(), [None] * 16 if step == 2 else [0.5] * 16, [0.25] * 16) for step in range(7)]
     assert all(type(value) is float and np.isfinite(value) for log in logs for value in log.values())
     assert json.loads(json.dumps(logs)) == logs
-    assert set(logs[0]) == {*looks(GREY), "difference", "unscored", "degenerate", "reward", "heldout", "alarms"}
+    assert set(logs[0]) == {
+        *image_statistics(GREY),
+        "difference",
+        "unscored",
+        "degenerate",
+        "reward",
+        "heldout",
+        "alarms",
+    }
     assert not {"reward", "heldout"} & set(logs[2])
     assert {"edge_density/z", "unscored/z", "divergence/z", "reward/rise"} <= set(logs[6])
     assert "agreement" not in logs[6]  # of constants
 
 
 def test_how_far_rewards_have_risen_is_told_in_their_standard_deviations_over_the_last_steps():
-    watch, batch = Watch(baseline=5, patience=2, pictures=1), batches(0)
+    monitor, batch = RewardHackingMonitor(baseline=5, patience=2, max_images=1), batches(0)
     rises = [0.0] * 8 + [0.5] * 7
-    logs = [watch.step(step, batch(), [up, 1 + up] * 8, [up, 4 + up] * 8) for step, up in enumerate(rises)]
+    logs = [monitor.observe(step, batch(), [up, 1 + up] * 8, [up, 4 + up] * 8) for step, up in enumerate(rises)]
     assert (logs[7]["reward/rise"], logs[-1]["reward/rise"]) == (0.0, 1.0)
     assert (logs[7]["heldout/rise"], logs[-1]["heldout/rise"]) == (0.0, 0.25)
 
 
 def test_no_more_pictures_are_looked_at_than_was_said():
     batch = [sample("same", edited=picture(0)), *(sample(f"{number}", edited=picture(1)) for number in range(9))]
-    assert Watch(pictures=1).step(0, batch, [0.0] * 10)["difference"] == 0.0
-    assert Watch(pictures=2).step(0, batch, [0.0] * 10)["difference"] > 0.0
+    assert RewardHackingMonitor(max_images=1).observe(0, batch, [0.0] * 10)["difference"] == 0.0
+    assert RewardHackingMonitor(max_images=2).observe(0, batch, [0.0] * 10)["difference"] > 0.0
 
 
 def test_a_batch_of_nothing_changes_nothing():
-    watch = Watch()
-    before = watch.to_json()
-    assert watch.step(0, [], []) == {"alarms": 0.0}
-    assert watch.to_json() == before
+    monitor = RewardHackingMonitor()
+    before = monitor.to_json()
+    assert monitor.observe(0, [], []) == {"alarms": 0.0}
+    assert monitor.to_json() == before
 
 
 def test_a_held_out_reward_may_be_asked_now_and_then_and_about_some():
-    watch, batch = Watch(baseline=5), batches(0)
+    monitor, batch = RewardHackingMonitor(baseline=5), batches(0)
     for step in range(40):
         heldout = None if step % 4 else [0.1, None] * 8
-        log = watch.step(step, batch(), [0.5] * 16, heldout)
+        log = monitor.observe(step, batch(), [0.5] * 16, heldout)
         assert ("heldout" in log) == (step % 4 == 0)
         assert ("divergence/z" in log) == (step % 4 == 0 and step >= 20)
 
 
 def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
-    def steps(watch: Watch, start: int, end: int) -> list[dict[str, float]]:
+    def steps(monitor: RewardHackingMonitor, start: int, end: int) -> list[dict[str, float]]:
         logs = []
         for step in range(start, end):
             random = np.random.default_rng(step)
             samples = batches(step)()
             if step >= 12:
-                samples = [HACKS["saturated"][1](one) for one in samples]
-            logs.append(watch.step(step, samples, random.random(16).tolist(), random.random(16).tolist()))
+                samples = [HACKS["saturated"][1](edit) for edit in samples]
+            logs.append(monitor.observe(step, samples, random.random(16).tolist(), random.random(16).tolist()))
         return logs
 
-    whole = Watch(baseline=8, patience=3, limit=2.5, pictures=8)
-    logs = steps(whole, 0, 20)
+    uninterrupted = RewardHackingMonitor(baseline=8, patience=3, z_limit=2.5, max_images=8)
+    logs = steps(uninterrupted, 0, 20)
     for stop in (5, 13):
-        first = Watch(baseline=8, patience=3, limit=2.5, pictures=8)
+        first = RewardHackingMonitor(baseline=8, patience=3, z_limit=2.5, max_images=8)
         begun = steps(first, 0, stop)
-        second = Watch.from_json(json.loads(json.dumps(first.to_json())))
+        second = RewardHackingMonitor.from_json(json.loads(json.dumps(first.to_json())))
         assert begun + steps(second, stop, 20) == logs
-        assert second.alarms == whole.alarms
-    assert whole.alarms
-    assert all(isinstance(alarm, Alarm) for alarm in whole.alarms)
+        assert second.alarms == uninterrupted.alarms
+    assert uninterrupted.alarms
+    assert all(isinstance(alarm, Alarm) for alarm in uninterrupted.alarms)
 
 
-# -- what is too little, and what is refused ---------------------------------------------------------------------------
+# -- small drifts and invalid options ---------------------------------------------------------------------------------
 
 
 def test_a_drift_too_small_to_matter_is_none_however_steady_the_number_was():
-    watch = Watch()
+    monitor = RewardHackingMonitor()
     for step in range(60):
-        watch.note(step, {"saturation": 0.1 if step < 20 else 0.1 + 0.9 * WATCHED["saturation"].least})
-    assert watch.alarms == []
+        monitor.update(step, {"saturation": 0.1 if step < 20 else 0.1 + 0.9 * MONITORED["saturation"].min_drift})
+    assert monitor.alarms == []
 
 
-@pytest.mark.parametrize("options", [{"baseline": 4}, {"patience": 0}, {"limit": 0.0}, {"pictures": 0}])
+@pytest.mark.parametrize("options", [{"baseline": 4}, {"patience": 0}, {"z_limit": 0.0}, {"max_images": 0}])
 def test_options_that_mean_nothing_are_refused(options):
-    with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, limit > 0 and pictures >= 1"):
-        Watch(**options)
+    with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, z_limit > 0 and max_images >= 1"):
+        RewardHackingMonitor(**options)
 
 
 def test_lists_of_other_lengths_and_other_schemas_are_refused():
     with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
-        Watch().step(0, [sample()], [1.0, 1.0], [1.0])
-    with pytest.raises(ValueError, match="has schema 0, expected 1: begin a new one"):
-        Watch.from_json({"schema": 0})
+        RewardHackingMonitor().observe(0, [sample()], [1.0, 1.0], [1.0])
+    with pytest.raises(ValueError, match="has schema 0, expected 2: start a new one"):
+        RewardHackingMonitor.from_json({"schema": 0})

@@ -9,12 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from editcritic.reward import Evidence, Image, Score
-from editcritic.verifiers import BestOf, Cost, Journal, JournalError, select
+from editcritic.verifiers import BestOfN, Journal, select
+from editcritic.verifiers.selection import Cost, JournalError
 
-from ..reward.fakes import picture
-from .editors import Painter, graded, judge, scenes
+from ...reward.fakes import picture
+from ..numpy_editor import Painter, graded, judge, scenes
 
-DRAFT: dict[str, NDArray[Any]] = {
+ARRAYS: dict[str, NDArray[Any]] = {
     "latents": np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::-1],
     "random": np.arange(5, dtype=np.uint8),
 }
@@ -27,40 +28,40 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
 
 
 def test_what_was_kept_is_there(journal: Journal) -> None:
-    journal.keep_made("a", picture(1), Cost(8, 0, 1.5), DRAFT)
-    journal.keep_scored("b", SCORE, Cost(0, 3, 0.5))
+    journal.put_image("a", picture(1), Cost(8, 0, 1.5), ARRAYS)
+    journal.put_score("b", SCORE, Cost(0, 3, 0.5))
 
-    made, draft = journal.made("a"), journal.draft("a")
+    image, arrays = journal.get_image("a"), journal.get_state("a")
 
-    assert made == (picture(1), Cost(8, 0, 1.5))
-    assert draft is not None
-    assert all(np.array_equal(draft[name], array) for name, array in DRAFT.items())
-    assert journal.scored("b") == (SCORE, Cost(0, 3, 0.5))
-    assert [journal.made("b"), journal.draft("b"), journal.scored("a")] == [None] * 3
+    assert image == (picture(1), Cost(8, 0, 1.5))
+    assert arrays is not None
+    assert all(np.array_equal(arrays[name], array) for name, array in ARRAYS.items())
+    assert journal.get_score("b") == (SCORE, Cost(0, 3, 0.5))
+    assert [journal.get_image("b"), journal.get_state("b"), journal.get_score("a")] == [None] * 3
     journal.close()
 
 
 def test_a_failed_score_is_not_kept(journal: Journal) -> None:
-    journal.keep_scored("a", Score.failed("down"), Cost(0, 1))
-    journal.keep_scored("b", Score.abstained("dark"), Cost(0, 1))
+    journal.put_score("a", Score.failed("down"), Cost(0, 1))
+    journal.put_score("b", Score.abstained("dark"), Cost(0, 1))
 
-    assert journal.scored("a") is None
-    assert journal.scored("b") is not None
+    assert journal.get_score("a") is None
+    assert journal.get_score("b") is not None
     journal.close()
 
 
 def test_what_was_kept_outlives_the_process(tmp_path: Path) -> None:
     with Journal(tmp_path) as first:
-        first.keep_made("a", picture(1), Cost(8), DRAFT)
-        first.keep_scored("a", SCORE, Cost())
+        first.put_image("a", picture(1), Cost(8), ARRAYS)
+        first.put_score("a", SCORE, Cost())
 
     with Journal(tmp_path) as second:
-        made, draft = second.made("a"), second.draft("a")
-        assert made is not None
-        assert np.array_equal(made[0].pixels, picture(1).pixels)
-        assert draft is not None
-        assert np.array_equal(draft["latents"], DRAFT["latents"])
-        assert second.scored("a") == (SCORE, Cost())
+        image, arrays = second.get_image("a"), second.get_state("a")
+        assert image is not None
+        assert np.array_equal(image[0].pixels, picture(1).pixels)
+        assert arrays is not None
+        assert np.array_equal(arrays["latents"], ARRAYS["latents"])
+        assert second.get_score("a") == (SCORE, Cost())
 
 
 def _emptied(file: Path) -> None:
@@ -79,42 +80,42 @@ def _exchanged(file: Path) -> None:
 def test_a_spoilt_picture_is_unknown_until_it_is_kept_again(tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     with Journal(tmp_path) as journal:
-        journal.keep_made("a", picture(1), Cost(8))
-        (file,) = (tmp_path / "pictures").iterdir()
+        journal.put_image("a", picture(1), Cost(8))
+        (file,) = (tmp_path / "images").iterdir()
         spoil(file)
 
-        assert journal.made("a") is None
-        journal.keep_made("a", picture(1), Cost(8))
-        assert journal.made("a") is not None
+        assert journal.get_image("a") is None
+        journal.put_image("a", picture(1), Cost(8))
+        assert journal.get_image("a") is not None
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, _emptied, _truncated])
 def test_a_spoilt_draft_is_unknown(tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     with Journal(tmp_path) as journal:
-        journal.keep_made("a", picture(1), Cost(8), DRAFT)
-        (file,) = (tmp_path / "drafts").iterdir()
+        journal.put_image("a", picture(1), Cost(8), ARRAYS)
+        (file,) = (tmp_path / "states").iterdir()
         spoil(file)
 
-        assert journal.draft("a") is None
-        assert journal.made("a") is not None
+        assert journal.get_state("a") is None
+        assert journal.get_image("a") is not None
 
 
 def test_a_run_makes_spoilt_pictures_again_and_no_others(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        before = select(BestOf(4), scenes(1), editor=Painter(), reward=graded(), journal=journal)[0]
+        before = select(BestOfN(4), scenes(1), editor=Painter(), reward=graded(), journal=journal)[0]
     winner = before.picture
     assert winner is not None
-    _truncated(tmp_path / "pictures" / f"{winner.digest}.png")
+    _truncated(tmp_path / "images" / f"{winner.digest}.png")
     painter, expert = Painter(), judge()
 
     with Journal(tmp_path) as journal:
-        after = select(BestOf(4), scenes(1), editor=painter, reward=graded(expert), journal=journal)[0]
+        after = select(BestOfN(4), scenes(1), editor=painter, reward=graded(expert), journal=journal)[0]
 
     assert painter.calls == [1]
     assert not expert.seen
     assert after.picture == winner
-    assert Image.open(tmp_path / "pictures" / f"{winner.digest}.png") == winner
+    assert Image.open(tmp_path / "images" / f"{winner.digest}.png") == winner
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) 
         other.execute("create table made (cakes)")
     other.close()
 
-    with pytest.raises(JournalError, match="something else"):
+    with pytest.raises(JournalError, match="another kind of database"):
         Journal(tmp_path)
 
     other = sqlite3.connect(tmp_path / "journal.sqlite")

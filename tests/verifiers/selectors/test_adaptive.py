@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Failure, Measured
-from editcritic.verifiers import Adaptive, BestOf, Budget, Journal, Selections, select
-from editcritic.verifiers.editor import Editor
+from editcritic.reward.queries import Failure, Measurement
+from editcritic.verifiers import BestOfN, Budget, Journal, select
+from editcritic.verifiers.selection import Selections
+from editcritic.verifiers.selection.editor import Editor
+from editcritic.verifiers.selectors import AdaptiveBestOfN
 
-from .editors import Painter, Plain, graded, judge, read, scenes
+from ..numpy_editor import Painter, Plain, graded, judge, read, scenes
 from .test_halving import Blind, Clear
 
 
@@ -18,40 +20,40 @@ def run(selector: Any, count: int = 6, editor: Editor | None = None, **options: 
     )
 
 
-def mean(found: Selections) -> float:
-    return sum(one.value or 0.0 for one in found) / len(found)
+def mean(result: Selections) -> float:
+    return sum(one.value or 0.0 for one in result) / len(result)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.4, 1.0])
 @pytest.mark.parametrize("preview", [0, 1, 3])
 def test_it_spends_its_share_and_no_more(share, preview):
     painter = Painter()
-    found = run(Adaptive(16, share, preview), editor=painter)
+    result = run(AdaptiveBestOfN(16, share, preview), editor=painter)
     allowed = int(share * 16 * 8 * 6)
-    assert allowed - 8 < found.spent.evaluations <= allowed
-    assert painter.evaluated == found.spent.evaluations
-    assert all(one.winner is not None for one in found)
+    assert allowed - 8 < result.spent.nfe <= allowed
+    assert painter.evaluated == result.spent.nfe
+    assert all(one.winner is not None for one in result)
 
 
 def test_with_everything_allowed_it_is_best_of_n():
-    every = run(BestOf(16))
+    every = run(BestOfN(16))
     for preview in (0, 2):
-        found = run(Adaptive(16, 1.0, preview))
-        assert [one.value for one in found] == [one.value for one in every]
-        assert [one.picture for one in found] == [one.picture for one in every]
+        result = run(AdaptiveBestOfN(16, 1.0, preview))
+        assert [one.value for one in result] == [one.value for one in every]
+        assert [one.picture for one in result] == [one.picture for one in every]
 
 
 def test_previews_that_say_everything_leave_nothing_to_be_lost():
-    every = run(BestOf(16), editor=Clear())
-    found = run(Adaptive(16, 0.3, 1), editor=Clear())
-    assert [one.value for one in found] == [one.value for one in every]
+    every = run(BestOfN(16), editor=Clear())
+    result = run(AdaptiveBestOfN(16, 0.3, 1), editor=Clear())
+    assert [one.value for one in result] == [one.value for one in every]
 
 
 def test_previews_that_say_something_beat_none_and_those_that_mislead_cost_little():
     crowd = 24
-    alone = mean(run(Adaptive(16, 0.4, 0), crowd))
-    assert mean(run(Adaptive(16, 0.4, 2), crowd)) > alone
-    assert mean(run(Adaptive(16, 0.4, 1), crowd, Blind())) > mean(run(BestOf(2), crowd, Blind()))
+    alone = mean(run(AdaptiveBestOfN(16, 0.4, 0), crowd))
+    assert mean(run(AdaptiveBestOfN(16, 0.4, 2), crowd)) > alone
+    assert mean(run(AdaptiveBestOfN(16, 0.4, 1), crowd, Blind())) > mean(run(BestOfN(2), crowd, Blind()))
 
 
 def test_evaluations_move_to_samples_that_have_nothing_good_yet():
@@ -67,94 +69,99 @@ def test_evaluations_move_to_samples_that_have_nothing_good_yet():
             pixels[0, 0, :2] = 255
             return type(picture).of(pixels)
 
-    first, second = select(Adaptive(8, 0.5, 0), scenes(2), editor=Lucky(), reward=graded())
+    first, second = select(AdaptiveBestOfN(8, 0.5, 0), scenes(2), editor=Lucky(), reward=graded())
     assert first.value == 1.0
-    assert first.spent.evaluations == 8  # nothing can beat it
-    assert second.spent.evaluations == 8 * 7
+    assert first.spent.nfe == 8  # nothing can beat it
+    assert second.spent.nfe == 8 * 7
 
 
 def test_it_stops_where_another_picture_promises_too_little():
-    found = run(Adaptive(16, 1.0, 0, worth=0.05))
-    assert 6 * 8 * 2 < found.spent.evaluations < 0.7 * 16 * 8 * 6
-    assert mean(found) > mean(run(BestOf(2)))
-    assert run(Adaptive(16, 1.0, 0, worth=2.0)).spent.evaluations == 6 * 8  # the first of each
+    result = run(AdaptiveBestOfN(16, 1.0, 0, min_gain=0.05))
+    assert 6 * 8 * 2 < result.spent.nfe < 0.7 * 16 * 8 * 6
+    assert mean(result) > mean(run(BestOfN(2)))
+    assert run(AdaptiveBestOfN(16, 1.0, 0, min_gain=2.0)).spent.nfe == 6 * 8  # the first of each
 
 
 def test_a_share_that_grows_never_lowers_the_mean():
-    values = [mean(run(Adaptive(16, share, 1), 12)) for share in (0.2, 0.4, 0.6, 1.0)]
+    values = [mean(run(AdaptiveBestOfN(16, share, 1), 12)) for share in (0.2, 0.4, 0.6, 1.0)]
     assert values == sorted(values)
 
 
 def test_the_order_of_samples_and_the_seed_decide_nothing_else():
-    asked = scenes(5)
-    there = select(Adaptive(8, 0.5), asked, editor=Painter(), reward=graded())
-    back = select(Adaptive(8, 0.5), asked[::-1], editor=Painter(batch=16), reward=graded())
-    assert {one.sample.id: one.picture for one in there} == {one.sample.id: one.picture for one in back}
+    samples = scenes(5)
+    forward = select(AdaptiveBestOfN(8, 0.5), samples, editor=Painter(), reward=graded())
+    backward = select(AdaptiveBestOfN(8, 0.5), samples[::-1], editor=Painter(batch_size=16), reward=graded())
+    assert {one.sample.id: one.picture for one in forward} == {one.sample.id: one.picture for one in backward}
 
 
 def test_an_editor_that_cannot_stop_is_asked_for_whole_pictures():
-    found = run(Adaptive(8, 0.5, 1), editor=Plain(Painter()))
-    assert all(cost.evaluations == 8 for one in found for cost in (part.cost for part in one.candidates))
-    assert found.spent.evaluations == 6 * 8 * 4
+    result = run(AdaptiveBestOfN(8, 0.5, 1), editor=Plain(Painter()))
+    assert all(cost.nfe == 8 for one in result for cost in (part.cost for part in one.candidates))
+    assert result.spent.nfe == 6 * 8 * 4
 
 
 def test_of_an_editor_that_counts_no_evaluations_the_share_is_one_of_pictures():
     painter = Painter()
     uncounted = Plain(painter)
-    uncounted.evaluations = 0
-    found = run(Adaptive(8, 0.5), editor=uncounted)
-    assert sum(painter.calls) == sum(len(one.candidates) for one in found) == 6 * 4
-    assert found.spent.evaluations == 0
+    uncounted.nfe = 0
+    result = run(AdaptiveBestOfN(8, 0.5), editor=uncounted)
+    assert sum(painter.calls) == sum(len(one.candidates) for one in result) == 6 * 4
+    assert result.spent.nfe == 0
 
 
 def test_one_candidate_of_each_is_made_whatever_the_share():
-    found = run(Adaptive(2, 0.1))
-    assert [len(one.candidates) for one in found] == [1] * 6
+    result = run(AdaptiveBestOfN(2, 0.1))
+    assert [len(one.candidates) for one in result] == [1] * 6
 
 
 def test_a_budget_below_the_share_ends_it():
-    found = run(Adaptive(16, 1.0, 1), budget=Budget(evaluations=100))
-    assert found.spent.evaluations <= 100
-    assert all(one.winner is not None for one in found)
+    result = run(AdaptiveBestOfN(16, 1.0, 1), budget=Budget(nfe=100))
+    assert result.spent.nfe <= 100
+    assert all(one.winner is not None for one in result)
 
 
 def test_candidates_without_a_score_are_passed_over():
     def rule(query):
         value = read(query.image, query.prompt)
-        return Failure("no idea") if value > 0.7 else Measured(value)
+        return Failure("no idea") if value > 0.7 else Measurement(value)
 
-    found = run(Adaptive(16, 0.5, 1), reward=graded(judge(rule=rule), on_failures="none"))
-    assert all(one.value is None or one.value <= 0.7 for one in found)
-    assert any(one.winner is not None for one in found)
+    result = run(AdaptiveBestOfN(16, 0.5, 1), reward=graded(judge(rule=rule), on_failures="none"))
+    assert all(one.value is None or one.value <= 0.7 for one in result)
+    assert any(one.winner is not None for one in result)
 
 
 def test_an_editor_that_fails_for_some_seeds_loses_those():
-    found = run(Adaptive(8, 0.6, 1), editor=Painter(bad_seeds=(3, 5)))
-    for one in found:
+    result = run(AdaptiveBestOfN(8, 0.6, 1), editor=Painter(bad_seeds=(3, 5)))
+    for one in result:
         assert one.winner is not None
-        assert {part.noise.seed for part in one.candidates if part.fate == "failed"} == {3, 5}
+        assert {part.noise.seed for part in one.candidates if part.status == "failed"} == {3, 5}
 
 
 def test_running_again_makes_and_asks_nothing():
     with Journal() as journal:
-        first = run(Adaptive(16, 0.4), journal=journal)
+        first = run(AdaptiveBestOfN(16, 0.4), journal=journal)
         painter, expert = Painter(), judge()
-        again = run(Adaptive(16, 0.4), editor=painter, reward=graded(expert), journal=journal)
+        again = run(AdaptiveBestOfN(16, 0.4), editor=painter, reward=graded(expert), journal=journal)
     assert not painter.calls
     assert not expert.seen
-    assert again.spent == again.known
+    assert again.spent == again.cached_cost
     assert [one.to_json() for one in again] == [one.to_json() for one in first]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [({"n": 0}, "one candidate"), ({"share": 0.0}, "share"), ({"share": 1.5}, "share"), ({"preview": -1}, "preview")],
+    ("options", "message"),
+    [
+        ({"n": 0}, "n >= 1"),
+        ({"budget_fraction": 0.0}, "budget_fraction"),
+        ({"budget_fraction": 1.5}, "budget_fraction"),
+        ({"preview_step": -1}, "preview_step"),
+    ],
 )
-def test_arguments_that_mean_nothing_are_refused(options, said):
-    with pytest.raises(ValueError, match=said):
-        Adaptive(**options)
+def test_arguments_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        AdaptiveBestOfN(**options)
 
 
 def test_a_preview_after_the_last_evaluation_is_refused():
-    with pytest.raises(ValueError, match="preview must lie before the last of 8"):
-        run(Adaptive(4, 0.5, 8))
+    with pytest.raises(ValueError, match="preview_step must lie before the last of 8"):
+        run(AdaptiveBestOfN(4, 0.5, 8))

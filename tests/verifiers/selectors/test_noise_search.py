@@ -2,23 +2,23 @@
 
 import pytest
 
-from editcritic.verifiers import BestOf, Budget, Journal, select
-from editcritic.verifiers.noise_search import Paths, ZeroOrder
+from editcritic.verifiers import BestOfN, Budget, Journal, select
+from editcritic.verifiers.selectors.noise_search import SearchOverPaths, ZeroOrderSearch
 
-from .editors import Painter, Plain, graded, judge, scenes
+from ..numpy_editor import Painter, Plain, graded, judge, scenes
 from .test_halving import winner, worth
 
 
-def seeds(found):
-    return [one.noise.seed for one in found.candidates]
+def seeds(result):
+    return [one.noise.seed for one in result.candidates]
 
 
 # -- zero-order search ------------------------------------------------------------------------------------------------
 
 
 def test_each_round_makes_neighbours_of_the_best_so_far():
-    (found,) = select(ZeroOrder(3, 4, radius=0.4), scenes(1), editor=Painter(), reward=graded(), seed=7)
-    by_id = {one.id: one for one in found.candidates}
+    (result,) = select(ZeroOrderSearch(3, 4, radius=0.4), scenes(1), editor=Painter(), reward=graded(), seed=7)
+    by_id = {one.id: one for one in result.candidates}
     assert list(by_id) == ["0", *(f"{turn}.{number}" for turn in range(1, 5) for number in range(3))]
     pivot = by_id["0"]
     for turn in range(1, 5):
@@ -26,71 +26,73 @@ def test_each_round_makes_neighbours_of_the_best_so_far():
         assert all(one.noise.parent == pivot.noise and one.noise.radius == 0.4 for one in around)
         assert all(one.parent == pivot.id for one in around)
         pivot = max([pivot, *around], key=worth)
-    assert found.winner == pivot
-    assert len(set(seeds(found))) == len(seeds(found))
+    assert result.winner == pivot
+    assert len(set(seeds(result))) == len(seeds(result))
 
 
 def test_zero_order_is_never_worse_than_its_first_candidate_and_more_rounds_never_lower_it():
     journal = Journal()
-    found = [
-        select(ZeroOrder(3, rounds), scenes(12), editor=Painter(), reward=graded(), journal=journal)
+    result = [
+        select(ZeroOrderSearch(3, rounds), scenes(12), editor=Painter(), reward=graded(), journal=journal)
         for rounds in (1, 2, 3, 4)
     ]
-    for column in zip(*found, strict=True):
+    for column in zip(*result, strict=True):
         values = [worth(column[0].candidates[0]), *map(worth, column)]
         assert values == sorted(values)
 
 
 def test_on_a_smooth_landscape_zero_order_finds_more_than_best_of_n_for_as_much():
-    searched = select(ZeroOrder(2, 4, starts=8), scenes(30), editor=Painter(), reward=graded())
-    whole = select(BestOf(16), scenes(30), editor=Painter(), reward=graded())
-    assert searched.spent.evaluations == whole.spent.evaluations == 30 * 16 * 8
+    searched = select(ZeroOrderSearch(2, 4, num_starts=8), scenes(30), editor=Painter(), reward=graded())
+    whole = select(BestOfN(16), scenes(30), editor=Painter(), reward=graded())
+    assert searched.spent.nfe == whole.spent.nfe == 30 * 16 * 8
     assert sum(map(worth, searched)) > sum(map(worth, whole))
 
 
 def test_the_best_of_several_starts_is_the_first_pivot():
-    (found,) = select(ZeroOrder(2, 1, starts=5), scenes(1), editor=Painter(), reward=graded(), seed=2)
-    starts = found.candidates[:5]
+    (result,) = select(ZeroOrderSearch(2, 1, num_starts=5), scenes(1), editor=Painter(), reward=graded(), seed=2)
+    starts = result.candidates[:5]
     assert [one.id for one in starts] == ["0", "1", "2", "3", "4"]
     best = max(starts, key=worth)
     assert best.id != "0"
-    assert [one.parent for one in found.candidates[5:]] == [best.id] * 2
+    assert [one.parent for one in result.candidates[5:]] == [best.id] * 2
 
 
 def test_a_pivot_that_fails_stays_the_pivot_until_a_neighbour_has_a_value():
-    (found,) = select(ZeroOrder(2, 2), scenes(1), editor=Painter(bad_seeds={0}), reward=graded())
-    assert found.candidates[0].fate == "failed"
-    assert [one.parent for one in found.candidates[1:3]] == ["0", "0"]
-    assert {one.parent for one in found.candidates[3:]} < {"1.0", "1.1"}
-    assert winner(found).id != "0"
+    (result,) = select(ZeroOrderSearch(2, 2), scenes(1), editor=Painter(bad_seeds={0}), reward=graded())
+    assert result.candidates[0].status == "failed"
+    assert [one.parent for one in result.candidates[1:3]] == ["0", "0"]
+    assert {one.parent for one in result.candidates[3:]} < {"1.0", "1.1"}
+    assert winner(result).id != "0"
 
 
 def test_a_budget_ends_zero_order_and_is_shared_by_all():
     painter = Painter()
-    found = select(ZeroOrder(4, 3), scenes(2), editor=painter, reward=graded(), budget=Budget(evaluations=100))
-    assert painter.evaluated == found.spent.evaluations == 96
-    assert [len(one.candidates) for one in found] == [6, 6]
-    assert all(one.ended and one.winner is not None for one in found)
+    result = select(ZeroOrderSearch(4, 3), scenes(2), editor=painter, reward=graded(), budget=Budget(nfe=100))
+    assert painter.evaluated == result.spent.nfe == 96
+    assert [len(one.candidates) for one in result] == [6, 6]
+    assert all(one.stop_reason and one.winner is not None for one in result)
 
 
 def test_zero_order_again_makes_and_asks_nothing():
     painter, expert, journal = Painter(), judge(), Journal()
-    first = select(ZeroOrder(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
+    first = select(ZeroOrderSearch(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
     calls, seen = len(painter.calls), expert.seen.total()
-    again = select(ZeroOrder(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
+    again = select(ZeroOrderSearch(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
     assert again.selections == first.selections
     assert (len(painter.calls), expert.seen.total()) == (calls, seen)
 
 
 def test_an_editor_that_takes_seeds_only_is_refused():
     with pytest.raises(TypeError, match="BestOf"):
-        select(ZeroOrder(), scenes(1), editor=Plain(Painter()), reward=graded())
+        select(ZeroOrderSearch(), scenes(1), editor=Plain(Painter()), reward=graded())
 
 
-@pytest.mark.parametrize("given", [{"neighbours": 0}, {"rounds": 0}, {"radius": 0.0}, {"radius": 1.5}, {"starts": 0}])
-def test_a_search_that_makes_no_sense_is_refused(given):
+@pytest.mark.parametrize(
+    "options", [{"neighbours": 0}, {"rounds": 0}, {"radius": 0.0}, {"radius": 1.5}, {"num_starts": 0}]
+)
+def test_a_search_that_makes_no_sense_is_refused(options):
     with pytest.raises(ValueError, match="got"):
-        ZeroOrder(**given)
+        ZeroOrderSearch(**options)
 
 
 # -- search over paths ------------------------------------------------------------------------------------------------
@@ -98,63 +100,73 @@ def test_a_search_that_makes_no_sense_is_refused(given):
 
 def test_evaluations_and_scores_of_paths_are_as_planned():
     painter, expert = Painter(), judge()
-    paths = Paths(4, 2, (2, 4), 1)
-    found = select(paths, scenes(3), editor=painter, reward=graded(expert))
-    assert paths.cost(8) == 4 * 2 + 8 * (4 - 1) + 8 * (8 - 3)
-    assert painter.evaluated == found.spent.evaluations == 3 * 72
-    assert found.spent.judge_calls == 3 * (4 + 8 + 8)
+    paths = SearchOverPaths(4, 2, (2, 4), 1)
+    result = select(paths, scenes(3), editor=painter, reward=graded(expert))
+    assert paths.nfe_cost(8) == 4 * 2 + 8 * (4 - 1) + 8 * (8 - 3)
+    assert painter.evaluated == result.spent.nfe == 3 * 72
+    assert result.spent.judge_calls == 3 * (4 + 8 + 8)
 
 
 def test_the_best_previews_branch_and_the_best_picture_wins():
-    (found,) = select(Paths(3, 2, (2, 4), 1), scenes(1), editor=Painter(), reward=graded(), seed=3)
-    by_id = {one.id: one for one in found.candidates}
+    (result,) = select(SearchOverPaths(3, 2, (2, 4), 1), scenes(1), editor=Painter(), reward=graded(), seed=3)
+    by_id = {one.id: one for one in result.candidates}
     first, second, last = ([one for one in by_id.values() if one.id.count(".") == dots] for dots in range(3))
     assert [len(first), len(second), len(last)] == [3, 6, 6]
     for one in (*second, *last):
         parent = by_id[one.parent]
-        assert (one.noise.parent, one.noise.seen) == (parent.noise, parent.looks[-1].step)
-        assert one.noise.back == one.noise.seen - 1
-    kept = sorted(second, key=lambda one: -(one.looks[-1].score.value or 0))[:3]
+        assert (one.noise.parent, one.noise.preview_step) == (parent.noise, parent.previews[-1].step)
+        assert one.noise.restart_step == one.noise.preview_step - 1
+    kept = sorted(second, key=lambda one: -(one.previews[-1].score.value or 0))[:3]
     assert {one.parent for one in last} == {one.id for one in kept}
-    assert {one.fate for one in (*first, *second)} == {"stopped"}
-    assert found.winner == max(last, key=worth)
-    assert len(set(seeds(found))) == len(seeds(found)) == 15
+    assert {one.status for one in (*first, *second)} == {"stopped"}
+    assert result.winner == max(last, key=worth)
+    assert len(set(seeds(result))) == len(seeds(result)) == 15
 
 
 def test_a_small_budget_begins_fewer_paths():
     painter = Painter()
-    found = select(Paths(), scenes(2), editor=painter, reward=graded(), budget=Budget(evaluations=80))
-    assert painter.evaluated == found.spent.evaluations == 2 * 2 * 18
-    assert all("2 of 4" in one.notes[0] and one.winner is not None for one in found)
+    result = select(SearchOverPaths(), scenes(2), editor=painter, reward=graded(), budget=Budget(nfe=80))
+    assert painter.evaluated == result.spent.nfe == 2 * 2 * 18
+    assert all("2 of 4" in one.notes[0] and one.winner is not None for one in result)
 
 
 def test_a_budget_without_room_for_branches_makes_one_plain_candidate():
     painter = Painter()
-    found = select(Paths(), scenes(2), editor=painter, reward=graded(), budget=Budget(evaluations=20))
-    assert [[one.id for one in selection.candidates] for selection in found] == [["0"], ["0"]]
+    result = select(SearchOverPaths(), scenes(2), editor=painter, reward=graded(), budget=Budget(nfe=20))
+    assert [[one.id for one in selection.candidates] for selection in result] == [["0"], ["0"]]
     assert painter.evaluated == 16
-    assert all(one.winner is not None for one in found)
+    assert all(one.winner is not None for one in result)
 
 
 def test_a_branch_that_fails_never_wins():
-    (whole,) = select(Paths(), scenes(1), editor=Painter(), reward=graded())
-    (found,) = select(Paths(), scenes(1), editor=Painter(bad_seeds={winner(whole).noise.seed}), reward=graded())
-    assert [one.noise.seed for one in found.candidates if one.fate == "failed"] == [winner(whole).noise.seed]
-    assert worth(found) <= worth(whole)
+    (whole,) = select(SearchOverPaths(), scenes(1), editor=Painter(), reward=graded())
+    (result,) = select(
+        SearchOverPaths(), scenes(1), editor=Painter(bad_seeds={winner(whole).noise.seed}), reward=graded()
+    )
+    assert [one.noise.seed for one in result.candidates if one.status == "failed"] == [winner(whole).noise.seed]
+    assert worth(result) <= worth(whole)
 
 
 def test_paths_again_make_and_ask_nothing():
     painter, expert, journal = Painter(), judge(), Journal()
-    first = select(Paths(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
+    first = select(SearchOverPaths(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
     calls, seen = len(painter.calls), expert.seen.total()
-    again = select(Paths(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
+    again = select(SearchOverPaths(), scenes(2), editor=painter, reward=graded(expert), journal=journal)
     assert again.selections == first.selections
     assert (len(painter.calls), expert.seen.total()) == (calls, seen)
 
 
 @pytest.mark.parametrize(
-    "given", [{"paths": 0}, {"branches": 0}, {"checkpoints": ()}, {"checkpoints": (3, 2)}, {"back": 2}, {"back": -1}]
+    "options",
+    [
+        {"num_paths": 0},
+        {"branching_factor": 0},
+        {"checkpoints": ()},
+        {"checkpoints": (3, 2)},
+        {"renoise_steps": 2},
+        {"renoise_steps": -1},
+    ],
 )
-def test_paths_that_make_no_sense_are_refused(given):
+def test_paths_that_make_no_sense_are_refused(options):
     with pytest.raises(ValueError, match="got"):
-        Paths(**given)
+        SearchOverPaths(**options)

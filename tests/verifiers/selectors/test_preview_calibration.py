@@ -8,21 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.verifiers import Journal, RunStopped, select
-from editcritic.verifiers.calibration import Calibration, Mean, calibrate, spearman
-from editcritic.verifiers.halving import Halving
-from editcritic.verifiers.planning import _plans
+from editcritic.verifiers import Journal, select
+from editcritic.verifiers.selection import SelectionStopped
+from editcritic.verifiers.selectors.halving import SuccessiveHalving
+from editcritic.verifiers.selectors.halving_plan import _plans
+from editcritic.verifiers.selectors.preview_calibration import (
+    BootstrapMean,
+    PreviewCalibration,
+    calibrate_previews,
+    spearman,
+)
 
-from .editors import Painter, Plain, graded, judge, scenes
+from ..numpy_editor import Painter, Plain, graded, judge, scenes
 from .test_halving import Blind, Clear
 
 
 def recorded(steps, **values):
-    rows = {name: tuple(map(tuple, found)) for name, found in values.items()}
-    return Calibration("painter", {"metric": "graded@1"}, steps, rows)
+    rows = {name: tuple(map(tuple, result)) for name, result in values.items()}
+    return PreviewCalibration("painter", {"metric": "graded@1"}, steps, rows)
 
 
-def interval(mean: Mean | None) -> tuple[float, float]:
+def interval(mean: BootstrapMean | None) -> tuple[float, float]:
     assert mean is not None
     assert mean.low is not None
     assert mean.high is not None
@@ -31,7 +37,7 @@ def interval(mean: Mean | None) -> tuple[float, float]:
 
 SMALL = recorded(
     (1, 2, 4),
-    # Ranks of the pictures: 1 2 3 4. Of previews at step 1: 2 1 4 3, at step 2: 1 2 3 4.
+    # Ranks of the images: 1 2 3 4. Of previews at step 1: 2 1 4 3, at step 2: 1 2 3 4.
     a=[(0.2, 0.1, 0.1), (0.1, 0.2, 0.2), (0.9, 0.3, 0.4), (0.8, 0.4, 0.8)],
     # At step 1: 4 3 2 1, at step 2 all equal.
     b=[(0.9, 0.5, 0.0), (0.8, 0.5, 0.3), (0.7, 0.5, 0.6), (0.6, 0.5, 0.7)],
@@ -43,39 +49,45 @@ SMALL = recorded(
 
 
 def test_a_small_table_by_hand():
-    first, second, last = (SMALL.at(step) for step in SMALL.steps)
+    first, second, last = (SMALL.preview_quality(step) for step in SMALL.steps)
     assert first.spearman.value == pytest.approx((0.6 - 1) / 2)
     assert second.spearman.value == pytest.approx((1 + 0) / 2)
     assert last.spearman.value == pytest.approx(1)
-    assert [one.value for one in first.best] == [0.5, 0, 0]
+    assert [one.value for one in first.top_hit_rate] == [0.5, 0, 0]
     assert [one.value for one in first.regret] == pytest.approx([(0 + 0.4) / 2, (0.4 + 0.7) / 2, (0.4 + 0.7) / 2])
-    assert [one.value for one in second.best] == [0.5, 0.5, 0.5]  # equal previews: the first two seeds of b
+    assert [one.value for one in second.top_hit_rate] == [0.5, 0.5, 0.5]  # equal previews: the first two seeds of b
     assert [one.value for one in second.regret] == pytest.approx([0.4 / 2, 0.7 / 2, 0.7 / 2])
     assert [one.value for one in last.regret] == [0, 0, 0]
 
 
 def test_samples_whose_pictures_are_worth_the_same_are_reported_apart():
-    assert SMALL.flat == ["flat"]
-    assert (SMALL.at(1).samples, SMALL.at(1).pairs) == (2, 8)
+    assert SMALL.uninformative == ["flat"]
+    assert (SMALL.preview_quality(1).samples, SMALL.preview_quality(1).num_pairs) == (2, 8)
     assert "2 of 3 samples" in SMALL.table()
 
 
 def test_without_samples_that_differ_there_is_nothing_to_say():
     empty = recorded((1, 2), flat=[(0.1, 0.5), (0.2, 0.5)], none=[(0.1, None), (0.2, None)], lost=[])
-    assert empty.flat == ["flat", "none", "lost"]
-    assert (empty.at(1).spearman, empty.at(1).best, empty.at(1).pairs) == (None, (None,) * 3, 0)
+    assert empty.uninformative == ["flat", "none", "lost"]
+    assert (
+        empty.preview_quality(1).spearman,
+        empty.preview_quality(1).top_hit_rate,
+        empty.preview_quality(1).num_pairs,
+    ) == (None, (None,) * 3, 0)
     assert "–" in empty.table()
-    with pytest.raises(ValueError, match="nothing to plan by"):
+    with pytest.raises(ValueError, match="cannot plan"):
         empty.plan(2)
 
 
 def test_what_has_no_value_is_not_paired_and_ranks_last():
     gaps = recorded((1, 2), a=[(None, 0.9), (0.1, 0.2), (0.2, None), (0.3, 0.4)])
-    assert gaps.at(1).pairs == 2
-    assert gaps.at(1).spearman.value == pytest.approx(1)
-    assert gaps.at(1).regret[0].value == pytest.approx(0.9 - 0.4)  # kept: the last two
+    assert gaps.preview_quality(1).num_pairs == 2
+    assert gaps.preview_quality(1).spearman.value == pytest.approx(1)
+    assert gaps.preview_quality(1).regret[0].value == pytest.approx(0.9 - 0.4)  # kept: the last two
     gaps = recorded((1, 2), a=[(0.1, 0.9), (0.5, None), (0.2, 0.2), (0.3, 0.4)])
-    assert gaps.at(1).regret[1].value == pytest.approx(0.9 - 0.2)  # kept: one without a value, as if the worst
+    assert gaps.preview_quality(1).regret[1].value == pytest.approx(
+        0.9 - 0.2
+    )  # kept: one without a value, as if the worst
 
 
 def test_tied_ranks_by_hand():
@@ -86,21 +98,21 @@ def test_tied_ranks_by_hand():
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
 def test_rank_correlation_is_scipys(pairs):
     stats = pytest.importorskip("scipy.stats")
-    looks, finals = np.array(pairs, float).T
-    if len(set(looks)) > 1 < len(set(finals)):
-        assert spearman(looks, finals) == pytest.approx(stats.spearmanr(looks, finals).statistic)
+    previews, finals = np.array(pairs, float).T
+    if len(set(previews)) > 1 < len(set(finals)):
+        assert spearman(previews, finals) == pytest.approx(stats.spearmanr(previews, finals).statistic)
 
 
 def test_intervals_hold_the_mean_and_narrow_with_more_samples():
-    (low, high), (lower, higher) = (interval(Mean.of([0.0, 1.0] * count)) for count in (500, 5))
+    (low, high), (lower, higher) = (interval(BootstrapMean.of([0.0, 1.0] * count)) for count in (500, 5))
     assert lower < low < 0.5 < high < higher
     assert high - low == pytest.approx(2 * 1.96 * 0.5 / 1000**0.5, rel=0.1)
-    assert (Mean.of([]), Mean.of([0.3])) == (None, Mean(0.3))
+    assert (BootstrapMean.of([]), BootstrapMean.of([0.3])) == (None, BootstrapMean(0.3))
 
 
 def test_a_step_that_was_not_looked_at_is_refused():
-    with pytest.raises(ValueError, match="there are 1, 2, 4"):
-        SMALL.at(3)
+    with pytest.raises(ValueError, match="the steps are 1, 2, 4"):
+        SMALL.preview_quality(3)
 
 
 # -- records ----------------------------------------------------------------------------------------------------------
@@ -108,55 +120,55 @@ def test_a_step_that_was_not_looked_at_is_refused():
 
 def test_it_makes_and_scores_every_step_once_and_never_again():
     painter, expert, journal = Painter(), judge(), Journal()
-    found = calibrate(painter, graded(expert), scenes(3), n=5, journal=journal)
-    assert found.steps == tuple(range(1, 9))
+    result = calibrate_previews(painter, graded(expert), scenes(3), n=5, journal=journal)
+    assert result.steps == tuple(range(1, 9))
     assert painter.evaluated == 3 * 5 * 8
     assert expert.seen.total() == 3 * 5 * 8
     calls = len(painter.calls)
-    assert calibrate(painter, graded(expert), scenes(3), n=5, journal=journal) == found
-    select(Halving(5, (1, 2)), scenes(3), editor=painter, reward=graded(expert), journal=journal)
+    assert calibrate_previews(painter, graded(expert), scenes(3), n=5, journal=journal) == result
+    select(SuccessiveHalving(5, (1, 2)), scenes(3), editor=painter, reward=graded(expert), journal=journal)
     assert (len(painter.calls), expert.seen.total()) == (calls, 120)
 
 
 def test_only_the_steps_that_were_chosen_are_looked_at():
     expert = judge()
-    found = calibrate(Painter(), graded(expert), scenes(2), n=3, steps=(2, 5))
-    assert found.steps == (2, 5, 8)
+    result = calibrate_previews(Painter(), graded(expert), scenes(2), n=3, steps=(2, 5))
+    assert result.steps == (2, 5, 8)
     assert expert.seen.total() == 2 * 3 * 3
 
 
 def test_later_previews_say_more():
-    found = calibrate(Painter(), graded(), scenes(10), n=6)
-    means = [mean.value for step in found.steps if (mean := found.at(step).spearman)]
+    result = calibrate_previews(Painter(), graded(), scenes(10), n=6)
+    means = [mean.value for step in result.steps if (mean := result.preview_quality(step).spearman)]
     assert means[0] < means[3] < means[7] == pytest.approx(1)
 
 
 def test_candidates_that_failed_are_counted_and_left_out():
-    found = calibrate(Painter(bad_seeds={1}), graded(), scenes(2), n=4, steps=(2,))
-    assert found.failed == 2
-    assert [len(rows) for rows in found.values.values()] == [3, 3]
+    result = calibrate_previews(Painter(bad_seeds={1}), graded(), scenes(2), n=4, steps=(2,))
+    assert result.failed == 2
+    assert [len(rows) for rows in result.values.values()] == [3, 3]
 
 
 def test_what_is_down_stops_it_and_leaves_the_journal():
-    with pytest.raises(RunStopped, match="no paint"):
-        calibrate(Painter(broken=True), graded(), scenes(1), n=4)
+    with pytest.raises(SelectionStopped, match="no paint"):
+        calibrate_previews(Painter(broken=True), graded(), scenes(1), n=4)
 
 
 def test_what_cannot_be_calibrated_is_refused():
-    with pytest.raises(ValueError, match="two or more"):
-        calibrate(Painter(), graded(), scenes(1), n=1)
-    with pytest.raises(ValueError, match="before the last step"):
-        calibrate(Painter(), graded(), scenes(1), steps=(2, 8))
-    with pytest.raises(TypeError, match="cannot stop"):
-        calibrate(Plain(Painter()), graded(), scenes(1))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 2"):
+        calibrate_previews(Painter(), graded(), scenes(1), n=1)
+    with pytest.raises(ValueError, match="before the last of 8 steps"):
+        calibrate_previews(Painter(), graded(), scenes(1), steps=(2, 8))
+    with pytest.raises(TypeError, match="not a StepwiseEditor"):
+        calibrate_previews(Plain(Painter()), graded(), scenes(1))  # type: ignore[arg-type]
 
 
 def test_it_is_the_same_after_a_file(tmp_path):
-    found = calibrate(Painter(), graded(), scenes(2), n=4, steps=(2, 5), seed=3)
-    found.save(tmp_path / "painter.json")
-    assert Calibration.load(tmp_path / "painter.json") == found
-    assert found.reward["experts"] == {"judge": "reader"}
-    assert "numpy" in (found.versions or {})
+    result = calibrate_previews(Painter(), graded(), scenes(2), n=4, steps=(2, 5), seed=3)
+    result.save(tmp_path / "painter.json")
+    assert PreviewCalibration.load(tmp_path / "painter.json") == result
+    assert result.reward["experts"] == {"judge": "reader"}
+    assert "numpy" in (result.versions or {})
     assert [path.name for path in tmp_path.iterdir()] == ["painter.json"]
 
 
@@ -164,7 +176,7 @@ def test_it_is_the_same_after_a_file(tmp_path):
 def test_a_file_that_is_something_else_is_refused(text, tmp_path):
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(ValueError, match=r"other\.json"):
-        Calibration.load(tmp_path / "other.json")
+        PreviewCalibration.load(tmp_path / "other.json")
 
 
 def test_a_table_has_a_row_a_step():
@@ -191,41 +203,47 @@ def test_without_matplotlib_a_plot_says_what_to_install(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def painted():
-    return calibrate(Painter(), graded(), scenes(12), n=8)
+    return calibrate_previews(Painter(), graded(), scenes(12), n=8)
 
 
 @pytest.mark.parametrize(
-    "halving", [Halving(8, (1, 2)), Halving(8, (3,), (1,)), Halving(5, (2, 4, 6), (4, 2, 1)), Halving(6, ())]
+    "halving",
+    [
+        SuccessiveHalving(8, (1, 2)),
+        SuccessiveHalving(8, (3,), (1,)),
+        SuccessiveHalving(5, (2, 4, 6), (4, 2, 1)),
+        SuccessiveHalving(6, ()),
+    ],
 )
 def test_a_plan_on_paper_chooses_what_it_chooses_in_truth(halving, painted):
-    found = select(halving, scenes(12), editor=Painter(), reward=graded())
-    assert painted.chosen(halving) == {one.sample.id: one.value for one in found}
+    result = select(halving, scenes(12), editor=Painter(), reward=graded())
+    assert painted.simulate(halving) == {one.sample.id: one.value for one in result}
 
 
 def test_on_paper_equal_previews_go_by_seed_at_every_checkpoint():
     tied = recorded((1, 2, 3), a=[(0.2, 0.5, 0.1), (0.3, 0.5, 0.2), (0.1, 0.5, 0.9)])
-    assert tied.chosen(Halving(3, (1, 2), (2, 1))) == {"a": 0.1}
+    assert tied.simulate(SuccessiveHalving(3, (1, 2), (2, 1))) == {"a": 0.1}
 
 
 def test_a_plan_loses_the_least_of_all_that_fit(painted):
     plan = painted.plan(8, 0.5)
-    best = np.array(list(painted.chosen(Halving(8, ())).values()))
+    best = np.array(list(painted.simulate(SuccessiveHalving(8, ())).values()))
 
     def regret(halving):
-        return float(np.mean(best - np.array(list(painted.chosen(halving).values()))))
+        return float(np.mean(best - np.array(list(painted.simulate(halving).values()))))
 
-    every = [Halving(8, (step,), (count,)) for step in range(1, 8) for count in range(1, 8)]
+    every = [SuccessiveHalving(8, (step,), (count,)) for step in range(1, 8) for count in range(1, 8)]
     every += [
-        Halving(many, (first, second), (count, fewer))
+        SuccessiveHalving(many, (first, second), (count, fewer))
         for many in (8, 4)
         for first in range(1, 8)
         for second in range(first + 1, 8)
         for count in range(2, many)
         for fewer in range(1, count)
     ]
-    fitting = [one for one in every if one.cost(8) <= 32]
-    assert plan.halving.cost(8) == plan.evaluations <= 32
-    assert plan.share == plan.evaluations / 64
+    fitting = [one for one in every if one.nfe_cost(8) <= 32]
+    assert plan.halving.nfe_cost(8) == plan.nfe <= 32
+    assert plan.nfe_fraction == plan.nfe / 64
     assert regret(plan.halving) == pytest.approx(plan.regret)
     assert plan.regret == pytest.approx(min(map(regret, fitting)))
 
@@ -239,38 +257,38 @@ def test_every_plan_tried_chooses_what_it_would_choose_on_its_own():
     tried = list(_plans(drawn, table.steps, 2))
     assert len(tried) == 5 + 3 * 4 + 3 * 6 + 3 * 1  # best-of-1 to 5; of 5 candidates, then of 2
     for halving, chosen in tried:
-        assert [None if value == -np.inf else value for value in chosen] == list(table.chosen(halving).values())
+        assert [None if value == -np.inf else value for value in chosen] == list(table.simulate(halving).values())
 
 
 def test_what_a_plan_keeps_is_estimated_on_samples_it_was_not_chosen_on():
     drawn = np.random.default_rng(0).random((6, 8, 5))  # previews that say nothing
     plan = recorded((1, 2, 3, 4, 5), **{f"s{number}": rows for number, rows in enumerate(drawn)}).plan(8, 0.5)
     gain = (drawn[:, :, -1].max(1) - drawn[:, :, -1].mean(1)).mean()
-    assert plan.kept is not None
-    assert plan.kept < 1 - plan.regret / gain - 0.1
+    assert plan.retained_gain is not None
+    assert plan.retained_gain < 1 - plan.regret / gain - 0.1
 
 
 def test_with_perfect_previews_the_cheapest_plan_keeps_everything():
-    plan = calibrate(Clear(), graded(), scenes(10), n=8).plan(8, 0.5)
-    assert (plan.halving, plan.regret, plan.kept) == (Halving(8, (1,), (1,)), 0, 1)
+    plan = calibrate_previews(Clear(), graded(), scenes(10), n=8).plan(8, 0.5)
+    assert (plan.halving, plan.regret, plan.retained_gain) == (SuccessiveHalving(8, (1,), (1,)), 0, 1)
 
 
 def test_with_useless_previews_a_plan_promises_no_more_than_chance():
-    found = calibrate(Blind(), graded(), scenes(60), n=8, steps=(1, 2))
-    plan = found.plan(8, 0.5)
-    finals = np.stack([rows[:, -1] for rows in found.telling.values()])
+    result = calibrate_previews(Blind(), graded(), scenes(60), n=8, steps=(1, 2))
+    plan = result.plan(8, 0.5)
+    finals = np.stack([rows[:, -1] for rows in result.informative.values()])
     gain = finals.max(1) - finals.mean(1)
     by_chance = (finals[:, :4].max(1) - finals.mean(1)).sum() / gain.sum()
-    assert plan.kept == pytest.approx(by_chance, abs=0.15)
+    assert plan.retained_gain == pytest.approx(by_chance, abs=0.15)
 
 
 def test_a_plan_for_more_candidates_than_there_are_is_refused(painted):
     with pytest.raises(ValueError, match="no sample has 9"):
         painted.plan(9)
-    with pytest.raises(ValueError, match="begins 9"):
-        painted.chosen(Halving(9))
-    with pytest.raises(ValueError, match="not looked at"):
-        SMALL.chosen(Halving(4, (3,)))
+    with pytest.raises(ValueError, match="starts 9"):
+        painted.simulate(SuccessiveHalving(9))
+    with pytest.raises(ValueError, match="not recorded"):
+        SMALL.simulate(SuccessiveHalving(4, (3,)))
 
 
 def test_a_share_that_nothing_fits_in_is_refused(painted):

@@ -7,20 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, Engine, Failure, Measured, Reward, Score
-from editcritic.verifiers import Budget, Journal, RunStopped, Selections, select
-from editcritic.verifiers.logic import AllOf
-from editcritic.verifiers.retry import RetryUntil, restated
-from editcritic.verifiers.verifier import Decides, Decision, Verifier, at_least
+from editcritic.reward import Engine, Reward, Score
+from editcritic.reward.queries import Abstention, Failure, Measurement
+from editcritic.verifiers import Budget, Journal, select
+from editcritic.verifiers.combinators import AllOf
+from editcritic.verifiers.selection import Selections, SelectionStopped
+from editcritic.verifiers.selectors.retry import RetryUntilAccepted, append_rejection_reason
+from editcritic.verifiers.verifier import Decision, Verifier, VerifierLike, at_least
 
-from .editors import Graded, Painter, graded, judge, read, scenes
-from .test_best_of import without_time
+from ..numpy_editor import Graded, Painter, graded, judge, read, scenes
+from .test_best_of_n import without_time
 
 
-def retried(verifier: Decides | float, samples: int = 1, tries: int = 4, **how: Any) -> Selections:
+def retried(verifier: VerifierLike | float, samples: int = 1, tries: int = 4, **how: Any) -> Selections:
     how.setdefault("editor", Painter())
     how.setdefault("reward", graded())
-    selector = RetryUntil(verifier, tries, **{name: how.pop(name) for name in ("feedback",) if name in how})
+    selector = RetryUntilAccepted(verifier, tries, **{name: how.pop(name) for name in ("feedback",) if name in how})
     return select(selector, scenes(samples), **how)
 
 
@@ -30,65 +32,65 @@ def second(least: float, **how: Any) -> Verifier:
 
 
 def test_it_stops_at_the_first_that_is_accepted() -> None:
-    found = retried(second(0.6), samples=6, tries=8, feedback=None)
+    result = retried(second(0.6), samples=6, tries=8, feedback=None)
 
-    for selection in found:
+    for selection in result:
         worths = [read(one.picture, "second") for one in selection.candidates if one.picture]
         assert [worth >= 0.6 for worth in worths] == [False] * (len(worths) - 1) + [True]
         assert selection.winner == selection.candidates[-1]
-        assert selection.why.startswith(f"accepted at try {len(worths)} of 8: graded is ")
-    assert len({len(selection.candidates) for selection in found}) > 1
+        assert selection.reason.startswith(f"accepted at attempt {len(worths)} of 8: graded is ")
+    assert len({len(selection.candidates) for selection in result}) > 1
 
 
 def test_if_none_is_accepted_the_best_is_returned_and_it_says_so() -> None:
-    (found,) = retried(second(1.1), tries=5, feedback=None)
+    (result,) = retried(second(1.1), tries=5, feedback=None)
 
-    assert len(found.candidates) == 5
-    assert found.value == max(one.value for one in found.candidates if one.value is not None)
-    assert found.why.startswith("nothing was accepted, tries: 5 (the last time: graded is ")
-    assert f"the highest of 5, {found.value:.4g}" in found.why
+    assert len(result.candidates) == 5
+    assert result.value == max(one.value for one in result.candidates if one.value is not None)
+    assert result.reason.startswith("none of 5 attempts was accepted (the last time: graded is ")
+    assert f"the highest of 5, {result.value:.4g}" in result.reason
 
 
 def test_a_number_is_what_the_runs_own_reward_has_to_reach() -> None:
     expert = judge()
-    found = retried(0.7, samples=3, tries=24, feedback=None, reward=graded(expert))
+    result = retried(0.7, samples=3, tries=24, feedback=None, reward=graded(expert))
 
-    assert [selection.to_json()["why"].split(" at ")[0] for selection in found] == ["accepted"] * 3
-    for selection in found:
+    assert [selection.to_json()["reason"].split(" at ")[0] for selection in result] == ["accepted"] * 3
+    for selection in result:
         assert [(one.value or 0) >= 0.7 for one in selection.candidates][:-1] == [False] * (
             len(selection.candidates) - 1
         )
         assert (selection.value or 0) >= 0.7
-    assert sum(expert.seen.values()) == found.spent.judge_calls == sum(len(one.candidates) for one in found)
+    assert sum(expert.seen.values()) == result.spent.judge_calls == sum(len(one.candidates) for one in result)
 
 
 def test_all_samples_go_in_step() -> None:
-    painter = Painter(batch=8)
+    painter = Painter(batch_size=8)
     retried(second(1.1), samples=6, tries=3, feedback=None, editor=painter)
     assert painter.calls == [6, 6, 6]
 
 
 def test_the_editor_is_told_what_was_wrong_and_judged_by_what_was_asked() -> None:
     painter = Painter(heeds={"graded is": 3.0})
-    (found,) = retried(Verifier(graded(), at_least(0.95)), editor=painter)
+    (result,) = retried(Verifier(graded(), at_least(0.95)), editor=painter)
 
-    assert painter.asked[0] == ("make it blue", 0)
-    words, seed = painter.asked[1]
-    value = found.candidates[0].value
+    assert painter.requests[0] == ("make it blue", 0)
+    words, seed = painter.requests[1]
+    value = result.candidates[0].value
     assert words == (
         f"make it blue. An earlier attempt was turned down: graded is {value:.3g}, and 0.95 is needed. "
         "Avoid that this time."
     )
     assert seed == 1
-    assert len(found.candidates) == 2
-    assert found.winner is not None
-    assert all(one.sample is not None and one.sample.instruction == "make it blue" for one in found.candidates)
+    assert len(result.candidates) == 2
+    assert result.winner is not None
+    assert all(one.sample is not None and one.sample.instruction == "make it blue" for one in result.candidates)
 
 
 def test_without_feedback_the_words_stay() -> None:
     painter = Painter()
     retried(second(1.1), editor=painter, feedback=None)
-    assert painter.asked == [("make it blue", seed) for seed in range(4)]
+    assert painter.requests == [("make it blue", seed) for seed in range(4)]
 
 
 def test_feedback_may_be_anybodys() -> None:
@@ -99,39 +101,41 @@ def test_feedback_may_be_anybodys() -> None:
         seen.append((sample.edited, decision.answer))
         return f"{sample.instruction} {len(seen)}"
 
-    (found,) = retried(second(1.1), tries=3, editor=painter, feedback=feedback)
+    (result,) = retried(second(1.1), tries=3, editor=painter, feedback=feedback)
 
-    assert [words for words, _ in painter.asked] == ["make it blue", "make it blue 1", "make it blue 2"]
-    assert seen == [(one.picture, "reject") for one in found.candidates]
+    assert [words for words, _ in painter.requests] == ["make it blue", "make it blue 1", "make it blue 2"]
+    assert seen == [(one.picture, "reject") for one in result.candidates]
 
 
 def test_doubt_leaves_the_words_alone() -> None:
     sample = scenes(1)[0]
-    assert restated(sample, Decision("can't tell", "too dark")) == "make it blue"
-    assert restated(replace(sample, instruction="Do!"), Decision("reject", "no.")).startswith("Do! An earlier")
+    assert append_rejection_reason(sample, Decision("can't tell", "too dark")) == "make it blue"
+    assert append_rejection_reason(replace(sample, instruction="Do!"), Decision("reject", "no.")).startswith(
+        "Do! An earlier"
+    )
 
 
 def test_cant_tell_is_not_acceptance() -> None:
     unsure = Verifier(graded(judge(name="unsure", rule=lambda _: Abstention("too dark"))), at_least(0.5))
-    (found,) = retried(unsure, tries=3)
+    (result,) = retried(unsure, tries=3)
 
-    assert len(found.candidates) == 3
-    assert "nothing was accepted, tries: 3 (the last time: graded can't be told: too dark)" in found.why
+    assert len(result.candidates) == 3
+    assert "none of 3 attempts was accepted (the last time: graded can't be told: too dark)" in result.reason
 
 
 def test_what_the_reward_cannot_value_is_not_accepted() -> None:
-    (found,) = retried(second(0.0), tries=3, reward=graded(judge(rule=lambda _: Abstention("too dark"))))
-    assert len(found.candidates) == 3
-    assert found.winner is None
+    (result,) = retried(second(0.0), tries=3, reward=graded(judge(rule=lambda _: Abstention("too dark"))))
+    assert len(result.candidates) == 3
+    assert result.winner is None
 
 
 def test_an_editor_that_fails_is_a_try() -> None:
     painter = Painter(bad_seeds=[1])
-    (found,) = retried(second(1.1), tries=3, editor=painter)
+    (result,) = retried(second(1.1), tries=3, editor=painter)
 
-    assert [one.fate for one in found.candidates] == ["made", "failed", "made"]
-    assert found.notes[1].startswith("candidate 1: the editor failed")
-    assert found.winner is not None
+    assert [one.status for one in result.candidates] == ["made", "failed", "made"]
+    assert result.notes[1].startswith("candidate 1: the editor failed")
+    assert result.winner is not None
 
 
 # -- paying -----------------------------------------------------------------------------------------------------------
@@ -139,30 +143,30 @@ def test_an_editor_that_fails_is_a_try() -> None:
 
 def test_the_verifier_is_paid_for() -> None:
     ours, theirs = judge(), judge(name="theirs")
-    found = retried(second(0.6, expert=theirs), samples=4, reward=graded(ours), feedback=None)
+    result = retried(second(0.6, expert=theirs), samples=4, reward=graded(ours), feedback=None)
 
-    count = sum(len(selection.candidates) for selection in found)
+    count = sum(len(selection.candidates) for selection in result)
     assert sum(ours.seen.values()) == sum(theirs.seen.values()) == count
-    assert found.spent.judge_calls == 2 * count
-    assert all(one.cost.judge_calls == 2 for selection in found for one in selection.candidates)
+    assert result.spent.judge_calls == 2 * count
+    assert all(one.cost.judge_calls == 2 for selection in result for one in selection.candidates)
 
 
 def test_the_runs_own_reward_is_not_asked_or_paid_twice() -> None:
     expert = judge()
     reward = graded(expert)
-    found = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(0.6))), reward=reward)
+    result = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(0.6))), reward=reward)
 
-    count = len(found[0].candidates)
-    assert found.spent.judge_calls == sum(expert.seen.values()) == count
+    count = len(result[0].candidates)
+    assert result.spent.judge_calls == sum(expert.seen.values()) == count
 
 
 def test_a_reward_that_two_verifiers_ask_is_paid_once() -> None:
     expert = judge()
     reward = graded(expert, "second")
-    found = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(1.1))), tries=2)
+    result = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(1.1))), tries=2)
 
     assert sum(expert.seen.values()) == 2
-    assert found.spent.judge_calls == 4
+    assert result.spent.judge_calls == 4
 
 
 def test_what_the_verifier_said_is_in_the_journal() -> None:
@@ -173,32 +177,32 @@ def test_what_the_verifier_said_is_in_the_journal() -> None:
 
     count = sum(len(selection.candidates) for selection in first)
     assert sum(painter.calls) == sum(expert.seen.values()) == count
-    assert second_time.known == second_time.spent == first.spent
+    assert second_time.cached_cost == second_time.spent == first.spent
     assert without_time(second_time.to_json()) == without_time(first.to_json())
 
 
 def test_a_verifier_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None:
     journal, painter = Journal(), Painter()
     broken = second(1.1, expert=judge(name="theirs", rule=lambda _: Failure("gone home")))
-    with pytest.raises(RunStopped, match="gone home"):
+    with pytest.raises(SelectionStopped, match="gone home"):
         retried(broken, samples=30, tries=2, feedback=None, editor=painter, journal=journal)
     made = sum(painter.calls)
     assert made < 30
 
     healthy = second(1.1, expert=judge(name="theirs"))
-    found = retried(healthy, samples=30, tries=2, feedback=None, editor=painter, journal=journal)
+    result = retried(healthy, samples=30, tries=2, feedback=None, editor=painter, journal=journal)
 
     assert sum(painter.calls) == 60
-    assert found.known.evaluations == 8 * made
+    assert result.cached_cost.nfe == 8 * made
 
 
 def test_judge_calls_of_the_verifier_stop_at_the_budget() -> None:
     theirs = Verifier(graded(None, "second", "consistency", "following"), at_least(1.1))
-    found = retried(theirs, samples=5, tries=6, feedback=None, budget=Budget(judge_calls=30))
+    result = retried(theirs, samples=5, tries=6, feedback=None, budget=Budget(judge_calls=30))
 
-    assert found.spent.judge_calls == 28  # 4 a candidate
-    assert [len(selection.candidates) for selection in found] == [2, 2, 1, 1, 1]
-    assert found[0].ended == "28 of 30 judge calls are spent"
+    assert result.spent.judge_calls == 28  # 4 a candidate
+    assert [len(selection.candidates) for selection in result] == [2, 2, 1, 1, 1]
+    assert result[0].stop_reason == "28 of 30 judge calls are spent"
 
 
 @settings(max_examples=20)  # each is a run or two
@@ -212,14 +216,18 @@ def test_order_batches_and_watching_a_budget_change_nothing(
     order: list[int], batch: int, again: int, limit: int | None
 ) -> None:
     samples, verifier = scenes(4), Verifier(graded(), at_least(0.7))
-    one = select(RetryUntil(verifier), samples, editor=Painter(batch=batch), reward=graded())
+    one = select(RetryUntilAccepted(verifier), samples, editor=Painter(batch_size=batch), reward=graded())
     shuffled = [samples[number] for number in order]
     other = select(
-        RetryUntil(verifier), shuffled, editor=Painter(batch=again), reward=graded(), budget=Budget(judge_calls=limit)
+        RetryUntilAccepted(verifier),
+        shuffled,
+        editor=Painter(batch_size=again),
+        reward=graded(),
+        budget=Budget(judge_calls=limit),
     )
 
     by_id = {selection.sample.id: without_time(selection.to_json()) for selection in other}
-    assert [by_id[selection.sample.id] for selection in one] == [without_time(found.to_json()) for found in one]
+    assert [by_id[selection.sample.id] for selection in one] == [without_time(result.to_json()) for result in one]
 
 
 @settings(max_examples=20)  # each is a run or two
@@ -245,7 +253,7 @@ def test_what_the_verifier_needs_is_checked_first() -> None:
         def card(self) -> Any:
             return replace(super().card, requires=("mask",))
 
-    needy = Verifier(Reward(Masked(), {"judge": judge(rule=lambda _: Measured(1.0))}), at_least(0.5))
+    needy = Verifier(Reward(Masked(), {"judge": judge(rule=lambda _: Measurement(1.0))}), at_least(0.5))
     with pytest.raises(ValueError, match="mask"):
         retried(needy, editor=painter)
     assert not painter.calls
@@ -253,4 +261,4 @@ def test_what_the_verifier_needs_is_checked_first() -> None:
 
 def test_one_try_or_more() -> None:
     with pytest.raises(ValueError, match="got 0"):
-        RetryUntil(Verifier(graded(), lambda _: Score.of(1.0) is None), 0)
+        RetryUntilAccepted(Verifier(graded(), lambda _: Score.of(1.0) is None), 0)

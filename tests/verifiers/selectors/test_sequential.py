@@ -5,27 +5,15 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import (
-    Asks,
-    Box,
-    Card,
-    EditSample,
-    Image,
-    Measured,
-    Operation,
-    Pools,
-    Rate,
-    Reward,
-    Score,
-    Task,
-    ask,
-)
-from editcritic.reward.edival.pools import apply
-from editcritic.verifiers import BestOf, Budget, Candidate, Journal, Selection, Selections, select
-from editcritic.verifiers.run import APART
-from editcritic.verifiers.sequential import Chain, Sequential, joined
+from editcritic.reward import Box, Card, EditSample, Image, Operation, Pools, Program, Reward, Score, Task, ask
+from editcritic.reward.metrics.edival.pools import update_pools
+from editcritic.reward.queries import Measurement, Rate
+from editcritic.verifiers import BestOfN, Budget, Candidate, Journal, Selection, select
+from editcritic.verifiers.selection import Selections
+from editcritic.verifiers.selection.selection_run import STEP_SEED_STRIDE
+from editcritic.verifiers.selectors.sequential import MultiTurnEditing, SequentialEditing, join_instructions
 
-from .editors import Painter, graded, judge, read, scenes
+from ..numpy_editor import Painter, graded, judge, read, scenes
 
 RECOLOUR = Task("color_alter", object="cup", value="blue")
 REMOVE = Task("subject_remove", object="fork")
@@ -44,16 +32,16 @@ def compounds(count: int = 1, operations: tuple[Operation, ...] = OPERATIONS, **
 
 
 class Watching:
-    """As good as the picture's worth; `seen` has what was judged."""
+    """As good as the image's worth; `seen` has what was judged."""
 
     card = Card("watching", 1, "good", roles=("judge",))
 
     def __init__(self) -> None:
         self.seen: list[EditSample] = []
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         self.seen.append(sample)
-        answer: Measured = yield from ask(Rate(sample.edited, "following"), role="judge")
+        answer: Measurement = yield from ask(Rate(sample.edited, "following"), role="judge")
         return Score.of(answer.value or 0.0)
 
     def at(self, step: int) -> list[EditSample]:
@@ -84,7 +72,7 @@ def judged_as(candidate: Candidate) -> EditSample:
     return candidate.sample
 
 
-def told(selections: Selections) -> list[dict[str, Any]]:
+def as_json(selections: Selections) -> list[dict[str, Any]]:
     return [one.to_json() for one in selections]
 
 
@@ -93,7 +81,7 @@ def told(selections: Selections) -> list[dict[str, Any]]:
 
 def test_the_best_of_each_step_goes_on():
     painter = Painter()
-    for one in select(Sequential(4), compounds(3), editor=painter, reward=graded()):
+    for one in select(SequentialEditing(4), compounds(3), editor=painter, reward=graded()):
         assert len(one.candidates) == 12
         assert [chosen.step for chosen in one.steps] == [1, 2, 3]
         sources = one.sample.sources
@@ -106,20 +94,20 @@ def test_the_best_of_each_step_goes_on():
                 assert Painter().edit([sources], [words], [candidate.noise.seed]) == [candidate.picture]
             sources = (shown(chosen),)
         assert one.winner == one.steps[-1]
-        assert one.why.startswith("step 3 of 3: the highest of 4")
-    assert {words for words, _ in painter.asked} == {operation.instruction for operation in OPERATIONS}
+        assert one.reason.startswith("step 3 of 3: the highest of 4")
+    assert {words for words, _ in painter.requests} == {operation.instruction for operation in OPERATIONS}
 
 
 def test_a_step_is_judged_on_the_original_picture_by_the_operations_so_far():
     watching = Watching()
     (sample,) = compounds(boxes=BOXES)
-    select(Sequential(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    said = {
+    select(SequentialEditing(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    instructions = {
         1: "Change the color of cup to blue",
         2: "Change the color of cup to blue and remove the fork",
         3: WHOLE,
     }
-    for step, instruction in said.items():
+    for step, instruction in instructions.items():
         assert len(watching.at(step)) == 2
         for one in watching.at(step):
             assert (one.instruction, one.operations, one.sources) == (instruction, OPERATIONS[:step], sample.sources)
@@ -141,7 +129,7 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
     }
     (sample,) = compounds(mask=mask, **whole)
     watching = Watching()
-    select(Sequential(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    select(SequentialEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
     for step in (1, 2):
         (one,) = watching.at(step)
         assert (one.reference, one.text, one.hint, one.targets, one.dimensions) == (None, "", "", (), None)
@@ -151,19 +139,19 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
     assert {name: getattr(last, name) for name in whole} == whole
 
 
-@pytest.mark.parametrize("selector", [Sequential(1), Chain(1)])
+@pytest.mark.parametrize("selector", [SequentialEditing(1), MultiTurnEditing(1)])
 def test_pools_of_a_step_follow_from_its_boxes_or_are_those_of_the_finished_edit(selector):
-    given = Pools(("cup",), ("cup",), ("cup",))
+    pools = Pools(("cup",), ("cup",), ("cup",))
     boxed, bare = Watching(), Watching()
     for watching, boxes in ((boxed, BOXES), (bare, {})):
-        (sample,) = compounds(boxes=boxes, pools=given)
+        (sample,) = compounds(boxes=boxes, pools=pools)
         select(selector, sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    assert [one.pools for one in bare.seen] == [given] * 3
-    assert boxed.seen[-1].pools == given
+    assert [one.pools for one in bare.seen] == [pools] * 3
+    assert boxed.seen[-1].pools == pools
     assert [one.pools and one.pools.unchanged for one in boxed.seen] == [("fork",), (), ("cup",)]
 
 
-@pytest.mark.parametrize("selector", [Sequential(1), Chain(1)])
+@pytest.mark.parametrize("selector", [SequentialEditing(1), MultiTurnEditing(1)])
 def test_a_reward_that_needs_what_is_told_at_the_end_is_refused_before_anything_is_made(selector):
     watching, painter = Watching(), Painter()
     watching.card = replace(Watching.card, requires=("text",))
@@ -175,15 +163,15 @@ def test_a_reward_that_needs_what_is_told_at_the_end_is_refused_before_anything_
 def test_published_compound_instructions_are_taken():
     watching = Watching()
     (sample,) = compounds(metadata={"compounds": ["one", "two"]})
-    select(Sequential(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    select(SequentialEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
     assert [one.instruction for one in watching.seen] == ["one", "two", WHOLE]
 
 
-@pytest.mark.parametrize("given", [["one"], "one two three", ["one", ""], ["one", 2]])
-def test_compound_instructions_that_do_not_fit_are_refused_before_anything_is_made(given):
+@pytest.mark.parametrize("published", [["one"], "one two three", ["one", ""], ["one", 2]])
+def test_compound_instructions_that_do_not_fit_are_refused_before_anything_is_made(published):
     painter = Painter()
-    with pytest.raises(ValueError, match="at least 2 of them for 3 operations"):
-        select(Sequential(2), compounds(metadata={"compounds": given}), editor=painter, reward=graded())
+    with pytest.raises(ValueError, match="at least 2 for 3 operations"):
+        select(SequentialEditing(2), compounds(metadata={"compounds": published}), editor=painter, reward=graded())
     assert painter.calls == []
 
 
@@ -197,44 +185,44 @@ def test_compound_instructions_that_do_not_fit_are_refused_before_anything_is_ma
     ],
 )
 def test_operations_join_into_one_sentence(instructions, sentence):
-    assert joined(instructions) == sentence
+    assert join_instructions(instructions) == sentence
 
 
 def test_one_candidate_a_step_is_plain_sequential_editing():
-    (one,) = select(Sequential(1), compounds(), editor=Painter(), reward=graded(), seed=5)
+    (one,) = select(SequentialEditing(1), compounds(), editor=Painter(), reward=graded(), seed=5)
     sources = one.sample.sources
     for step, operation in enumerate(OPERATIONS):
-        sources = tuple(Painter().edit([sources], [operation.instruction], [5 + APART * step]))
+        sources = tuple(Painter().edit([sources], [operation.instruction], [5 + STEP_SEED_STRIDE * step]))
     assert one.picture == sources[0]
     assert one.value == pytest.approx(read(sources[0]))
 
 
 def test_a_sample_without_operations_takes_one_step_as_in_best_of_n():
-    (steps,) = select(Sequential(5), scenes(1), editor=Painter(), reward=graded())
-    (best,) = select(BestOf(5), scenes(1), editor=Painter(), reward=graded())
-    assert (steps.picture, steps.value, steps.why) == (best.picture, best.value, best.why)
+    (steps,) = select(SequentialEditing(5), scenes(1), editor=Painter(), reward=graded())
+    (best,) = select(BestOfN(5), scenes(1), editor=Painter(), reward=graded())
+    assert (steps.picture, steps.value, steps.reason) == (best.picture, best.value, best.reason)
     assert steps.steps == (steps.winner,)
 
 
 def test_the_steps_of_all_samples_are_made_together():
-    painter = Painter(batch=6)
+    painter = Painter(batch_size=6)
     samples = [*compounds(2), *(replace(one, id="short") for one in compounds(1, OPERATIONS[:1]))]
-    select(Sequential(2), samples, editor=painter, reward=graded())
+    select(SequentialEditing(2), samples, editor=painter, reward=graded())
     assert painter.calls == [6, 4, 4]
 
 
 def test_what_a_selection_costs_is_what_its_candidates_cost():
     expert = judge()
-    (one,) = select(Sequential(4), compounds(), editor=Painter(), reward=graded(expert))
-    assert (one.spent.evaluations, one.spent.judge_calls) == (12 * 8, 12)
-    assert (one.unpruned.evaluations, one.unpruned.judge_calls) == (12 * 8, 12)
-    assert (one.ended, sum(expert.calls)) == ("", 12)
+    (one,) = select(SequentialEditing(4), compounds(), editor=Painter(), reward=graded(expert))
+    assert (one.spent.nfe, one.spent.judge_calls) == (12 * 8, 12)
+    assert (one.full_cost.nfe, one.full_cost.judge_calls) == (12 * 8, 12)
+    assert (one.stop_reason, sum(expert.calls)) == ("", 12)
 
 
 def test_the_same_seed_gives_the_same_winner_and_more_candidates_a_better_first_step():
     first = []
     for n in range(1, 7):
-        once, again = (select(Sequential(n), compounds(2), editor=Painter(), reward=graded()) for _ in range(2))
+        once, again = (select(SequentialEditing(n), compounds(2), editor=Painter(), reward=graded()) for _ in range(2))
         assert [won(one).id for one in once] == [won(one).id for one in again]
         assert [one.picture for one in once] == [one.picture for one in again]
         first.append([one.steps[0].value for one in once])
@@ -246,78 +234,86 @@ def test_the_same_seed_gives_the_same_winner_and_more_candidates_a_better_first_
 
 
 def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
-    painter = Painter(bad_seeds={APART, APART + 1})
+    painter = Painter(bad_seeds={STEP_SEED_STRIDE, STEP_SEED_STRIDE + 1})
     short = replace(compounds(1, OPERATIONS[:1])[0], id="short")
-    long, other = select(Sequential(2), [*compounds(), short], editor=painter, reward=graded())
+    long, other = select(SequentialEditing(2), [*compounds(), short], editor=painter, reward=graded())
     assert (long.winner, long.value, long.picture) == (None, None, None)
-    assert long.why.startswith("step 2 of 3: none of 2 candidates has a score: the editor failed")
+    assert long.reason.startswith("step 2 of 3: none of 2 candidates has a score: the editor failed")
     assert [one.step for one in long.steps] == [1]
-    assert [one.fate for one in long.candidates] == ["made", "made", "failed", "failed"]
-    assert long.spent.evaluations == 4 * 8
+    assert [one.status for one in long.candidates] == ["made", "made", "failed", "failed"]
+    assert long.spent.nfe == 4 * 8
     assert other.winner is not None
-    assert (long.ended, other.ended) == ("", "")
+    assert (long.stop_reason, other.stop_reason) == ("", "")
 
 
 def test_a_failed_candidate_does_not_go_on():
-    (one,) = select(Sequential(3), compounds(), editor=Painter(bad_seeds={APART, 2 * APART + 2}), reward=graded())
-    assert [[found.fate for found in at(one, step)].count("failed") for step in (1, 2, 3)] == [0, 1, 1]
+    (one,) = select(
+        SequentialEditing(3),
+        compounds(),
+        editor=Painter(bad_seeds={STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 2}),
+        reward=graded(),
+    )
+    assert [[candidate.status for candidate in at(one, step)].count("failed") for step in (1, 2, 3)] == [0, 1, 1]
     assert one.steps[1].id in ("2.1", "2.2")
     assert one.winner is not None
 
 
 def test_what_failed_is_made_in_the_next_run_and_nothing_else():
     journal, expert = Journal(), judge()
-    bad = Painter(bad_seeds={APART + 2}, batch=1)
-    select(Sequential(3), compounds(), editor=bad, reward=graded(expert), journal=journal)
-    good = Painter(batch=1)
-    (one,) = select(Sequential(3), compounds(), editor=good, reward=graded(expert), journal=journal)
-    (whole,) = select(Sequential(3), compounds(), editor=Painter(), reward=graded())
+    bad = Painter(bad_seeds={STEP_SEED_STRIDE + 2}, batch_size=1)
+    select(SequentialEditing(3), compounds(), editor=bad, reward=graded(expert), journal=journal)
+    good = Painter(batch_size=1)
+    (one,) = select(SequentialEditing(3), compounds(), editor=good, reward=graded(expert), journal=journal)
+    (whole,) = select(SequentialEditing(3), compounds(), editor=Painter(), reward=graded())
     assert one.picture == whole.picture
-    assert {seed for _, seed in good.asked} <= {APART + 2, *(2 * APART + number for number in range(3))}
-    assert (APART + 2) in {seed for _, seed in good.asked}
+    assert {seed for _, seed in good.requests} <= {
+        STEP_SEED_STRIDE + 2,
+        *(2 * STEP_SEED_STRIDE + number for number in range(3)),
+    }
+    assert (STEP_SEED_STRIDE + 2) in {seed for _, seed in good.requests}
 
 
 def test_a_second_run_with_the_same_journal_asks_nothing(tmp_path):
     with Journal(tmp_path) as journal:
-        first = select(Sequential(3), compounds(2), editor=Painter(), reward=graded(), journal=journal)
+        first = select(SequentialEditing(3), compounds(2), editor=Painter(), reward=graded(), journal=journal)
     painter, expert = Painter(), judge()
     with Journal(tmp_path) as journal:
-        again = select(Sequential(3), compounds(2), editor=painter, reward=graded(expert), journal=journal)
+        again = select(SequentialEditing(3), compounds(2), editor=painter, reward=graded(expert), journal=journal)
     assert (painter.calls, expert.calls) == ([], [])
-    assert told(again) == told(first)
-    assert (again.known.evaluations, again.known.judge_calls) == (again.spent.evaluations, again.spent.judge_calls)
+    assert as_json(again) == as_json(first)
+    assert (again.cached_cost.nfe, again.cached_cost.judge_calls) == (again.spent.nfe, again.spent.judge_calls)
 
 
 def test_a_budget_of_evaluations_is_spread_over_the_steps():
     (sample,) = compounds(1, (*OPERATIONS, Operation("Make it night.")))
-    (one,) = select(Sequential(4), sample, editor=Painter(), reward=graded(), budget=Budget(evaluations=10 * 8))
+    (one,) = select(SequentialEditing(4), sample, editor=Painter(), reward=graded(), budget=Budget(nfe=10 * 8))
     assert [len(at(one, step)) for step in (1, 2, 3, 4)] == [2, 2, 3, 3]
-    assert one.spent.evaluations == 80
-    assert one.unpruned.evaluations == 16 * 8
+    assert one.spent.nfe == 80
+    assert one.full_cost.nfe == 16 * 8
     assert one.winner is not None
-    assert "80 evaluations allow 3 of 4 candidates at step 4" in one.ended
+    assert "80 NFE allow 3 of 4 candidates at step 4" in one.stop_reason
 
 
 def test_a_budget_that_is_too_small_for_a_candidate_a_step_is_refused():
     painter = Painter()
     with pytest.raises(ValueError, match="each of 6 steps takes 48"):
-        select(Sequential(4), compounds(2), editor=painter, reward=graded(), budget=Budget(evaluations=47))
+        select(SequentialEditing(4), compounds(2), editor=painter, reward=graded(), budget=Budget(nfe=47))
     assert painter.calls == []
 
 
 def test_a_budget_of_judge_calls_that_ends_before_the_last_step_leaves_no_winner():
-    (one,) = select(Sequential(4), compounds(), editor=Painter(), reward=graded(), budget=Budget(judge_calls=6))
+    (one,) = select(SequentialEditing(4), compounds(), editor=Painter(), reward=graded(), budget=Budget(judge_calls=6))
     assert [len(at(one, step)) for step in (1, 2, 3)] == [4, 2, 0]
     assert one.spent.judge_calls == 6
     assert one.winner is None
-    assert one.why == "step 3 of 3: there was no budget for a candidate"
-    assert one.ended == "6 of 6 judge calls are spent"
+    assert one.reason == "step 3 of 3: the budget allows no candidate"
+    assert one.stop_reason == "6 of 6 judge calls are spent"
     assert [worth(chosen) for chosen in one.steps] == [max(map(worth, at(one, step))) for step in (1, 2)]
 
 
 def test_no_candidates_are_refused():
-    with pytest.raises(ValueError, match="one candidate a step or more, got 0"):
-        Sequential(0)
+    with pytest.raises(ValueError, match="at least one candidate per step, got 0"):
+        SequentialEditing(0)
 
 
 # -- chains -----------------------------------------------------------------------------------------------------------
@@ -326,10 +322,10 @@ def test_no_candidates_are_refused():
 def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_it():
     watching = Watching()
     (sample,) = compounds(boxes=BOXES)
-    (one,) = select(Chain(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    (one,) = select(MultiTurnEditing(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
     pools = Pools(tuple(BOXES), tuple(BOXES), tuple(BOXES))
     for turn, (operation, task) in enumerate(zip(OPERATIONS, (RECOLOUR, REMOVE, ADD), strict=True), start=1):
-        pools = apply(pools, task)
+        pools = update_pools(pools, task)
         before = one.steps[: turn - 1]
         for judged in watching.at(turn):
             assert (judged.instruction, judged.task, judged.pools) == (operation.instruction, task, pools)
@@ -341,7 +337,7 @@ def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_i
 
 
 def test_the_editor_is_given_the_turns_before():
-    (one,) = select(Chain(2), compounds(), editor=Painter(), reward=graded())
+    (one,) = select(MultiTurnEditing(2), compounds(), editor=Painter(), reward=graded())
     for turn, chosen in enumerate(one.steps):
         earlier = tuple(judged_as(before) for before in one.steps[:turn])
         made = Painter().edit(
@@ -355,7 +351,10 @@ def test_a_chain_goes_on_from_turns_that_were_made_before():
     watching = Watching()
     (sample,) = compounds(1, OPERATIONS[2:], boxes=BOXES, earlier=(turn,))
     select(
-        Chain(1), replace(sample, sources=(turn.edited,)), editor=Painter(), reward=Reward(watching, {"judge": judge()})
+        MultiTurnEditing(1),
+        replace(sample, sources=(turn.edited,)),
+        editor=Painter(),
+        reward=Reward(watching, {"judge": judge()}),
     )
     (judged,) = watching.seen
     assert judged.earlier == (turn,)
@@ -365,21 +364,26 @@ def test_a_chain_goes_on_from_turns_that_were_made_before():
 def test_what_is_said_of_the_end_of_a_chain_is_told_to_its_last_turn():
     watching = Watching()
     (sample,) = compounds(text="SALE", hint="a plum", reference=scenes(3)[2].source, targets=BOXES["cup"])
-    select(Chain(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    told = [(one.text, one.hint, one.reference is not None, one.targets) for one in watching.seen]
-    assert told == [("", "", False, ()), ("", "", False, ()), ("SALE", "a plum", True, ())]
+    select(MultiTurnEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    as_json = [(one.text, one.hint, one.reference is not None, one.targets) for one in watching.seen]
+    assert as_json == [("", "", False, ()), ("", "", False, ()), ("SALE", "a plum", True, ())]
 
 
 def test_a_chain_ends_where_no_candidate_of_a_turn_has_a_score():
-    (one,) = select(Chain(2), compounds(), editor=Painter(bad_seeds={2 * APART, 2 * APART + 1}), reward=graded())
+    (one,) = select(
+        MultiTurnEditing(2),
+        compounds(),
+        editor=Painter(bad_seeds={2 * STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 1}),
+        reward=graded(),
+    )
     assert one.winner is None
-    assert "step 3 of 3" in one.why
+    assert "step 3 of 3" in one.reason
     assert [chosen.step for chosen in one.steps] == [1, 2]
 
 
 def test_a_second_run_of_a_chain_asks_nothing():
     journal, painter = Journal(), Painter()
-    first = select(Chain(2), compounds(2), editor=Painter(), reward=graded(), journal=journal)
-    again = select(Chain(2), compounds(2), editor=painter, reward=graded(), journal=journal)
+    first = select(MultiTurnEditing(2), compounds(2), editor=Painter(), reward=graded(), journal=journal)
+    again = select(MultiTurnEditing(2), compounds(2), editor=painter, reward=graded(), journal=journal)
     assert painter.calls == []
-    assert told(again) == told(first)
+    assert as_json(again) == as_json(first)

@@ -8,25 +8,27 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Abstention, Asks, Card, EditSample, Failure, Measured, Rate, Reply, Score, build, spec_of
-from editcritic.reward.pairwise import PairwiseJudge
-from editcritic.verifiers import BestOf, Budget, Journal, RunStopped, Selections, select
-from editcritic.verifiers.tournament import KnockOut, RoundRobin
+from editcritic.reward import Card, EditSample, Program, Score, build, spec_of
+from editcritic.reward.metrics.pairwise import PairwiseJudge
+from editcritic.reward.queries import Abstention, Failure, Measurement, Rate, Reply
+from editcritic.verifiers import BestOfN, Budget, Journal, select
+from editcritic.verifiers.selection import Selections, SelectionStopped
+from editcritic.verifiers.selectors.tournament import KnockoutTournament, RoundRobinTournament
 
-from ..reward.fakes import Fake
-from .editors import Painter, graded, read, scenes
+from ...reward.fakes import Fake
+from ..numpy_editor import Painter, graded, read, scenes
 from .test_sequential import shown, won, worth
 
 JUDGE = PairwiseJudge()
 
 
 def referee(says: Callable[[Any], Any]) -> Fake:
-    """Grades as `judge` does, and compares two pictures by a rule: query -> answer."""
-    return Fake(lambda query: Measured(read(query.image, query.prompt)) if isinstance(query, Rate) else says(query))
+    """Grades as `judge` does, and compares two images by a rule: query -> answer."""
+    return Fake(lambda query: Measurement(read(query.image, query.prompt)) if isinstance(query, Rate) else says(query))
 
 
 def share(query: Any) -> float:
-    """How far the picture that is shown first is better in `second`, the quality that this judge looks at."""
+    """How far the image that is shown first is better in `second`, the quality that this judge looks at."""
     first, second = (read(picture, "second") for picture in query.images[-2:])
     return 0.5 + (first - second) / 2
 
@@ -55,41 +57,41 @@ class Scripted:
     def card(self) -> Card:
         return Card("scripted", 1, "as it was told")
 
-    def __call__(self, first: EditSample, second: EditSample) -> Asks[Score]:
+    def __call__(self, first: EditSample, second: EditSample) -> Program[Score]:
         yield from ()
         pair = f"{first.id.rpartition('/')[2]}-{second.id.rpartition('/')[2]}"
         share = self.shares.get(pair, 0.5)
         return Score.failed("lost") if share is None else Score.of(share)
 
 
-def played(found: Selections) -> list[tuple[str, str]]:
-    return [(match.first, match.second) for one in found for match in one.matches]
+def played(result: Selections) -> list[tuple[str, str]]:
+    return [(match.first, match.second) for one in result for match in one.matches]
 
 
 # -- who wins ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+@pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
 @pytest.mark.parametrize("levels", [65536, 3])
 @pytest.mark.parametrize("ties", [None, "second"])
 def test_matches_between_scores_choose_as_best_of_n_does(selector, levels, ties):
     for n in (1, 2, 3, 5, 6, 8):
-        other: dict[str, Any] = {"ties": graded(None, ties)} if ties else {}
-        asked: dict[str, Any] = {"editor": Painter(levels=levels), "reward": graded(), "seed": 7 * n}
-        best = select(BestOf(n), scenes(3), **asked, **other)
-        found = select(selector(n), scenes(3), **asked, **other)
-        assert [won(one).id for one in found] == [won(one).id for one in best]
-        assert [one.value for one in found] == [one.value for one in best]
+        other: dict[str, Any] = {"tiebreak_reward": graded(None, ties)} if ties else {}
+        options: dict[str, Any] = {"editor": Painter(levels=levels), "reward": graded(), "seed": 7 * n}
+        best = select(BestOfN(n), scenes(3), **options, **other)
+        result = select(selector(n), scenes(3), **options, **other)
+        assert [won(one).id for one in result] == [won(one).id for one in best]
+        assert [one.value for one in result] == [one.value for one in best]
 
 
-@pytest.mark.parametrize("selector", [KnockOut(8, JUDGE), RoundRobin(8, JUDGE)])
+@pytest.mark.parametrize("selector", [KnockoutTournament(8, JUDGE), RoundRobinTournament(8, JUDGE)])
 def test_the_one_that_the_judge_finds_better_than_all_others_wins(selector):
     for one in select(selector, scenes(3), editor=Painter(), reward=graded(referee(honest))):
         assert one.winner is not None
-        assert won(one).id == max(one.candidates, key=lambda found: read(shown(found), "second")).id
+        assert won(one).id == max(one.candidates, key=lambda result: read(shown(result), "second")).id
 
 
-@pytest.mark.parametrize("selector", [KnockOut(7, JUDGE), RoundRobin(5, JUDGE)])
+@pytest.mark.parametrize("selector", [KnockoutTournament(7, JUDGE), RoundRobinTournament(5, JUDGE)])
 def test_a_judge_that_leans_to_what_it_is_shown_first_changes_nothing(selector):
     fair, biased = (
         select(selector, scenes(3), editor=Painter(), reward=graded(referee(leaning(much)))) for much in (0.0, 0.3)
@@ -101,38 +103,41 @@ def test_a_judge_that_leans_to_what_it_is_shown_first_changes_nothing(selector):
             assert leant.score.evidence[-1].numbers["apart"] == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+@pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
 def test_a_judge_that_always_says_first_leaves_the_choice_to_the_reward(selector):
-    asked: dict[str, Any] = {"editor": Painter(), "reward": graded(referee(lambda _: Reply("first")))}
-    found, best = select(selector(6, JUDGE), scenes(2), **asked), select(BestOf(6), scenes(2), **asked)
-    assert [won(one).id for one in found] == [won(one).id for one in best]
-    assert all("by the reward (a draw)" in one.why or "the reward decides" in one.why for one in found)
+    options: dict[str, Any] = {"editor": Painter(), "reward": graded(referee(lambda _: Reply("first")))}
+    result, best = select(selector(6, JUDGE), scenes(2), **options), select(BestOfN(6), scenes(2), **options)
+    assert [won(one).id for one in result] == [won(one).id for one in best]
+    assert all("by the reward (a draw)" in one.reason or "the reward decides" in one.reason for one in result)
 
 
 def test_pairs_are_made_by_seed_and_the_lowest_seeds_miss_the_first_round():
-    found = select(KnockOut(6, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(honest)))
-    first, second = played(found)[:2], played(found)[2:4]
+    result = select(KnockoutTournament(6, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(honest)))
+    first, second = played(result)[:2], played(result)[2:4]
     assert first == [("2", "3"), ("4", "5")]
     assert second[0] == ("0", "1")
     assert {*second[1]} <= {"2", "3", "4", "5"}
-    assert found[0].why == f"won over {found[0].why.removeprefix('won over ')}"
-    assert found[0].why.count("over ") == sum(won(found[0]).id in pair for pair in played(found))
+    assert result[0].reason == f"won over {result[0].reason.removeprefix('won over ')}"
+    assert result[0].reason.count("over ") == sum(won(result[0]).id in pair for pair in played(result))
 
 
 @pytest.mark.parametrize("n", range(1, 10))
 def test_every_match_is_two_questions(n):
-    for selector, matches in ((KnockOut(n, JUDGE), n - 1), (RoundRobin(n, JUDGE), n * (n - 1) // 2)):
+    for selector, matches in (
+        (KnockoutTournament(n, JUDGE), n - 1),
+        (RoundRobinTournament(n, JUDGE), n * (n - 1) // 2),
+    ):
         expert = referee(honest)
         (one,) = select(selector, scenes(1), editor=Painter(), reward=graded(expert))
         assert len(one.matches) == matches
         assert all(match.cost.judge_calls == 2 for match in one.matches)
         assert one.spent.judge_calls == n + 2 * matches == sum(expert.calls)
-        assert (one.unpruned.judge_calls, one.unpruned.evaluations) == (one.spent.judge_calls, 8 * n)
+        assert (one.full_cost.judge_calls, one.full_cost.nfe) == (one.spent.judge_calls, 8 * n)
 
 
 def test_a_knock_out_asks_a_round_of_all_samples_together():
     expert = referee(honest)
-    select(KnockOut(8, JUDGE), scenes(4), editor=Painter(batch=32), reward=graded(expert))
+    select(KnockoutTournament(8, JUDGE), scenes(4), editor=Painter(batch_size=32), reward=graded(expert))
     assert sum(expert.calls) == 32 + 2 * 28
     assert len(expert.calls) <= 1 + 4  # rounds of 16, 8 and 4 matches, of which the first may be asked in two batches
 
@@ -140,20 +145,22 @@ def test_a_knock_out_asks_a_round_of_all_samples_together():
 def test_equal_sums_are_decided_by_the_matches_between_them():
     # 0 and 1 have the highest sum, 1 has beaten 0.
     table = Scripted({"0-1": 0.4, "0-2": 0.9, "0-3": 0.8, "1-2": 0.8, "1-3": 0.7, "2-3": 0.5})
-    (one,) = select(RoundRobin(4, table), scenes(1), editor=Painter(), reward=graded())
+    (one,) = select(RoundRobinTournament(4, table), scenes(1), editor=Painter(), reward=graded())
     assert won(one).id == "1"
-    assert "0, 1 have the highest, 1 in the matches between them" in one.why
+    assert "0, 1 have the highest, 1 in the matches between them" in one.reason
 
 
 def test_a_circle_is_decided_by_the_reward_then_the_second_one_then_the_seed():
-    circle = RoundRobin(3, Scripted({"0-1": 1.0, "1-2": 1.0, "0-2": 0.0}))
+    circle = RoundRobinTournament(3, Scripted({"0-1": 1.0, "1-2": 1.0, "0-2": 0.0}))
     (one,) = select(circle, scenes(1), editor=Painter(), reward=graded())
     assert won(one).id == max(one.candidates, key=worth).id
-    (one,) = select(circle, scenes(1), editor=Painter(levels=1), reward=graded(), ties=graded(None, "second"))
-    assert won(one).id == max(one.candidates, key=lambda found: read(shown(found), "second")).id
+    (one,) = select(
+        circle, scenes(1), editor=Painter(levels=1), reward=graded(), tiebreak_reward=graded(None, "second")
+    )
+    assert won(one).id == max(one.candidates, key=lambda result: read(shown(result), "second")).id
     (one,) = select(circle, scenes(1), editor=Painter(levels=1), reward=graded())
     assert won(one).id == "0"
-    assert "the reward decides" in one.why
+    assert "the reward decides" in one.reason
 
 
 # -- what says nothing ------------------------------------------------------------------------------------------------
@@ -164,18 +171,18 @@ class Stumbles:
 
     def __init__(self, times: float, only: Callable[[Any], bool] = lambda _: True) -> None:
         self.times, self.only = times, only
-        self.asked: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def __call__(self, query: Any) -> Any:
-        self.asked[query.digest] += 1
-        return Failure("lost") if self.only(query) and self.asked[query.digest] <= self.times else honest(query)
+        self.counts[query.digest] += 1
+        return Failure("lost") if self.only(query) and self.counts[query.digest] <= self.times else honest(query)
 
 
-@pytest.mark.parametrize("selector", [KnockOut(4, JUDGE), RoundRobin(4, JUDGE)])
+@pytest.mark.parametrize("selector", [KnockoutTournament(4, JUDGE), RoundRobinTournament(4, JUDGE)])
 def test_a_match_that_fails_is_played_once_more(selector):
-    asked: dict[str, Any] = {"editor": Painter()}
-    fair = select(selector, scenes(1), **asked, reward=graded(referee(honest)))
-    (one,) = select(selector, scenes(1), **asked, reward=graded(referee(Stumbles(1)), on_failures="none"))
+    options: dict[str, Any] = {"editor": Painter()}
+    fair = select(selector, scenes(1), **options, reward=graded(referee(honest)))
+    (one,) = select(selector, scenes(1), **options, reward=graded(referee(Stumbles(1)), on_failures="none"))
     assert won(one).id == won(fair[0]).id
     assert len(one.matches) == 2 * len(fair[0].matches)
     assert [match.score.status for match in one.matches].count("failed") == len(fair[0].matches)
@@ -183,23 +190,23 @@ def test_a_match_that_fails_is_played_once_more(selector):
     assert one.spent.judge_calls == 4 + 2 * len(one.matches)
 
 
-@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+@pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
 def test_where_a_match_fails_twice_the_reward_decides_and_the_selection_says_so(selector):
-    asked: dict[str, Any] = {"editor": Painter(), "reward": graded(referee(Stumbles(math.inf)), on_failures="none")}
-    found, best = select(selector(4, JUDGE), scenes(2), **asked), select(BestOf(4), scenes(2), **asked)
-    for one, other in zip(found, best, strict=True):
+    options: dict[str, Any] = {"editor": Painter(), "reward": graded(referee(Stumbles(math.inf)), on_failures="none")}
+    result, best = select(selector(4, JUDGE), scenes(2), **options), select(BestOfN(4), scenes(2), **options)
+    for one, other in zip(result, best, strict=True):
         assert won(one).id == won(other).id
-        assert "by the reward" in one.why
-        assert "no answer" in one.why or "no match has an answer" in one.why
+        assert "by the reward" in one.reason
+        assert "no answer" in one.reason or "no match has an answer" in one.reason
         assert all("failed: fake: lost" in note for note in one.notes)
         assert all(match.score.value is None for match in one.matches)
 
 
 def test_a_match_without_an_answer_counts_for_nobody():
     table = Scripted({"0-1": None, "0-2": 0.9, "1-2": 0.6})
-    (one,) = select(RoundRobin(3, table), scenes(1), editor=Painter(), reward=graded(on_failures="none"))
+    (one,) = select(RoundRobinTournament(3, table), scenes(1), editor=Painter(), reward=graded(on_failures="none"))
     assert won(one).id == "0"
-    assert one.why == "won by a mean share of 0.9 among 3; the next, 1, has 0.6"
+    assert one.reason == "won by a mean share of 0.9 among 3; the next, 1, has 0.6"
     assert [(match.first, match.second) for match in one.matches].count(("0", "1")) == 2
     assert one.notes == ("0 against 1 failed: lost",) * 2
 
@@ -207,23 +214,23 @@ def test_a_match_without_an_answer_counts_for_nobody():
 def test_a_judge_that_is_down_stops_the_run_and_nothing_is_lost():
     journal = Journal()
     down = graded(referee(Stumbles(math.inf)))
-    with pytest.raises(RunStopped, match="of the last scores failed"):
-        select(RoundRobin(8, JUDGE), scenes(1), editor=Painter(), reward=down, journal=journal)
+    with pytest.raises(SelectionStopped, match="of the last scores failed"):
+        select(RoundRobinTournament(8, JUDGE), scenes(1), editor=Painter(), reward=down, journal=journal)
     painter, expert = Painter(), referee(honest)
-    (one,) = select(RoundRobin(8, JUDGE), scenes(1), editor=painter, reward=graded(expert), journal=journal)
+    (one,) = select(RoundRobinTournament(8, JUDGE), scenes(1), editor=painter, reward=graded(expert), journal=journal)
     assert (painter.calls, sum(expert.calls)) == ([], 56)
     assert one.winner is not None
 
 
 def test_a_judge_that_abstains_is_not_asked_again():
     expert = referee(lambda _: Abstention("who knows"))
-    (one,) = select(KnockOut(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert))
+    (one,) = select(KnockoutTournament(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert))
     assert len(one.matches) == 3
     assert won(one).id == max(one.candidates, key=worth).id
     assert one.notes[0].endswith("abstained: who knows")
 
 
-@pytest.mark.parametrize("selector", [KnockOut(6, JUDGE), RoundRobin(6, JUDGE)])
+@pytest.mark.parametrize("selector", [KnockoutTournament(6, JUDGE), RoundRobinTournament(6, JUDGE)])
 def test_those_without_a_picture_or_a_score_do_not_play(selector):
     clean = select(selector, scenes(1), editor=Painter(), reward=graded(referee(honest)))
     unsure = clean[0].candidates[4].picture
@@ -231,36 +238,44 @@ def test_those_without_a_picture_or_a_score_do_not_play(selector):
     grade = expert.rule
     expert.rule = lambda query: Failure("lost") if isinstance(query, Rate) and query.image == unsure else grade(query)
     reward = graded(expert, on_failures="none")
-    found = select(selector, scenes(1), editor=Painter(bad_seeds={0, 3}), reward=reward)
-    assert {name for pair in played(found) for name in pair} == {"1", "2", "5"}
-    assert won(found[0]).id in {"1", "2", "5"}
+    result = select(selector, scenes(1), editor=Painter(bad_seeds={0, 3}), reward=reward)
+    assert {name for pair in played(result) for name in pair} == {"1", "2", "5"}
+    assert won(result[0]).id in {"1", "2", "5"}
 
 
 def test_one_that_is_left_wins_without_a_match_and_none_is_said_to_be_none():
-    (one,) = select(KnockOut(3, JUDGE), scenes(1), editor=Painter(bad_seeds={0, 2}), reward=graded(referee(honest)))
-    assert (won(one).id, one.why, one.matches) == ("1", "the only one of 3 with a score", ())
-    (one,) = select(KnockOut(2, JUDGE), scenes(1), editor=Painter(bad_seeds={0, 1}), reward=graded(referee(honest)))
+    (one,) = select(
+        KnockoutTournament(3, JUDGE), scenes(1), editor=Painter(bad_seeds={0, 2}), reward=graded(referee(honest))
+    )
+    assert (won(one).id, one.reason, one.matches) == ("1", "the only one of 3 with a score", ())
+    (one,) = select(
+        KnockoutTournament(2, JUDGE), scenes(1), editor=Painter(bad_seeds={0, 1}), reward=graded(referee(honest))
+    )
     assert one.winner is None
-    assert one.why.startswith("none of 2 candidates has a score: the editor failed")
+    assert one.reason.startswith("none of 2 candidates has a score: the editor failed")
 
 
-@pytest.mark.parametrize(("selector", "matches"), [(KnockOut(8, JUDGE), 3), (RoundRobin(8, JUDGE), 3)])
+@pytest.mark.parametrize(
+    ("selector", "matches"), [(KnockoutTournament(8, JUDGE), 3), (RoundRobinTournament(8, JUDGE), 3)]
+)
 def test_a_budget_of_judge_calls_that_ends_leaves_the_rest_to_the_reward(selector, matches):
     budget = Budget(judge_calls=8 + 2 * matches + 1)
     (one,) = select(selector, scenes(1), editor=Painter(), reward=graded(referee(honest)), budget=budget)
     assert len(one.matches) == matches
     assert one.spent.judge_calls == 8 + 2 * matches
-    assert one.ended == f"{8 + 2 * matches} of {budget.judge_calls} judge calls are spent"
+    assert one.stop_reason == f"{8 + 2 * matches} of {budget.judge_calls} judge calls are spent"
     assert one.winner is not None
 
 
 def test_matches_need_no_evaluations():
-    budget = Budget(evaluations=4 * 8)
-    (one,) = select(KnockOut(4, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(honest)), budget=budget)
-    assert (len(one.matches), one.ended) == (3, "")
+    budget = Budget(nfe=4 * 8)
+    (one,) = select(
+        KnockoutTournament(4, JUDGE), scenes(1), editor=Painter(), reward=graded(referee(honest)), budget=budget
+    )
+    assert (len(one.matches), one.stop_reason) == (3, "")
 
 
-@pytest.mark.parametrize("selector", [KnockOut(2, JUDGE), RoundRobin(2, JUDGE)])
+@pytest.mark.parametrize("selector", [KnockoutTournament(2, JUDGE), RoundRobinTournament(2, JUDGE)])
 def test_a_comparison_that_nobody_can_answer_is_refused_before_anything_is_made(selector):
     painter = Painter()
     with pytest.raises(ValueError, match=r"pairwise-judge asks judge\.pairwise"):
@@ -268,7 +283,7 @@ def test_a_comparison_that_nobody_can_answer_is_refused_before_anything_is_made(
     assert painter.calls == []
 
 
-@pytest.mark.parametrize("selector", [KnockOut(5, JUDGE), RoundRobin(4, JUDGE)])
+@pytest.mark.parametrize("selector", [KnockoutTournament(5, JUDGE), RoundRobinTournament(4, JUDGE)])
 def test_a_second_run_with_the_same_journal_asks_nothing(selector, tmp_path):
     with Journal(tmp_path) as journal:
         first = select(selector, scenes(2), editor=Painter(), reward=graded(referee(honest)), journal=journal)
@@ -277,20 +292,20 @@ def test_a_second_run_with_the_same_journal_asks_nothing(selector, tmp_path):
         again = select(selector, scenes(2), editor=painter, reward=graded(expert), journal=journal)
     assert (painter.calls, expert.calls) == ([], [])
     assert [one.to_json() for one in again] == [one.to_json() for one in first]
-    assert (again.known.evaluations, again.known.judge_calls) == (again.spent.evaluations, again.spent.judge_calls)
+    assert (again.cached_cost.nfe, again.cached_cost.judge_calls) == (again.spent.nfe, again.spent.judge_calls)
 
 
 def test_matches_that_failed_are_asked_again_in_the_next_run_and_nothing_else():
     journal = Journal()
     down = graded(referee(Stumbles(math.inf)), on_failures="none")
-    select(RoundRobin(4, JUDGE), scenes(1), editor=Painter(), reward=down, journal=journal)
+    select(RoundRobinTournament(4, JUDGE), scenes(1), editor=Painter(), reward=down, journal=journal)
     expert = referee(honest)
-    (one,) = select(RoundRobin(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert), journal=journal)
+    (one,) = select(RoundRobinTournament(4, JUDGE), scenes(1), editor=Painter(), reward=graded(expert), journal=journal)
     assert sum(expert.calls) == 12
     assert one.notes == ()
 
 
-@pytest.mark.parametrize("selector", [KnockOut, RoundRobin])
+@pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
 def test_a_comparison_is_a_program_and_not_a_name(selector):
     with pytest.raises(ValueError, match="got 'pairwise-judge'"):
         selector(4, "pairwise-judge")
@@ -299,7 +314,7 @@ def test_a_comparison_is_a_program_and_not_a_name(selector):
 
 
 def test_no_candidates_are_refused():
-    with pytest.raises(ValueError, match="one candidate or more, got 0"):
-        KnockOut(0)
-    with pytest.raises(ValueError, match="one candidate or more, got 0"):
-        RoundRobin(0)
+    with pytest.raises(ValueError, match="at least one candidate, got 0"):
+        KnockoutTournament(0)
+    with pytest.raises(ValueError, match="at least one candidate, got 0"):
+        RoundRobinTournament(0)

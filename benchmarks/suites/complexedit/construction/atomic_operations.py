@@ -58,11 +58,11 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
 )
 """Name -> category."""
 
-_PLAIN = {"".join(letter for letter in name.casefold() if letter.isalpha()): name for name in CATEGORIES}
+_NORMALIZED_NAMES = {"".join(letter for letter in name.casefold() if letter.isalpha()): name for name in CATEGORIES}
 
 
-def listing() -> str:
-    """All of them for a prompt, a line each under their category."""
+def operation_list() -> str:
+    """All operations for a prompt, one line each under their category."""
     lines = []
     for category, names in OPERATIONS.items():
         lines.append(f"{category}:")
@@ -70,9 +70,9 @@ def listing() -> str:
     return "\n".join(lines)
 
 
-def operation(said: str) -> str:
-    """The name that is meant; case, blanks and signs do not matter. Raises ValueError for none of the 24."""
-    plain = "".join(letter for letter in said.casefold() if letter.isalpha())
-    if plain not in _PLAIN:
-        raise ValueError(f"{said!r} is none of the {len(CATEGORIES)} operations")
-    return _PLAIN[plain]
+def parse_operation(name: str) -> str:
+    """The operation with this name; case, blanks and punctuation are ignored. Raises ValueError for none of the 24."""
+    plain = "".join(letter for letter in name.casefold() if letter.isalpha())
+    if plain not in _NORMALIZED_NAMES:
+        raise ValueError(f"{name!r} is none of the {len(CATEGORIES)} operations")
+    return _NORMALIZED_NAMES[plain]

@@ -1,7 +1,7 @@
-"""`bench make complex-edit`: instructions of growing complexity for pictures (Complex-Edit, section 2).
+"""`bench construct complex-edit`: instructions of increasing complexity for images (Complex-Edit, section 2).
 
-Three stages: a sequence of atomic instructions, each simplified where it says too much, and the first i of them made
-one compound instruction, for every i.
+Three stages: a sequence of atomic instructions, simplification of each, and for every i a compound instruction of the
+first i.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...reward import Asks, Engine, Expert, Image
-from ...reward.prompts import Prompts
-from ...reward.reading import short
-from ...reward.stats import Stats
-from .asking import Made, Notes, insist, make_all
-from .complex_edit_file import write_parquet
-from .given import PROMPTS, Folder, Picture, digests, opened
-from .operations import listing, operation
-from .outcome import Outcome
-from .words import fields, sentence
+from .....reward import Engine, Expert, Image, Program
+from .....reward.engine.engine_stats import Stats
+from .....reward.queries.parsing import shorten
+from .....reward.queries.prompts import Prompts
+from ...construction.construction_report import ConstructionReport
+from ...construction.reply_rules import parse_fields, parse_sentence
+from ...construction.validated_replies import ProgramResult, RejectionLog, ask_until_valid, run_programs
+from ...construction.workspace import PROMPTS, ConstructionFolder, NumberedImage, image_digests, open_image
+from ..parquet_file import write_parquet
+from .atomic_operations import operation_list, parse_operation
 
 T = TypeVar("T")
 
 SPLITS = ("test_real", "test_syn")
-HOT, WARM = 1.15, 1.0
+SEQUENCE_TEMPERATURE, COMPOUND_TEMPERATURE = 1.15, 1.0
 """Temperatures of the first stage, for variety, and of the others (section 2.4)."""
 
-_SEQUENCE = json.dumps(
+_SEQUENCE_SCHEMA = json.dumps(
     {
         "type": "object",
         "properties": {
@@ -45,14 +45,14 @@ _SEQUENCE = json.dumps(
         "required": ["sequence"],
     }
 )
-_SIMPLER = json.dumps(
+_SIMPLIFY_SCHEMA = json.dumps(
     {
         "type": "object",
         "properties": {"simplify": {"type": "boolean"}, "instruction": {"type": "string"}},
         "required": ["simplify", "instruction"],
     }
 )
-_COMPOUND = json.dumps(
+_COMPOUND_SCHEMA = json.dumps(
     {
         "type": "object",
         "properties": {"compound_instruction": {"type": "string"}},
@@ -62,7 +62,7 @@ _COMPOUND = json.dumps(
 
 
 @dataclass(frozen=True, slots=True)
-class Atomic:
+class AtomicInstruction:
     """name: of the operation. instruction: simplified. original: as it was first written."""
 
     name: str
@@ -71,16 +71,16 @@ class Atomic:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """What was made of one picture. compound: one for each of C1, C2, …; the first is the first atomic one."""
+class InstructionSet:
+    """The instructions of one image. compound: one for each of C1, C2, …; the first is the first atomic one."""
 
-    sequence: tuple[Atomic, ...]
+    sequence: tuple[AtomicInstruction, ...]
     compound: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Writer:
-    """count: atomic instructions a picture, hence levels of complexity. seed: another one asks anew.
+class ComplexEditBuilder:
+    """count: atomic instructions per image, hence levels of complexity. seed: another seed repeats the queries.
 
     Raises ValueError for a count below 1.
     """
@@ -91,79 +91,92 @@ class Writer:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError(f"a picture takes at least one instruction, got {self.count}")
+            raise ValueError(f"an image needs at least one instruction, got {self.count}")
 
-    def program(self, image: Image) -> Callable[[Notes], Asks[Edit]]:
-        """What makes the instructions for a picture; the same for the same picture, seed and answers."""
+    def program(self, image: Image) -> Callable[[RejectionLog], Program[InstructionSet]]:
+        """The program that constructs the instructions of an image; deterministic for image, seed and replies."""
 
-        def run(notes: Notes) -> Asks[Edit]:
-            sequence: list[Atomic] = []
+        def run(notes: RejectionLog) -> Program[InstructionSet]:
+            sequence: list[AtomicInstruction] = []
             for name, instruction in (yield from self._sequence(notes, image)):
                 simpler = yield from self._simplified(notes, name, instruction)
-                sequence.append(Atomic(name, simpler, instruction))
+                sequence.append(AtomicInstruction(name, simpler, instruction))
             compound = {1: sequence[0].instruction}
             for level in range(2, self.count + 1):
                 compound[level] = yield from self._compound(notes, image, sequence[:level])
-            return Edit(tuple(sequence), tuple(compound.values()))
+            return InstructionSet(tuple(sequence), tuple(compound.values()))
 
         return run
 
-    def _sequence(self, notes: Notes, image: Image) -> Asks[list[tuple[str, str]]]:
-        def read(said: str) -> list[tuple[str, str]]:
-            found = [
-                (operation(item["name"]), sentence(item["instruction"])) for item in fields(_SEQUENCE, said)["sequence"]
+    def _sequence(self, notes: RejectionLog, image: Image) -> Program[list[tuple[str, str]]]:
+        def parse(reply: str) -> list[tuple[str, str]]:
+            instructions = [
+                (parse_operation(item["name"]), parse_sentence(item["instruction"]))
+                for item in parse_fields(_SEQUENCE_SCHEMA, reply)["sequence"]
             ]
-            if len(found) != self.count:
-                raise ValueError(f"{self.count} instructions were asked for, got {len(found)}")
-            told = [instruction.casefold().rstrip(".") for _, instruction in found]
-            if twice := next((one for place, one in enumerate(told) if one in told[:place]), ""):
-                raise ValueError(f"it asks for the same thing twice: {short(twice)}")
-            return found
+            if len(instructions) != self.count:
+                raise ValueError(f"{self.count} instructions were requested, got {len(instructions)}")
+            normalized = [instruction.casefold().rstrip(".") for _, instruction in instructions]
+            if repeated := next((text for number, text in enumerate(normalized) if text in normalized[:number]), ""):
+                raise ValueError(f"it has the same instruction twice: {shorten(repeated)}")
+            return instructions
 
-        words = self.prompts.render("complex_edit_sequence", count=str(self.count), operations=listing())
-        return (yield from self._asked(notes, "sequence", words, image, read, HOT, 2048, count=str(self.count)))
-
-    def _simplified(self, notes: Notes, name: str, instruction: str) -> Asks[str]:
-        def read(said: str) -> str:
-            found = fields(_SIMPLER, said)
-            if not found["simplify"]:
-                return instruction
-            simpler = sentence(found["instruction"])
-            if len(simpler.split()) > len(instruction.split()):
-                raise ValueError(f"it got longer: {short(simpler)}")
-            return simpler
-
-        words = self.prompts.render("complex_edit_simplify", kind=name, instruction=instruction)
+        prompt = self.prompts.render("complex_edit_sequence", count=str(self.count), operations=operation_list())
         return (
-            yield from self._asked(notes, "simplify", words, None, read, WARM, 512, kind=name, instruction=instruction)
+            yield from self._ask(
+                notes, "sequence", prompt, image, parse, SEQUENCE_TEMPERATURE, 2048, count=str(self.count)
+            )
         )
 
-    def _compound(self, notes: Notes, image: Image, sequence: Sequence[Atomic]) -> Asks[str]:
-        def read(said: str) -> str:
-            return sentence(fields(_COMPOUND, said)["compound_instruction"], most=40 * len(sequence))
+    def _simplified(self, notes: RejectionLog, name: str, instruction: str) -> Program[str]:
+        def parse(reply: str) -> str:
+            fields = parse_fields(_SIMPLIFY_SCHEMA, reply)
+            if not fields["simplify"]:
+                return instruction
+            simpler = parse_sentence(fields["instruction"])
+            if len(simpler.split()) > len(instruction.split()):
+                raise ValueError(f"it got longer: {shorten(simpler)}")
+            return simpler
 
-        instructions = "\n".join(f"{place}. {one.instruction}" for place, one in enumerate(sequence, start=1))
-        words = self.prompts.render("complex_edit_compound", instructions=instructions)
-        return (yield from self._asked(notes, "compound", words, image, read, WARM, 1024, instructions=instructions))
+        prompt = self.prompts.render("complex_edit_simplify", kind=name, instruction=instruction)
+        return (
+            yield from self._ask(
+                notes, "simplify", prompt, None, parse, COMPOUND_TEMPERATURE, 512, kind=name, instruction=instruction
+            )
+        )
 
-    def _asked(
+    def _compound(self, notes: RejectionLog, image: Image, sequence: Sequence[AtomicInstruction]) -> Program[str]:
+        def parse(reply: str) -> str:
+            return parse_sentence(
+                parse_fields(_COMPOUND_SCHEMA, reply)["compound_instruction"], max_words=40 * len(sequence)
+            )
+
+        instructions = "\n".join(f"{number}. {atomic.instruction}" for number, atomic in enumerate(sequence, start=1))
+        prompt = self.prompts.render("complex_edit_compound", instructions=instructions)
+        return (
+            yield from self._ask(
+                notes, "compound", prompt, image, parse, COMPOUND_TEMPERATURE, 1024, instructions=instructions
+            )
+        )
+
+    def _ask(
         self,
-        notes: Notes,
+        notes: RejectionLog,
         stage: str,
-        words: str,
+        prompt: str,
         image: Image | None,
-        read: Callable[[str], T],
+        parse: Callable[[str], T],
         temperature: float,
         max_tokens: int,
         **slots: str,
-    ) -> Asks[T]:
+    ) -> Program[T]:
         return (
-            yield from insist(
+            yield from ask_until_valid(
                 notes,
                 f"complex-edit/{stage}",
-                words,
+                prompt,
                 image,
-                read,
+                parse,
                 temperature=temperature,
                 max_tokens=max_tokens,
                 slots=slots,
@@ -172,23 +185,23 @@ class Writer:
         )
 
 
-def make(
-    given: Iterable[Picture],
+def construct(
+    numbered_images: Iterable[NumberedImage],
     out: Path,
-    writer: Writer,
+    writer: ComplexEditBuilder,
     *,
     judge: Expert,
     split: str = "test_real",
     step: Callable[[], None] = lambda: None,
     window: int = 64,
-) -> Outcome:
-    """Make instructions for pictures.
+) -> ConstructionReport:
+    """Construct instructions for images.
 
     Writes `data/{split}-00000-of-00001.parquet` with the published columns (`image` with the file's own bytes, `edit`)
-    and `rejects.jsonl`. Raises `InputError`.
+    and `rejections.jsonl`. Raises `InputError`.
     """
-    sources = [(picture, opened(picture.path)) for picture in given]
-    asked = {
+    sources = [(numbered_image, open_image(numbered_image.path)) for numbered_image in numbered_images]
+    settings = {
         "suite": "complex-edit",
         "seed": writer.seed,
         "count": writer.count,
@@ -196,29 +209,33 @@ def make(
         "prompts": writer.prompts.digest,
         "experts": {"judge": judge.id},
     }
-    folder = Folder(out, {**asked, "pictures": digests(sources)})
-    found: list[Made[Edit]] = []
-    with folder.log() as log, Engine(log=log, window=window) as engine:
-        programs = ((str(picture.index), writer.program(image)) for picture, image in sources)
-        for one in make_all(programs, engine, {"judge": judge}):
-            found.append(one)
+    folder = ConstructionFolder(out, {**settings, "images": image_digests(sources)})
+    results: list[ProgramResult[InstructionSet]] = []
+    with folder.answer_log() as log, Engine(log=log, window=window) as engine:
+        programs = ((str(numbered_image.index), writer.program(image)) for numbered_image, image in sources)
+        for result in run_programs(programs, engine, {"judge": judge}):
+            results.append(result)
             step()
         stats = engine.stats().since(Stats())
-    folder.rejects(reject for one in found for reject in one.rejects)
-    edits = {int(one.id): one.value for one in found if one.value is not None}
-    place = out / "data" / f"{split}-00000-of-00001.parquet"
-    rows = (row_of(picture, edits[picture.index]) for picture, _ in sources if picture.index in edits)
-    write_parquet(place, rows)
-    failed = {one.id: one.failed for one in found if one.failed}
-    return Outcome(len(edits), len(found) - len(edits) - len(failed), failed, (place,), stats)
+    folder.write_rejections(reject for result in results for reject in result.rejects)
+    edits = {int(result.id): result.value for result in results if result.value is not None}
+    path = out / "data" / f"{split}-00000-of-00001.parquet"
+    rows = (
+        parquet_row(numbered_image, edits[numbered_image.index])
+        for numbered_image, _ in sources
+        if numbered_image.index in edits
+    )
+    write_parquet(path, rows)
+    failed = {result.id: result.failed for result in results if result.failed}
+    return ConstructionReport(len(edits), len(results) - len(edits) - len(failed), failed, (path,), stats)
 
 
-def row_of(picture: Picture, edit: Edit) -> Mapping[str, Any]:
-    """A row as published: the picture's file, the atomic instructions and the compound ones."""
+def parquet_row(numbered_image: NumberedImage, edit: InstructionSet) -> Mapping[str, Any]:
+    """A row in the published format: the image file, the atomic instructions and the compound ones."""
     return {
-        "image": {"bytes": picture.path.read_bytes(), "path": picture.name},
+        "image": {"bytes": numbered_image.path.read_bytes(), "path": numbered_image.name},
         "edit": {
-            "sequence": [{"name": one.name, "instruction": one.instruction} for one in edit.sequence],
-            "compound": [{"compound_instruction": one} for one in edit.compound],
+            "sequence": [{"name": atomic.name, "instruction": atomic.instruction} for atomic in edit.sequence],
+            "compound": [{"compound_instruction": instruction} for instruction in edit.compound],
         },
     }

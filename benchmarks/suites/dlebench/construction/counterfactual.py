@@ -14,18 +14,18 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from ...reward import Asks, Box
-from ...reward.prompts import Prompts
-from ...reward.reading import short
-from ..inputs import InputError
-from ..suites.dlebench.reading import boxes_of
-from .asking import Notes, Rejected, insist
-from .given import PROMPTS, opened
-from .words import fields, sentence
+from .....reward import Box, Program
+from .....reward.queries.parsing import shorten
+from .....reward.queries.prompts import Prompts
+from ....common.errors import InputError
+from ...construction.reply_rules import parse_fields, parse_sentence
+from ...construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
+from ...construction.workspace import PROMPTS, open_image
+from ..reader import parse_boxes
 
 STAGE = "dlebench/counterfactual"
 TEMPERATURE = 0.7
-"""The paper gives none."""
+"""Not specified in the paper."""
 
 TYPES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -40,11 +40,11 @@ TYPES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Type of a question -> operation, and what the data set calls its edits."""
 
-_SAME = MappingProxyType({"text_flip": "alter_text"})  # table 15 has both
+_TYPE_ALIASES = MappingProxyType({"text_flip": "alter_text"})  # table 15 has both
 _FIELDS = ("q_type", "prompt_clean", "prompt_adv", "edit_ops", "edit_instruction", "modified_object")
 _TEXT = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1}]}
 _SCHEMA = json.dumps({"type": "object", "properties": dict.fromkeys(_FIELDS, _TEXT), "required": list(_FIELDS)})
-_SPELLINGS: Mapping[str, Sequence[str]] = MappingProxyType(
+_FIELD_ALIASES: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "id": ("id", "sample_id", "question_id", "index"),
         "image": ("image", "image_path", "input_image"),
@@ -57,8 +57,8 @@ _SPELLINGS: Mapping[str, Sequence[str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A visual question whose targets somebody has drawn boxes around. options: all, the right one among them."""
+class VisualQuestion:
+    """A visual question with boxes of its targets. options: all options, including the correct one."""
 
     id: str
     image: Path
@@ -69,8 +69,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """What is edited, and what is true of the picture before and after it. type: of the published data."""
+class CounterfactualEdit:
+    """An edit, with captions before and after it. type: of the published data."""
 
     type: str
     clean: str
@@ -81,11 +81,11 @@ class Metadata:
     wrong: str
 
 
-def read_questions(path: Path) -> Iterator[Question | tuple[str, str]]:
-    """The questions of a JSONL file (or of `questions.jsonl` in a folder); the id and the problem of a bad line.
+def read_questions(path: Path) -> Iterator[VisualQuestion | tuple[str, str]]:
+    """The questions of a JSONL file (or of `questions.jsonl` in a folder); id and problem of an invalid line.
 
     Fields: `image` (a path beside the file), `question`, `options` (a list, or letter -> text), `answer` (a text or a
-    letter), `boxes` (pixel corners of each target) and `id`; other usual spellings are understood. Raises `InputError`.
+    letter), `boxes` (pixel corners of each target) and `id`; common aliases are accepted. Raises `InputError`.
     """
     path = path / "questions.jsonl" if path.is_dir() else path
     try:
@@ -95,8 +95,8 @@ def read_questions(path: Path) -> Iterator[Question | tuple[str, str]]:
             f"{path} cannot be read ({error}): give a JSONL file of questions, or a folder with it"
         ) from None
     if not any(line.strip() for line in lines):
-        raise InputError(f"{path} holds no questions: one JSON object a line is expected")
-    seen: set[str] = set()
+        raise InputError(f"{path} contains no questions: one JSON object per line is expected")
+    ids: set[str] = set()
     for number, line in enumerate(lines):
         if not line.strip():
             continue
@@ -104,60 +104,64 @@ def read_questions(path: Path) -> Iterator[Question | tuple[str, str]]:
         try:
             row = json.loads(line)
             if not isinstance(row, dict):
-                raise ValueError("one JSON object a line is expected")
-            name = re.sub(r"[^\w.-]", "_", str(_of(row, "id") or name))
-            if name in seen:
-                raise ValueError(f"the id {name} is that of another line too")
-            seen.add(name)
+                raise ValueError("one JSON object per line is expected")
+            name = re.sub(r"[^\w.-]", "_", str(_field(row, "id") or name))
+            if name in ids:
+                raise ValueError(f"another line has the same id {name}")
+            ids.add(name)
             yield _question(row, name, path.parent)
         except (ValueError, InputError) as error:
             yield name, f"{path.name}:{number + 1}: {error}"
 
 
-def _question(row: Mapping[str, Any], name: str, folder: Path) -> Question:
-    missing = [field for field in ("image", "question", "options", "answer", "boxes") if not _of(row, field)]
+def _question(row: Mapping[str, Any], name: str, folder: Path) -> VisualQuestion:
+    missing = [field for field in ("image", "question", "options", "answer", "boxes") if not _field(row, field)]
     if missing:
-        said = "; ".join(f"{field} (accepted: {', '.join(_SPELLINGS[field])})" for field in missing)
+        fields = "; ".join(f"{field} (accepted: {', '.join(_FIELD_ALIASES[field])})" for field in missing)
         hint = ": draw them with `editcritic bench label`" if "boxes" in missing else ""
-        raise ValueError(f"lacks {said}{hint}")
-    image = folder / str(_of(row, "image"))
-    given = _of(row, "options")
-    labelled = dict(given) if isinstance(given, Mapping) else _labelled(given)
-    answer = str(_of(row, "answer")).strip()
-    options = {key: _bare(str(text)) for key, text in labelled.items()}
+        raise ValueError(f"lacks {fields}{hint}")
+    image = folder / str(_field(row, "image"))
+    raw_options = _field(row, "options")
+    option_by_letter = dict(raw_options) if isinstance(raw_options, Mapping) else _lettered_options(raw_options)
+    answer = str(_field(row, "answer")).strip()
+    options = {key: _strip_option_letter(str(text)) for key, text in option_by_letter.items()}
     letter = re.fullmatch(r"\(?([A-Za-z])\)?[.:]?", answer)
     right = options.get(letter[1].upper()) if letter else None
-    right = right or next((text for text in options.values() if text.casefold() == _bare(answer).casefold()), None)
+    right = right or next(
+        (text for text in options.values() if text.casefold() == _strip_option_letter(answer).casefold()), None
+    )
     if right is None:
         raise ValueError(f"the answer {answer!r} is none of its options {list(options.values())}")
-    boxes = boxes_of(_of(row, "boxes"), opened(image).size)
-    return Question(name, image, str(_of(row, "question")).strip(), tuple(options.values()), right, boxes)
+    boxes = parse_boxes(_field(row, "boxes"), open_image(image).size)
+    return VisualQuestion(name, image, str(_field(row, "question")).strip(), tuple(options.values()), right, boxes)
 
 
-def _of(row: Mapping[str, Any], field: str) -> Any:
-    return next((row[name] for name in _SPELLINGS[field] if row.get(name) not in (None, "", [], {})), None)
+def _field(row: Mapping[str, Any], field: str) -> Any:
+    return next((row[name] for name in _FIELD_ALIASES[field] if row.get(name) not in (None, "", [], {})), None)
 
 
-def _labelled(given: Any) -> dict[str, str]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ValueError(f"options are a list of texts or letter -> text, got {given!r}")
-    return {chr(ord("A") + place): str(one) for place, one in enumerate(given)}
+def _lettered_options(options: Any) -> dict[str, str]:
+    if isinstance(options, str) or not isinstance(options, Sequence):
+        raise ValueError(f"options are a list of texts or letter -> text, got {options!r}")
+    return {chr(ord("A") + number): str(option) for number, option in enumerate(options)}
 
 
-def _bare(option: str) -> str:
-    """Without its letter, as in `(A) red` or `A. red`, and without a full stop behind it."""
+def _strip_option_letter(option: str) -> str:
+    """An option without its letter, as in `(A) red` or `A. red`, and without a final full stop."""
     return re.sub(r"\A\s*(?:\([A-Za-z]\)|[A-Za-z][.):])\s+", "", option).strip().rstrip(".")
 
 
-def program(question: Question, prompts: Prompts = PROMPTS, seed: int = 0) -> Callable[[Notes], Asks[Metadata]]:
-    """What makes the metadata of an edit: a wrong option is drawn, and the judge says what would make it true."""
+def counterfactual_program(
+    question: VisualQuestion, prompts: Prompts = PROMPTS, seed: int = 0
+) -> Callable[[RejectionLog], Program[CounterfactualEdit]]:
+    """The program for the metadata of an edit: sample a wrong option; the judge writes the edit that makes it true."""
 
-    def run(notes: Notes) -> Asks[Metadata]:
+    def run(notes: RejectionLog) -> Program[CounterfactualEdit]:
         others = [option for option in question.options if option.casefold() != question.answer.casefold()]
         if not others:
-            raise Rejected("there is no wrong option to be made true")
+            raise ConstructionRejected("there is no wrong option")
         wrong = Random(f"{seed} {question.id} {question.text}").choice(others)
-        words = prompts.render(
+        prompt = prompts.render(
             "dlebench_counterfactual",
             question=question.text,
             options="; ".join(question.options),
@@ -166,12 +170,12 @@ def program(question: Question, prompts: Prompts = PROMPTS, seed: int = 0) -> Ca
         )
         slots = {"question": question.text, "answer": question.answer, "wrong": wrong}
         return (
-            yield from insist(
+            yield from ask_until_valid(
                 notes,
                 STAGE,
-                words,
-                None,  # the paper's prompt has the question alone
-                lambda said: metadata(said, wrong),
+                prompt,
+                None,  # the paper's prompt has no image
+                lambda reply: parse_counterfactual(reply, wrong),
                 temperature=TEMPERATURE,
                 max_tokens=512,
                 slots=slots,
@@ -181,47 +185,53 @@ def program(question: Question, prompts: Prompts = PROMPTS, seed: int = 0) -> Ca
     return run
 
 
-def metadata(said: str, wrong: str) -> Metadata:
-    """What a judge said of a question. Raises ValueError for what breaks a rule of table 15."""
-    row = {key: _plain(value) for key, value in fields(_SCHEMA, said).items() if key in _FIELDS}
-    kind = row["q_type"].casefold()
-    if kind not in TYPES:
+def parse_counterfactual(reply: str, wrong: str) -> CounterfactualEdit:
+    """Parse a judge's reply. Raises ValueError if it violates a rule of table 15."""
+    row = {key: _plain(value) for key, value in parse_fields(_SCHEMA, reply).items() if key in _FIELDS}
+    question_type = row["q_type"].casefold()
+    if question_type not in TYPES:
         raise ValueError(f"the type {row['q_type']!r} is none of {', '.join(TYPES)}")
-    operation, type_ = TYPES[kind]
-    asked = _SAME.get(row["edit_ops"], row["edit_ops"])
-    if asked != operation:
-        raise ValueError(f"a question of type {kind} takes {operation}, got {row['edit_ops']!r}")
-    clean, adverse, told = (sentence(row[key]) for key in ("prompt_clean", "prompt_adv", "edit_instruction"))
-    thing = row["modified_object"]
-    if not thing:
+    operation, type_ = TYPES[question_type]
+    reply_operation = _TYPE_ALIASES.get(row["edit_ops"], row["edit_ops"])
+    if reply_operation != operation:
+        raise ValueError(f"a question of type {question_type} requires {operation}, got {row['edit_ops']!r}")
+    clean, adverse, instruction = (
+        parse_sentence(row[key]) for key in ("prompt_clean", "prompt_adv", "edit_instruction")
+    )
+    modified_object = row["modified_object"]
+    if not modified_object:
         raise ValueError("it names no object")
     for caption in (clean, adverse):
-        if thing.casefold() not in caption.casefold():
-            raise ValueError(f"the caption {short(caption)} lacks the words for the object, {thing!r}")
+        if modified_object.casefold() not in caption.casefold():
+            raise ValueError(f"the caption {shorten(caption)} lacks the words for the object, {modified_object!r}")
     if clean.casefold() == adverse.casefold():
-        raise ValueError("both captions say the same")
-    if not _words(thing) & _words(told):
-        raise ValueError(f"the instruction does not name {thing!r}: {short(told)}")
-    removes = bool(re.match(r"remov|delet|eras", told, re.IGNORECASE))
-    if removes != (kind == "location"):
-        raise ValueError(f"only questions of location remove the object, and this is one of {kind}: {short(told)}")
-    if kind == "location":
+        raise ValueError("both captions are equal")
+    if not _content_words(modified_object) & _content_words(instruction):
+        raise ValueError(f"the instruction does not name {modified_object!r}: {shorten(instruction)}")
+    removes = bool(re.match(r"remov|delet|eras", instruction, re.IGNORECASE))
+    if removes != (question_type == "location"):
+        raise ValueError(
+            f"only questions of location remove the object, and this is one of {question_type}: {shorten(instruction)}"
+        )
+    if question_type == "location":
         if not re.search(r"\b(?:no|not|absent|without|none|missing)\b|n't\b", adverse, re.IGNORECASE):
-            raise ValueError(f"the second caption does not say that the object is gone: {short(adverse)}")
+            raise ValueError(f"the second caption does not say that the object is gone: {shorten(adverse)}")
     else:
         if clean.split()[0].casefold() != adverse.split()[0].casefold():
-            raise ValueError(f"the captions are not built alike: {short(clean)} and {short(adverse)}")
-        if _words(wrong) and not _words(wrong) & _words(told):
-            raise ValueError(f"the instruction does not say what changes to {wrong!r}: {short(told)}")
-    return Metadata(type_, clean, adverse, operation, told, thing, wrong)
+            raise ValueError(f"the captions differ in structure: {shorten(clean)} and {shorten(adverse)}")
+        if _content_words(wrong) and not _content_words(wrong) & _content_words(instruction):
+            raise ValueError(f"the instruction does not say what changes to {wrong!r}: {shorten(instruction)}")
+    return CounterfactualEdit(type_, clean, adverse, operation, instruction, modified_object, wrong)
 
 
 def _plain(value: str | list[str]) -> str:
     return " ".join((value[0] if isinstance(value, list) else value).split())
 
 
-_SMALL = frozenset({"the", "a", "an", "of", "in", "on", "at", "is", "are", "it", "its", "to", "and", "with", "from"})
+_STOP_WORDS = frozenset(
+    {"the", "a", "an", "of", "in", "on", "at", "is", "are", "it", "its", "to", "and", "with", "from"}
+)
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.casefold())) - _SMALL
+def _content_words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold())) - _STOP_WORDS

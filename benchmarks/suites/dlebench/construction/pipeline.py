@@ -1,4 +1,4 @@
-"""`bench make dlebench`: edits of small objects with reference pictures, in the layout of the published DLEBench."""
+"""`bench construct dlebench`: edits of small objects with reference images, in the layout of the published DLEBench."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...reward import Engine, Expert, Image
-from ...reward.dlebench.crops import growth
-from ...reward.image import Corners
-from ...reward.prompts import Prompts
-from ...reward.stats import Stats
-from ...verifiers import Editor, Journal, JournalError
-from ..inputs import InputError
-from .asking import Notes, Reject, make_all
-from .counterfactual import Metadata, Question, program
-from .given import PROMPTS, Folder, opened, written
-from .outcome import Outcome
-from .references import Retoucher, Wanted, corners_of
-from .review import REVIEW, Review, reviews
+from .....reward import Engine, Expert, Image
+from .....reward.engine.engine_stats import Stats
+from .....reward.image import Corners
+from .....reward.metrics.dlebench.crops import crop_scale
+from .....reward.queries.prompts import Prompts
+from .....verifiers import Editor, Journal
+from .....verifiers.selection import JournalError
+from ....common.errors import InputError
+from ...construction.construction_report import ConstructionReport
+from ...construction.validated_replies import Rejection, RejectionLog, run_programs
+from ...construction.workspace import PROMPTS, ConstructionFolder, open_image, write_file_atomically
+from .counterfactual import CounterfactualEdit, VisualQuestion, counterfactual_program
+from .reference_images import PendingReference, ReferenceGenerator, pixel_boxes
+from .reference_review import REVIEW_FILE, ReferenceReview, read_reviews
 
 DATA, SOURCES, REFERENCES = "data.jsonl", "Source_Images", "Reference_Images"
 JOURNAL = "journal"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """A sample with its metadata, before its reference is made. boxes: of its targets, in pixels of the source."""
+class ConstructedSample:
+    """A sample with its metadata, without reference. boxes: of its targets, in pixels of the source."""
 
-    question: Question
+    question: VisualQuestion
     source: Image
     boxes: tuple[Corners, ...]
-    data: Metadata
+    data: CounterfactualEdit
 
     @property
     def id(self) -> str:
         return self.question.id
 
     def row(self) -> dict[str, Any]:
-        """A line of the data: the fields its card names, and those that readers need."""
+        """A line of the data: the fields of the data set's card, and those that readers need."""
         size = self.source.size
         return {
             "id": self.id,
@@ -57,26 +58,26 @@ class Sample:
             "options": list(self.question.options),
             "answer": self.question.answer,
             "counterfactual": self.data.wrong,
-            "context": [growth(min(x1 - x0, y1 - y0)) for x0, y0, x1, y1 in self.boxes],
+            "context": [crop_scale(min(x1 - x0, y1 - y0)) for x0, y0, x1, y1 in self.boxes],
             "size": list(size),
         }
 
 
 @dataclass
-class _Work:
-    """What has become of questions so far."""
+class _ConstructionState:
+    """Outcomes of the questions so far."""
 
-    rejects: list[Reject] = field(default_factory=list)
+    rejects: list[Rejection] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    finished: dict[str, Sample] = field(default_factory=dict)
+    finished: dict[str, ConstructedSample] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Synthesis:
-    """Makes samples of questions: metadata by the judge, references by the editor, both checked.
+class DleBenchBuilder:
+    """Constructs samples from questions: metadata by the judge, references by the editor, both validated.
 
-    seed: of the wrong options that are drawn, and of what the editor makes. labels: of people, see `review`. window:
-    questions in work at a time.
+    seed: for sampling wrong options, and for the editor. labels: human labels, see `reference_review`. window:
+    questions in flight.
     """
 
     judge: Expert
@@ -88,37 +89,41 @@ class Synthesis:
 
     def make(
         self,
-        given: Sequence[Question | tuple[str, str]],
+        entries: Sequence[VisualQuestion | tuple[str, str]],
         out: Path,
         *,
         step: Callable[[], None] = lambda: None,
-    ) -> Outcome:
-        """given: questions, and id and problem of lines that are none.
+    ) -> ConstructionReport:
+        """entries: questions, and id and problem of invalid lines.
 
-        Writes `data.jsonl`, `Source_Images/`, `Reference_Images/`, `review.jsonl` for people, and `rejects.jsonl`; what
-        the editor made and the judge said is kept in `journal/`. Raises `InputError`.
+        Writes `data.jsonl`, `Source_Images/`, `Reference_Images/`, `review.jsonl` for reviewers, and
+        `rejections.jsonl`; `journal/` keeps edits and answers. Raises `InputError`.
         """
-        questions = [one for one in given if isinstance(one, Question)]
-        folder = Folder(out, self._record(questions))
-        known = reviews(out, self.labels)
-        work = _Work([Reject(one[0], "given up", one[1]) for one in given if isinstance(one, tuple)])
+        questions = [entry for entry in entries if isinstance(entry, VisualQuestion)]
+        folder = ConstructionFolder(out, self._record(questions))
+        reviews = read_reviews(out, self.labels)
+        state = _ConstructionState(
+            [Rejection(entry[0], "rejected", entry[1]) for entry in entries if isinstance(entry, tuple)]
+        )
         try:
             journal = Journal(out / JOURNAL)
         except JournalError as error:
             raise InputError(str(error)) from None
-        with journal, Engine(log=journal.log, window=self.window) as engine:
-            samples = list(self._samples(questions, engine, work, step))
-            retoucher = Retoucher(self.editor, {"judge": self.judge}, engine, journal, self.seed)
-            self._references(samples, known, retoucher, out, work)
+        with journal, Engine(log=journal.answer_log, window=self.window) as engine:
+            samples = list(self._samples(questions, engine, state, step))
+            generator = ReferenceGenerator(self.editor, {"judge": self.judge}, engine, journal, self.seed)
+            self._references(samples, reviews, generator, out, state)
             stats = engine.stats().since(Stats())
-        folder.rejects(work.rejects)
-        path = folder.lines(DATA, (sample.row() for sample in work.finished.values()))
-        folder.lines(REVIEW, _reviewed(questions, samples, known, work))
-        files = (path, out / SOURCES, out / REFERENCES, out / REVIEW)
-        made = len(work.finished)
-        return Outcome(made, len(given) - made - len(work.failed), work.failed, files, stats)
+        folder.write_rejections(state.rejects)
+        path = folder.write_jsonl(DATA, (sample.row() for sample in state.finished.values()))
+        folder.write_jsonl(REVIEW_FILE, _review_rows(questions, samples, reviews, state))
+        files = (path, out / SOURCES, out / REFERENCES, out / REVIEW_FILE)
+        num_finished = len(state.finished)
+        return ConstructionReport(
+            num_finished, len(entries) - num_finished - len(state.failed), state.failed, files, stats
+        )
 
-    def _record(self, questions: Sequence[Question]) -> dict[str, Any]:
+    def _record(self, questions: Sequence[VisualQuestion]) -> dict[str, Any]:
         return {
             "suite": "dlebench",
             "seed": self.seed,
@@ -126,61 +131,74 @@ class Synthesis:
             "experts": {"judge": self.judge.id},
             "editor": self.editor.id,
             "questions": {
-                one.id: [one.text, list(one.options), one.answer, opened(one.image).digest] for one in questions
+                question.id: [question.text, list(question.options), question.answer, open_image(question.image).digest]
+                for question in questions
             },
         }
 
     def _samples(
-        self, questions: Sequence[Question], engine: Engine, work: _Work, step: Callable[[], None]
-    ) -> Iterator[Sample]:
-        """Those of which the judge made metadata."""
-        programs = ((one.id, program(one, self.prompts, self.seed)) for one in questions)
-        for question, found in zip(questions, make_all(programs, engine, {"judge": self.judge}), strict=True):
+        self, questions: Sequence[VisualQuestion], engine: Engine, state: _ConstructionState, step: Callable[[], None]
+    ) -> Iterator[ConstructedSample]:
+        """The samples for which the judge has written valid metadata."""
+        programs = ((one.id, counterfactual_program(one, self.prompts, self.seed)) for one in questions)
+        for question, result in zip(questions, run_programs(programs, engine, {"judge": self.judge}), strict=True):
             step()
-            work.rejects += found.rejects
-            if found.failed:
-                work.failed[found.id] = found.failed
-            if found.value is not None:
-                source = opened(question.image)
-                yield Sample(question, source, corners_of(question.boxes, source.size), found.value)
+            state.rejects += result.rejects
+            if result.failed:
+                state.failed[result.id] = result.failed
+            if result.value is not None:
+                source = open_image(question.image)
+                yield ConstructedSample(question, source, pixel_boxes(question.boxes, source.size), result.value)
 
     def _references(
-        self, samples: Sequence[Sample], known: Mapping[str, Review], retoucher: Retoucher, out: Path, work: _Work
+        self,
+        samples: Sequence[ConstructedSample],
+        reviews: Mapping[str, ReferenceReview],
+        generator: ReferenceGenerator,
+        out: Path,
+        state: _ConstructionState,
     ) -> None:
-        """Make them, and put them beside their sources as each is finished."""
-        wanted = []
+        """Generate the references, and save each when it is finished."""
+        pending = []
         for sample in samples:
-            review = known.get(sample.id, Review())
-            if reason := review.turned_down:
-                work.rejects.append(Reject(sample.id, "given up", reason))
+            review = reviews.get(sample.id, ReferenceReview())
+            if reason := review.rejection_reason:
+                state.rejects.append(Rejection(sample.id, "rejected", reason))
                 continue
-            told, number, notes = sample.data.instruction, review.next.round, Notes(sample.id)
-            wanted.append(Wanted(sample.id, told, sample.boxes, number, sample.source, notes))
+            instruction, number, notes = sample.data.instruction, review.next_review.round, RejectionLog(sample.id)
+            pending.append(PendingReference(sample.id, instruction, sample.boxes, number, sample.source, notes))
         by_id = {sample.id: sample for sample in samples}
-        for one in retoucher.all(wanted):
-            work.rejects += one.notes.rejects
-            if one.failed:
-                work.failed[one.id] = one.failed
-            elif not one.given_up:
-                sample = by_id[one.id]
-                _put(sample, one.picture, out)
-                work.finished[one.id] = sample
+        for reference in generator.generate_all(pending):
+            state.rejects += reference.notes.rejects
+            if reference.failed:
+                state.failed[reference.id] = reference.failed
+            elif not reference.abandoned:
+                sample = by_id[reference.id]
+                _save_reference(sample, reference.picture, out)
+                state.finished[reference.id] = sample
 
 
-def _put(sample: Sample, reference: Image, out: Path) -> None:
+def _save_reference(sample: ConstructedSample, reference: Image, out: Path) -> None:
     row = sample.row()
-    written(out / SOURCES / row["image"], lambda half: shutil.copyfile(sample.question.image, half))
-    written(out / REFERENCES / row["reference_image"], lambda half: reference.pil().save(half, "PNG"))
+    write_file_atomically(
+        out / SOURCES / row["image"], lambda temporary: shutil.copyfile(sample.question.image, temporary)
+    )
+    write_file_atomically(
+        out / REFERENCES / row["reference_image"], lambda temporary: reference.pil().save(temporary, "PNG")
+    )
 
 
-def _reviewed(
-    questions: Sequence[Question], samples: Sequence[Sample], known: Mapping[str, Review], work: _Work
+def _review_rows(
+    questions: Sequence[VisualQuestion],
+    samples: Sequence[ConstructedSample],
+    reviews: Mapping[str, ReferenceReview],
+    state: _ConstructionState,
 ) -> Iterator[dict[str, Any]]:
-    """Lines for people: of what is finished, and of what they have decided before."""
+    """Review lines: of finished samples, and of earlier decisions."""
     rows = {sample.id: sample.row() for sample in samples}
     for question in questions:
-        name, review = question.id, known.get(question.id)
-        if name in work.finished:
-            yield (review or Review()).next.row(name, rows[name])
+        name, review = question.id, reviews.get(question.id)
+        if name in state.finished:
+            yield (review or ReferenceReview()).next_review.row(name, rows[name])
         elif review is not None:
             yield review.row(name, rows.get(name, {}))

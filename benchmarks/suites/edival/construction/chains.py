@@ -1,4 +1,4 @@
-"""EdiVal-Agent, step 2: a chain of instructions, each about what the ones before it have left (section 2.3, Alg. 2)."""
+"""EdiVal-Agent, step 2: a chain of instructions, each based on the previous state (section 2.3, Alg. 2)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from ...reward import Asks, Image, Pools, Task
-from ...reward.edival.pools import apply, renamed
-from ...reward.prompts import Prompts
-from ...reward.sample import TASK_TYPES, TaskType
-from .asking import Notes, Rejected
-from .edival_objects import Grounding, Thing, grounded, listed
-from .edival_tasks import Asker, instruction_of
-from .given import PROMPTS
+from .....reward import Image, Pools, Program, Task
+from .....reward.metrics.edival.pools import renamed_object, update_pools
+from .....reward.queries.prompts import Prompts
+from .....reward.sample import TASK_TYPES, TaskType
+from ...construction.validated_replies import ConstructionRejected, RejectionLog
+from ...construction.workspace import PROMPTS
+from .objects import Grounding, ListedObject, ground_objects, list_objects
+from .tasks import TaskInstructionGenerator, instruction_of
 
-MOST = 10
-"""Of the counts that are asked for."""
+MAX_COUNT = 10
+"""Maximum target count."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ChainTurn:
     """One edit of a chain. format: the instruction with its slots in brackets. pools: after it."""
 
     task: Task
@@ -30,19 +30,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """What was made of one picture. listed: what the judge saw. things: what of it the detector finds."""
+class InstructionChain:
+    """The chain of one image. listed_objects: by the judge. grounded_objects: those confirmed by the detector."""
 
-    listed: tuple[Thing, ...]
-    things: tuple[Thing, ...]
-    turns: tuple[Turn, ...]
+    listed_objects: tuple[ListedObject, ...]
+    grounded_objects: tuple[ListedObject, ...]
+    turns: tuple[ChainTurn, ...]
 
 
 @dataclass(frozen=True)
-class Agent:
-    """turns: of a chain. counts: what the number of an object may be changed to. types: of edits, to choose from.
+class EdiValAgent:
+    """turns: of a chain. counts: allowed target counts of count changes. types: allowed task types.
 
-    Raises ValueError for numbers that make no sense.
+    Raises ValueError for invalid numbers.
     """
 
     turns: int = 3
@@ -55,97 +55,102 @@ class Agent:
     def __post_init__(self) -> None:
         if self.turns < 1:
             raise ValueError(f"a chain has at least one turn, got {self.turns}")
-        if not self.counts or not all(1 <= count <= MOST for count in self.counts):
-            raise ValueError(f"counts lie between 1 and {MOST}, got {list(self.counts)}")
+        if not self.counts or not all(1 <= count <= MAX_COUNT for count in self.counts):
+            raise ValueError(f"counts lie between 1 and {MAX_COUNT}, got {list(self.counts)}")
         if not self.types or (unknown := set(self.types) - set(TASK_TYPES)):
             raise ValueError(f"types are some of {', '.join(TASK_TYPES)}, got {sorted(unknown) or 'none'}")
 
-    def program(self, image: Image) -> Callable[[Notes], Asks[Chain]]:
-        """What makes a chain for a picture; the same for the same picture, seed and answers."""
+    def program(self, image: Image) -> Callable[[RejectionLog], Program[InstructionChain]]:
+        """The program that constructs a chain for an image; deterministic for image, seed and replies."""
 
-        def run(notes: Notes) -> Asks[Chain]:
-            everything = yield from listed(notes, image, self.prompts)
-            things = yield from grounded(notes, image, everything, self.grounding)
-            turns = yield from self._turns(notes, image, things)
-            return Chain(everything, things, turns)
+        def run(notes: RejectionLog) -> Program[InstructionChain]:
+            listed = yield from list_objects(notes, image, self.prompts)
+            grounded = yield from ground_objects(notes, image, listed, self.grounding)
+            turns = yield from self._turns(notes, image, grounded)
+            return InstructionChain(listed, grounded, turns)
 
         return run
 
-    def _turns(self, notes: Notes, image: Image, things: Sequence[Thing]) -> Asks[tuple[Turn, ...]]:
-        chance = Random(f"{self.seed} {image.digest}")  # of the picture: others do not move it
-        names = tuple(thing.name for thing in things)
-        state = State(Pools(names, names, names), {thing.name: thing for thing in things})
+    def _turns(
+        self, notes: RejectionLog, image: Image, objects: Sequence[ListedObject]
+    ) -> Program[tuple[ChainTurn, ...]]:
+        rng = Random(f"{self.seed} {image.digest}")  # depends on this image only
+        names = tuple(obj.name for obj in objects)
+        state = ChainState(Pools(names, names, names), {obj.name: obj for obj in objects})
         used: set[TaskType] = set()
-        turns: list[Turn] = []
+        turns: list[ChainTurn] = []
         for number in range(1, self.turns + 1):
-            asker = Asker(notes, image, self.prompts, chance, self.counts)
-            kind = self._type(chance, used, state)
-            used.add(kind)
+            generator = TaskInstructionGenerator(notes, image, self.prompts, rng, self.counts)
+            task_type = self._type(rng, used, state)
+            used.add(task_type)
             try:
-                task, format_ = yield from asker.ask(kind, state.available, state.pools.all)
-            except Rejected as error:
-                raise Rejected(f"turn {number}, {kind}: {error}") from None
-            state = state.after(task)
-            turns.append(Turn(task, format_, instruction_of(task, format_), state.pools))
+                task, format_ = yield from generator.generate(task_type, state.available, state.pools.all)
+            except ConstructionRejected as error:
+                raise ConstructionRejected(f"turn {number}, {task_type}: {error}") from None
+            state = state.apply(task)
+            turns.append(ChainTurn(task, format_, instruction_of(task, format_), state.pools))
         return tuple(turns)
 
-    def _type(self, chance: Random, used: set[TaskType], state: State) -> TaskType:
-        """A type that is new in the chain (any, once all are used up); adding an object where it cannot be done.
+    def _type(self, rng: Random, used: set[TaskType], state: ChainState) -> TaskType:
+        """Sample a type that is new in the chain (any, once all are used); if it is infeasible, adding an object.
 
-        Where adding is used up too, the next type in the drawn order that can be done.
+        If adding is used already, the next feasible type in the sampled order.
         """
         if used.issuperset(self.types):
             used.clear()
-        drawn = [kind for kind in self.types if kind not in used]
-        chance.shuffle(drawn)
-        first = drawn[0]
-        if feasible(first, state.available, self.counts):
+        candidates = [task_type for task_type in self.types if task_type not in used]
+        rng.shuffle(candidates)
+        first = candidates[0]
+        if is_feasible(first, state.available, self.counts):
             return first
         if "subject_add" not in used:
             return "subject_add"
-        return next((kind for kind in drawn if feasible(kind, state.available, self.counts)), "subject_add")
+        return next(
+            (task_type for task_type in candidates if is_feasible(task_type, state.available, self.counts)),
+            "subject_add",
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Where a chain stands. things: what is known of each object that can be edited."""
+class ChainState:
+    """The state of a chain. objects: attributes of each editable object."""
 
     pools: Pools
-    things: Mapping[str, Thing]
+    objects: Mapping[str, ListedObject]
 
     @property
-    def available(self) -> tuple[Thing, ...]:
-        return tuple(self.things[name] for name in self.pools.available)
+    def available(self) -> tuple[ListedObject, ...]:
+        return tuple(self.objects[name] for name in self.pools.available)
 
-    def after(self, task: Task) -> State:
-        """The state after an edit: pools by the rules of the published file, and what is known of what it touched."""
-        pools = apply(self.pools, task)
-        things = dict(self.things)
-        known = things.get(task.object or "")
+    def apply(self, task: Task) -> ChainState:
+        """The state after an edit: pools by the rules of the published file, and updated attributes of the object."""
+        pools = update_pools(self.pools, task)
+        objects = dict(self.objects)
+        target = objects.get(task.object or "")
         match task.type:
             case "subject_add" if task.new is not None:
-                things[task.new] = Thing(task.new, task.new)
-            case "subject_replace" if task.new is not None and known is not None:
-                things[task.new] = Thing(task.new, task.new, foreground=known.foreground, count=known.count)
-            case "color_alter" if known is not None:
-                things[renamed(task)] = replace(known, name=renamed(task), color=task.value)
-            case "material_alter" if known is not None:
-                things[renamed(task)] = replace(known, name=renamed(task), material=task.value)
-            case "count_change" if known is not None and task.count is not None:
-                things[known.name] = replace(known, count=task.count)
-            case "text_change" if known is not None:
-                things[known.name] = replace(known, text=task.text)
-        return State(pools, things)
+                objects[task.new] = ListedObject(task.new, task.new)
+            case "subject_replace" if task.new is not None and target is not None:
+                objects[task.new] = ListedObject(task.new, task.new, foreground=target.foreground, count=target.count)
+            case "color_alter" if target is not None:
+                objects[renamed_object(task)] = replace(target, name=renamed_object(task), color=task.value)
+            case "material_alter" if target is not None:
+                objects[renamed_object(task)] = replace(target, name=renamed_object(task), material=task.value)
+            case "count_change" if target is not None and task.count is not None:
+                objects[target.name] = replace(target, count=task.count)
+            case "text_change" if target is not None:
+                objects[target.name] = replace(target, text=task.text)
+        return ChainState(pools, objects)
 
 
-def feasible(kind: TaskType, available: Sequence[Thing], counts: Sequence[int]) -> bool:
-    """Whether an edit of that type can be asked for with these objects."""
-    match kind:
+def is_feasible(task_type: TaskType, available: Sequence[ListedObject], counts: Sequence[int]) -> bool:
+    """Whether an edit of that type is possible with these objects."""
+    match task_type:
         case "subject_add" | "background_change" | "text_change":
             return True
         case "position_change":
             return len(available) >= 2
         case "count_change":
-            return any(count != thing.count for thing in available for count in counts)
+            return any(count != obj.count for obj in available for count in counts)
         case _:
             return bool(available)

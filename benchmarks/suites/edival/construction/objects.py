@@ -1,4 +1,4 @@
-"""EdiVal-Agent, step 1: what is in a picture by the judge's list, and what of it a detector finds again.
+"""EdiVal-Agent, step 1: objects of an image as listed by the judge and confirmed by a detector.
 
 Paper: section 2.2, Alg. 1, appendix O.1 and O.2.1.
 """
@@ -11,30 +11,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...reward import Asks, Box, Detect, Image
-from ...reward.asking import ask_each
-from ...reward.edival.instructions import parse
-from ...reward.prompts import Prompts
-from .asking import Notes, Rejected, insist
-from .words import fields
+from .....reward import Box, Image, Program
+from .....reward.engine.program import ask_many
+from .....reward.metrics.edival.task_parser import parse_instruction
+from .....reward.queries import Detect
+from .....reward.queries.prompts import Prompts
+from ...construction.reply_rules import parse_fields
+from ...construction.validated_replies import ConstructionRejected, RejectionLog, ask_until_valid
 
 TEMPERATURE = 0.7
-"""Of all that EdiVal-Agent asks (released code)."""
+"""Sampling temperature of all EdiVal-Agent queries (released code)."""
 
 Oversized = Literal["either", "both"]
 OVERSIZED: Mapping[str, Oversized] = {"either": "either", "both": "both"}
 
-_ALL = "All Objects"
-_UNKNOWN = frozenset({"", "null", "none", "unknown", "n/a"})
-_PEOPLE = frozenset(
+_ALL_OBJECTS_KEY = "All Objects"
+_UNKNOWN_VALUES = frozenset({"", "null", "none", "unknown", "n/a"})
+_PERSON_WORDS = frozenset(
     {"person", "people", "man", "men", "woman", "women", "boy", "boys", "girl", "girls", "child", "children", "human"}
 )
 _SCHEMA = json.dumps({"type": "object", "minProperties": 1})
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """An object of a picture. name: "{material} {color} {object}". boxes: where the detector finds it."""
+class ListedObject:
+    """An object of an image. name: "{material} {color} {object}". boxes: of the detector."""
 
     name: str
     object: str
@@ -46,7 +47,7 @@ class Thing:
     boxes: tuple[Box, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As the authors' tools keep it between the grounding filter and the instructions."""
+        """The authors' format between the grounding filter and the instructions."""
         return {
             "object": self.object,
             "color": self.color,
@@ -63,10 +64,10 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Which detections keep an object.
+    """Criteria for detections that confirm an object.
 
-    threshold: of their score, exclusive. side, area: the largest box, in shares of the picture; an object with a larger
-    one goes. oversized: a box is too large by `either` of the two (Alg. 1 and O.1) or by `both` (released code).
+    threshold: of their score, exclusive. side, area: maximum box, in shares of the image; an object with a larger box
+    is rejected. oversized: a box is too large by `either` limit (Alg. 1 and O.1) or by `both` (released code).
     """
 
     threshold: float = 0.35
@@ -75,93 +76,102 @@ class Grounding:
     oversized: Oversized = "either"
 
     def problem(self, boxes: Sequence[Box]) -> str:
-        """Why an object with these boxes goes; empty if it stays."""
+        """Why an object with these boxes is rejected; empty if it is kept."""
         if not boxes:
             return f"the detector finds nothing above {self.threshold}"
         for box in boxes:
-            # A side of 0.9 itself is too long for the paper (w, h < 0.9) and fits the released code (w > 0.9 goes).
+            # A side of exactly 0.9 is too long in the paper (w, h < 0.9) and allowed in the released code (w > 0.9).
             if self.oversized == "either":
                 too_large = max(box.w, box.h) >= self.side or box.area > self.area
             else:
                 too_large = max(box.w, box.h) > self.side and box.area > self.area
             if too_large:
-                return f"a box of {box.w:.2f} x {box.h:.2f} of the picture is too large to tell it from the background"
+                return f"a box of {box.w:.2f} x {box.h:.2f} of the image is too large: it may be the background"
         return ""
 
 
-def listed(notes: Notes, image: Image, prompts: Prompts) -> Asks[tuple[Thing, ...]]:
-    """The objects that the judge sees. Raises `Rejected`."""
+def list_objects(notes: RejectionLog, image: Image, prompts: Prompts) -> Program[tuple[ListedObject, ...]]:
+    """The objects listed by the judge. Raises `ConstructionRejected`."""
 
-    def read(said: str) -> tuple[Thing, ...]:
-        things: dict[str, Thing] = {}
+    def read(reply: str) -> tuple[ListedObject, ...]:
+        objects: dict[str, ListedObject] = {}
         problems: list[str] = []
-        for key, value in fields(_SCHEMA, said).items():
-            if key == _ALL:
+        for key, value in parse_fields(_SCHEMA, reply).items():
+            if key == _ALL_OBJECTS_KEY:
                 continue
             try:
-                thing = _thing(key, value)
+                obj = _parse_object(key, value)
             except ValueError as error:
                 problems.append(str(error))
                 continue
-            things.setdefault(thing.name, thing)
-        if not things:
+            objects.setdefault(obj.name, obj)
+        if not objects:
             raise ValueError(problems[-1] if problems else "it lists no object")
         for problem in problems:
-            notes.note("edival/objects", problem)
-        return tuple(things.values())
+            notes.add("edival/objects", problem)
+        return tuple(objects.values())
 
-    words = prompts.render("edival_objects")
-    return (yield from insist(notes, "edival/objects", words, image, read, temperature=TEMPERATURE, max_tokens=4096))
+    prompt = prompts.render("edival_objects")
+    return (
+        yield from ask_until_valid(
+            notes, "edival/objects", prompt, image, read, temperature=TEMPERATURE, max_tokens=4096
+        )
+    )
 
 
-def grounded(notes: Notes, image: Image, things: Sequence[Thing], filter_: Grounding) -> Asks[tuple[Thing, ...]]:
-    """Those that the detector finds, each asked for on its own, with its boxes. Raises `Rejected` if none is left."""
-    found = yield from ask_each([Detect(image, (thing.name,)) for thing in things])
-    kept = []
-    for thing, detections in zip(things, found, strict=True):
+def ground_objects(
+    notes: RejectionLog, image: Image, objects: Sequence[ListedObject], filter_: Grounding
+) -> Program[tuple[ListedObject, ...]]:
+    """The objects that the detector confirms, one query each, with boxes.
+
+    Raises `ConstructionRejected` if none is left.
+    """
+    results = yield from ask_many([Detect(image, (obj.name,)) for obj in objects])
+    grounded = []
+    for obj, detections in zip(objects, results, strict=True):
         boxes = detections.above(filter_.threshold)
         if problem := filter_.problem(boxes):
-            notes.note("edival/grounding", f"{thing.name}: {problem}")
+            notes.add("edival/grounding", f"{obj.name}: {problem}")
         else:
-            kept.append(replace(thing, boxes=boxes))
-    if not kept:
-        raise Rejected("the detector finds none of the objects that the judge lists")
-    return tuple(kept)
+            grounded.append(replace(obj, boxes=boxes))
+    if not grounded:
+        raise ConstructionRejected("the detector finds none of the objects that the judge lists")
+    return tuple(grounded)
 
 
-def grounding_file(index: int, things: Sequence[Thing], everything: Sequence[Thing]) -> dict[str, Any]:
-    """What the authors' instruction generator reads for a picture, as `{index}_input_raw.json`."""
-    found: dict[str, Any] = {thing.name: thing.to_json() for thing in things}
-    found[f"Filtered {_ALL}"] = joined(things)
-    found[_ALL] = joined(everything)
-    return {"success": True, "image_index": str(index), "parsed_json": found}
+def grounding_file(index: int, objects: Sequence[ListedObject], listed: Sequence[ListedObject]) -> dict[str, Any]:
+    """The input of the authors' instruction generator for an image, `{index}_input_raw.json`."""
+    parsed_json: dict[str, Any] = {obj.name: obj.to_json() for obj in objects}
+    parsed_json[f"Filtered {_ALL_OBJECTS_KEY}"] = join_names(objects)
+    parsed_json[_ALL_OBJECTS_KEY] = join_names(listed)
+    return {"success": True, "image_index": str(index), "parsed_json": parsed_json}
 
 
-def joined(things: Sequence[Thing]) -> str:
-    """Names in one string, each with a full stop behind it."""
-    return " ".join(f"{thing.name}." for thing in things)
+def join_names(objects: Sequence[ListedObject]) -> str:
+    """Names in one string, each followed by a full stop."""
+    return " ".join(f"{obj.name}." for obj in objects)
 
 
-def _thing(key: str, value: object) -> Thing:
+def _parse_object(key: str, value: object) -> ListedObject:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{key!r} is not described by fields")
-    kind, color, material = (_words(value.get(one)) for one in ("object", "color", "material"))
-    if kind is None:
-        raise ValueError(f"{key!r} does not say what kind of object it is")
-    if kind.split()[-1] in _PEOPLE:
+        raise ValueError(f"{key!r} is not a JSON object")
+    noun, color, material = (_words(value.get(field)) for field in ("object", "color", "material"))
+    if noun is None:
+        raise ValueError(f"{key!r} lacks the kind of object")
+    if noun.split()[-1] in _PERSON_WORDS:
         raise ValueError(f"{key!r} is a person: only what people wear is an object")
-    parts = [part for part in (material, color) if part is not None and part not in kind.split()]
-    name = " ".join((*dict.fromkeys(parts), kind))
-    if re.search(r"[^\w \-'/&]|[\d_]", name) or not _speakable(name):
+    parts = [part for part in (material, color) if part is not None and part not in noun.split()]
+    name = " ".join((*dict.fromkeys(parts), noun))
+    if re.search(r"[^\w \-'/&]|[\d_]", name) or not _is_usable_name(name):
         raise ValueError(f"{name!r} cannot be named in an instruction")
     text = value.get("text")
     count = value.get("count")
-    return Thing(
+    return ListedObject(
         name,
-        kind,
+        noun,
         color,
         material,
-        text.strip() if isinstance(text, str) and text.strip().casefold() not in _UNKNOWN else None,
+        text.strip() if isinstance(text, str) and text.strip().casefold() not in _UNKNOWN_VALUES else None,
         count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 1,
         value.get("foreground") is True,
     )
@@ -169,18 +179,18 @@ def _thing(key: str, value: object) -> Thing:
 
 def _words(value: object) -> str | None:
     text = " ".join(value.casefold().split()) if isinstance(value, str) else ""
-    return None if text in _UNKNOWN else text
+    return None if text in _UNKNOWN_VALUES else text
 
 
-def _speakable(name: str) -> bool:
-    """Whether instructions with that name are read as they are meant, in each form that takes an object."""
-    moved = parse(f"Change the position of {name} to left of lamp")
-    swapped = parse(f"Replace {name} with lamp")
-    onto = parse(f"Add lamp on the left of {name}")
-    recoloured = parse(f"Change the color of {name} to red")
+def _is_usable_name(name: str) -> bool:
+    """Whether instructions with that name are parsed correctly, in each form with an object."""
+    moved = parse_instruction(f"Change the position of {name} to left of lamp")
+    swapped = parse_instruction(f"Replace {name} with lamp")
+    added = parse_instruction(f"Add lamp on the left of {name}")
+    recoloured = parse_instruction(f"Change the color of {name} to red")
     return (
         (moved is not None and moved.object == name)
         and (swapped is not None and swapped.object == name)
-        and (onto is not None and onto.reference == name)
+        and (added is not None and added.reference == name)
         and (recoloured is not None and recoloured.object == name)
     )

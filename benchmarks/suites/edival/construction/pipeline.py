@@ -1,4 +1,4 @@
-"""`bench make edival`: instruction chains for pictures, in the layout of the published EdiVal-Bench."""
+"""`bench construct edival`: instruction chains for images, in the layout of the published EdiVal-Bench."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...reward import Engine, Expert, Image
-from ...reward.stats import Stats
-from .asking import Made, make_all
-from .edival_chain import Agent, Chain
-from .edival_objects import grounding_file
-from .given import Folder, Picture, digests, opened, write_whole, written
-from .outcome import Outcome
+from .....reward import Engine, Expert, Image
+from .....reward.engine.engine_stats import Stats
+from ...construction.construction_report import ConstructionReport
+from ...construction.validated_replies import ProgramResult, run_programs
+from ...construction.workspace import (
+    ConstructionFolder,
+    NumberedImage,
+    image_digests,
+    open_image,
+    write_atomically,
+    write_file_atomically,
+)
+from .chains import EdiValAgent, InstructionChain
+from .objects import grounding_file
 
 CSV = "oai_instruction_generation_output.csv"
 PICTURES = "input_images_resize_512"
 GROUNDING = "grounding_all_objects"
-SIDE = 512
+IMAGE_SIDE = 512
 COLUMNS = (
     "image_index",
     "turns",
@@ -34,43 +41,47 @@ COLUMNS = (
 )
 
 
-def make(
-    given: Iterable[Picture],
+def construct(
+    numbered_images: Iterable[NumberedImage],
     out: Path,
-    agent: Agent,
+    agent: EdiValAgent,
     *,
     judge: Expert,
     detector: Expert,
     step: Callable[[], None] = lambda: None,
     window: int = 64,
-) -> Outcome:
-    """Make chains of pictures.
+) -> ConstructionReport:
+    """Construct chains for images.
 
-    Writes the CSV of the published columns, the pictures (`{index}_input_raw.jpg`, 512 x 512), a JSON file a picture
-    with the grounded objects, as the authors' tools keep them, and `rejects.jsonl`. Raises `InputError`.
+    Writes the CSV with the published columns, the images (`{index}_input_raw.jpg`, 512 x 512), a JSON file per image
+    with the grounded objects in the authors' format, and `rejections.jsonl`. Raises `InputError`.
     """
-    sources = [(picture, opened(picture.path)) for picture in given]
-    folder = Folder(out, {**_asked(agent, judge, detector), "pictures": digests(sources)})
-    images = {picture.index: _kept(out, picture, image) for picture, image in sources}
-    with folder.log() as log, Engine(log=log, window=window) as engine:
+    sources = [(numbered_image, open_image(numbered_image.path)) for numbered_image in numbered_images]
+    folder = ConstructionFolder(
+        out, {**_construction_settings(agent, judge, detector), "images": image_digests(sources)}
+    )
+    images = {numbered_image.index: _save_image(out, numbered_image, image) for numbered_image, image in sources}
+    with folder.answer_log() as log, Engine(log=log, window=window) as engine:
         programs = ((str(index), agent.program(image)) for index, image in images.items())
-        found: list[Made[Chain]] = []
-        for one in make_all(programs, engine, {"judge": judge, "detector": detector}):
-            found.append(one)
+        results: list[ProgramResult[InstructionChain]] = []
+        for result in run_programs(programs, engine, {"judge": judge, "detector": detector}):
+            results.append(result)
             step()
         stats = engine.stats().since(Stats())
-    folder.rejects(reject for one in found for reject in one.rejects)
-    chains = {int(one.id): one.value for one in found if one.value is not None}
+    folder.write_rejections(reject for result in results for reject in result.rejects)
+    chains = {int(result.id): result.value for result in results if result.value is not None}
     for index, chain in chains.items():
-        text = json.dumps(grounding_file(index, chain.things, chain.listed), indent=2, ensure_ascii=False)
-        write_whole(out / GROUNDING / f"{index}_input_raw.json", text + "\n")
-    path = write_whole(out / CSV, table(chains))
-    failed = {one.id: one.failed for one in found if one.failed}
+        text = json.dumps(
+            grounding_file(index, chain.grounded_objects, chain.listed_objects), indent=2, ensure_ascii=False
+        )
+        write_atomically(out / GROUNDING / f"{index}_input_raw.json", text + "\n")
+    path = write_atomically(out / CSV, instruction_csv(chains))
+    failed = {result.id: result.failed for result in results if result.failed}
     files = (path, out / PICTURES, out / GROUNDING)
-    return Outcome(len(chains), len(found) - len(chains) - len(failed), failed, files, stats)
+    return ConstructionReport(len(chains), len(results) - len(chains) - len(failed), failed, files, stats)
 
 
-def _asked(agent: Agent, judge: Expert, detector: Expert) -> dict[str, Any]:
+def _construction_settings(agent: EdiValAgent, judge: Expert, detector: Expert) -> dict[str, Any]:
     grounding = agent.grounding
     return {
         "suite": "edival",
@@ -84,17 +95,17 @@ def _asked(agent: Agent, judge: Expert, detector: Expert) -> dict[str, Any]:
     }
 
 
-def _kept(out: Path, picture: Picture, image: Image) -> Image:
-    """The picture as the file has it: what is asked about is what readers will see."""
-    place = out / PICTURES / f"{picture.index}_input_raw.jpg"
-    if not place.is_file():
-        small = image.resized(SIDE, SIDE).pil()
-        written(place, lambda half: small.save(half, "JPEG", quality=95, subsampling=0))
-    return opened(place)
+def _save_image(out: Path, numbered_image: NumberedImage, image: Image) -> Image:
+    """The image as saved to the file: the judge sees what readers will see."""
+    path = out / PICTURES / f"{numbered_image.index}_input_raw.jpg"
+    if not path.is_file():
+        small = image.resized(IMAGE_SIDE, IMAGE_SIDE).pil()
+        write_file_atomically(path, lambda temporary: small.save(temporary, "JPEG", quality=95, subsampling=0))
+    return open_image(path)
 
 
-def table(chains: Mapping[int, Chain]) -> str:
-    """The CSV: a row a turn; lists hold what there is up to that turn."""
+def instruction_csv(chains: Mapping[int, InstructionChain]) -> str:
+    """The CSV: one row per turn; lists are cumulative up to that turn."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -102,17 +113,17 @@ def table(chains: Mapping[int, Chain]) -> str:
     return out.getvalue()
 
 
-def _rows(chains: Mapping[int, Chain]) -> Iterator[list[object]]:
+def _rows(chains: Mapping[int, InstructionChain]) -> Iterator[list[object]]:
     for index, chain in sorted(chains.items()):
         for number, turn in enumerate(chain.turns, start=1):
-            until = chain.turns[:number]
+            turns_so_far = chain.turns[:number]
             pools = turn.pools
             yield [
                 index,
                 number,
-                [one.task.type for one in until],
-                [one.instruction for one in until],
-                [one.format for one in until],
+                [earlier.task.type for earlier in turns_so_far],
+                [earlier.instruction for earlier in turns_so_far],
+                [earlier.format for earlier in turns_so_far],
                 pools.background,
                 list(pools.unchanged),
                 list(pools.available),

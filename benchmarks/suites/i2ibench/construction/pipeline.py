@@ -1,7 +1,7 @@
-"""`bench prepare i2ibench`: a suite of prompts for one's own pictures, with any judge. The paper's is not published.
+"""`bench prepare i2ibench`: a suite of prompts for a user's images, with any judge. The paper's is not published.
 
-Scenes of one picture and of several; for each scene a prompt of each of the half's five categories, written by the
-judge together with what a result can be graded by (sections 3.1 and 3.2).
+Scenes of one image and of several; for each scene a prompt of each of the half's five categories, written by the judge
+together with its dimensions (sections 3.1 and 3.2).
 """
 
 from __future__ import annotations
@@ -12,23 +12,43 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ....reward import AnswerLog, Asks, Engine, Expert, Image
-from ....reward.i2ibench.dimension import shown
-from ....reward.prompts import Prompts
-from ....reward.stats import Stats
-from ...making.asking import Made, Notes, Rejected, insist, make_all
-from ...making.given import Folder, Picture, opened, pack_of, pictures, written
-from ...making.outcome import Outcome
-from .categories import Category
-from .drafts import IMAGES, Written, choices, counted, read, within_quotas
-from .reading import PROMPTS
-from .scenes import Scene, drawn_scenes
+from .....reward import AnswerLog, Engine, Expert, Image, Program
+from .....reward.engine.engine_stats import Stats
+from .....reward.metrics.i2ibench.dimension import labelled_images
+from .....reward.queries.prompts import Prompts
+from ...construction.construction_report import ConstructionReport
+from ...construction.validated_replies import (
+    ConstructionRejected,
+    ProgramResult,
+    RejectionLog,
+    ask_until_valid,
+    run_programs,
+)
+from ...construction.workspace import (
+    ConstructionFolder,
+    NumberedImage,
+    list_numbered_images,
+    load_prompts,
+    open_image,
+    write_file_atomically,
+)
+from ..categories import Category
+from ..reader import PROMPTS_FILE
+from .prompt_generation import (
+    IMAGES_SLOT,
+    GeneratedPrompt,
+    apply_quotas,
+    dimension_choices,
+    dimension_counts,
+    parse_prompt_reply,
+)
+from .source_sampling import SourceSet, sample_scenes
 
 TEMPERATURE = 0.9
-"""Of the judge: high enough that scenes of like pictures get unlike prompts. Ours; the paper says nothing of it."""
+"""Of the judge: high enough for different prompts of similar images. Our choice; not specified in the paper."""
 
 
-def prepare(
+def construct_suite(
     images: Path,
     out: Path,
     *,
@@ -42,95 +62,105 @@ def prepare(
     log: AnswerLog | None = None,
     window: int = 64,
     step: Callable[[], None] = lambda: None,
-) -> Outcome:
-    """Make a suite of a folder of pictures.
+) -> ConstructionReport:
+    """Construct a suite from a folder of images.
 
-    single, multi: scenes of each half, five prompts each; by default 100, or as many as the pictures allow. sources:
-    how many pictures a scene of several may have. seed: of which pictures, and of what the judge draws. quotas: a
-    dimension that more prompts have than in the paper is taken from some of them. prompts: a prompt pack. log: where
-    answers are kept, a file in `out` by default. step: after each scene.
+    single, multi: scenes of each half, five prompts each; by default 100, or as many as the images allow. sources:
+    numbers of images of multi-image scenes. seed: of the selection of images, and of the judge's samples. quotas:
+    remove dimensions from prompts so that their shares are at most those of the paper. prompts: a prompt pack. log:
+    answer log, by default a file in `out`. step: called after each scene.
 
-    Writes `prompts.jsonl` and `images/`, which `I2IBench` reads, and `rejects.jsonl`: each answer that could not be
-    used and each prompt given up, with the reason. The same call again goes on where the last one ended, and asks
-    nothing twice. Raises `InputError`.
+    Writes `prompts.jsonl` and `images/`, which `I2IBench` reads, and `rejections.jsonl`: invalid replies and rejected
+    prompts, with reasons. The same call resumes, without repeating queries. Raises `InputError`.
     """
-    words = pack_of(prompts)
-    scenes = drawn_scenes(pictures(images), single, multi, sources, seed)
-    seen = {picture.name: opened(picture.path) for scene in scenes for picture in scene.sources}
-    asked = {
+    prompt_templates = load_prompts(prompts)
+    scenes = sample_scenes(list_numbered_images(images), single, multi, sources, seed)
+    images_by_name = {source.name: open_image(source.path) for scene in scenes for source in scene.sources}
+    settings = {
         "suite": "i2ibench",
         "seed": seed,
-        "scenes": {scene.name: [picture.name for picture in scene.sources] for scene in scenes},
+        "scenes": {scene.name: [source.name for source in scene.sources] for scene in scenes},
         "quotas": quotas,
-        "prompts": words.digest,
+        "prompts": prompt_templates.digest,
         "experts": {"judge": judge.id},
-        "pictures": {name: image.digest for name, image in seen.items()},
+        "images": {name: image.digest for name, image in images_by_name.items()},
     }
-    folder = Folder(out, asked)
-    with folder.log() if log is None else nullcontext(log) as answers, Engine(log=answers, window=window) as engine:
-        programs = ((scene.name, _program(scene, seen, words, seed)) for scene in scenes)
-        found: list[Made[tuple[Written, ...]]] = []
-        for one in make_all(programs, engine, {"judge": judge}):
-            found.append(one)
+    folder = ConstructionFolder(out, settings)
+    with (
+        folder.answer_log() if log is None else nullcontext(log) as answers,
+        Engine(log=answers, window=window) as engine,
+    ):
+        programs = ((scene.name, _scene_program(scene, images_by_name, prompt_templates, seed)) for scene in scenes)
+        results: list[ProgramResult[tuple[GeneratedPrompt, ...]]] = []
+        for result in run_programs(programs, engine, {"judge": judge}):
+            results.append(result)
             step()
         stats: dict[str, Any] = engine.stats().since(Stats())
-    folder.rejects(reject for one in found for reject in one.rejects)
-    made = [prompt for one in found for prompt in one.value or ()]
-    kept = within_quotas(made, seed) if quotas else made
-    for picture in {picture.name: picture for scene in scenes for picture in scene.sources}.values():
-        _copied(picture, out)
-    path = folder.lines(PROMPTS, (prompt.row() for prompt in kept))
-    failed = {one.id: one.failed for one in found if one.failed}
-    given_up = sum(len(scene.categories) for scene in scenes if scene.name not in failed) - len(made)
-    return Outcome(len(kept), given_up, failed, (path, out / IMAGES), {**stats, "dimensions": counted(kept)})
+    folder.write_rejections(reject for result in results for reject in result.rejects)
+    generated = [prompt for result in results for prompt in result.value or ()]
+    selected = apply_quotas(generated, seed) if quotas else generated
+    for source in {source.name: source for scene in scenes for source in scene.sources}.values():
+        _copy_source(source, out)
+    path = folder.write_jsonl(PROMPTS_FILE, (prompt.row() for prompt in selected))
+    failed = {result.id: result.failed for result in results if result.failed}
+    num_rejected = sum(len(scene.categories) for scene in scenes if scene.name not in failed) - len(generated)
+    return ConstructionReport(
+        len(selected),
+        num_rejected,
+        failed,
+        (path, out / IMAGES_SLOT),
+        {**stats, "dimensions": dimension_counts(selected)},
+    )
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------
 
 
-def _program(
-    scene: Scene, seen: Mapping[str, Image], words: Prompts, seed: int
-) -> Callable[[Notes], Asks[tuple[Written, ...]]]:
-    """A prompt of each category, one after the other, so that none repeats another. What is given up is noted."""
-    images = [seen[picture.name] for picture in scene.sources]
+def _scene_program(
+    scene: SourceSet, images_by_name: Mapping[str, Image], prompt_templates: Prompts, seed: int
+) -> Callable[[RejectionLog], Program[tuple[GeneratedPrompt, ...]]]:
+    """A prompt of each category, sequentially, so that none repeats another. Rejections are recorded."""
+    images = [images_by_name[source.name] for source in scene.sources]
 
-    def make(notes: Notes) -> Asks[tuple[Written, ...]]:
-        found: list[Written] = []
+    def run(notes: RejectionLog) -> Program[tuple[GeneratedPrompt, ...]]:
+        generated: list[GeneratedPrompt] = []
         for category in scene.categories:
             try:
-                found.append((yield from _asked(notes, scene, category, images, found, words, seed)))
-            except Rejected as error:
-                notes.note("given up", f"{category.name}: {error}")
-        return tuple(found)
+                generated.append(
+                    (yield from _ask_for_prompt(notes, scene, category, images, generated, prompt_templates, seed))
+                )
+            except ConstructionRejected as error:
+                notes.add("rejected", f"{category.name}: {error}")
+        return tuple(generated)
 
-    return make
+    return run
 
 
-def _asked(
-    notes: Notes,
-    scene: Scene,
+def _ask_for_prompt(
+    notes: RejectionLog,
+    scene: SourceSet,
     category: Category,
     images: Sequence[Image],
-    before: Sequence[Written],
-    words: Prompts,
+    previous: Sequence[GeneratedPrompt],
+    prompt_templates: Prompts,
     seed: int,
-) -> Asks[Written]:
-    said = words.render(
+) -> Program[GeneratedPrompt]:
+    prompt = prompt_templates.render(
         "i2ibench_multi" if category.multi else "i2ibench_single",
         count=str(len(images)),
-        task=words.render(f"i2ibench_{category.name.replace('-', '_')}"),
-        taken="\n".join(f"  {one.instruction}" for one in before) or "  (none so far)",
-        dimensions="\n".join(f"- {one.title}: {one.meaning}" for one in choices(category)),
+        task=prompt_templates.render(f"i2ibench_{category.name.replace('-', '_')}"),
+        taken="\n".join(f"  {earlier.instruction}" for earlier in previous) or "  (none so far)",
+        dimensions="\n".join(f"- {dimension.title}: {dimension.meaning}" for dimension in dimension_choices(category)),
     )
-    taken = [one.instruction.casefold() for one in before]
+    used_instructions = [earlier.instruction.casefold() for earlier in previous]
     stage = f"i2ibench/{category.name}"
     return (
-        yield from insist(
+        yield from ask_until_valid(
             notes,
             stage,
-            said,
-            shown(images),
-            lambda text: read(text, scene, category, taken),
+            prompt,
+            labelled_images(images),
+            lambda text: parse_prompt_reply(text, scene, category, used_instructions),
             temperature=TEMPERATURE,
             max_tokens=1024,
             slots={"scene": scene.name, "category": category.name},
@@ -139,8 +169,8 @@ def _asked(
     )
 
 
-def _copied(picture: Picture, out: Path) -> None:
-    """The file as it is: what readers will see is what the judge saw."""
-    place = out / IMAGES / picture.name
-    if not place.is_file():
-        written(place, lambda half: shutil.copyfile(picture.path, half))
+def _copy_source(source: NumberedImage, out: Path) -> None:
+    """Copy the file unchanged: readers see the same image as the judge."""
+    path = out / IMAGES_SLOT / source.name
+    if not path.is_file():
+        write_file_atomically(path, lambda temporary: shutil.copyfile(source.path, temporary))

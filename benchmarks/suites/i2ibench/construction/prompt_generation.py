@@ -1,7 +1,7 @@
-"""A prompt as a judge writes it, what makes one unusable, and how many prompts a dimension has.
+"""Parsing and validation of generated prompts, and quotas of dimensions.
 
-Dimensions that the paper scores on all prompts of a half apply to all of ours. The others apply where the judge names
-them, and to no larger a share of the prompts than in the paper (appendix D, tables 4 and 5).
+Dimensions that the paper scores on all prompts of a half apply to all prompts here. The others apply if the judge names
+them, to at most the share of prompts of the paper (appendix D, tables 4 and 5).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ....reward.i2ibench.table import TABLE, Dimension
-from ....reward.reading import short
-from ...making.words import fields, sentence
-from .categories import Category
-from .scenes import Scene
+from .....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
+from .....reward.queries.parsing import shorten
+from ...construction.reply_rules import parse_fields, parse_sentence
+from ..categories import Category
+from .source_sampling import SourceSet
 
-WHOLE = 500
-"""Prompts of a half in the paper, of which its quotas are shares."""
-IMAGES = "images"
+PAPER_PROMPTS = 500
+"""Prompts of a half in the paper: the base of its quotas."""
+IMAGES_SLOT = "images"
 
 _STRINGS = {"type": "array", "items": {"type": "string"}}
 _TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -36,7 +36,7 @@ _SCHEMA = json.dumps(
         "required": ["instruction", "dimensions"],
     }
 )
-_OWN: Mapping[str, Sequence[str]] = {
+_CATEGORY_DIMENSIONS: Mapping[str, Sequence[str]] = {
     "object-manipulation": ("object-manipulation",),
     "hybrid-editing": ("object-manipulation",),
     "text-rendering": ("text-content-style",),
@@ -45,14 +45,14 @@ _OWN: Mapping[str, Sequence[str]] = {
     "combination-editing-text": ("multi-text-content-style",),
     "combination-reasoning": ("multi-world-knowledge",),
 }
-"""What a category's prompts are always graded by, besides the common dimensions."""
+"""Fixed dimensions of a category's prompts, besides the common ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A prompt as the judge wrote it. dimensions: the category's own and those that it named, not the common ones."""
+class GeneratedPrompt:
+    """A prompt written by the judge. dimensions: fixed ones of the category and named ones, without the common ones."""
 
-    scene: Scene
+    scene: SourceSet
     category: Category
     instruction: str
     text: str
@@ -70,97 +70,109 @@ class Written:
             "id": self.id,
             "category": self.category.name,
             "scene": self.scene.name,
-            "sources": [f"{IMAGES}/{picture.name}" for picture in self.scene.sources],
+            "sources": [f"{IMAGES_SLOT}/{picture.name}" for picture in self.scene.sources],
             "instruction": self.instruction,
             **({"target_text": self.text} if self.text else {}),
             **({"hint": self.hint} if self.hint else {}),
-            "dimensions": [name.removeprefix("multi-") for name in TABLE if name in names],
+            "dimensions": [name.removeprefix("multi-") for name in DIMENSIONS if name in names],
         }
 
 
-def read(said: str, scene: Scene, category: Category, taken: Sequence[str] = ()) -> Written:
-    """A prompt in a judge's answer. Raises ValueError with the reason why it is none."""
-    row = fields(_SCHEMA, said)
-    instruction = sentence(row["instruction"])
-    if instruction.casefold() in taken:
-        raise ValueError(f"it says again what another prompt of this scene says: {short(instruction)}")
+def parse_prompt_reply(
+    reply: str, scene: SourceSet, category: Category, used_instructions: Sequence[str] = ()
+) -> GeneratedPrompt:
+    """Parse a prompt from a judge's reply. Raises ValueError with the reason if it is invalid."""
+    row = parse_fields(_SCHEMA, reply)
+    instruction = parse_sentence(row["instruction"])
+    if instruction.casefold() in used_instructions:
+        raise ValueError(f"it repeats another prompt of this scene: {shorten(instruction)}")
     if category.multi:
-        lost = [number for number in range(1, len(scene.sources) + 1) if f"picture {number}" not in instruction.lower()]
-        if lost:
-            raise ValueError(f"it does not speak of picture {lost[0]}: {short(instruction)}")
+        missing = [
+            number for number in range(1, len(scene.sources) + 1) if f"picture {number}" not in instruction.lower()
+        ]
+        if missing:
+            raise ValueError(f"it does not mention picture {missing[0]}: {shorten(instruction)}")
     text, hint = ((row.get(name) or "").strip() for name in ("target_text", "hint"))
     if category.text and not text:
-        raise ValueError("it gives no letters to write")
+        raise ValueError("it has no text to render")
     if category.text and text.casefold() not in instruction.casefold():
-        raise ValueError(f"its instruction does not quote {short(text)}")
+        raise ValueError(f"its instruction does not quote {shorten(text)}")
     if category.hint and not hint:
-        raise ValueError("it does not say by what a result is known to be right")
-    named = []
+        raise ValueError("it has no hint for grading")
+    named_dimensions = []
     for name in row["dimensions"]:
-        known = next((one for one in choices(category) if one.is_called(name)), None)
-        if known is None:
-            raise ValueError(f"{short(name)} is none of the points it was to choose from")
-        named.append(known.name)
-    own = _OWN.get(category.name, ())
-    if category.name == "local-editing" and not {"local-attribute", "action-state-change"} & set(named):
-        raise ValueError("it names neither an attribute nor an action or state that changes")
-    names = tuple(name for name in TABLE if name in (*own, *named))
-    return Written(scene, category, instruction, text if category.text else "", hint if category.hint else "", names)
+        dimension = next((choice for choice in dimension_choices(category) if choice.is_called(name)), None)
+        if dimension is None:
+            raise ValueError(f"{shorten(name)} is none of the dimensions to choose from")
+        named_dimensions.append(dimension.name)
+    category_dimensions = _CATEGORY_DIMENSIONS.get(category.name, ())
+    if category.name == "local-editing" and not {"local-attribute", "action-state-change"} & set(named_dimensions):
+        raise ValueError("it names neither a changed attribute nor a changed action or state")
+    names = tuple(name for name in DIMENSIONS if name in (*category_dimensions, *named_dimensions))
+    return GeneratedPrompt(
+        scene, category, instruction, text if category.text else "", hint if category.hint else "", names
+    )
 
 
 def _common(*, multi: bool) -> list[str]:
-    """Dimensions of every prompt of a half: those that the paper scores on all 500."""
-    return [name for name, one in TABLE.items() if one.multi == multi and one.quota == WHOLE]
-
-
-def choices(category: Category) -> list[Dimension]:
-    """What the judge is asked about: what only some prompts have, and which the category does not decide."""
-    decided = {name for names in _OWN.values() for name in names if TABLE[name].needs}
-    own = _OWN.get(category.name, ())
+    """Common dimensions of a half: those that the paper scores on all 500 prompts."""
     return [
-        one
-        for name, one in TABLE.items()
-        if one.multi == category.multi and one.in_overall and one.quota != WHOLE and name not in (*decided, *own)
+        name for name, dimension in DIMENSIONS.items() if dimension.multi == multi and dimension.quota == PAPER_PROMPTS
+    ]
+
+
+def dimension_choices(category: Category) -> list[Dimension]:
+    """Dimensions for the judge to choose from: those of some prompts only, not fixed by the category."""
+    decided = {name for names in _CATEGORY_DIMENSIONS.values() for name in names if DIMENSIONS[name].needs}
+    category_dimensions = _CATEGORY_DIMENSIONS.get(category.name, ())
+    return [
+        dimension
+        for name, dimension in DIMENSIONS.items()
+        if dimension.multi == category.multi
+        and dimension.in_overall
+        and dimension.quota != PAPER_PROMPTS
+        and name not in (*decided, *category_dimensions)
     ]
 
 
 # -- quotas -----------------------------------------------------------------------------------------------------------
 
 
-def within_quotas(made: Sequence[Written], seed: int) -> list[Written]:
-    """The prompts, a dimension taken from some of them, drawn by the seed, where a larger share of a half has it than
-    in the paper. What a category is always graded by stays.
+def apply_quotas(prompts: Sequence[GeneratedPrompt], seed: int) -> list[GeneratedPrompt]:
+    """Remove dimensions from randomly chosen prompts, where a larger share of a half has one than in the paper.
+
+    Fixed dimensions of a category are kept.
     """
-    found = list(made)
-    for name, one in TABLE.items():
-        half = [number for number, prompt in enumerate(found) if prompt.category.multi == one.multi]
-        having = [number for number in half if name in found[number].dimensions]
-        most = round((one.quota or 0) * len(half) / WHOLE)
-        loose = [number for number in having if name not in _bound(found[number])]
-        random.Random(f"i2ibench quota {seed} {name}").shuffle(loose)
-        for number in loose[: max(0, len(having) - most)]:
-            left = tuple(other for other in found[number].dimensions if other != name)
-            found[number] = replace(found[number], dimensions=left)
-    return found
+    selected = list(prompts)
+    for name, dimension in DIMENSIONS.items():
+        half = [number for number, prompt in enumerate(selected) if prompt.category.multi == dimension.multi]
+        with_dimension = [number for number in half if name in selected[number].dimensions]
+        quota = round((dimension.quota or 0) * len(half) / PAPER_PROMPTS)
+        removable = [number for number in with_dimension if name not in _fixed_dimensions(selected[number])]
+        random.Random(f"i2ibench quota {seed} {name}").shuffle(removable)
+        for number in removable[: max(0, len(with_dimension) - quota)]:
+            remaining = tuple(other_name for other_name in selected[number].dimensions if other_name != name)
+            selected[number] = replace(selected[number], dimensions=remaining)
+    return selected
 
 
-def _bound(prompt: Written) -> set[str]:
-    """Dimensions that a prompt keeps: its category's own, and of local editing the last that says what it edits."""
-    own = set(_OWN.get(prompt.category.name, ()))
+def _fixed_dimensions(prompt: GeneratedPrompt) -> set[str]:
+    """Dimensions that a prompt keeps: its category's own, and of local editing the last one about its edit."""
+    fixed = set(_CATEGORY_DIMENSIONS.get(prompt.category.name, ()))
     if prompt.category.name == "local-editing":
         edits = [name for name in ("local-attribute", "action-state-change") if name in prompt.dimensions]
-        own |= set(edits if len(edits) == 1 else ())
-    return own
+        fixed |= set(edits if len(edits) == 1 else ())
+    return fixed
 
 
-def counted(made: Iterable[Written]) -> dict[str, dict[str, int]]:
-    """By dimension: how many prompts have it, and how many would with the paper's quota."""
-    prompts = list(made)
-    found = {}
-    for name, one in TABLE.items():
-        half = [prompt for prompt in prompts if prompt.category.multi == one.multi]
-        if half and one.quota is not None:
-            common = one.quota == WHOLE
-            have = len(half) if common else sum(name in prompt.dimensions for prompt in half)
-            found[name] = {"prompts": have, "quota": round(one.quota * len(half) / WHOLE)}
-    return found
+def dimension_counts(generated: Iterable[GeneratedPrompt]) -> dict[str, dict[str, int]]:
+    """By dimension: number of prompts with it, and the number by the paper's quota."""
+    prompts = list(generated)
+    counts = {}
+    for name, dimension in DIMENSIONS.items():
+        half = [prompt for prompt in prompts if prompt.category.multi == dimension.multi]
+        if half and dimension.quota is not None:
+            is_common = dimension.quota == PAPER_PROMPTS
+            num_prompts = len(half) if is_common else sum(name in prompt.dimensions for prompt in half)
+            counts[name] = {"prompts": num_prompts, "quota": round(dimension.quota * len(half) / PAPER_PROMPTS)}
+    return counts

@@ -1,4 +1,4 @@
-"""Backdrops are told in any daylight, at any size, and behind many things."""
+"""Backdrops are classified in any daylight, at any size, and behind many objects."""
 
 import random
 from dataclasses import replace
@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.backdrops import backdrop
+from editcritic.benchmarks.sceneedit.experts.backdrop_classifier import classify_backdrop
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Light, Scene, Thing
-from editcritic.benchmarks.sceneedit.scenes import World, random_scene
-from editcritic.benchmarks.sceneedit.words import BACKDROPS, COLOURS
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject
+from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS
 
 
-def told(picture):
-    sure = backdrop(picture.pixels)
+def classified(picture):
+    sure = classify_backdrop(picture.pixels)
     return max(sure, key=lambda name: sure[name])
 
 
@@ -23,28 +23,30 @@ def told(picture):
 def test_a_backdrop_is_told_in_any_light(kind, gain):
     for seed in range(8):
         scene = Scene((), Backdrop(kind, seed), Light(gain, 0.12, seed / 8), noise=4.0, noise_seed=seed)
-        assert told(render(scene)) == kind
+        assert classified(render(scene)) == kind
 
 
 @pytest.mark.parametrize(("size", "side"), [(32, 32), (64, 64), (128, 128), (64, 512)])
 def test_a_backdrop_is_told_behind_things(size, side):
     for number in range(24):
-        scene = random_scene(random.Random(number), World.of(size))
+        scene = random_scene(random.Random(number), SceneConfig.for_size(size))
         kind = BACKDROPS[number % 8]
         scene = replace(scene, backdrop=Backdrop(kind, number))
-        assert told(render(scene).resized(side, side)) == kind
+        assert classified(render(scene).resized(side, side)) == kind
 
 
 @pytest.mark.parametrize("kind", BACKDROPS)
 @pytest.mark.parametrize("colour", COLOURS)
 def test_things_that_cover_45_percent_do_not_hide_it(kind, colour):
-    things = (Thing(1, "square", colour, 0.5, 0.5, 0.45**0.5, 0.45**0.5),)
-    assert told(render(Scene(things, Backdrop(kind, 3)))) == kind
+    objects = (SceneObject(1, "square", colour, 0.5, 0.5, 0.45**0.5, 0.45**0.5),)
+    assert classified(render(Scene(objects, Backdrop(kind, 3)))) == kind
 
 
 def test_probabilities_sum_to_1_and_change_gradually():
     snow, night = (render(Scene((), Backdrop(kind, 1))).pixels.astype(float) for kind in ("snow", "night"))
-    steps = [backdrop(np.rint(snow + share * (night - snow)).astype(np.uint8)) for share in np.linspace(0, 1, 101)]
+    steps = [
+        classify_backdrop(np.rint(snow + share * (night - snow)).astype(np.uint8)) for share in np.linspace(0, 1, 101)
+    ]
     assert all(list(sure) == list(BACKDROPS) and sum(sure.values()) == pytest.approx(1) for sure in steps)
     assert (steps[0]["snow"] > 0.9, steps[-1]["night"] > 0.9) == (True, True)
     for kind in BACKDROPS:
@@ -53,4 +55,4 @@ def test_probabilities_sum_to_1_and_change_gradually():
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (3, 200)])
 def test_pictures_of_any_shape_have_an_answer(shape):
-    assert sum(backdrop(np.full((*shape, 3), 150, np.uint8)).values()) == pytest.approx(1)
+    assert sum(classify_backdrop(np.full((*shape, 3), 150, np.uint8)).values()) == pytest.approx(1)

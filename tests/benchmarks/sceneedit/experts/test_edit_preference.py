@@ -1,4 +1,4 @@
-"""The stand-in for a rater of edits knows what was asked, and says when it does not."""
+"""The rater of edits uses the prompt, and abstains where it cannot."""
 
 from typing import Any
 
@@ -6,25 +6,25 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.experts.edit_preference import SceneEditPreference
-from editcritic.benchmarks.sceneedit.experts.sights import Looker
-from editcritic.reward import Abstention, Measured, Rate
+from editcritic.benchmarks.sceneedit.experts.perception import PerceptionCache
+from editcritic.reward.queries import Abstention, Measurement, Rate
 
 CASES = [case for case in cases(40) if case.sample.task is not None and len(case.sample.sources) == 1]
-RATER = SceneEditPreference(Looker())
+RATER = SceneEditPreference(PerceptionCache())
 
 
 def rated(sample, image, quality="instruction following", **changes) -> Any:
-    (found,) = RATER(
+    (measurement,) = RATER(
         [Rate(image, changes.get("prompt", sample.instruction), quality, changes.get("sources", sample.sources))]
     )
-    return found
+    return measurement
 
 
 def test_an_honest_edit_is_rated_above_an_untouched_copy():
     honest = [case.sample for case in CASES if not case.mode]
     assert len(honest) > 3
     both = [(rated(one, one.edited), rated(one, one.source)) for one in honest]
-    better = [(edit.value or 0) > (copy.value or 0) for edit, copy in both if isinstance(edit, Measured)]
+    better = [(edit.value or 0) > (copy.value or 0) for edit, copy in both if isinstance(edit, Measurement)]
     assert len(better) > 3
     assert sum(better) / len(better) > 0.9
 
@@ -39,15 +39,15 @@ def test_preference_is_the_mean_of_both_qualities():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"sources": ()}, "beside its sources"),
         ({"prompt": "colourless green ideas"}, ""),
         ({"quality": "depth"}, "are not rated by 'depth'"),
     ],
 )
-def test_what_it_cannot_know_it_does_not_say(changes, said):
+def test_what_it_cannot_know_it_does_not_say(changes, message):
     one = CASES[0].sample
-    found = rated(one, one.edited, **changes)
-    assert isinstance(found, Abstention)
-    assert said in found.reason
+    answer = rated(one, one.edited, **changes)
+    assert isinstance(answer, Abstention)
+    assert message in answer.reason

@@ -7,32 +7,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.noise import Noisy, Remembering
-from editcritic.reward import (
+from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert
+from editcritic.reward import Box, Expert, Image
+from editcritic.reward.queries import (
     Abstention,
-    Box,
     Detect,
     Detections,
     Differ,
-    Expert,
     Failure,
     FreeText,
-    Image,
     Judge,
     Mask,
-    Measured,
+    Measurement,
     Message,
     Rate,
-    Reading,
     ReadText,
+    RecognizedText,
     Reply,
     Segment,
     YesNo,
 )
-from editcritic.reward.query import Outcome, Query, TextLine
+from editcritic.reward.queries.kinds import Outcome, Query, TextLine
 
 MANY = 400
-PICTURES = [Image.unseen(f"{number:064x}", (8, 8)) for number in range(MANY)]
+PICTURES = [Image.from_digest(f"{number:064x}", (8, 8)) for number in range(MANY)]
 DETECTS = [Detect(picture, ("cup",)) for picture in PICTURES]
 JUDGES = [Judge((Message(("Is it blue?", picture)),), YesNo()) for picture in PICTURES]
 READS = [ReadText(picture) for picture in PICTURES]
@@ -55,7 +53,7 @@ class Says(Expert):
     def load(self) -> None:
         self.loaded = True
 
-    def adapt(self, query: Query[Any], sample: object) -> Abstention:
+    def rewrite_query(self, query: Query[Any], sample: object) -> Abstention:
         return Abstention("adapted")
 
     def __call__(self, queries: Sequence[Any]) -> list[Outcome]:
@@ -64,20 +62,20 @@ class Says(Expert):
         return [answer] * len(queries)
 
 
-def found(boxes, **noise) -> list[Detections]:
-    answers = Noisy(Says(Detections(boxes)), **noise)(DETECTS)
+def noisy_detections(boxes, **noise) -> list[Detections]:
+    answers = NoisyExpert(Says(Detections(boxes)), **noise)(DETECTS)
     assert all(isinstance(answer, Detections) for answer in answers)
     for query, answer in zip(DETECTS, answers, strict=True):
         query.check(answer)
     return answers  # type: ignore[return-value]
 
 
-def near(share, chance):
-    return abs(share - chance) < 4 * (chance * (1 - chance) / MANY) ** 0.5
+def near(share, probability):
+    return abs(share - probability) < 4 * (probability * (1 - probability) / MANY) ** 0.5
 
 
 def test_a_missed_detection_falls_below_the_threshold_and_the_order_stays():
-    answers = found((STRONG, OTHER, WEAK), misses=0.3)
+    answers = noisy_detections((STRONG, OTHER, WEAK), misses=0.3)
     lost = [answer.boxes[0].score < 0.25 for answer in answers]
     assert near(np.mean(lost), 0.3)
     assert near(np.mean([answer.boxes[1].score < 0.25 for answer in answers]), 0.3)
@@ -87,13 +85,13 @@ def test_a_missed_detection_falls_below_the_threshold_and_the_order_stays():
 
 
 def test_what_is_below_the_detectors_floor_is_gone():
-    (answer,) = Noisy(Says(Detections((STRONG,), 0.25)), misses=1.0)(DETECTS[:1])
+    (answer,) = NoisyExpert(Says(Detections((STRONG,), 0.25)), misses=1.0)(DETECTS[:1])
     assert answer == Detections((), 0.25)
 
 
 @pytest.mark.parametrize("boxes", [(STRONG, WEAK), ()])
 def test_false_alarms_rise_from_a_weak_guess_or_from_nowhere(boxes):
-    answers = found(boxes, false_alarms=0.2)
+    answers = noisy_detections(boxes, false_alarms=0.2)
     raised = [answer.boxes for answer in answers if answer.boxes != boxes]
     assert near(len(raised) / MANY, 0.2)
     assert all(0.4 <= risen[-1].score <= 0.9 and risen[-1].label == "cup" for risen in raised)
@@ -105,7 +103,7 @@ def test_false_alarms_rise_from_a_weak_guess_or_from_nowhere(boxes):
 
 
 def test_turned_verdicts_change_their_words():
-    answers = Noisy(Says(Reply("Yes.", {"yes": 0.8, "no": 0.2})), flips=0.25)(JUDGES)
+    answers = NoisyExpert(Says(Reply("Yes.", {"yes": 0.8, "no": 0.2})), flips=0.25)(JUDGES)
     turned = [answer.text == "no" for answer in answers if isinstance(answer, Reply)]
     assert near(np.mean(turned), 0.25)
     assert {(a.text, round(a.probabilities["yes"], 9)) for a in answers if isinstance(a, Reply)} == {
@@ -115,22 +113,22 @@ def test_turned_verdicts_change_their_words():
 
 
 def test_a_verdict_without_probabilities_is_turned_by_its_word():
-    assert Noisy(Says(Reply("No.")), flips=1.0)(JUDGES[:1]) == [Reply("yes")]
-    assert Noisy(Says(Reply("cannot tell")), flips=1.0)(JUDGES[:1]) == [Reply("cannot tell")]
+    assert NoisyExpert(Says(Reply("No.")), flips=1.0)(JUDGES[:1]) == [Reply("yes")]
+    assert NoisyExpert(Says(Reply("cannot tell")), flips=1.0)(JUDGES[:1]) == [Reply("cannot tell")]
 
 
 def test_bias_pulls_towards_yes():
-    (reply,) = Noisy(Says(Reply("no", {"yes": 0.25, "no": 0.75})), bias=0.5)(JUDGES[:1])
+    (reply,) = NoisyExpert(Says(Reply("no", {"yes": 0.25, "no": 0.75})), bias=0.5)(JUDGES[:1])
     assert reply == Reply("yes", {"yes": 0.625, "no": 0.375})
-    (answer,) = Noisy(Says(Detections((STRONG, WEAK))), bias=0.5)(DETECTS[:1])
+    (answer,) = NoisyExpert(Says(Detections((STRONG, WEAK))), bias=0.5)(DETECTS[:1])
     assert isinstance(answer, Detections)
     assert [box.score for box in answer.boxes] == pytest.approx([0.975, 0.55])
 
 
 def test_a_misread_line_differs_in_one_letter():
     line = TextLine("NO EXIT", STRONG)
-    answers = Noisy(Says(Reading((line, line))), flips=0.2)(READS)
-    texts = [read.text for answer in answers if isinstance(answer, Reading) for read in answer.lines]
+    answers = NoisyExpert(Says(RecognizedText((line, line))), flips=0.2)(READS)
+    texts = [read.text for answer in answers if isinstance(answer, RecognizedText) for read in answer.lines]
     wrong = [text for text in texts if text != line.text]
     assert near(len(wrong) / (2 * MANY), 0.2)
     assert all(sum(a != b for a, b in zip(text, line.text, strict=True)) == 1 and text[2] == " " for text in wrong)
@@ -143,12 +141,12 @@ def test_a_misread_line_differs_in_one_letter():
         ("misses", DETECTS, Detections((STRONG, OTHER))),
         ("false_alarms", DETECTS, Detections((WEAK,))),
         ("flips", JUDGES, Reply("yes", {"yes": 0.9, "no": 0.1})),
-        ("flips", READS, Reading((TextLine("EXIT", STRONG),))),
+        ("flips", READS, RecognizedText((TextLine("EXIT", STRONG),))),
     ],
 )
 def test_levels_are_nested_and_the_same_disturbance_comes_back(name, queries, answer):
     levels: list[dict[str, Any]] = [{name: level} for level in (0.05, 0.1, 0.2, 0.4)]
-    for lower, higher in pairwise(Noisy(Says(answer), **level)(queries) for level in levels):
+    for lower, higher in pairwise(NoisyExpert(Says(answer), **level)(queries) for level in levels):
         changed = [place for place in range(MANY) if lower[place] != answer]
         assert changed
         if name == "misses":  # two boxes: another may be missed besides
@@ -159,13 +157,13 @@ def test_levels_are_nested_and_the_same_disturbance_comes_back(name, queries, an
 
 def test_order_and_batches_change_nothing_and_the_seed_does():
     noise: dict[str, Any] = {"misses": 0.3, "false_alarms": 0.3, "bias": 0.1}
-    expert = Noisy(Says(Detections((STRONG, WEAK))), seed=3, **noise)
+    expert = NoisyExpert(Says(Detections((STRONG, WEAK))), seed=3, **noise)
     whole = expert(DETECTS)
     assert [expert([query])[0] for query in reversed(DETECTS)] == whole[::-1]
-    assert Noisy(Says(Detections((STRONG, WEAK))), seed=4, **noise)(DETECTS) != whole
+    assert NoisyExpert(Says(Detections((STRONG, WEAK))), seed=4, **noise)(DETECTS) != whole
 
 
-MEASURED, MASK = Measured(0.5), Mask(np.ones((8, 8), bool))
+MEASURED, MASK = Measurement(0.5), Mask(np.ones((8, 8), bool))
 
 
 @pytest.mark.parametrize(
@@ -180,20 +178,24 @@ MEASURED, MASK = Measured(0.5), Mask(np.ones((8, 8), bool))
     ],
 )
 def test_other_answers_pass_as_they_are(query, answer):
-    assert Noisy(Says(answer), misses=1, false_alarms=1, flips=1, bias=1)([query])[0] is answer
+    assert NoisyExpert(Says(answer), misses=1, false_alarms=1, flips=1, bias=1)([query])[0] is answer
 
 
 def test_without_noise_answers_stay_as_they_are():
-    assert found((STRONG, OTHER, WEAK)) == [Detections((STRONG, OTHER, WEAK))] * MANY
+    assert noisy_detections((STRONG, OTHER, WEAK)) == [Detections((STRONG, OTHER, WEAK))] * MANY
     reply = Reply("Yes.", {"yes": 0.8, "no": 0.2})
-    assert Noisy(Says(reply))(JUDGES) == [reply] * MANY
+    assert NoisyExpert(Says(reply))(JUDGES) == [reply] * MANY
 
 
 def test_a_wrapper_is_like_what_it_wraps_and_its_id_says_how_it_errs():
     inner = Says(MEASURED)
-    noisy, same = Noisy(inner, misses=0.1, seed=5), Remembering(inner)
+    noisy, same = NoisyExpert(inner, misses=0.1, seed=5), CachingExpert(inner)
     for outer in (noisy, same):
-        assert (outer.kinds, outer.batch, outer.adapt(READS[0], None)) == (inner.kinds, 7, Abstention("adapted"))
+        assert (outer.kinds, outer.batch, outer.rewrite_query(READS[0], None)) == (
+            inner.kinds,
+            7,
+            Abstention("adapted"),
+        )
         inner.loaded = False
         outer.load()
         assert inner.loaded
@@ -203,28 +205,28 @@ def test_a_wrapper_is_like_what_it_wraps_and_its_id_says_how_it_errs():
 
 @pytest.mark.parametrize("level", [-0.1, 1.1, float("nan")])
 def test_a_level_that_is_no_chance_is_refused(level):
-    with pytest.raises(ValueError, match=r"flips is .*: give a chance between 0 and 1"):
-        Noisy(Says(MEASURED), flips=level)
+    with pytest.raises(ValueError, match=r"flips is .*: expected a probability between 0 and 1"):
+        NoisyExpert(Says(MEASURED), flips=level)
 
 
 def test_nobody_is_asked_twice_for_what_is_remembered():
     inner = Says(Detections((STRONG,)))
-    memory = Remembering(inner)
+    memory = CachingExpert(inner)
     first = memory(DETECTS[:3])
     for level in (0.1, 0.2):
-        Noisy(memory, misses=level)(DETECTS[:5])
-    assert (memory.asked, memory.known) == (13, 8)
+        NoisyExpert(memory, misses=level)(DETECTS[:5])
+    assert (memory.query_count, memory.hit_count) == (13, 8)
     assert sorted(inner.seen) == sorted(query.digest for query in DETECTS[:5])
     assert memory(DETECTS[:3]) == first
 
 
 def test_a_question_asked_twice_in_a_batch_goes_on_once():
     inner = Says(Detections((STRONG,)))
-    assert Remembering(inner)([DETECTS[0], DETECTS[1], DETECTS[0]]) == [Detections((STRONG,))] * 3
+    assert CachingExpert(inner)([DETECTS[0], DETECTS[1], DETECTS[0]]) == [Detections((STRONG,))] * 3
     assert len(inner.seen) == 2
 
 
 def test_failures_are_not_remembered():
-    memory = Remembering(inner := Says(Failure("lost for words")))
+    memory = CachingExpert(inner := Says(Failure("lost for words")))
     assert memory(READS[:1]) == memory(READS[:1]) == [Failure("lost for words")]
-    assert (len(inner.seen), memory.asked, memory.known) == (2, 2, 0)
+    assert (len(inner.seen), memory.query_count, memory.hit_count) == (2, 2, 0)

@@ -1,17 +1,17 @@
 """SceneBag puts what is seen and what is named into one space."""
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.experts.bag import SceneBag
-from editcritic.reward import Abstention
-from editcritic.reward.query import Embed, EmbedText, Region, Vectors
+from editcritic.benchmarks.sceneedit.experts.joint_embedding import SceneJointEmbedding
+from editcritic.reward.queries import Abstention
+from editcritic.reward.queries.kinds import Embed, Embeddings, EmbedText, Region
 
-BAG = SceneBag()
-CASES = cases(24, small=0.0)
+BAG = SceneJointEmbedding()
+CASES = cases(24, small_share=0.0)
 
 
-def vectors(query: Embed | EmbedText) -> Vectors:
+def vectors(query: Embed | EmbedText) -> Embeddings:
     (answer,) = BAG([query])
-    assert isinstance(answer, Vectors)
+    assert isinstance(answer, Embeddings)
     query.check(answer)
     return answer
 

@@ -9,16 +9,17 @@ import pytest
 from editcritic.benchmarks.sceneedit.experts.detector import SceneDetector
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Scene, Thing
-from editcritic.benchmarks.sceneedit.scenes import World, random_scene
-from editcritic.benchmarks.sceneedit.words import BACKDROPS, COLOURS, MATERIALS
-from editcritic.reward import Abstention, Detect, Detections, FreeText, Image, Judge, Message, Reply, YesNo
-from editcritic.reward.boxes import best
-from editcritic.reward.edival.looking import cut_out
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject
+from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS
+from editcritic.reward import Image
+from editcritic.reward.boxes import highest_scoring
+from editcritic.reward.metrics.edival.inspector import crop_box
+from editcritic.reward.queries import Abstention, Detect, Detections, FreeText, Judge, Message, Reply, YesNo
 
 JUDGE = SceneJudge()
-OLD = Thing(1, "circle", "red", 0.3, 0.4, 0.3, 0.3)
-REST = Thing(2, "cross", "teal", 0.75, 0.7, 0.28, 0.28)
+OLD = SceneObject(1, "circle", "red", 0.3, 0.4, 0.3, 0.3)
+REST = SceneObject(2, "cross", "teal", 0.75, 0.7, 0.28, 0.28)
 BEFORE = Scene((OLD, REST), Backdrop("sand"))
 
 
@@ -43,23 +44,23 @@ def yes(topic: str, *pictures: Image | Scene, **slots: str) -> float:
 def test_crops_have_the_colour_and_material_of_their_thing_and_no_other(side):
     right = []
     for seed in range(8):
-        scene = random_scene(random.Random(seed), World.of(64))
+        scene = random_scene(random.Random(seed), SceneConfig.for_size(64))
         image = render(scene).resized(side, side)
-        for thing in scene.things:
-            (found,) = SceneDetector()([Detect(image, (thing.name,))])
-            assert isinstance(found, Detections)
-            box = best(found.boxes)
+        for obj in scene.objects:
+            (detections,) = SceneDetector()([Detect(image, (obj.name,))])
+            assert isinstance(detections, Detections)
+            box = highest_scoring(detections.boxes)
             assert box is not None
-            crop = cut_out(image, box, 0.05)
-            colours = {value: yes("color", crop, object=thing.name, value=value) for value in COLOURS}
-            materials = {value: yes("material", crop, object=thing.name, value=value) for value in MATERIALS}
-            right += [(said >= 0.5) == (value == thing.colour) for value, said in colours.items()]
-            right += [(said >= 0.5) == (value == thing.material) for value, said in materials.items()]
+            crop = crop_box(image, box, 0.05)
+            colours = {value: yes("color", crop, object=obj.name, value=value) for value in COLOURS}
+            materials = {value: yes("material", crop, object=obj.name, value=value) for value in MATERIALS}
+            right += [(probability >= 0.5) == (value == obj.colour) for value, probability in colours.items()]
+            right += [(probability >= 0.5) == (value == obj.material) for value, probability in materials.items()]
     assert sum(right) >= 0.99 * len(right)
 
 
 def test_of_a_pair_the_second_counts():
-    after = render(BEFORE.with_thing(replace(OLD, colour="blue")))
+    after = render(BEFORE.with_object(replace(OLD, colour="blue")))
     slots = {"object": "red circle", "value": "blue"}
     assert yes("color_pair", render(BEFORE), after, **slots) > 0.9
     assert yes("color_pair", after, render(BEFORE), **slots) < 0.1
@@ -68,9 +69,9 @@ def test_of_a_pair_the_second_counts():
 def test_the_background_is_what_lies_behind():
     for kind in BACKDROPS:
         image = render(replace(BEFORE, backdrop=Backdrop(kind, 5)))
-        said = {value: yes("background", image, value=value) for value in BACKDROPS}
-        assert max(said, key=lambda value: said[value]) == kind
-        assert said[kind] > 0.5
+        probabilities = {value: yes("background", image, value=value) for value in BACKDROPS}
+        assert max(probabilities, key=lambda value: probabilities[value]) == kind
+        assert probabilities[kind] > 0.5
 
 
 def test_a_background_is_not_there_in_a_faded_picture_nor_where_it_fills_half():
@@ -101,19 +102,21 @@ def test_replaced_is_the_new_in_the_place_of_the_old(edited, holds):
 
 def test_replaced_wants_the_old_gone_and_there_before():
     star = replace(OLD, id=3, shape="star", colour="blue", x=0.5, y=0.5, w=0.25, h=0.25)
-    assert yes("replaced", BEFORE, BEFORE.with_thing(star), object="red circle", new="blue star") < 0.5
+    assert yes("replaced", BEFORE, BEFORE.with_object(star), object="red circle", new="blue star") < 0.5
     after = Scene((REST, replace(star, x=0.3, y=0.4)), BEFORE.backdrop)
     assert yes("replaced", BEFORE, after, object="green heart", new="blue star") < 0.5
 
 
 def test_added_is_new_and_exactly_as_asked_for():
-    star = Thing(3, "star", "blue", 0.75, 0.25, 0.28, 0.28)
-    after = BEFORE.with_thing(star)
+    star = SceneObject(3, "star", "blue", 0.75, 0.25, 0.28, 0.28)
+    after = BEFORE.with_object(star)
     assert yes("added", BEFORE, after, new="blue star") > 0.8
     assert yes("added", BEFORE, after, new="pink star") < 0.2
     assert yes("added", BEFORE, after, new="wood blue star") < 0.2
     assert yes("added", after, after, new="blue star") < 0.2
-    fading = [yes("added", BEFORE, BEFORE.with_thing(replace(star, opacity=o)), new="blue star") for o in (0.2, 0.5, 1)]
+    fading = [
+        yes("added", BEFORE, BEFORE.with_object(replace(star, opacity=o)), new="blue star") for o in (0.2, 0.5, 1)
+    ]
     assert fading == sorted(fading)
 
 
@@ -121,9 +124,9 @@ def test_added_is_new_and_exactly_as_asked_for():
 def test_edit_success_looks_where_the_object_was(sort, field, value):
     slots = {"type": sort, "object": "red circle", "value": value}
     twin = replace(OLD, id=3, x=0.75, y=0.2, colour="pink")
-    before = BEFORE.with_thing(twin)
-    done = before.with_thing(replace(OLD, **{field: value}))
-    elsewhere = before.with_thing(replace(twin, **{field: value}))
+    before = BEFORE.with_object(twin)
+    done = before.with_object(replace(OLD, **{field: value}))
+    elsewhere = before.with_object(replace(twin, **{field: value}))
     assert yes("edit_success", before, done, **slots) > 0.7
     assert yes("edit_success", before, elsewhere, **slots) < 0.3
     assert yes("edit_success", before, before, **slots) < 0.3

@@ -6,40 +6,40 @@ from statistics import fmean
 
 import pytest
 
-from editcritic.benchmarks.agreement import spearman
-from editcritic.benchmarks.sceneedit.cases import Case, asked, case_of, cases, drift_series
+from editcritic.benchmarks.sceneedit.cases import Case, case_of, cases, drift_series, random_scene_request
 from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compounds import compound_cases
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.editors import Edit, honest
-from editcritic.benchmarks.sceneedit.failures import mode
-from editcritic.benchmarks.sceneedit.requests import Request
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Scene, Thing
-from editcritic.benchmarks.sceneedit.scenes import World
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.failure_modes import failure_mode
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject
+from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
+from editcritic.benchmarks.sceneedit.simulated_edits import SimulatedEdit, honest_edit
+from editcritic.benchmarks.studies.validity.truth_agreement import spearman
 from editcritic.reward import EditSample, Reward
 from editcritic.reward.sample import TASK_TYPES, Task
 
-EXPERTS = experts()
-WORLD = World.of(64)
+EXPERTS = scene_experts()
+WORLD = SceneConfig.for_size(64)
 
 
 def values(spec: str, samples: list[EditSample]) -> list[float]:
     scores = Reward.of(spec, EXPERTS)(samples)
-    found = [score.value for score in scores]
-    assert None not in found, [score.reason for score in scores if score.value is None]
-    return [value for value in found if value is not None]
+    score_values = [score.value for score in scores]
+    assert None not in score_values, [score.reason for score in scores if score.value is None]
+    return [value for value in score_values if value is not None]
 
 
 def three(kind: str) -> tuple[EditSample, EditSample, EditSample]:
     """A right edit, the source again, and one in which all but what the request is about is gone."""
-    chance = random.Random(f"judged {kind}")
+    rng = random.Random(f"judged {kind}")
     while True:
-        scene, request = asked(chance, WORLD, kind)  # type: ignore[arg-type]
-        if len([thing for thing in scene.things if thing.id not in request.touches]) >= 2:
+        scene, request = random_scene_request(rng, WORLD, kind)  # type: ignore[arg-type]
+        if len([obj for obj in scene.objects if obj.id not in request.affected_ids]) >= 2:
             break
-    right = honest(chance, request, scene, WORLD)
+    right = honest_edit(rng, request, scene, WORLD)
     kinds = [one for one in ("grass", "sand", "night") if one not in (scene.backdrop.kind, request.task.value)]
-    ruined = scene.without(thing.id for thing in scene.things if thing.id not in request.targets)
+    ruined = scene.without(obj.id for obj in scene.objects if obj.id not in request.target_ids)
     wrong = replace(right, after=replace(ruined, backdrop=Backdrop(kinds[0], 3)))
     good, bad = (case_of([edit], name).sample for edit, name in ((right, "right"), (wrong, "wrong")))
     return good, replace(good, id="copy", edited=good.source), bad
@@ -83,67 +83,69 @@ def test_a_copy_is_consistent_and_a_ruin_is_none(kind):
 @pytest.mark.parametrize("spec", ["complex-edit-ip?mode=expected", "complex-edit-ip?mode=token_probability"])
 def test_preservation_falls_as_the_background_drifts(spec):
     for series in drift_series(3):
-        found = values(spec, [case.sample for case in series])
-        assert (spearman([(-value, case.severity) for value, case in zip(found, series, strict=True)]) or 0) > 0.9
+        scores = values(spec, [case.sample for case in series])
+        assert (spearman([(-value, case.severity) for value, case in zip(scores, series, strict=True)]) or 0) > 0.9
 
 
 @pytest.mark.parametrize("spec", ["complex-edit-pq?mode=expected", "judge-quality", "i2i-image-quality"])
 def test_quality_falls_as_a_picture_is_degraded(spec):
-    chance = random.Random(4)
-    scene, request = asked(chance, WORLD, "color_alter")
-    edits = [mode("degraded").edit(chance, request, scene, WORLD, severity=step / 5) for step in range(1, 6)]
-    found = values(spec, [case_of([edit], "d").sample for edit in edits if edit is not None])
-    assert len(found) == 5
-    assert found == sorted(found, reverse=True)
-    assert found[0] > found[-1] + 0.2 * max(found)
+    rng = random.Random(4)
+    scene, request = random_scene_request(rng, WORLD, "color_alter")
+    edits = [failure_mode("degraded").edit(rng, request, scene, WORLD, severity=step / 5) for step in range(1, 6)]
+    scores = values(spec, [case_of([edit], "d").sample for edit in edits if edit is not None])
+    assert len(scores) == 5
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1] + 0.2 * max(scores)
 
 
 def test_credit_for_a_compound_goes_to_the_steps_that_were_done():
-    found = [case for case in compound_cases(24) if 0 < sum(case.steps) < len(case.steps)]
-    assert len(found) > 4
+    edits = [case for case in compound_cases(24) if 0 < sum(case.steps_followed) < len(case.steps_followed)]
+    assert len(edits) > 4
     grades: dict[bool, list[float]] = {True: [], False: []}
-    for case in found:
+    for case in edits:
         (score,) = Reward.of("complex-edit-if?n=2", EXPERTS)([case.sample])
-        for step, credit in zip(case.steps, score.credits.values(), strict=True):
+        for step, credit in zip(case.steps_followed, score.credits.values(), strict=True):
             grades[step].append(credit.value or 0.0)
     assert fmean(grades[True]) > 8.5
     assert fmean(grades[False]) < 5
 
 
 def test_hints_hold_for_right_edits_and_not_for_copies():
-    for found in (cases(60, small=0.0), composition_cases(20)):
-        spec = "i2i-multi-world-knowledge" if len(found[0].sample.sources) > 1 else "i2i-world-knowledge"
-        right = [replace(case.sample, dimensions=None) for case in found if not case.mode]
-        said = values(spec, right)
-        assert sum(value >= 0.5 for value in said) >= 0.95 * len(said)
+    for edits in (cases(60, small_share=0.0), composition_cases(20)):
+        spec = "i2i-multi-world-knowledge" if len(edits[0].sample.sources) > 1 else "i2i-world-knowledge"
+        right = [replace(case.sample, dimensions=None) for case in edits if not case.mode]
+        scores = values(spec, right)
+        assert sum(value >= 0.5 for value in scores) >= 0.95 * len(scores)
         copies = [replace(sample, edited=sample.source) for sample in right]
         assert max(values(spec, copies)) < 0.5
 
 
 def test_what_is_taken_from_another_source_is_looked_for_there():
-    found = composition_cases(30)
-    right = [case.sample for case in found if not case.mode]
-    wrong = [case.sample for case in found if case.mode == "wrong_source"]
+    edits = composition_cases(30)
+    right = [case.sample for case in edits if not case.mode]
+    wrong = [case.sample for case in edits if case.mode == "wrong_source"]
     spec = "i2i-multi-cross-source-attribute"
     assert min(values(spec, right)) > max(values(spec, wrong))
 
 
 # -- DLEBench's labels ------------------------------------------------------------------------------------------------
 
-CIRCLE = Thing(1, "circle", "red", 0.2, 0.25, 0.22, 0.22)
+CIRCLE = SceneObject(1, "circle", "red", 0.2, 0.25, 0.22, 0.22)
 OTHERS = (
-    Thing(2, "cross", "teal", 0.75, 0.25, 0.22, 0.22),
-    Thing(3, "square", "blue", 0.25, 0.75, 0.22, 0.22),
-    Thing(4, "star", "purple", 0.75, 0.75, 0.24, 0.24),
+    SceneObject(2, "cross", "teal", 0.75, 0.25, 0.22, 0.22),
+    SceneObject(3, "square", "blue", 0.25, 0.75, 0.22, 0.22),
+    SceneObject(4, "star", "purple", 0.75, 0.75, 0.24, 0.24),
 )
 SCENE = Scene((CIRCLE, *OTHERS), Backdrop("sand", 3))
-DONE = SCENE.with_thing(replace(CIRCLE, colour="green"))
+DONE = SCENE.with_object(replace(CIRCLE, colour="green"))
 
 
 def labelled(metric: str, after: Scene) -> str:
     task = Task("color_alter", object="red circle", value="green")
-    request = Request(task, "Change the color of red circle to green", (1,), put=(replace(CIRCLE, colour="green"),))
-    case: Case = case_of([Edit(request, SCENE, replace(after, noise_seed=9))], "c")
+    request = SceneRequest(
+        task, "Change the color of red circle to green", (1,), placed=(replace(CIRCLE, colour="green"),)
+    )
+    case: Case = case_of([SimulatedEdit(request, SCENE, replace(after, noise_seed=9))], "c")
     (score,) = Reward.of(metric, EXPERTS)([case.sample])
     return score.reason.partition(" (")[0].partition(": ")[2] or score.reason.partition(" (")[0]
 
@@ -153,8 +155,8 @@ def labelled(metric: str, after: Scene) -> str:
     ("after", "label"),
     [
         (DONE, "Flawless Execution"),
-        (SCENE.with_thing(replace(CIRCLE, colour="green", opacity=0.4)), "Over Modification"),
-        (SCENE.with_thing(replace(CIRCLE, colour="pink")), "Wrong Action"),
+        (SCENE.with_object(replace(CIRCLE, colour="green", opacity=0.4)), "Over Modification"),
+        (SCENE.with_object(replace(CIRCLE, colour="pink")), "Wrong Action"),
         (SCENE.without([1]), "Wrong Action"),
         (SCENE, "Localization Failure"),
     ],
@@ -165,7 +167,7 @@ def test_following_is_labelled_by_what_has_happened_to_the_target(after, label, 
 
 
 def test_what_is_done_to_another_thing_is_no_action_on_the_target():
-    elsewhere = SCENE.with_thing(replace(OTHERS[0], colour="orange"))
+    elsewhere = SCENE.with_object(replace(OTHERS[0], colour="orange"))
     assert labelled("dlebench-if?mode=plain", elsewhere) == "Localization Failure"
 
 
@@ -175,8 +177,8 @@ def test_what_is_done_to_another_thing_is_no_action_on_the_target():
     [
         (DONE, "Perfect Consistency"),
         (SCENE, "Perfect Consistency"),
-        (DONE.with_thing(replace(OTHERS[0], colour="orange")), "Single Anomaly"),
-        (DONE.with_thing(replace(OTHERS[0], colour="orange")).without([3]), "Multiple Anomalies"),
+        (DONE.with_object(replace(OTHERS[0], colour="orange")), "Single Anomaly"),
+        (DONE.with_object(replace(OTHERS[0], colour="orange")).without([3]), "Multiple Anomalies"),
         (replace(DONE, backdrop=Backdrop("night", 3)), "Scene Collapse"),
         (DONE.without([2, 3, 4]), "Scene Collapse"),
     ],

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.glyphs import read_lines
+from editcritic.benchmarks.sceneedit.experts.letter_reader import read_lines
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Light, Scene, Thing, written_size
-from editcritic.benchmarks.sceneedit.words import BACKDROPS, COLOURS, LETTERS, MATERIALS, SHAPES, TEXTS
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject, text_extent
+from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, LETTERS, MATERIALS, SHAPES, TEXTS
 
 DARK_PLATES = ("red", "green", "teal", "blue", "purple")
 
@@ -19,19 +19,19 @@ def light(number):
 
 
 def sign(text, colour, *, size=64, grain=1, number=0, backdrop="sand", margin=2):
-    """A sign alone in a picture, in some light, with the strongest noise."""
-    width, height = written_size(text, grain / size)
+    """A sign alone in an image, in some light, with the strongest noise."""
+    width, height = text_extent(text, grain / size)
     room = 2 * margin * grain / size
     ink = "light" if colour in DARK_PLATES else "dark"
-    plate = Thing(1, "sign", colour, 0.5, 0.4, width + room, height + room, text=text, ink=ink)
+    plate = SceneObject(1, "sign", colour, 0.5, 0.4, width + room, height + room, text=text, ink=ink)
     return Scene((plate,), Backdrop(backdrop, number), light(number), size, grain, 4.0, number)
 
 
 def written(text, backdrop, *, size=64, grain=1, number=0):
     ink = "light" if backdrop == "night" else "dark"
-    width, height = written_size(text, grain / size)
+    width, height = text_extent(text, grain / size)
     return Scene(
-        (Thing(1, "text", "", 0.5, 0.7, width, height, text=text, ink=ink),),
+        (SceneObject(1, "text", "", 0.5, 0.7, width, height, text=text, ink=ink),),
         Backdrop(backdrop, number),
         light(number),
         size,
@@ -66,7 +66,7 @@ def test_letters_of_any_size_are_read(size, grain, side, number):
 def test_a_crop_of_a_sign_is_read(colour, side, margin):
     scene = sign("EXIT", colour, margin=margin)
     picture = render(scene).resized(side, side)
-    corners = scene.things[0].box.inside(picture.size)
+    corners = scene.objects[0].box.clipped_corners(picture.size)
     assert corners is not None
     assert texts(picture.crop(*corners)) == ["EXIT"]
 
@@ -84,8 +84,8 @@ def test_what_is_written_is_read_not_what_was_meant(text):
 
 
 def test_lines_come_top_to_bottom_with_the_corners_of_their_ink():
-    upper = sign("OPEN", "yellow").things[0]
-    lower = replace(written("EXIT", "sand").things[0], id=2)
+    upper = sign("OPEN", "yellow").objects[0]
+    lower = replace(written("EXIT", "sand").objects[0], id=2)
     scene = Scene((lower, upper), Backdrop("sand"))
     (first, second) = read_lines(render(scene).pixels)
     assert (first[0], second[0]) == ("OPEN", "EXIT")
@@ -94,14 +94,14 @@ def test_lines_come_top_to_bottom_with_the_corners_of_their_ink():
 
 
 def crowded(number):
-    """A picture full of things, without a letter."""
-    chance = random.Random(number)
-    colours, shapes = chance.sample(COLOURS, 8), chance.sample(SHAPES, 8)
-    things = [
-        Thing(i, shapes[i % 8], colours[i % 8], chance.random(), chance.random(), 0.25, 0.25, chance.choice(MATERIALS))
+    """An image full of objects, without a letter."""
+    rng = random.Random(number)
+    colours, shapes = rng.sample(COLOURS, 8), rng.sample(SHAPES, 8)
+    objects = [
+        SceneObject(i, shapes[i % 8], colours[i % 8], rng.random(), rng.random(), 0.25, 0.25, rng.choice(MATERIALS))
         for i in range(12)
     ]
-    return Scene(tuple(things), Backdrop(BACKDROPS[number % 8], number), light(number), noise=4.0, noise_seed=number)
+    return Scene(tuple(objects), Backdrop(BACKDROPS[number % 8], number), light(number), noise=4.0, noise_seed=number)
 
 
 @pytest.mark.parametrize("number", range(24))

@@ -1,4 +1,4 @@
-"""The stand-in for a preference model likes pictures less the worse they are."""
+"""The stand-in for a preference model likes images less the worse they are."""
 
 import random
 from itertools import pairwise
@@ -9,10 +9,11 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.experts.preference import ScenePreference, quality
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scenes import World, random_scene
-from editcritic.reward import Abstention, Image, Measured, Rate
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
+from editcritic.reward import Image
+from editcritic.reward.queries import Abstention, Measurement, Rate
 
-SCENES = [random_scene(random.Random(number), World.of(side)) for number in range(20) for side in (32, 64)]
+SCENES = [random_scene(random.Random(number), SceneConfig.for_size(side)) for number in range(20) for side in (32, 64)]
 PICTURES = [render(scene).pixels for scene in SCENES]
 
 
@@ -63,7 +64,7 @@ def test_ratings_answer_in_order_whatever_the_prompt_is():
     pictures = [Image.of(pixels) for pixels in PICTURES[:3]]
     queries = [Rate(picture, prompt) for picture, prompt in zip(pictures, ("a cup", "", "10/10"), strict=True)]
     answers = ScenePreference()(queries)
-    assert answers == [Measured(quality(pixels)) for pixels in PICTURES[:3]]
+    assert answers == [Measurement(quality(pixels)) for pixels in PICTURES[:3]]
     for query, answer in zip(queries, answers, strict=True):
         query.check(answer)
 
@@ -77,7 +78,7 @@ def test_the_smallest_picture_has_a_number():
 def test_on_the_scales_of_specialists_any_two_pictures_compare(scale, low, high):
     def rated(pixels):
         (answer,) = ScenePreference()([Rate(Image.of(pixels), quality=scale)])
-        assert isinstance(answer, Measured)
+        assert isinstance(answer, Measurement)
         assert answer.value is not None
         return answer.value
 

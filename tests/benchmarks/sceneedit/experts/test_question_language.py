@@ -6,51 +6,52 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compounds import compound_cases
-from editcritic.benchmarks.sceneedit.experts import questions
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.experts import question_language
+from editcritic.benchmarks.sceneedit.experts.edit_comparison import EditComparison, EditComparisonCache
+from editcritic.benchmarks.sceneedit.experts.instruction_parser import UnanswerableError, parse_instruction
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
-from editcritic.benchmarks.sceneedit.experts.pairs import Pair, Pairs
-from editcritic.benchmarks.sceneedit.experts.sights import Looker
-from editcritic.benchmarks.sceneedit.experts.wishes import Unknown, wishes
-from editcritic.reward import Abstention, EditSample, FreeText, Judge, Message, Reply, YesNo
-from editcritic.reward.forms import Form, Json
+from editcritic.benchmarks.sceneedit.experts.perception import PerceptionCache
+from editcritic.reward import EditSample
+from editcritic.reward.queries import Abstention, FreeText, Judge, Message, Reply, YesNo
+from editcritic.reward.queries.response_formats import Json, ResponseFormat
 
-PAIRS = Pairs(Looker())
+PAIRS = EditComparisonCache(PerceptionCache())
 JUDGE = SceneJudge()
-LISTS = Json.of({"type": "array"})
+LISTS = Json.from_schema({"type": "array"})
 
 
-def pair(sample: EditSample) -> Pair:
-    return PAIRS.of(sample.sources, sample.edited, sample.instruction)
+def pair(sample: EditSample) -> EditComparison:
+    return PAIRS.get(sample.sources, sample.edited, sample.instruction)
 
 
-def said(topic: str, form: Form, sample: EditSample, **slots: str) -> str:
-    asked = {"instruction": sample.instruction, **slots}
+def reply_text(topic: str, form: ResponseFormat, sample: EditSample, **slots: str) -> str:
+    all_slots = {"instruction": sample.instruction, **slots}
     message = Message((*sample.sources, sample.edited, "?"))
-    (answer,) = JUDGE([Judge((message,), form, f"i2i/{topic}", tuple(asked.items()))])
+    (answer,) = JUDGE([Judge((message,), form, f"i2i/{topic}", tuple(all_slots.items()))])
     assert isinstance(answer, Reply), answer
     return answer.text
 
 
 def test_every_question_it_writes_is_one_it_can_answer():
-    found = [*cases(45), *compound_cases(16), *composition_cases(10)]
-    for case in found:
-        before = PAIRS.of(case.sample.sources, case.sample.source, case.sample.instruction)
-        writers = [questions.about_physics, questions.about_composition]
+    edits = [*cases(45), *compound_cases(16), *composition_cases(10)]
+    for case in edits:
+        before = PAIRS.get(case.sample.sources, case.sample.source, case.sample.instruction)
+        writers = [question_language.write_physics_questions, question_language.write_composition_questions]
         if len(case.sample.sources) > 1:
-            writers += [questions.about_transfer, questions.about_consistency]
+            writers += [question_language.write_transfer_questions, question_language.write_consistency_questions]
         for write in writers:
             written = write(before)
             assert 5 <= len(written) == len(set(written)) <= 7
             for question in written:
-                assert 0.0 <= questions.answer(question, pair(case.sample)) <= 1.0
+                assert 0.0 <= question_language.yes_probability(question, pair(case.sample)) <= 1.0
 
 
 def test_questions_come_from_source_and_instruction_alone():
     case = cases(9)[0]
-    before = PAIRS.of(case.sample.sources, case.sample.source, case.sample.instruction)
-    again = PAIRS.of(case.sample.sources, case.sample.source, case.sample.instruction)
-    assert questions.about_physics(before) == questions.about_physics(again)
+    before = PAIRS.get(case.sample.sources, case.sample.source, case.sample.instruction)
+    again = PAIRS.get(case.sample.sources, case.sample.source, case.sample.instruction)
+    assert question_language.write_physics_questions(before) == question_language.write_physics_questions(again)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_questions_come_from_source_and_instruction_alone():
         ("Is it nice?", None),
         ("Is the background plaid?", None),
         ("Is there nothing that nobody asked for?", True),
-        (questions.LIGHT, True),
+        (question_language.LIGHT_QUESTION, True),
     ],
 )
 def test_unknown_words_are_abstained_on(question, yes):
@@ -80,17 +81,17 @@ def test_unknown_words_are_abstained_on(question, yes):
     ["Make it nicer", "Remove the dog", "Remove red circle and sing", "Change the color of red circle to plaid", ""],
 )
 def test_instructions_it_does_not_understand_are_unknown(instruction):
-    with pytest.raises(Unknown):
-        wishes(instruction)
+    with pytest.raises(UnanswerableError):
+        parse_instruction(instruction)
 
 
 def test_instructions_are_read_as_they_are_meant():
     for case in (*cases(27), *compound_cases(24), *composition_cases(10)):
         sample = case.sample
-        asked = [operation.task for operation in sample.operations] or [sample.task]
-        read = [wish.task for wish in wishes(sample.instruction)]
+        tasks = [operation.task for operation in sample.operations] or [sample.task]
+        read = [wish.task for wish in parse_instruction(sample.instruction)]
         assert [(task.type, task.object, task.new, task.reference) for task in read] == [
-            (task.type, task.object, task.new, task.reference) for task in asked if task is not None
+            (task.type, task.object, task.new, task.reference) for task in tasks if task is not None
         ]
 
 
@@ -98,19 +99,19 @@ def test_instructions_are_read_as_they_are_meant():
 
 
 def test_commands_name_what_was_made_what_was_left_and_what_was_taken():
-    case = next(case for case in cases(40, small=0.0) if case.task == "color_alter" and not case.mode)
+    case = next(case for case in cases(40, small_share=0.0) if case.task == "color_alter" and not case.mode)
     assert case.after is not None
-    (changed,) = (thing for thing in case.after.things if thing.id in {1, 2, 3, 4, 5, 6, 7, 8} and _new(case, thing.id))
-    assert said("segment_edited", FreeText(), case.sample) == f"Please segment the {changed.name}"
-    others = json.loads(said("segment_unchanged", LISTS, case.sample))
+    (changed,) = (obj for obj in case.after.objects if obj.id in {1, 2, 3, 4, 5, 6, 7, 8} and _new(case, obj.id))
+    assert reply_text("segment_edited", FreeText(), case.sample) == f"Please segment the {changed.name}"
+    others = json.loads(reply_text("segment_unchanged", LISTS, case.sample))
     assert f"Please segment the {changed.name}" not in others
     assert len(others) >= 1
     both = next(case for case in composition_cases(10) if not case.mode)
     task = both.sample.task
     assert task is not None
-    taken = json.loads(said("segment_details_multi", LISTS, both.sample))
+    taken = json.loads(reply_text("segment_details_multi", LISTS, both.sample))
     assert taken == [{"source_index": 1, "segmentation_prompt": f"Please segment the {task.new}"}]
-    kept = json.loads(said("segment_preserved_multi", LISTS, both.sample))
+    kept = json.loads(reply_text("segment_preserved_multi", LISTS, both.sample))
     assert {one["source_index"] for one in kept} == {0}
 
 

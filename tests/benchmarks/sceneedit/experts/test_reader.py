@@ -1,14 +1,17 @@
-"""The reader gives lines with boxes in fractions of the picture, whatever its size."""
+"""The reader gives lines with boxes in fractions of the image, whatever its size."""
 
 import pytest
 
 from editcritic.benchmarks.sceneedit.experts.reader import SceneReader
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Scene, Thing, written_size
-from editcritic.reward import Box, ReadText
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject, text_extent
+from editcritic.reward import Box
+from editcritic.reward.queries import ReadText
 
-WIDTH, HEIGHT = written_size("OPEN", 1 / 64)
-SIGN = Thing(1, "sign", "yellow", 24 / 64 - 1 / 128, 41 / 64 - 1 / 128, WIDTH + 4 / 64, HEIGHT + 4 / 64, text="OPEN")
+WIDTH, HEIGHT = text_extent("OPEN", 1 / 64)
+SIGN = SceneObject(
+    1, "sign", "yellow", 24 / 64 - 1 / 128, 41 / 64 - 1 / 128, WIDTH + 4 / 64, HEIGHT + 4 / 64, text="OPEN"
+)
 SCENE = Scene((SIGN,), Backdrop("water", 3))
 
 

@@ -1,19 +1,19 @@
-"""SceneSegmenter against where things were drawn."""
+"""SceneSegmenter against where objects were drawn."""
 
 import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.experts.segmenter import SceneSegmenter
-from editcritic.benchmarks.sceneedit.render import render, visible
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Scene, Thing
-from editcritic.reward import Abstention
-from editcritic.reward.query import Mask, Segment
+from editcritic.benchmarks.sceneedit.render import render, visibility_map
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject
+from editcritic.reward.queries import Abstention
+from editcritic.reward.queries.kinds import Mask, Segment
 
 SCENE = Scene(
     (
-        Thing(1, "circle", "red", 0.25, 0.3, 0.3, 0.3),
-        Thing(2, "cross", "teal", 0.75, 0.3, 0.25, 0.25),
-        Thing(3, "cross", "teal", 0.5, 0.75, 0.25, 0.25),
+        SceneObject(1, "circle", "red", 0.25, 0.3, 0.3, 0.3),
+        SceneObject(2, "cross", "teal", 0.75, 0.3, 0.25, 0.25),
+        SceneObject(3, "cross", "teal", 0.5, 0.75, 0.25, 0.25),
     ),
     Backdrop("water"),
 )
@@ -34,18 +34,18 @@ def overlap(one: np.ndarray, other: np.ndarray) -> float:
 
 @pytest.mark.parametrize("command", ["red circle", "Please segment the red circle.", "The circle"])
 def test_a_command_gets_the_pixels_of_its_thing(command):
-    assert overlap(mask(command).values, visible(SCENE, 1) > 0.5) > 0.9
+    assert overlap(mask(command).values, visibility_map(SCENE, 1) > 0.5) > 0.9
     assert mask(command).score > 0.7
 
 
 def test_equal_copies_are_all_meant():
-    assert overlap(mask("teal crosses").values, (visible(SCENE, 2) + visible(SCENE, 3)) > 0.5) > 0.85
+    assert overlap(mask("teal crosses").values, (visibility_map(SCENE, 2) + visibility_map(SCENE, 3)) > 0.5) > 0.85
 
 
 def test_masks_have_the_size_of_the_picture():
     large = mask("red circle", 200).values
     assert large.shape == (200, 200)
-    assert large.mean() == pytest.approx(float((visible(SCENE, 1) > 0.5).mean()), rel=0.15)
+    assert large.mean() == pytest.approx(float((visibility_map(SCENE, 1) > 0.5).mean()), rel=0.15)
 
 
 def test_nothing_that_fits_is_an_empty_mask_with_the_best_match_for_score():

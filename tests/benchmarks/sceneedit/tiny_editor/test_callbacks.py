@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from editcritic.benchmarks.sceneedit.learned.pipeline import load, untaught
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained, untrained_pipeline
 
 from ....pipelines import kontext
 
@@ -27,15 +27,15 @@ SOURCE = np.random.default_rng(0).uniform(size=(1, SIDE, SIDE, 3)).astype(np.flo
 def pipeline(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pipeline")
     if request.param == "taught":
-        return load()
+        return load_pretrained()
     if request.param == "kontext":
         made = kontext(folder)
     else:
         torch.manual_seed(0)
-        made = untaught()
-        torch.nn.init.normal_(made.transformer.out.weight)  # else it leaves every picture as it is
+        made = untrained_pipeline()
+        torch.nn.init.normal_(made.transformer.out.weight)  # else it leaves every image as it is
         made.save_pretrained(folder)
-        made = load(folder)
+        made = load_pretrained(folder)
     made.set_progress_bar_config(disable=True)
     return made
 
@@ -60,7 +60,7 @@ def seen_by(pipeline, *names, **settings):
 
 @pytest.fixture
 def exposed(pipeline):
-    """The pipeline with more of its loop's tensors to be asked for, as verifier callbacks will want them."""
+    """The pipeline with more of its loop's tensors to be requested, as verifier callbacks will want them."""
     pipeline._callback_tensor_inputs = [*type(pipeline)._callback_tensor_inputs, "noise_pred", "image_latents"]
     yield pipeline
     del pipeline._callback_tensor_inputs

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.cases import asked
-from editcritic.benchmarks.sceneedit.learned import card
-from editcritic.benchmarks.sceneedit.learned.lessons import WORLD, lessons
-from editcritic.benchmarks.sceneedit.learned.pipeline import TAUGHT, load
+from editcritic.benchmarks.sceneedit.cases import random_scene_request
 from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.sceneedit.tiny_editor import editor_evaluation
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import PRETRAINED_PATH, load_pretrained
+from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import EDITOR_SCENES, training_examples
 from editcritic.reward import Image
 from editcritic.reward.sample import TASK_TYPES
 
@@ -18,76 +18,90 @@ NEEDS = ("torch",)
 
 
 @pytest.fixture(scope="module")
-def taught():
-    return load()
+def pretrained():
+    return load_pretrained()
 
 
 def test_prompts_are_held_out_and_the_same_for_a_seed():
-    found = card.prompts(90)
-    assert [one.request.task.type for one in found[:9]] == list(TASK_TYPES)
-    assert found == card.prompts(90)
-    assert found != card.prompts(90, seed=1)
-    shown = {lesson.before for lesson in lessons(900)}
-    assert not shown & {one.before for one in found}
+    prompts = editor_evaluation.held_out_prompts(90)
+    assert [prompt.request.task.type for prompt in prompts[:9]] == list(TASK_TYPES)
+    assert prompts == editor_evaluation.held_out_prompts(90)
+    assert prompts != editor_evaluation.held_out_prompts(90, seed=1)
+    shown = {example.before for example in training_examples(900)}
+    assert not shown & {prompt.before for prompt in prompts}
 
 
 def test_an_editor_that_copies_has_nothing_and_changes_nothing():
-    found = card.measured(lambda source, instruction, seeds: [source for _ in seeds], card.prompts(18), range(3))
-    assert found.rows["all"] == {"prompts": 18, "pass@1": 0.0, "pass@3": 0.0, "mixed": 0.0, "unchanged": 1.0}
+    evaluation = editor_evaluation.evaluate_editor(
+        lambda source, instruction, seeds: [source for _ in seeds], editor_evaluation.held_out_prompts(18), range(3)
+    )
+    assert evaluation.by_task_type["all"] == {
+        "prompts": 18,
+        "pass@1": 0.0,
+        "pass@3": 0.0,
+        "mixed": 0.0,
+        "unchanged": 1.0,
+    }
 
 
 def test_an_editor_that_is_right_every_other_time_is_mixed():
-    prompts = [one for one in card.prompts(36) if one.request.task.type in ("color_alter", "subject_remove")]
-    perfect = {one.request.instruction: render(one.request.carry_out(one.before)) for one in prompts}
+    prompts = [
+        prompt
+        for prompt in editor_evaluation.held_out_prompts(36)
+        if prompt.request.task.type in ("color_alter", "subject_remove")
+    ]
+    perfect = {prompt.request.instruction: render(prompt.request.apply(prompt.before)) for prompt in prompts}
 
     def edit(source: Image, instruction: str, seeds):
         return [perfect[instruction] if seed % 2 else source for seed in seeds]
 
-    found = card.measured(edit, prompts, range(4))
-    assert found.rows["all"]["pass@1"] == 0.5
-    assert found.rows["all"]["pass@4"] == found.rows["all"]["mixed"] == 1.0
-    assert found.interval == (0.5, 0.5)
-    assert found.rows["all"]["unchanged"] > 0.99
-    assert set(found.rows) == {"color_alter", "subject_remove", "all"}
-    assert found.markdown.count("\n") == 4
+    evaluation = editor_evaluation.evaluate_editor(edit, prompts, range(4))
+    assert evaluation.by_task_type["all"]["pass@1"] == 0.5
+    assert evaluation.by_task_type["all"]["pass@4"] == evaluation.by_task_type["all"]["mixed"] == 1.0
+    assert evaluation.confidence_interval == (0.5, 0.5)
+    assert evaluation.by_task_type["all"]["unchanged"] > 0.99
+    assert set(evaluation.by_task_type) == {"color_alter", "subject_remove", "all"}
+    assert evaluation.markdown.count("\n") == 4
 
 
 @pytest.mark.slow
-def test_the_editor_is_worth_improving(taught):
+def test_the_editor_is_worth_improving(pretrained):
     """Less than the card's prompts, so with room: the bars are 35 to 70, 20 more, 40 and 95 percent."""
-    found = card.measured(card.editing(taught), card.prompts(45), range(16)).rows["all"]
-    assert 0.3 < found["pass@1"] < 0.75
-    assert found["pass@16"] > found["pass@1"] + 0.15
-    assert found["mixed"] > 0.35
-    assert found["unchanged"] > 0.94
+    row = editor_evaluation.evaluate_editor(
+        editor_evaluation.edit_function(pretrained), editor_evaluation.held_out_prompts(45), range(16)
+    ).by_task_type["all"]
+    assert 0.3 < row["pass@1"] < 0.75
+    assert row["pass@16"] > row["pass@1"] + 0.15
+    assert row["mixed"] > 0.35
+    assert row["unchanged"] > 0.94
 
 
 def test_the_checkpoint_is_small_and_safe():
-    files = [file for file in TAUGHT.rglob("*") if file.is_file()]
+    files = [file for file in PRETRAINED_PATH.rglob("*") if file.is_file()]
     assert {file.suffix for file in files} == {".json", ".safetensors"}
     assert sum(file.stat().st_size for file in files) <= 8_000_000
 
 
-def test_a_seed_gives_a_picture_and_another_seed_another(taught):
-    chance = random.Random(0)
-    scene, request = asked(chance, WORLD, "background_change")
-    edit = card.editing(taught)
-    made = edit(render(scene), request.instruction, [0, 1, 0])
-    assert made[0] == made[2]
-    assert made[0] != made[1]
+def test_a_seed_gives_a_picture_and_another_seed_another(pretrained):
+    rng = random.Random(0)
+    scene, request = random_scene_request(rng, EDITOR_SCENES, "background_change")
+    edit = editor_evaluation.edit_function(pretrained)
+    edits = edit(render(scene), request.instruction, [0, 1, 0])
+    assert edits[0] == edits[2]
+    assert edits[0] != edits[1]
 
 
 @pytest.mark.slow
 def test_the_commands(tmp_path: Path, capsys):
-    card.main(["--prompts", "9", "--seeds", "2", "--json", str(tmp_path / "card.json")])
+    editor_evaluation.main(["--prompts", "9", "--seeds", "2", "--json", str(tmp_path / "card.json")])
     assert "| all | 9 |" in capsys.readouterr().out
     assert json.loads((tmp_path / "card.json").read_text())["rows"]["all"]["prompts"] == 9
-    card.main(["--sheet", str(tmp_path / "sheet.png")])
+    editor_evaluation.main(["--sheet", str(tmp_path / "sheet.png")])
     assert (tmp_path / "sheet.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--prompts", "0"], "--prompts: expected a whole number of at least 1, got 0"),
         (["--seeds", "many"], "--seeds: expected a whole number of at least 1, got many"),
@@ -95,15 +109,15 @@ def test_the_commands(tmp_path: Path, capsys):
         (["--json", "."], "--json: expected a file, got the folder ."),
         (["--sheet", "missing/sheet.png"], "--sheet: there is no folder missing for sheet.png: make it first"),
         (["--sheet", "sheet.doc"], "got sheet.doc"),
-        (["--editor", "."], "there is no pipeline in .: expected a folder with model_index.json"),
-        (["--editor", "missing"], "there is no pipeline in missing"),
+        (["--editor", "."], "no pipeline in .: expected a folder with model_index.json"),
+        (["--editor", "missing"], "no pipeline in missing"),
     ],
 )
-def test_bad_input_is_refused_before_a_prompt_is_drawn(arguments, said, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_before_a_prompt_is_drawn(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
-        card.main(arguments)
+        editor_evaluation.main(arguments)
     assert ended.value.code == 2
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert not shown.out

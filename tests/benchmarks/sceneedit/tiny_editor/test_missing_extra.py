@@ -5,31 +5,31 @@ import sys
 
 import pytest
 
-from editcritic.benchmarks import extras
-from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.common import optional_imports
+from editcritic.benchmarks.common.errors import InputError
 
 NEEDS = ("torch", "transformers", "diffusers")
 
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-from editcritic.benchmarks.sceneedit.learned import {command}
+from editcritic.benchmarks.sceneedit.tiny_editor import {command}
 {command}.main([])
 """
 
 
-@pytest.mark.parametrize("command", ["card", "train"])
+@pytest.mark.parametrize("command", ["editor_evaluation", "train"])
 def test_they_say_in_a_line_what_to_install(command):
     script = WITHOUT_TORCH.format(command=command)
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert found.returncode == 2
-    assert "torch is needed here, and is not installed: pip install 'editcritic[diffusers]'" in found.stderr
-    assert found.stderr.count("\n") == 1
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert process.returncode == 2
+    assert "torch is needed here, and is not installed: pip install 'editcritic[diffusers]'" in process.stderr
+    assert process.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("library", ["torch", "transformers", "diffusers"])
 def test_each_library_of_the_extra_is_missed(library, monkeypatch):
-    assert extras.diffusers().__name__ == "diffusers"
+    assert optional_imports.require_diffusers().__name__ == "diffusers"
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(InputError, match=f"{library} is needed here.*'editcritic\\[diffusers\\]'"):
-        extras.diffusers()
+        optional_imports.require_diffusers()

@@ -1,10 +1,10 @@
-"""The parts that are ours: an autoencoder that loses nothing, a transformer whose velocity leads to its picture."""
+"""The parts that are ours: an autoencoder that loses nothing, a transformer whose velocity leads to its image."""
 
 import torch
 
-from editcritic.benchmarks.sceneedit.learned.pipeline import tokenizer, untaught
-from editcritic.benchmarks.sceneedit.learned.pixels import PixelAutoencoder
-from editcritic.benchmarks.sceneedit.learned.transformer import SceneEditTransformer
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import tokenizer, untrained_pipeline
+from editcritic.benchmarks.sceneedit.tiny_editor.pixel_autoencoder import PixelAutoencoder
+from editcritic.benchmarks.sceneedit.tiny_editor.transformer import SceneEditTransformer
 
 
 def test_pixels_come_back_to_the_bit(tmp_path):
@@ -32,10 +32,10 @@ def test_the_velocity_leads_from_the_noisy_picture_to_the_clean_one(tmp_path):
 
 def test_an_editor_that_knows_nothing_gives_the_source_back():
     source = torch.randint(0, 256, (1, 32, 32, 3)).float() / 255
-    made = untaught()
+    made = untrained_pipeline()
     made.set_progress_bar_config(disable=True)
-    found = made(source.permute(0, 3, 1, 2), "Remove red star", output_type="pt").images
-    assert torch.allclose(found.permute(0, 2, 3, 1), source, atol=1e-4)
+    decoded = made(source.permute(0, 3, 1, 2), "Remove red star", output_type="pt").images
+    assert torch.allclose(decoded.permute(0, 2, 3, 1), source, atol=1e-4)
 
 
 def test_instructions_are_read_word_by_word_and_what_is_written_letter_by_letter():

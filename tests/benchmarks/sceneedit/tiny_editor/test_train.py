@@ -1,11 +1,11 @@
-"""The command that teaches: a folder that diffusers loads, and what it refuses."""
+"""The training command: a folder that diffusers loads, and what it refuses."""
 
 import pytest
 import torch
 from diffusers import FluxKontextPipeline
 
-from editcritic.benchmarks.sceneedit.learned import train
-from editcritic.benchmarks.sceneedit.learned.pipeline import SceneEditPipeline
+from editcritic.benchmarks.sceneedit.tiny_editor import train
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import SceneEditPipeline
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def threads():
 
 
 def test_it_writes_a_pipeline_that_diffusers_loads(tmp_path, capsys):
-    train.main(["--out", str(tmp_path / "editor"), "--steps", "1", "--lessons", "20"])
+    train.main(["--out", str(tmp_path / "editor"), "--steps", "1", "--examples", "20"])
     assert "MB in" in capsys.readouterr().out
     for kind in (SceneEditPipeline, FluxKontextPipeline):
         loaded = kind.from_pretrained(tmp_path / "editor")
@@ -27,20 +27,20 @@ def test_it_writes_a_pipeline_that_diffusers_loads(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--steps", "0"], "--steps: expected a whole number of at least 1, got 0"),
-        (["--lessons", "-3"], "--lessons: expected a whole number of at least 1, got -3"),
-        (["--out", "file"], "--out: file cannot be a folder: File exists"),
-        (["--out", "file/editor"], "--out: file/editor cannot be a folder: Not a directory"),
+        (["--examples", "-3"], "--examples: expected a whole number of at least 1, got -3"),
+        (["--out", "file"], "--out: cannot create the folder file: File exists"),
+        (["--out", "file/editor"], "--out: cannot create the folder file/editor: Not a directory"),
     ],
 )
-def test_bad_input_is_refused_before_a_lesson_is_drawn(arguments, said, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_before_a_lesson_is_drawn(arguments, message, tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         train.main(arguments)
     assert ended.value.code == 2
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert not shown.out

@@ -1,4 +1,4 @@
-"""The training of the tiny editor: what it is taught on and tried on, its rewards, and the command from end to end."""
+"""The training of the tiny editor: what it is trained on and tried on, its rewards, and the command from end to end."""
 
 import json
 from dataclasses import replace
@@ -6,16 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.learning import editor_run
-from editcritic.benchmarks.learning.editing import FIRST, HELD_OUT, Lessons, tried
-from editcritic.benchmarks.learning.editor import main
-from editcritic.benchmarks.learning.editor_report import plot, summary
-from editcritic.benchmarks.learning.editor_rewards import REWARDS
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.learned.card import prompts
-from editcritic.benchmarks.sceneedit.learned.pipeline import load
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.selection.trials import wanted
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
+from editcritic.benchmarks.sceneedit.trials import request_sample
+from editcritic.benchmarks.studies.learning import editor_worker
+from editcritic.benchmarks.studies.learning.editor_report import plot, summary
+from editcritic.benchmarks.studies.learning.editor_rewards import REWARDS
+from editcritic.benchmarks.studies.learning.editor_study import main
+from editcritic.benchmarks.studies.learning.editor_tasks import (
+    FIRST_EDITOR_SEED,
+    HELD_OUT_SEED_OFFSET,
+    TrainingEdits,
+    evaluate_held_out,
+)
 from editcritic.reward import Reward
 
 NEEDS = ("torch",)
@@ -23,24 +28,24 @@ NEEDS = ("torch",)
 
 @pytest.fixture(scope="module")
 def pipeline():
-    return load()
+    return load_pretrained()
 
 
 def test_lessons_are_the_same_every_time_and_others_for_another_seed():
-    one, again, other = Lessons(0), Lessons(0), Lessons(1)
+    one, again, other = TrainingEdits(0), TrainingEdits(0), TrainingEdits(1)
     assert [one[number].group for number in range(4)] == [again[number].group for number in range(4)]
     assert one[0].group != other[0].group
     assert one[0].source == one[0].edited
 
 
 def test_what_is_held_out_is_no_lesson():
-    taught = {Lessons(0)[number].source.digest for number in range(60)}
-    assert not taught & {render(prompt.before).digest for prompt in prompts(60, HELD_OUT)}
+    taught = {TrainingEdits(0)[number].source.digest for number in range(60)}
+    assert not taught & {render(prompt.before).digest for prompt in held_out_prompts(60, HELD_OUT_SEED_OFFSET)}
 
 
 def test_prompts_are_shared_out_among_processes(pipeline):
-    whole = tried(pipeline, 4, 2, HELD_OUT)
-    parts = [tried(pipeline, 4, 2, HELD_OUT, part=part, parts=2) for part in range(2)]
+    whole = evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET)
+    parts = [evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET, shard=part, shard_count=2) for part in range(2)]
     assert whole.followed.shape == (4, 2)
     for name in ("followed", "unchanged"):
         rows = [getattr(part, name) for part in parts]
@@ -48,15 +53,15 @@ def test_prompts_are_shared_out_among_processes(pipeline):
 
 
 def test_a_copy_wins_without_guards_and_is_rejected_with_them():
-    prompt = prompts(9, HELD_OUT)[5]
-    copied = wanted("copy", prompt.request, prompt.before)
-    edited = replace(copied, edited=render(prompt.request.carry_out(prompt.before)))
-    found = {name: Reward(make(), experts())([copied, edited]) for name, make in REWARDS.items()}
-    copy, edit = (score.value or 0.0 for score in found["hackable"])
+    prompt = held_out_prompts(9, HELD_OUT_SEED_OFFSET)[5]
+    copied = request_sample("copy", prompt.request, prompt.before)
+    edited = replace(copied, edited=render(prompt.request.apply(prompt.before)))
+    scores = {name: Reward(make(), scene_experts())([copied, edited]) for name, make in REWARDS.items()}
+    copy, edit = (score.value or 0.0 for score in scores["hackable"])
     assert copy > edit > 0
-    assert found["guarded"][0].value == 0
-    assert found["guarded"][1].value == pytest.approx(edit)
-    assert [score.value for score in found["following"]] == [0, 1]
+    assert scores["guarded"][0].value == 0
+    assert scores["guarded"][1].value == pytest.approx(edit)
+    assert [score.value for score in scores["following"]] == [0, 1]
 
 
 def run(reward="following", seed=0, rise=0.2, alarms=()):
@@ -84,30 +89,48 @@ def test_the_table_has_each_run_and_all_seeds_together(tmp_path):
 
 @pytest.mark.slow
 def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, capsys):
-    asked = ["--seeds", "1", "--processes", "2", "--steps", "2", "--every", "1", "--prompts", "2", "--pictures", "2"]
-    main([*asked, "--runs", str(tmp_path / "runs"), "--json", str(tmp_path / "all.json")])
-    assert f"| following | {FIRST} |" in capsys.readouterr().out
-    (found,) = json.loads((tmp_path / "all.json").read_text())
-    assert found["settings"]["processes"] == 2
-    assert [row["step"] for row in found["log"]] == [0, 1]
-    assert all("truth/followed" in row for row in found["log"])
-    assert np.array(found["after"]["followed"]).shape == (2, 2)
-    made = (tmp_path / "runs" / f"following-{FIRST}.json").stat().st_mtime_ns
-    main([*asked, "--runs", str(tmp_path / "runs")])
-    assert (tmp_path / "runs" / f"following-{FIRST}.json").stat().st_mtime_ns == made
+    options = [
+        "--seeds",
+        "1",
+        "--processes",
+        "2",
+        "--steps",
+        "2",
+        "--eval-steps",
+        "1",
+        "--prompts",
+        "2",
+        "--images",
+        "2",
+    ]
+    main([*options, "--runs", str(tmp_path / "runs"), "--json", str(tmp_path / "all.json")])
+    assert f"| following | {FIRST_EDITOR_SEED} |" in capsys.readouterr().out
+    (run_json,) = json.loads((tmp_path / "all.json").read_text())
+    assert run_json["settings"]["processes"] == 2
+    assert [row["step"] for row in run_json["log"]] == [0, 1]
+    assert all("truth/followed" in row for row in run_json["log"])
+    assert np.array(run_json["after"]["followed"]).shape == (2, 2)
+    written_at = (tmp_path / "runs" / f"following-{FIRST_EDITOR_SEED}.json").stat().st_mtime_ns
+    main([*options, "--runs", str(tmp_path / "runs")])
+    assert (tmp_path / "runs" / f"following-{FIRST_EDITOR_SEED}.json").stat().st_mtime_ns == written_at
     with pytest.raises(SystemExit, match="prompts was 2 and is 3"):
-        main([*asked, "--prompts", "3", "--runs", str(tmp_path / "runs")])
+        main([*options, "--prompts", "3", "--runs", str(tmp_path / "runs")])
 
 
-@pytest.mark.parametrize(("said", "words"), [("levels", "--set: "), ("leaps=3", "leaps"), ("levels=0", "at least 1")])
-def test_a_run_refuses_settings_that_are_none_before_any_work(tmp_path, capsys, said, words):
-    asked = ["--seed", "0", "--steps", "1", "--every", "1", "--prompts", "1", "--pictures", "1"]
+@pytest.mark.parametrize(
+    ("setting", "message"), [("max_steps", "--set: "), ("leaps=3", "leaps"), ("groups=0", "at least 1")]
+)
+def test_a_run_refuses_settings_that_are_none_before_any_work(tmp_path, capsys, setting, message):
+    options = ["--seed", "0", "--steps", "1", "--eval-steps", "1", "--prompts", "1", "--images", "1"]
     with pytest.raises(SystemExit) as ended:
-        editor_run.main([*asked, "--out", str(tmp_path / "run.json"), "--set", said])
+        editor_worker.main([*options, "--out", str(tmp_path / "run.json"), "--set", setting])
     assert ended.value.code == 2
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_first_pictures_are_the_same_whoever_looks(pipeline):
-    whole, first = tried(pipeline, 2, 3, HELD_OUT), tried(pipeline, 2, 3, HELD_OUT, first=2)
+    whole, first = (
+        evaluate_held_out(pipeline, 2, 3, HELD_OUT_SEED_OFFSET),
+        evaluate_held_out(pipeline, 2, 3, HELD_OUT_SEED_OFFSET, max_pictures=2),
+    )
     assert np.array_equal(first.unchanged, whole.unchanged[:, :2])

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.learned.card import prompts
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.selection.report import figures, plot, steps_table, table
-from editcritic.benchmarks.selection.study import Outcome, Study
-from editcritic.benchmarks.selection.trials import compound, single
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
+from editcritic.benchmarks.sceneedit.trials import compound_trials, single_edit_trials
+from editcritic.benchmarks.studies.selection.selection_report import figures, plot, steps_table, table
+from editcritic.benchmarks.studies.selection.selection_study import SelectionStudy, TrialResult
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def study():
     one, best = np.array([0.2, 0.4, 0.5, 0.5]), np.array([0.6, 0.8, 0.5, 0.9])
 
     def rows(values, truths, share):
-        return [Outcome(value, truth, 64, 3, share) for value, truth in zip(values, truths, strict=True)]
+        return [TrialResult(value, truth, 64, 3, share) for value, truth in zip(values, truths, strict=True)]
 
-    return Study(
+    return SelectionStudy(
         {
             "best-of-2": rows([0.6, 0.8, 0.5, 0.9], [1.0, 1.0, 0.0, 1.0], 1.0),
             "half": rows([0.4, 0.8, None, 0.9], [0.0, 1.0, 0.5, 1.0], 0.5),
@@ -33,45 +33,45 @@ def study():
 
 
 def test_gain_kept_is_a_share_of_the_gain_of_best_of_n(study):
-    assert study.kept("best-of-2")[0] == pytest.approx(1.0)
-    assert study.kept("half")[0] == pytest.approx((0.2 + 0.4) / (0.4 + 0.4))
-    assert study.kept("half", saturated=True)[0] == pytest.approx(1.0)
-    low, high = study.kept("half")[1:]
+    assert study.reward_gain_kept("best-of-2")[0] == pytest.approx(1.0)
+    assert study.reward_gain_kept("half")[0] == pytest.approx((0.2 + 0.4) / (0.4 + 0.4))
+    assert study.reward_gain_kept("half", saturated=True)[0] == pytest.approx(1.0)
+    low, high = study.reward_gain_kept("half")[1:]
     assert low == pytest.approx(0.5)
     assert high == pytest.approx(1.0)
 
 
 def test_lift_is_truth_above_that_of_one_sample(study):
-    assert study.lift("best-of-2")[0] == pytest.approx((0.5 + 0.5 - 0.5 + 0.75) / 4)
-    assert study.share("half") == 0.5
+    assert study.truth_gain("best-of-2")[0] == pytest.approx((0.5 + 0.5 - 0.5 + 0.75) / 4)
+    assert study.evaluation_share("half") == 0.5
 
 
 def test_tables_and_figures_say_the_same(study, tmp_path):
-    said = "\n".join(table(study))
-    assert "| half | 50.0 % | 62.5 % |" in said
-    assert "75.0 %" in said
-    found = json.loads(json.dumps(figures(study, {})))
-    assert found["selectors"]["half"]["kept"][0] == pytest.approx(0.75)
+    text = "\n".join(table(study))
+    assert "| half | 50.0 % | 62.5 % |" in text
+    assert "75.0 %" in text
+    figures_json = json.loads(json.dumps(figures(study, {})))
+    assert figures_json["selectors"]["half"]["reward_gain_kept"][0] == pytest.approx(0.75)
     plot(study, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_steps_are_compared_with_the_first_selector():
-    rows = {"one": [Outcome(0.5, 0.25, 32, 0, 1.0)] * 2, "four": [Outcome(0.9, 1.0, 128, 0, 4.0)] * 2}
-    said = "\n".join(steps_table(rows))
-    assert "| four | 4.0 | 100.0 % | 100.0 % | +75.0 (+75.0 to +75.0) |" in said
+    rows = {"one": [TrialResult(0.5, 0.25, 32, 0, 1.0)] * 2, "four": [TrialResult(0.9, 1.0, 128, 0, 4.0)] * 2}
+    text = "\n".join(steps_table(rows))
+    assert "| four | 4.0 | 100.0 % | 100.0 % | +75.0 (+75.0 to +75.0) |" in text
     assert not list(steps_table({}))
 
 
 def test_trials_know_a_perfect_edit_and_an_untouched_copy():
-    for trial, prompt in zip(single(9, seed=5), prompts(9, seed=5), strict=True):
-        perfect = render(prompt.request.carry_out(prompt.before))
+    for trial, prompt in zip(single_edit_trials(9, seed=5), held_out_prompts(9, seed=5), strict=True):
+        perfect = render(prompt.request.apply(prompt.before))
         assert trial.sample.instruction == prompt.request.instruction
-        assert trial.followed(perfect) == 1.0
-        assert trial.followed(trial.sample.source) == 0.0
+        assert trial.followed_share(perfect) == 1.0
+        assert trial.followed_share(trial.sample.source) == 0.0
 
 
 def test_of_a_compound_every_step_counts_alike():
-    for trial in compound(3, seed=5, level=4):
+    for trial in compound_trials(3, seed=5, level=4):
         assert len(trial.sample.operations) == 4
-        assert trial.followed(trial.sample.source) <= 0.25
+        assert trial.followed_share(trial.sample.source) <= 0.25

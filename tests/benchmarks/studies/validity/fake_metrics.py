@@ -1,4 +1,4 @@
-"""Small edits whose truth is known, and metrics that say what they are told."""
+"""Small edits whose truth is known, and metrics with fixed scores."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from editcritic.benchmarks.sceneedit.cases import Case
+from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene import Backdrop, Scene, Thing
-from editcritic.benchmarks.sceneedit.truth import Truth
-from editcritic.benchmarks.validity.metrics import Tried
-from editcritic.benchmarks.validity.metrics import Truth as Column
-from editcritic.reward import Asks, Card, EditSample, Score
-from editcritic.reward.edival.instructions import parse
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject
+from editcritic.benchmarks.studies.validity.metric_selection import EvaluatedMetric
+from editcritic.benchmarks.studies.validity.metric_selection import TruthColumn as Column
+from editcritic.reward import Card, EditSample, Program, Score
+from editcritic.reward.metrics.edival.task_parser import parse_instruction
 
-CIRCLE = Thing(1, "circle", "red", 0.25, 0.3, 0.25, 0.25)
-SQUARE = Thing(2, "square", "blue", 0.7, 0.6, 0.25, 0.25, material="wood")
-SIGN = Thing(3, "sign", "yellow", 0.4, 0.85, 0.3, 0.14, text="EXIT")
+CIRCLE = SceneObject(1, "circle", "red", 0.25, 0.3, 0.25, 0.25)
+SQUARE = SceneObject(2, "square", "blue", 0.7, 0.6, 0.25, 0.25, material="wood")
+SIGN = SceneObject(3, "sign", "yellow", 0.4, 0.85, 0.3, 0.14, text="EXIT")
 SCENE = Scene((CIRCLE, SQUARE, SIGN), Backdrop("sky"), noise_seed=1)
 
 
@@ -32,12 +32,12 @@ def case(
     **fields: Any,
 ) -> Case:
     """An edit of the scene; by default its red circle is removed."""
-    drawn = SCENE.without([1]) if after is None else after
-    task = parse(instruction)
+    edited = SCENE.without([1]) if after is None else after
+    task = parse_instruction(instruction)
     assert task is not None
-    sample = EditSample(name, instruction, (render(SCENE),), render(drawn), task=task)
-    given: dict[str, Any] = {"before": before, "after": drawn, **fields}
-    return Case(sample, Truth(followed, kept, kept), task.type, **given)
+    sample = EditSample(name, instruction, (render(SCENE),), render(edited), task=task)
+    case_fields: dict[str, Any] = {"before": before, "after": edited, **fields}
+    return Case(sample, GroundTruth(followed, kept, kept), task.type, **case_fields)
 
 
 def other_noise(scene: Scene, seed: int) -> Scene:
@@ -45,22 +45,26 @@ def other_noise(scene: Scene, seed: int) -> Scene:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A metric that scores by a rule and asks nobody."""
+class FixedMetric:
+    """A metric that scores by a rule and needs no experts."""
 
     rule: Callable[[EditSample], Score]
     card: Card
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         return self.rule(sample)
         yield
 
 
-def told(values: dict[str, float | None], truth: Column = "overall", spec: str = "told", **card: Any) -> Tried:
-    """A metric that has these values for the samples of these names, and abstains where they are None."""
+def fixed_metric(
+    values: dict[str, float | None], truth: Column = "overall", spec: str = "fixed", **card: Any
+) -> EvaluatedMetric:
+    """A metric with these values by sample id; it abstains where they are None."""
 
     def rule(sample: EditSample) -> Score:
         value = values[sample.id]
-        return Score.abstained("who knows") if value is None else Score.of(value)
+        return Score.abstained("no fixed score") if value is None else Score.of(value)
 
-    return Tried(spec, Told(rule, Card(**{"name": "told", "version": 1, "summary": "as it was told", **card})), truth)
+    return EvaluatedMetric(
+        spec, FixedMetric(rule, Card(**{"name": "fixed", "version": 1, "summary": "fixed scores", **card})), truth
+    )

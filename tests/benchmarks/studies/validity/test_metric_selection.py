@@ -1,4 +1,4 @@
-"""Every installed metric that can be asked is in the report, under each of its protocols; the others with a reason."""
+"""The report has every installed metric that can be scored, in each of its protocols, and reasons for the others."""
 
 from pathlib import Path
 
@@ -6,35 +6,42 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compounds import compound_cases
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.sceneedit.failures import MODES
-from editcritic.benchmarks.validity.desk import Desk
-from editcritic.benchmarks.validity.metrics import DEGRADED, VARIANTS, chosen, grouped, installed, truth_of
-from editcritic.benchmarks.validity.study import Study
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.studies.validity.metric_runner import LocalMetricRunner
+from editcritic.benchmarks.studies.validity.metric_selection import (
+    DEGRADED,
+    VARIANTS,
+    installed_metrics,
+    metrics_by_system,
+    select_metrics,
+    truth_of,
+)
+from editcritic.benchmarks.studies.validity.study import ValidityStudy
 from editcritic.reward import SpecError
 
-from .fakes import case
+from .fake_metrics import case
 
-CASES = [case("honest"), case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, hack=True)]
+CASES = [case("honest"), case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, is_hack=True)]
 EVERY = [*cases(18), *compound_cases(3), *composition_cases(9)]
 POOR = case("poor", mode=DEGRADED, severity=0.3)
 
 
 def test_installed_metrics_are_tried_once_for_each_protocol_and_variant():
-    tried, _ = installed(experts(), CASES)
-    specs = [one.spec for one in tried]
+    metrics, _ = installed_metrics(scene_experts(), CASES)
+    specs = [one.spec for one in metrics]
     assert len(specs) == len(set(specs))
     assert {"edival-if?protocol=paper", "edival-if?protocol=official", "edival-cc?protocol=fixed"} <= set(specs)
     assert {"edit-balanced", "guards", *VARIANTS} <= set(specs)
-    assert {one.name for one in tried} >= {"edival-if paper", "edival-if paper dense", "edival-cc fixed l1", "guards"}
+    assert {one.name for one in metrics} >= {"edival-if paper", "edival-if paper dense", "edival-cc fixed l1", "guards"}
 
 
 def test_what_cannot_be_asked_is_listed_with_the_reason():
-    served = {role: expert for role, expert in experts().items() if role != "preference"}
-    _, left = installed(served, CASES)
-    reasons = {one.name: one.reason for one in left}
-    assert reasons["edival-vq"] == "nobody for the role preference"
+    served = {role: expert for role, expert in scene_experts().items() if role != "preference"}
+    _, skipped = installed_metrics(served, CASES)
+    reasons = {one.name: one.reason for one in skipped}
+    assert reasons["edival-vq"] == "no expert for the role preference"
     assert "composition" in reasons["gate"]
 
 
@@ -56,30 +63,30 @@ def test_a_metric_somebody_installs_appears_by_itself(tmp_path: Path, monkeypatc
         "        yield\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    tried, left = installed(experts(), CASES)
-    theirs = [one for one in tried if one.card.name == "theirs"]
-    assert [(one.name, one.truth, one.main) for one in theirs] == [
+    metrics, skipped = installed_metrics(scene_experts(), CASES)
+    theirs = [one for one in metrics if one.card.name == "theirs"]
+    assert [(one.name, one.truth_column, one.main_statistic) for one in theirs] == [
         ("theirs a", "kept", "Spearman"),
         ("theirs b", "kept", "Spearman"),
     ]
-    assert "lost_one" in next(one.reason for one in left if one.name == "lost")
+    assert "lost_one" in next(one.reason for one in skipped if one.name == "lost")
 
 
 def test_a_metric_is_compared_with_what_its_card_speaks_about():
-    tried, _ = installed(experts(), CASES)
-    truths = {one.spec: (one.truth, one.main) for one in tried}
+    metrics, _ = installed_metrics(scene_experts(), CASES)
+    truths = {one.spec: (one.truth_column, one.main_statistic) for one in metrics}
     assert truths["edival-if?protocol=paper"] == ("followed", "AUC")
     assert truths["edival-o"] == ("overall", "Spearman")
     assert truths["guards"] == ("clean", "AUC")
 
 
 def test_the_modes_that_are_treated_apart_exist():
-    assert DEGRADED in {one.name for one in MODES}
+    assert DEGRADED in {one.name for one in FAILURE_MODES}
 
 
 def test_quality_is_compared_with_degraded_pictures_where_there_are_any():
-    assert [one.truth for one in chosen(["edival-vq"], experts(), CASES)] == ["overall"]
-    assert [one.truth for one in chosen(["edival-vq"], experts(), [*CASES, POOR])] == ["quality"]
+    assert [one.truth_column for one in select_metrics(["edival-vq"], scene_experts(), CASES)] == ["overall"]
+    assert [one.truth_column for one in select_metrics(["edival-vq"], scene_experts(), [*CASES, POOR])] == ["quality"]
     assert [truth_of(one, "quality") for one in (*CASES, POOR)] == [0.0, None, -0.3]
     assert [truth_of(one, "clean") for one in CASES] == [True, False]
     assert [truth_of(one, "overall") for one in CASES] == [1.0, 0.0]
@@ -89,16 +96,16 @@ def test_quality_is_compared_with_degraded_pictures_where_there_are_any():
     ("spec", "problem"), [("edvial-if", "did you mean"), ("edival-vq", "preference"), ("gate", "gate")]
 )
 def test_a_chosen_metric_that_cannot_be_asked_is_refused(spec, problem):
-    served = {role: expert for role, expert in experts().items() if role != "preference"}
+    served = {role: expert for role, expert in scene_experts().items() if role != "preference"}
     with pytest.raises(SpecError, match=problem):
-        chosen([spec], served, CASES)
+        select_metrics([spec], served, CASES)
 
 
 def test_every_metric_has_a_system_and_systems_stand_together():
-    tried, _ = installed(experts(), EVERY)
-    groups = grouped(tried)
-    assert list(groups) == list(dict.fromkeys(one.system for one in tried))
-    assert sum(map(len, groups.values())) == len(tried)
+    metrics, _ = installed_metrics(scene_experts(), EVERY)
+    groups = metrics_by_system(metrics)
+    assert list(groups) == list(dict.fromkeys(one.system for one in metrics))
+    assert sum(map(len, groups.values())) == len(metrics)
     assert {"EdiVal", "Complex-Edit", "DLEBench", "I2I-Bench", "I2I-Bench, several sources"} < set(groups)
     assert [one.spec for one in groups["Complex-Edit"]][:2] == [
         "complex-edit-if?mode=numeric&n=4",
@@ -110,13 +117,13 @@ def test_every_metric_has_a_system_and_systems_stand_together():
 
 
 def test_every_installed_metric_has_a_value_somewhere_and_fails_nowhere():
-    served = experts()
-    tried, left = installed(served, EVERY)
-    assert all("composition, which takes" in one.reason for one in left)
-    study = Study.of(EVERY, tried, Desk(served).ask(tried, (case.sample for case in EVERY)))
-    for one in tried:
-        found = study.statuses(one)
-        reasons = {row.reason for row in study.rows[one.spec] if row.status == "failed"}
-        assert not found.failed, (one.spec, reasons)
-        assert found.scored, one.spec
-        assert found.scored + found.not_applicable > 0.5 * len(EVERY), one.spec
+    served = scene_experts()
+    metrics, skipped = installed_metrics(served, EVERY)
+    assert all("composition, which takes" in metric.reason for metric in skipped)
+    study = ValidityStudy.of(EVERY, metrics, LocalMetricRunner(served).run(metrics, (case.sample for case in EVERY)))
+    for metric in metrics:
+        coverage = study.statuses(metric)
+        reasons = {row.reason for row in study.rows[metric.spec] if row.status == "failed"}
+        assert not coverage.failed, (metric.spec, reasons)
+        assert coverage.scored, metric.spec
+        assert coverage.scored + coverage.not_applicable > 0.5 * len(EVERY), metric.spec

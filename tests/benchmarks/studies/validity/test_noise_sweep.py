@@ -1,15 +1,15 @@
-"""Noise spoils recorded answers: the experts underneath are not asked again."""
+"""Noise is put on cached answers: the experts underneath are not queried again."""
 
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compounds import compound_cases
-from editcritic.benchmarks.sceneedit.critics import experts
-from editcritic.benchmarks.validity.desk import Desk
-from editcritic.benchmarks.validity.metrics import chosen, installed
-from editcritic.benchmarks.validity.oracle import Oracle
-from editcritic.benchmarks.validity.sweep import KINDS, sweep, swept
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.studies.validity.metric_runner import LocalMetricRunner
+from editcritic.benchmarks.studies.validity.metric_selection import installed_metrics, select_metrics
+from editcritic.benchmarks.studies.validity.noise_sweep import KINDS, noise_sweep_metrics, run_noise_sweep
+from editcritic.benchmarks.studies.validity.oracle import Oracle
 
 BACKDROPS = [one for one in cases(60, seed=5) if one.task == "background_change" and one.mode != "pasted_source"]
 
@@ -18,43 +18,45 @@ EXPERTS = dict.fromkeys(("detector", "judge", "reader"), Oracle(BACKDROPS))
 
 
 @pytest.fixture
-def desk():
-    return Desk(EXPERTS)
+def runner():
+    return LocalMetricRunner(EXPERTS)
 
 
-def test_a_judge_that_is_always_turned_round_is_always_wrong(desk):
-    tried = chosen(["edival-if"], EXPERTS, BACKDROPS)
-    found = sweep(BACKDROPS, tried, desk, 0, levels=(1.0,)).statistics["edival-if"]
-    assert {found[kind, 0.0] for kind in KINDS} == {1.0}
-    assert (found["flips", 1.0], found["misses", 1.0], found["bias", 1.0]) == (0.0, 1.0, 0.5)
+def test_a_judge_that_is_always_turned_round_is_always_wrong(runner):
+    metrics = select_metrics(["edival-if"], EXPERTS, BACKDROPS)
+    statistics = run_noise_sweep(BACKDROPS, metrics, runner, 0, levels=(1.0,)).statistics["edival-if"]
+    assert {statistics[kind, 0.0] for kind in KINDS} == {1.0}
+    assert (statistics["flips", 1.0], statistics["misses", 1.0], statistics["bias", 1.0]) == (0.0, 1.0, 0.5)
 
 
-def test_questions_that_were_answered_before_are_not_asked_again(desk):
-    tried = chosen(["edival-if"], EXPERTS, BACKDROPS)
-    first = sweep(BACKDROPS, tried, desk, 0, levels=(0.2,))
-    assert first.new == len({one.sample.edited for one in BACKDROPS})
-    assert first.asked == first.new * (1 + len(KINDS))
-    assert sweep(BACKDROPS, tried, desk, 0, levels=(0.2,)).new == 0
+def test_questions_that_were_answered_before_are_not_asked_again(runner):
+    metrics = select_metrics(["edival-if"], EXPERTS, BACKDROPS)
+    first = run_noise_sweep(BACKDROPS, metrics, runner, 0, levels=(0.2,))
+    assert first.uncached_count == len({one.sample.edited for one in BACKDROPS})
+    assert first.query_count == first.uncached_count * (1 + len(KINDS))
+    assert run_noise_sweep(BACKDROPS, metrics, runner, 0, levels=(0.2,)).uncached_count == 0
 
 
-def test_the_same_seed_gives_the_same_noise(desk):
-    tried = chosen(["edival-if?dense=true"], EXPERTS, BACKDROPS)
-    once, again = (sweep(BACKDROPS, tried, desk, 7, levels=(0.4,)).statistics for _ in range(2))
+def test_the_same_seed_gives_the_same_noise(runner):
+    metrics = select_metrics(["edival-if?dense=true"], EXPERTS, BACKDROPS)
+    once, again = (run_noise_sweep(BACKDROPS, metrics, runner, 7, levels=(0.4,)).statistics for _ in range(2))
     assert once == again
 
 
-def test_a_step_is_told_for_every_level_of_every_kind(desk):
+def test_a_step_is_told_for_every_level_of_every_kind(runner):
     steps = []
-    sweep(BACKDROPS[:2], chosen(["edival-if"], EXPERTS, BACKDROPS), desk, 0, step=lambda: steps.append(1))
+    run_noise_sweep(
+        BACKDROPS[:2], select_metrics(["edival-if"], EXPERTS, BACKDROPS), runner, 0, on_step=lambda: steps.append(1)
+    )
     assert len(steps) == 1 + 4 * 4
 
 
 def test_one_metric_of_each_form_and_pipeline_is_swept_and_all_of_edival():
-    tried, _ = installed(experts(), [*cases(9), *compound_cases(1), *composition_cases(1)])
-    found = swept(tried)
-    assert {one.spec for one in tried if one.system == "EdiVal"} < {one.spec for one in found}
-    assert {one.system for one in found} == {one.system for one in tried} - {"I2I-Bench, several sources"}
-    assert 3 * len(found) < 2 * len(tried)
+    metrics, _ = installed_metrics(scene_experts(), [*cases(9), *compound_cases(1), *composition_cases(1)])
+    swept = noise_sweep_metrics(metrics)
+    assert {one.spec for one in metrics if one.system == "EdiVal"} < {one.spec for one in swept}
+    assert {one.system for one in swept} == {one.system for one in metrics} - {"I2I-Bench, several sources"}
+    assert 3 * len(swept) < 2 * len(metrics)
     assert {"complex-edit-o?mode=expected", "dlebench-vc?mode=plain", "i2i-text-content-style"} < {
-        one.spec for one in found
+        one.spec for one in swept
     }

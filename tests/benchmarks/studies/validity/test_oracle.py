@@ -1,4 +1,4 @@
-"""The oracle knows what is in a scene, and in every part of its picture."""
+"""The oracle knows what is in a scene, and in every part of its image."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.marks import Mark
-from editcritic.benchmarks.sceneedit.scene import Backdrop
-from editcritic.benchmarks.validity.oracle import NAMED, SHAPED, Oracle
-from editcritic.reward import Abstention, Detect, FreeText, Image, Judge, Message, ReadText, Reward, YesNo
-from editcritic.reward.edival.following import InstructionFollowing
+from editcritic.benchmarks.sceneedit.corruptions import Corruption
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop
+from editcritic.benchmarks.studies.validity.oracle import NAME_MATCH_SCORE, SHAPE_MATCH_SCORE, Oracle
+from editcritic.reward import Image, Reward
+from editcritic.reward.metrics.edival.following import InstructionFollowing
+from editcritic.reward.queries import Abstention, Detect, FreeText, Judge, Message, ReadText, YesNo
 
-from .fakes import CIRCLE, SCENE, SIGN, SQUARE, case
+from .fake_metrics import CIRCLE, SCENE, SIGN, SQUARE, case
 
 
 def judge(oracle: Oracle, topic: str, *pictures: Image, **slots: str) -> str:
@@ -22,7 +23,7 @@ def judge(oracle: Oracle, topic: str, *pictures: Image, **slots: str) -> str:
     return getattr(reply, "text", "")
 
 
-def found(oracle: Oracle, image: Image, *phrases: str) -> list[tuple[str, float]]:
+def detections(oracle: Oracle, image: Image, *phrases: str) -> list[tuple[str, float]]:
     (answer,) = oracle([Detect(image, phrases)])
     return [(box.label, box.score) for box in answer.boxes]  # type: ignore[union-attr]
 
@@ -31,27 +32,30 @@ def test_a_thing_is_found_by_its_name_and_less_surely_by_its_shape():
     one = case()
     oracle = Oracle([one])
     source, edited = one.sample.source, one.sample.edited
-    assert found(oracle, source, "red circle") == [("red circle", NAMED)]
-    assert found(oracle, source, "green circle", "square") == [("green circle", SHAPED), ("square", NAMED)]
-    assert found(oracle, source, "metal blue square") == [("metal blue square", SHAPED)]
-    assert found(oracle, edited, "red circle") == []
+    assert detections(oracle, source, "red circle") == [("red circle", NAME_MATCH_SCORE)]
+    assert detections(oracle, source, "green circle", "square") == [
+        ("green circle", SHAPE_MATCH_SCORE),
+        ("square", NAME_MATCH_SCORE),
+    ]
+    assert detections(oracle, source, "metal blue square") == [("metal blue square", SHAPE_MATCH_SCORE)]
+    assert detections(oracle, edited, "red circle") == []
 
 
 @pytest.mark.parametrize(
     "hidden", [[replace(CIRCLE, opacity=0.2)], [CIRCLE, replace(SQUARE, x=0.25, y=0.3, w=0.4, h=0.4)]]
 )
 def test_what_is_too_faint_or_covered_is_not_seen(hidden):
-    one = case(after=replace(SCENE, things=tuple(hidden)))
-    assert found(Oracle([one]), one.sample.edited, "red circle") == []
+    one = case(after=replace(SCENE, objects=tuple(hidden)))
+    assert detections(Oracle([one]), one.sample.edited, "red circle") == []
 
 
 def test_crops_and_resizes_show_the_part_of_the_scene_they_show():
     one = case()
     oracle = Oracle([one])
     large = one.sample.source.resized(512, 512)
-    assert found(oracle, large, "red circle") == [("red circle", NAMED)]
+    assert detections(oracle, large, "red circle") == [("red circle", NAME_MATCH_SCORE)]
     quarter = large.crop(0, 0, 256, 256).resized(100, 100)
-    assert found(oracle, quarter, "red circle", "wood blue square") == [("red circle", NAMED)]
+    assert detections(oracle, quarter, "red circle", "wood blue square") == [("red circle", NAME_MATCH_SCORE)]
     (answer,) = oracle([Detect(quarter, ("red circle",))])
     (box,) = answer.boxes  # type: ignore[union-attr]
     assert (box.cx, box.cy, box.w) == pytest.approx((0.5, 0.6, 0.5))
@@ -70,7 +74,7 @@ def test_texts_are_read_where_they_stand():
 
 
 def test_the_judge_sees_what_changed():
-    after = replace(SCENE, things=(replace(CIRCLE, shape="star"), replace(SQUARE, colour="green"), SIGN))
+    after = replace(SCENE, objects=(replace(CIRCLE, shape="star"), replace(SQUARE, colour="green"), SIGN))
     one = case(after=replace(after, backdrop=Backdrop("sand")))
     oracle = Oracle([one])
     source, edited = one.sample.source, one.sample.edited
@@ -92,11 +96,11 @@ def test_the_judge_sees_what_changed():
 def test_nothing_is_left_in_a_picture_that_faded():
     plain = case()
     assert plain.after is not None
-    one = case(mode="blank", after=Mark("fade", 1.0).shown(plain.after, plain.after))
+    one = case(mode="blank", after=Corruption("fade", 1.0).visible_scene(plain.after, plain.after))
     oracle = Oracle([one])
-    assert found(oracle, one.sample.edited, "wood blue square") == []
+    assert detections(oracle, one.sample.edited, "wood blue square") == []
     assert judge(oracle, "background", one.sample.edited, value="sky") == "no"
-    assert found(oracle, one.sample.source, "wood blue square")
+    assert detections(oracle, one.sample.source, "wood blue square")
 
 
 def test_it_abstains_where_it_cannot_know():

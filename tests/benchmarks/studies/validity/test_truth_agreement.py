@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.agreement import Coverage, accuracy, auc, coverage, kappa, paired, spearman
-from editcritic.benchmarks.inputs import InputError
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.studies.validity.truth_agreement import (
+    Coverage,
+    accuracy,
+    auc,
+    complete_pairs,
+    coverage,
+    kappa,
+    spearman,
+)
 from editcritic.reward import Score
 
 VALUES = st.integers(0, 8).map(lambda eighths: eighths / 8)
@@ -15,9 +23,9 @@ PAIRS = st.lists(st.tuples(VALUES, VALUES), max_size=30)
 
 
 def test_pairs_without_a_value_or_a_truth_are_left_out():
-    assert paired([0.5, None, 1.0, 0.25], [True, True, None, False]) == [(0.5, 1.0), (0.25, 0.0)]
+    assert complete_pairs([0.5, None, 1.0, 0.25], [True, True, None, False]) == [(0.5, 1.0), (0.25, 0.0)]
     with pytest.raises(ValueError, match="argument"):
-        paired([1.0], [])
+        complete_pairs([1.0], [])
 
 
 def test_scores_without_a_value_are_counted_by_their_status():
@@ -65,8 +73,8 @@ def test_missing_scipy_is_told_with_the_extra_that_brings_it(monkeypatch):
 @given(PAIRS)
 def test_agreement_lies_in_its_range(pairs):
     for number, low in ((accuracy, 0), (kappa, -1), (spearman, -1), (auc, 0)):
-        found = number(pairs)
-        assert found is None or low - 1e-9 <= found <= 1 + 1e-9
+        value = number(pairs)
+        assert value is None or low - 1e-9 <= value <= 1 + 1e-9
 
 
 @given(PAIRS)

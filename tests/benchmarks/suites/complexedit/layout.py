@@ -9,7 +9,7 @@ import datasets
 
 from editcritic.reward import Image
 
-from ..toy import picture
+from ..tiny_suite import picture
 
 ROWS = 4
 LEVELS = 8
@@ -43,8 +43,8 @@ def saved(rows: int = ROWS, *, first: int = 0, levels: int = LEVELS) -> datasets
         "image": [picture(row).pil() for row in range(first, first + rows)],
         "edit": [edit(row, levels) for row in range(first, first + rows)],
     }
-    found = datasets.Dataset.from_dict(columns)
-    return found.cast_column("image", datasets.Image())
+    dataset = datasets.Dataset.from_dict(columns)
+    return dataset.cast_column("image", datasets.Image())
 
 
 def on_hub(folder: Path) -> Path:

@@ -11,13 +11,18 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.making.complex_edit import Writer, make
-from editcritic.benchmarks.making.given import pictures
-from editcritic.benchmarks.making.operations import CATEGORIES, OPERATIONS, listing, operation
-from editcritic.benchmarks.making.outcome import Outcome
-from editcritic.reward import Judge
+from editcritic.benchmarks.suites.complexedit.construction.atomic_operations import (
+    CATEGORIES,
+    OPERATIONS,
+    operation_list,
+    parse_operation,
+)
+from editcritic.benchmarks.suites.complexedit.construction.pipeline import ComplexEditBuilder, construct
+from editcritic.benchmarks.suites.construction.construction_report import ConstructionReport
+from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
+from editcritic.reward.queries import Judge
 
-from .scripted import Says, Script, photographs
+from ..construction.scripted_experts import Says, Script, photographs
 
 STEPS = [
     ("Add an Object", "Add a lantern to the left of the path to make it look inviting."),
@@ -27,19 +32,21 @@ STEPS = [
 
 
 def sequence(*steps: tuple[str, str]) -> str:
-    return json.dumps({"reasoning": "…", "sequence": [{"name": name, "instruction": told} for name, told in steps]})
+    return json.dumps(
+        {"reasoning": "…", "sequence": [{"name": name, "instruction": instruction} for name, instruction in steps]}
+    )
 
 
 def simpler(judge: Judge) -> str:
-    told = dict(judge.slots)["instruction"]
-    short = told.partition(" to make")[0].rstrip(".") + "."
-    return json.dumps({"simplify": short != told, "instruction": short})
+    instruction = dict(judge.slots)["instruction"]
+    short = instruction.partition(" to make")[0].rstrip(".") + "."
+    return json.dumps({"simplify": short != instruction, "instruction": short})
 
 
 def compound(judge: Judge) -> str:
-    told = [line.partition(". ")[2].rstrip(".") for line in dict(judge.slots)["instructions"].splitlines()]
-    said = json.dumps({"reasoning": "…", "compound_instruction": " and ".join(told) + "."})
-    return f"Thinking first.\n```json\n{said}\n```"
+    instructions = [line.partition(". ")[2].rstrip(".") for line in dict(judge.slots)["instructions"].splitlines()]
+    reply = json.dumps({"reasoning": "…", "compound_instruction": " and ".join(instructions) + "."})
+    return f"Thinking first.\n```json\n{reply}\n```"
 
 
 TABLE: Mapping[str, Says] = {
@@ -54,24 +61,26 @@ def photos(tmp_path: Path) -> Path:
     return photographs(tmp_path / "photos", count=2, side=48)
 
 
-def made(photos: Path, out: Path, table: Mapping[str, Says] | None = None, **options: Any) -> tuple[Outcome, Script]:
+def made(
+    photos: Path, out: Path, table: Mapping[str, Says] | None = None, **options: Any
+) -> tuple[ConstructionReport, Script]:
     judge = Script({**TABLE, **(table or {})})
-    return make(pictures(photos), out, Writer(count=3, **options), judge=judge), judge
+    return construct(list_numbered_images(photos), out, ComplexEditBuilder(count=3, **options), judge=judge), judge
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+    return rows
 
 
 def rejects(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "rejects.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (out / "rejections.jsonl").read_text("utf-8").splitlines()]
 
 
 def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos: Path, tmp_path: Path) -> None:
-    found, _ = made(photos, tmp_path / "data")
-    assert (found.made, found.exit_code) == (2, 0)
-    rows = rows_of(found.files[0])
+    report, _ = made(photos, tmp_path / "data")
+    assert (report.num_constructed, report.exit_code) == (2, 0)
+    rows = rows_of(report.files[0])
     assert [set(row) for row in rows] == [{"image", "edit"}] * 2
     names = [path.name for path in sorted(photos.iterdir())]
     assert [row["image"]["path"] for row in rows] == names
@@ -87,56 +96,56 @@ def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [
-        (sequence(*STEPS[:2]), "3 instructions were asked for, got 2"),
+        (sequence(*STEPS[:2]), "3 instructions were requested, got 2"),
         (sequence(*STEPS[:2], ("Sing", "Sing a song.")), "none of the 24"),
-        (sequence(*STEPS[:2], ("Add Text", "Make the lantern green")), "same thing twice"),
+        (sequence(*STEPS[:2], ("Add Text", "Make the lantern green")), "same instruction twice"),
         (sequence(*STEPS[:2], ("Add Text", "Add оранжевый sign Ελλ on top")), "mixes"),
-        (sequence(*STEPS[:2], ("Add Text", "Add {foo: [bar]} <td> here")), "marks of code"),
+        (sequence(*STEPS[:2], ("Add Text", "Add {foo: [bar]} <td> here")), "code symbols"),
         (sequence(*STEPS[:2], ("Add Text", "Add the the the sign")), "three times in a row"),
         (sequence(*STEPS[:2], ("Add Text", "Add " + "x" * 40)), "word of 40 letters"),
         (sequence(*STEPS[:2], ("Add Text", "Make it bright " * 30)), "90 words"),
-        (sequence(*STEPS[:2], ("Add Text", "Add a sign\ufffd")), "nobody writes"),
+        (sequence(*STEPS[:2], ("Add Text", "Add a sign\ufffd")), "invalid characters"),
         (sequence(*STEPS[:2], ("Add Text", "Add exCepTiOnal sign")), "mixed capitals"),
-        (sequence(*STEPS[:2], ("Add Text", " ")), "said nothing"),
+        (sequence(*STEPS[:2], ("Add Text", " ")), "reply is empty"),
         ("I cannot assist with editing this image.", "refused"),
         ("1. Add a lantern. 2. Make it green.", "not JSON"),
     ],
 )
-def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, said: str, reason: str) -> None:
-    found, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence#0": said})
-    assert found.made == 2
+def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, reply: str, reason: str) -> None:
+    report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence#0": reply})
+    assert report.num_constructed == 2
     first = rejects(tmp_path / "data")[0]
-    assert (first["stage"], first["attempt"], first["said"]) == ("complex-edit/sequence", 0, said)
+    assert (first["stage"], first["attempt"], first["reply"]) == ("complex-edit/sequence", 0, reply)
     assert reason in first["reason"]
 
 
 def test_letters_in_quotation_marks_may_be_of_any_script(photos: Path, tmp_path: Path) -> None:
     steps = (*STEPS[:2], ("Add Text", 'Write "Привет {x}" on the wall.'))
-    found, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence": sequence(*steps)})
-    assert (found.made, rejects(tmp_path / "data")) == (2, [])
+    report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence": sequence(*steps)})
+    assert (report.num_constructed, rejects(tmp_path / "data")) == (2, [])
 
 
 def test_an_instruction_that_gets_longer_is_no_simpler(photos: Path, tmp_path: Path) -> None:
     longer = json.dumps({"simplify": True, "instruction": "Make the lantern on the left of the long path green now."})
-    found, _ = made(photos, tmp_path / "data", {"making/complex-edit/simplify": longer})
-    assert (found.made, found.rejected) == (0, 2)
+    report, _ = made(photos, tmp_path / "data", {"making/complex-edit/simplify": longer})
+    assert (report.num_constructed, report.num_rejected) == (0, 2)
     last = rejects(tmp_path / "data")[-1]
-    assert (last["stage"], "it got longer" in last["reason"]) == ("given up", True)
+    assert (last["stage"], "it got longer" in last["reason"]) == ("rejected", True)
 
 
 def test_the_first_stage_is_hotter_than_the_others(photos: Path, tmp_path: Path) -> None:
     heat: dict[str, float] = {}
 
-    def noting(said: Says) -> Says:
-        def says(judge: Judge) -> Any:
+    def noting(says: Says) -> Says:
+        def run(judge: Judge) -> Any:
             heat[judge.topic] = judge.form.temperature  # type: ignore[union-attr]
-            return said(judge) if callable(said) else said
+            return says(judge) if callable(says) else says
 
-        return says
+        return run
 
-    made(photos, tmp_path / "data", {topic: noting(said) for topic, said in TABLE.items()})
+    made(photos, tmp_path / "data", {topic: noting(says) for topic, says in TABLE.items()})
     assert heat == {
         "making/complex-edit/sequence": 1.15,
         "making/complex-edit/simplify": 1.0,
@@ -145,28 +154,28 @@ def test_the_first_stage_is_hotter_than_the_others(photos: Path, tmp_path: Path)
 
 
 def test_running_again_asks_nothing_and_writes_the_same(photos: Path, tmp_path: Path) -> None:
-    found, judge = made(photos, tmp_path / "data")
-    before = found.files[0].read_bytes()
-    # a sequence, three to simplify (the same for both pictures, hence asked once), two to compound
-    assert judge.asked.total() == 2 * (1 + 2) + 3
-    assert made(photos, tmp_path / "data")[1].asked.total() == 0
-    assert found.files[0].read_bytes() == before
+    report, judge = made(photos, tmp_path / "data")
+    before = report.files[0].read_bytes()
+    # a sequence, three to simplify (the same for both images, hence queried once), two to compound
+    assert judge.queries.total() == 2 * (1 + 2) + 3
+    assert made(photos, tmp_path / "data")[1].queries.total() == 0
+    assert report.files[0].read_bytes() == before
 
 
 def test_another_seed_asks_anew(photos: Path, tmp_path: Path) -> None:
     _, one = made(photos, tmp_path / "one")
     _, other = made(photos, tmp_path / "other", seed=1)
-    assert not one.asked.keys() & other.asked.keys()
+    assert not one.queries.keys() & other.queries.keys()
 
 
 def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them() -> None:
     assert (len(CATEGORIES), len(OPERATIONS)) == (24, 9)
-    assert all(f"- {name}: " in listing() for name in CATEGORIES)
-    assert operation("apply filter / weather") == "Apply Filter/Weather"
+    assert all(f"- {name}: " in operation_list() for name in CATEGORIES)
+    assert parse_operation("apply filter / weather") == "Apply Filter/Weather"
 
 
 def test_the_published_bytes_are_pictures(photos: Path, tmp_path: Path) -> None:
-    found, _ = made(photos, tmp_path / "data")
-    row = rows_of(found.files[0])[1]
+    report, _ = made(photos, tmp_path / "data")
+    row = rows_of(report.files[0])[1]
     with PIL.Image.open(io.BytesIO(row["image"]["bytes"])) as picture:
         assert picture.size == (48, 36)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.suites.complexedit.scaling import overall
-from editcritic.benchmarks.suites.published import published_figures
+from editcritic.benchmarks.suites.complexedit.complexity_curves import overall
+from editcritic.benchmarks.suites.published_figures import published_figures
 
 WITHIN = 0.011
 
@@ -27,9 +27,9 @@ def rows(printed: dict[str, Any]) -> Iterator[tuple[str, list[float]]]:
 
 
 def test_o_is_the_arithmetic_mean_of_the_three_in_every_printed_row(printed: dict[str, Any]) -> None:
-    found = list(rows(printed))
-    assert len(found) == 2 * 4 + 2 * 5 + 6
-    off = [name for name, (*parts, o) in found if overall(*parts) != pytest.approx(o, abs=WITHIN)]
+    printed_rows = list(rows(printed))
+    assert len(printed_rows) == 2 * 4 + 2 * 5 + 6
+    off = [name for name, (*parts, o) in printed_rows if overall(*parts) != pytest.approx(o, abs=WITHIN)]
     assert not off
 
 

@@ -1,4 +1,4 @@
-"""Complex-Edit's files: parquet shards as on the hub, saved data sets, and what is said of broken ones."""
+"""Complex-Edit's files: parquet shards as on the hub, saved data sets, and problems of invalid ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import datasets
 import pytest
 
 import editcritic.reward.image as image_module
-from editcritic.benchmarks.extras import bench
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.complexedit.files import find_tables
-from editcritic.benchmarks.suites.complexedit.reading import Split, read_split
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.suites.complexedit.reader import SplitData, read_split
+from editcritic.benchmarks.suites.complexedit.split_files import find_split_files
 from editcritic.reward import Image, ImageError
 
-from ..toy import picture
+from ..tiny_suite import picture
 from .layout import ROWS, compound, edit, instruction, on_hub, saved
 
 
@@ -26,8 +26,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def read(data: Path, split: str = "test_real") -> Split:
-    return read_split(find_tables(data, split))
+def read(data: Path, split: str = "test_real") -> SplitData:
+    return read_split(find_split_files(data, split))
 
 
 def one_parquet(folder: Path) -> Path:
@@ -55,10 +55,10 @@ def chosen_rows(folder: Path) -> Path:
     "write", [lambda folder: on_hub(folder / "hub"), one_parquet, one_data_set, both_splits, chosen_rows]
 )
 def test_every_layout_gives_the_same_rows(tmp_path: Path, write: Callable[[Path], Path]) -> None:
-    found = read(write(tmp_path))
-    assert (found.rows, list(found.problems)) == (ROWS, [])
-    assert [one.number for one in found.edits] == list(range(ROWS))
-    for row, one in enumerate(found.edits):
+    split_data = read(write(tmp_path))
+    assert (split_data.rows, list(split_data.problems)) == (ROWS, [])
+    assert [one.number for one in split_data.edits] == list(range(ROWS))
+    for row, one in enumerate(split_data.edits):
         assert one.image == picture(row)
         assert one.compounds == tuple(compound(row, level) for level in range(1, 9))
         assert [step.instruction for step in one.sequence] == [instruction(row, place) for place in range(8)]
@@ -94,8 +94,8 @@ def test_unpacked_pictures_that_were_tampered_with_are_said(
     (folder / "00000").write_bytes((folder / "00001").read_bytes())
     with pytest.raises(ImageError, match="has changed since it was first read"):
         assert read(data).edits[0].image.resized(3, 3).pixels is None
-    (folder / "pictures.json").write_text("[")
-    with pytest.raises(InputError, match="has been changed: delete it, and it is made anew"):
+    (folder / "images.json").write_text("[")
+    with pytest.raises(InputError, match="is damaged: delete it, and it is extracted again"):
         read(data)
 
 
@@ -107,7 +107,7 @@ def test_columns_that_are_missing_are_named(tmp_path: Path) -> None:
 
 
 def written(path: Path, rows: list[dict[str, Any]]) -> Path:
-    bench("pyarrow.parquet").write_table(bench("pyarrow").Table.from_pylist(rows), path)
+    bench_library("pyarrow.parquet").write_table(bench_library("pyarrow").Table.from_pylist(rows), path)
     return path
 
 
@@ -126,12 +126,12 @@ def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are
         {"image": {"bytes": encoded(3), "path": None}, "edit": {**good, "sequence": None}},
     ]
     path = written(tmp_path / "x.parquet", rows)
-    found = read(path)
-    assert ([one.number for one in found.edits], found.rows) == ([0], 4)
-    said = [str(problem).replace(str(path), "FILE") for problem in found.problems]
-    assert said[0].startswith("FILE, row 1, image: encoded image is not an image")
-    assert said[1:] == [
-        "FILE, row 2, image: expected the picture's bytes, got none, and no file 'gone.png'",
+    split_data = read(path)
+    assert ([one.number for one in split_data.edits], split_data.rows) == ([0], 4)
+    problems = [str(problem).replace(str(path), "FILE") for problem in split_data.problems]
+    assert problems[0].startswith("FILE, row 1, image: encoded image is not an image")
+    assert problems[1:] == [
+        "FILE, row 2, image: expected the image's bytes, got none, and no file 'gone.png'",
         "FILE, row 2, edit.compound[0].compound_instruction: expected an instruction, got ''",
         "FILE, row 3, edit.sequence: expected a list of structs, got None",
     ]
@@ -144,10 +144,10 @@ def test_other_spellings_of_the_same_row_are_read(tmp_path: Path, other: str) ->
     plain = edit(0)
     columns = {name: {key: [one[key] for one in plain[name]] for key in plain[name][0]} for name in plain}
     image: Any = encoded(0) if other == "bytes" else {"bytes": encoded(0), "path": None}
-    said = json.dumps(plain) if other == "json" else columns if other == "columns" else plain
-    found = read(written(tmp_path / "x.parquet", [{"image": image, "edit": said}]))
-    assert found.edits[0].compounds[2] == compound(0, 3)
-    assert found.edits[0].image == picture(0)
+    edit_value = json.dumps(plain) if other == "json" else columns if other == "columns" else plain
+    split_data = read(written(tmp_path / "x.parquet", [{"image": image, "edit": edit_value}]))
+    assert split_data.edits[0].compounds[2] == compound(0, 3)
+    assert split_data.edits[0].image == picture(0)
 
 
 def test_pictures_beside_the_files_are_found(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_pictures_beside_the_files_are_found(tmp_path: Path) -> None:
 def test_what_is_missing_of_the_data_is_said_plainly(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist: give the folder"):
         read(tmp_path / "none")
-    with pytest.raises(InputError, match="holds neither parquet files nor a data set"):
+    with pytest.raises(InputError, match="contains neither parquet files nor a data set"):
         read(tmp_path)
     hub = on_hub(tmp_path / "hub")
     (hub / "data" / "test_real-00001-of-00002.parquet").unlink()

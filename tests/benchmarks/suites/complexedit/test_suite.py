@@ -9,29 +9,30 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.complexedit.scaling import curve
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.complexedit.complexity_curves import level_curve
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
-from editcritic.benchmarks.suites.results import Results, Row
-from editcritic.benchmarks.suites.tables import Computed
-from editcritic.reward import Expert, Image, Judge, Reply, Reward, Score
-from editcritic.reward.engine import Engine
-from editcritic.reward.forms import Grade, Json
+from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.tables import ComputedTable
+from editcritic.reward import Expert, Image, Reward, Score
+from editcritic.reward.engine.engine import Engine
+from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.queries.response_formats import Grade, Json
 
 from .layout import ROWS, compound, edited, on_hub, outputs, saved
 
 
 class Judging(Expert):
-    """Grades fall with the number of operations, and from draw to draw by one. Says what it was asked how often."""
+    """Grades fall with the number of operations, and differ by one between draws. Records queries."""
 
     id = "judging@1"
     kinds = (Judge,)
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        self.asked += [query.topic for query in queries]
+        self.queries += [query.topic for query in queries]
         return [self._reply(query) for query in queries]
 
     def _reply(self, query: Judge) -> Reply:
@@ -72,9 +73,9 @@ def cached_here(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | None = None) -> Results:
     samples = []
     for item in suite.items:
-        path = suite.find(folder, item)
+        path = suite.find_output(folder, item)
         assert path is not None
-        samples.append(suite.edited(item, lambda one, path=path: Image.open(path)))  # type: ignore[misc]
+        samples.append(suite.edited_sample(item, lambda one, path=path: Image.open(path)))  # type: ignore[misc]
     with Engine() as engine:
         scores = {
             name: list(Reward.of(spec, {"judge": judge}, engine=engine)(samples))
@@ -83,17 +84,19 @@ def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | Non
     return Results(
         "scripted",
         [
-            Row(item.id, item.case, item.labels, {name: found[place] for name, found in scores.items()})
+            ResultRow(
+                item.id, item.case, item.labels, {name: metric_scores[place] for name, metric_scores in scores.items()}
+            )
             for place, item in enumerate(suite.items)
         ],
     )
 
 
 def values(suite: ComplexEdit, results: Results, name: str) -> dict[str, dict[str, float | None]]:
-    found = next(one for one in suite.tables(results) if one.name == name)
+    table = next(one for one in suite.tables(results) if one.name == name)
     return {
         row: {column: cell.value for column, cell in cells.items()}
-        for row, cells in Computed.of(found, None).cells.items()
+        for row, cells in ComputedTable.compute(table, None).cells.items()
     }
 
 
@@ -104,8 +107,8 @@ def test_items_are_the_levels_of_the_rows(data: Path) -> None:
     third = suite.by_id["0001/C3"]
     assert third.sample.instruction == compound(1, 3)
     assert [one.instruction for one in third.sample.operations] == [f"Edit number {n} of picture 1" for n in range(3)]
-    assert (third.place, third.case, third.labels) == ("C3/0001", "0001", {"level": 3, "split": "test_real"})
-    assert ComplexEdit(data, levels=3).items[1].place == "0001"
+    assert (third.output_path, third.case, third.labels) == ("C3/0001", "0001", {"level": 3, "split": "test_real"})
+    assert ComplexEdit(data, levels=3).items[1].output_path == "0001"
     assert [item.labels["level"] for item in ComplexEdit(data, levels="1,7-8").items[:3]] == [1, 7, 8]
 
 
@@ -114,8 +117,8 @@ def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignme
 ) -> None:
     suite, judge = ComplexEdit(data, levels="1,8", n=4), Judging()
     results = judged(suite, outputs(tmp_path), judge)
-    assert judge.asked.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
-    assert judge.asked.count("complexedit/quality") == 4 * ROWS * 2
+    assert judge.queries.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
+    assert judge.queries.count("complexedit/quality") == 4 * ROWS * 2
     levels = values(suite, results, "levels")
     assert levels["C1"] == pytest.approx({"IF": 9.5, "IP": 4.0, "PQ": 7.5, "O": 7.0})
     assert levels["C8"] == pytest.approx({"IF": 2.5, "IP": 4.0, "PQ": 7.5, "O": 14 / 3})
@@ -130,8 +133,8 @@ def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignme
 def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> None:
     suite = ComplexEdit(data, levels="1-2", n=2)
     results = judged(suite, outputs(tmp_path, range(1, 3)), Judging())
-    found = next(one for one in suite.tables(results) if one.name == "operations")
-    cells = {name: row["IF"] for name, row in Computed.of(found, None).cells.items()}
+    table = next(one for one in suite.tables(results) if one.name == "operations")
+    cells = {name: row["IF"] for name, row in ComputedTable.compute(table, None).cells.items()}
     assert {name: (cell.value, cell.count) for name, cell in cells.items()} == {
         "Add an Object": (9.0, 2 * ROWS),  # 9.5 at C1, 8.5 at C2
         "Change Color": (8.5, ROWS),
@@ -141,7 +144,7 @@ def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> Non
 def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data: Path) -> None:
     suite = ComplexEdit(data, levels="1-2")
     assert suite.tables(Results("nobody", [])) == []
-    only = [Row(item.id, item.case, item.labels, {"pq": Score.of(5.0)}) for item in suite.items]
+    only = [ResultRow(item.id, item.case, item.labels, {"pq": Score.of(5.0)}) for item in suite.items]
     assert [one.name for one in suite.tables(Results("one", only))] == ["leaderboard", "levels"]
     assert values(suite, Results("one", only), "leaderboard")["all"] == {"IF": None, "IP": None, "PQ": 5.0, "O": None}
 
@@ -149,10 +152,10 @@ def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data: Pat
 def test_one_level_may_lie_in_a_flat_folder(data: Path, tmp_path: Path) -> None:
     suite = ComplexEdit(data, levels="8")
     folder = outputs(tmp_path, range(8, 9), flat=True)
-    found = [suite.find(folder, item) for item in suite.items]
-    assert [Image.open(path) for path in found if path] == [edited(row, 8) for row in range(ROWS)]
+    paths = [suite.find_output(folder, item) for item in suite.items]
+    assert [Image.open(path) for path in paths if path] == [edited(row, 8) for row in range(ROWS)]
     (folder / "0002.png").unlink()
-    assert [suite.find(folder, item) is None for item in suite.items] == [False, False, True, False]
+    assert [suite.find_output(folder, item) is None for item in suite.items] == [False, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -168,18 +171,18 @@ def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: 
 def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: Path) -> None:
     suite, judge = ComplexEdit(data, levels=2, mode="expected"), Judging()
     results = judged(suite, outputs(tmp_path, range(2, 3)), judge)
-    assert len(judge.asked) == 3 * ROWS
+    assert len(judge.queries) == 3 * ROWS
     assert values(suite, results, "leaderboard")["all"] == pytest.approx({"IF": 5.0, "IP": 5.0, "PQ": 7.0, "O": 17 / 3})
     assert [one.name for one in suite.tables(results)] == ["leaderboard", "levels"], "nothing was measured repeatedly"
 
 
 def scripted(grade: Callable[[int, int], Score]) -> Results:
-    """IF as said of row and level; IP 6, PQ 6."""
+    """IF by a function of row and level; IP 6, PQ 6."""
     rows = []
     for row in range(ROWS):
         for level in range(1, 9):
             scores = {"if": grade(row, level), "ip": Score.of(6.0), "pq": Score.of(6.0)}
-            rows.append(Row(f"{row:04}/C{level}", f"{row:04}", {"level": level, "split": "test_real"}, scores))
+            rows.append(ResultRow(f"{row:04}/C{level}", f"{row:04}", {"level": level, "split": "test_real"}, scores))
     return Results("scripted", rows)
 
 
@@ -187,20 +190,20 @@ def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed() -> None:
     results = scripted(
         lambda row, level: Score.failed("no judge") if (row, level) == (0, 2) else Score.of(float(level))
     )
-    found = curve(results, "if")
-    assert [figure.value for figure in found.values()] == [float(level) for level in range(1, 9)]
-    assert (found[2].count, found[2].without) == (ROWS - 1, 1)
-    overall = curve(results)
+    curve = level_curve(results, "if")
+    assert [figure.value for figure in curve.values()] == [float(level) for level in range(1, 9)]
+    assert (curve[2].count, curve[2].num_missing) == (ROWS - 1, 1)
+    overall = level_curve(results)
     assert overall[3].value == pytest.approx(5.0)
-    assert (overall[2].count, overall[2].without) == (ROWS - 1, 1)
+    assert (overall[2].count, overall[2].num_missing) == (ROWS - 1, 1)
     with pytest.raises(ValueError, match="no curve of 'vq': there are if, ip, pq, o"):
-        curve(results, "vq")
+        level_curve(results, "vq")
 
 
 def test_the_geometric_mean_is_an_option(data: Path) -> None:
     suite = ComplexEdit(data, mean="geometric")
-    found = values(suite, scripted(lambda row, level: Score.of(0.0 if level == 8 else 6.0)), "levels")
-    assert (found["C8"]["O"], found["C1"]["O"]) == pytest.approx((0.0, 6.0))
+    numbers = values(suite, scripted(lambda row, level: Score.of(0.0 if level == 8 else 6.0)), "levels")
+    assert (numbers["C8"]["O"], numbers["C1"]["O"]) == pytest.approx((0.0, 6.0))
 
 
 def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
@@ -210,26 +213,28 @@ def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
     assert str(suite.problems[0]) == (
         "row 0: has 5 atomic and 5 compound instructions: level C6 and later ones are left out"
     )
-    with pytest.raises(InputError, match="nothing can be asked of the 2 rows"):
+    with pytest.raises(InputError, match="none of the 2 rows"):
         ComplexEdit(tmp_path / "short.parquet", levels=8)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"levels": "0-3"}, "has the levels 1 to 8, got '0-3'"),
         ({"levels": 9}, "has the levels 1 to 8, got 9"),
-        ({"levels": "all"}, "levels are given as in 1-8, 3 or 1,8, got 'all'"),
+        ({"levels": "all"}, "levels are written as 1-8, 3 or 1,8, got 'all'"),
         ({"mean": "harmonic"}, "no mean 'harmonic': expected one of arithmetic, geometric"),
         ({"mode": "vibes"}, "unknown mode 'vibes'"),
-        ({"mode": "expected", "n": 5}, "asks once in mode expected, got n=5: leave it out"),
-        ({"n": 0}, "wants n >= 1"),
+        ({"mode": "expected", "n": 5}, "mode expected, got n=5"),
+        ({"n": 0}, "n >= 1"),
         ({"split": "train"}, "no parquet files of the split 'train'"),
         ({"prompts": "/nowhere"}, "prompt pack '/nowhere' is not a folder"),
     ],
 )
-def test_options_that_mean_nothing_are_refused_with_what_does(data: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_options_that_mean_nothing_are_refused_with_what_does(
+    data: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
         ComplexEdit(data, **options)
     with pytest.raises(InputError, match="needs its data"):
         ComplexEdit(**{name: value for name, value in options.items() if name == "split"})
@@ -248,7 +253,7 @@ def test_options_and_digest_say_what_was_asked(data: Path) -> None:
         "mode": "numeric",
         "n": 20,
         "seed": 3,
-        "spare": 2,
+        "max_replacements": 2,
         "mean": "arithmetic",
     }
     assert ComplexEdit(data, levels="1-2").digest == suite.digest

@@ -1,4 +1,4 @@
-"""A file server on loopback that can be told to break off, to answer another file, or to refuse."""
+"""A file server on loopback that can interrupt transfers, send another file, or fail."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 class Files(ThreadingHTTPServer):
     """files: path -> content. breaks: how often a connection is closed after half of what it should bring.
 
-    refuses: status that is answered to everything, 0 for none. ranges: whether parts may be asked for. requests: what
-    was asked, as (path, Range header).
+    refuses: status that is answered to everything, 0 for none. ranges: whether ranges are supported. requests: as
+    (path, Range header).
     """
 
     daemon_threads = True

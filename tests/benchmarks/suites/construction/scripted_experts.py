@@ -11,8 +11,9 @@ from typing import ClassVar
 import cv2
 import skimage.data
 
-from editcritic.reward import Box, Detect, Detections, Expert, Failure, Judge, Reply
-from editcritic.reward.query import Outcome
+from editcritic.reward import Box, Expert
+from editcritic.reward.queries import Detect, Detections, Failure, Judge, Reply
+from editcritic.reward.queries.kinds import Outcome
 
 Says = str | Failure | Callable[[Judge], "str | Failure"]
 
@@ -56,27 +57,27 @@ EDIVAL: Mapping[str, Says] = {
 
 
 class Script(Expert):
-    """Says what its table has for a topic, or for `topic#draw`, and counts what it was asked."""
+    """Replies from a table by topic or `topic#draw`, and counts queries."""
 
     id = "script@1"
     kinds: ClassVar = (Judge,)
 
     def __init__(self, table: Mapping[str, Says] | None = None) -> None:
         self.table = {**EDIVAL, **(table or {})}
-        self.asked: Counter[str] = Counter()
+        self.queries: Counter[str] = Counter()
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Outcome]:
         return [self._answer(query) for query in queries]
 
     def _answer(self, query: Judge) -> Outcome:
-        self.asked[query.digest] += 1
+        self.queries[query.digest] += 1
         says = self.table.get(f"{query.topic}#{query.draw}", self.table.get(query.topic, Failure("not in the table")))
-        said = says(query) if callable(says) else says
-        return said if isinstance(said, Failure) else Reply(said)
+        reply = says(query) if callable(says) else says
+        return reply if isinstance(reply, Failure) else Reply(reply)
 
 
 class Places(Expert):
-    """Finds each phrase once, in a small box of its own; `boxes` has what is found otherwise."""
+    """Detects each phrase once, in a small box of its own; `boxes` overrides the detections."""
 
     id = "places@1"
     kinds: ClassVar = (Detect,)

@@ -1,4 +1,4 @@
-"""`bench make` as a user meets it: any judge by its spec, and a run that is killed goes on without paying twice."""
+"""`bench construct` with any judge by its spec; a killed run resumes without repeating answered queries."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from editcritic.benchmarks.making.edival import CSV
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
+from editcritic.benchmarks.suites.edival.construction.pipeline import CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 
-from . import scripted
-from .scripted import photographs
+from . import scripted_experts
+from .scripted_experts import photographs
 
 Command = Callable[..., Result]
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 MODULE = f"""
 import json, os, time
-from {scripted.__name__} import EDIVAL, Places, Script
+from {scripted_experts.__name__} import EDIVAL, Places, Script
 
 SEQUENCE = [("Add Text", "Write DAY."), ("Add Text", "Write NIGHT.")]
-STEPS = [dict(name=name, instruction=told) for name, told in SEQUENCE]
+STEPS = [dict(name=name, instruction=instruction) for name, instruction in SEQUENCE]
 TABLE = {{
     "making/complex-edit/sequence": json.dumps(dict(reasoning="", sequence=STEPS)),
     "making/complex-edit/simplify": json.dumps(dict(simplify=False, instruction="")),
@@ -43,7 +43,7 @@ TABLE = {{
 }}
 
 class Painter:
-    id, evaluations, batch = "painter@1", 0, 2
+    id, nfe, batch_size = "painter@1", 0, 2
 
     def edit(self, images, instructions, seeds, *, history=None):
         return [picture.painted((0, 0, 9, 9)) for (picture,) in images]
@@ -56,7 +56,7 @@ class Slow(Script):
     batch = 2
 
     def __call__(self, queries):
-        with open(os.environ["ASKED"], "a") as file:
+        with open(os.environ["QUERIES"], "a") as file:
             file.write("".join(query.digest + "\\n" for query in queries))
         time.sleep(0.05)
         return super().__call__(queries)
@@ -80,9 +80,9 @@ def photos(tmp_path: Path) -> Path:
 def test_edival_data_is_made_and_the_suite_reads_it(
     editcritic: Command, photos: Path, tmp_path: Path, experts: str
 ) -> None:
-    command = ("bench", "make", "edival", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
-    found = editcritic(*command, "--detector", f"{experts}:Places", "--turns", 3)
-    assert (found.exit_code, "2 chains made, 0 given up" in found.stdout) == (0, True), found.stderr
+    command = ("bench", "construct", "edival", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
+    result = editcritic(*command, "--detector", f"{experts}:Places", "--turns", 3)
+    assert (result.exit_code, "2 chains constructed, 0 rejected" in result.stdout) == (0, True), result.stderr
     suite = EdiVal(tmp_path / "data")
     assert (len(suite.items), list(suite.problems)) == (6, [])
     assert [item.labels["turn"] for item in suite.items] == [1, 2, 3] * 2
@@ -94,10 +94,19 @@ def test_complex_edit_data_is_made_and_the_suite_reads_it(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "judge.toml").write_text(f'[experts.judge]\nuse = "{experts}:judge"\n', encoding="utf-8")
-    command = ("bench", "make", "complex-edit", photos, "-o", tmp_path / "data", "--judge", tmp_path / "judge.toml")
-    found = editcritic(*command, "--count", 2, "--split", "test_syn", "--json")
-    told = json.loads(found.stdout)
-    assert (found.exit_code, told["made"], told["failed"]) == (0, 2, {})
+    command = (
+        "bench",
+        "construct",
+        "complex-edit",
+        photos,
+        "-o",
+        tmp_path / "data",
+        "--judge",
+        tmp_path / "judge.toml",
+    )
+    result = editcritic(*command, "--num-operations", 2, "--split", "test_syn", "--json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["constructed"], document["failed"]) == (0, 2, {})
     suite = ComplexEdit(tmp_path / "data", split="test_syn", levels="1-2")
     assert (len(suite.items), list(suite.problems)) == (4, [])
     assert suite.items[1].sample.instruction == "Write DAY and NIGHT."
@@ -112,9 +121,9 @@ def test_dlebench_samples_are_made_and_the_suite_reads_them(
     (photos / "questions.jsonl").write_text(
         json.dumps({**row, "answer": "STOP", "boxes": [[30, 30, 40, 36]]}), encoding="utf-8"
     )
-    command = ("bench", "make", "dlebench", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
-    found = editcritic(*command, "--pipeline", f"{experts}:Painter")
-    assert (found.exit_code, "1 samples made, 0 given up" in found.stdout) == (0, True), found.stderr
+    command = ("bench", "construct", "dlebench", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
+    result = editcritic(*command, "--pipeline", f"{experts}:Painter")
+    assert (result.exit_code, "1 samples constructed, 0 rejected" in result.stdout) == (0, True), result.stderr
     (item,) = DleBench(tmp_path / "data").items
     assert (item.labels["type"], item.sample.instruction) == ("Change OCR", "Changed the text content of sign to SLOW.")
     assert item.sample.reference is not None
@@ -125,15 +134,15 @@ def test_data_put_there_by_hand_is_opened(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for split in ("test_real", "test_syn"):
-        command = ("bench", "make", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
-        assert editcritic(*command, "--split", split, "--count", 2).exit_code == 0
+        command = ("bench", "construct", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
+        assert editcritic(*command, "--split", split, "--num-operations", 2).exit_code == 0
         (tmp_path / "data").mkdir(exist_ok=True)
         (path,) = (tmp_path / split / "data").iterdir()
         path.rename(tmp_path / "data" / path.name)
-    found = editcritic("bench", "prepare", "complex-edit", "-o", tmp_path / "data", "--json")
-    told = json.loads(found.stdout)
-    assert [one["items"] for one in told["opened"]] == [4, 4]
-    assert found.exit_code == 1  # levels C3 to C8 are missing
+    result = editcritic("bench", "prepare", "complex-edit", "-o", tmp_path / "data", "--json")
+    document = json.loads(result.stdout)
+    assert [one["items"] for one in document["opened_suites"]] == [4, 4]
+    assert result.exit_code == 1  # levels C3 to C8 are missing
 
 
 @pytest.mark.parametrize(
@@ -142,8 +151,8 @@ def test_data_put_there_by_hand_is_opened(
         (("--judge", "served"), "served"),
         (("--judge", "nobody"), "unknown expert 'nobody'"),
         (("--judge", "grounding-dino"), "is no judge: it answers detect, not judge"),
-        (("--judge", "colour", "--counts", "3-12"), "counts lie between 1 and 10"),
-        (("--judge", "colour", "--counts", "few"), "numbers are written as in 3-5"),
+        (("--judge", "colour", "--target-counts", "3-12"), "counts lie between 1 and 10"),
+        (("--judge", "colour", "--target-counts", "few"), "expected numbers such as 3-5"),
         (("--judge", "colour", "--oversized", "neither"), "--oversized is either or both"),
         (("--judge", "colour", "--prompts", "nowhere"), "not a folder"),
     ],
@@ -151,25 +160,25 @@ def test_data_put_there_by_hand_is_opened(
 def test_what_cannot_be_used_is_refused_before_the_work(
     editcritic: Command, photos: Path, tmp_path: Path, options: tuple[str, ...], reason: str
 ) -> None:
-    found = editcritic("bench", "make", "edival", photos, "-o", tmp_path / "data", *options)
-    assert (found.exit_code, reason in found.stderr) == (2, True), found.stderr
+    result = editcritic("bench", "construct", "edival", photos, "-o", tmp_path / "data", *options)
+    assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "data").exists()
 
 
 def test_a_folder_without_pictures_is_refused(editcritic: Command, tmp_path: Path) -> None:
-    for given in (tmp_path, tmp_path / "nowhere"):
-        found = editcritic("bench", "make", "edival", given, "-o", tmp_path / "data", "--judge", "colour")
-        assert found.exit_code == 2
+    for path in (tmp_path, tmp_path / "nowhere"):
+        result = editcritic("bench", "construct", "edival", path, "-o", tmp_path / "data", "--judge", "colour")
+        assert result.exit_code == 2
 
 
 def test_a_judge_that_answers_nothing_ends_with_1_and_says_what_to_do(
     editcritic: Command, photos: Path, tmp_path: Path, experts: str
 ) -> None:
-    command = ("bench", "make", "complex-edit", photos, "-o", tmp_path / "data", "--judge", f"{experts}:Script")
-    found = editcritic(*command)
-    assert found.exit_code == 1
-    assert "2 not answered, the first of them 0: " in found.stderr
-    assert "the same command asks again" in found.stderr
+    command = ("bench", "construct", "complex-edit", photos, "-o", tmp_path / "data", "--judge", f"{experts}:Script")
+    result = editcritic(*command)
+    assert result.exit_code == 1
+    assert "2 failed, the first 0: " in result.stderr
+    assert "run the same command again" in result.stderr
 
 
 def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_flight(
@@ -178,27 +187,36 @@ def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_fl
     photographs(photos, count=4)
 
     def started(out: str) -> subprocess.Popen[bytes]:
-        code = "from editcritic.benchmarks.cli import main; main()"
-        command = [sys.executable, "-c", code, "bench", "make", "edival", str(photos), "-o", str(tmp_path / out)]
-        command += ["--judge", f"{experts}:Slow", "--detector", f"{experts}:Places", "--turns", "5", "--window", "2"]
+        code = "from editcritic.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "bench", "construct", "edival", str(photos), "-o", str(tmp_path / out)]
+        command += [
+            "--judge",
+            f"{experts}:Slow",
+            "--detector",
+            f"{experts}:Places",
+            "--turns",
+            "5",
+            "--max-in-flight",
+            "2",
+        ]
         paths = os.pathsep.join((str(tmp_path), str(ROOT)))
-        environment = {**os.environ, "ASKED": str(tmp_path / f"{out}.asked"), "PYTHONPATH": paths}
+        environment = {**os.environ, "QUERIES": str(tmp_path / f"{out}.queries"), "PYTHONPATH": paths}
         return subprocess.Popen(command, env=environment, cwd=tmp_path)
 
-    def asked(out: str) -> list[str]:
-        path = tmp_path / f"{out}.asked"
+    def queries(out: str) -> list[str]:
+        path = tmp_path / f"{out}.queries"
         return path.read_text().split() if path.exists() else []
 
     assert started("whole").wait() == 0
     for until in (4, 10):
         process = started("killed")
-        while process.poll() is None and len(asked("killed")) < until:
+        while process.poll() is None and len(queries("killed")) < until:
             pass
         process.kill()
         process.wait()
     assert started("killed").wait() == 0
-    for name in (CSV, "rejects.jsonl", "making.json"):
+    for name in (CSV, "rejections.jsonl", "construction.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    times = Counter(asked("killed"))
-    assert times.keys() == Counter(asked("whole")).keys()
+    times = Counter(queries("killed"))
+    assert times.keys() == Counter(queries("whole")).keys()
     assert times.total() - len(times) <= 2 * 2  # two kills, two questions in flight at each

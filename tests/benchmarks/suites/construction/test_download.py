@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.making.download import fetch
-from editcritic.benchmarks.making.sources import File
-from editcritic.benchmarks.making.unpack import unpack
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.construction.dataset_sources import DatasetFile
+from editcritic.benchmarks.suites.construction.download import download_file
+from editcritic.benchmarks.suites.construction.zip_extraction import extract_zip
 
-from .serving import Files, served
+from .file_server import Files, served
 
 DATA = bytes(range(256)) * 999
 SHA = hashlib.sha256(DATA).hexdigest()
@@ -29,7 +29,7 @@ def server() -> Iterator[Files]:
 
 
 def got(server: Files, place: Path, **options: Any) -> str:
-    return fetch(File("a.bin", server.url("a.bin"), **options), place, pause_s=0.0)
+    return download_file(DatasetFile("a.bin", server.url("a.bin"), **options), place, retry_delay_s=0.0)
 
 
 def names(folder: Path) -> list[str]:
@@ -58,7 +58,9 @@ def test_an_interrupted_transfer_goes_on_where_it_ended(server: Files, tmp_path:
 def test_it_goes_on_in_a_later_run_too(server: Files, tmp_path: Path) -> None:
     server.breaks, server.refuses = 1, 0
     with pytest.raises(InputError, match="stopped after"):
-        fetch(File("a.bin", server.url("a.bin")), tmp_path / "a.bin", _refusing(server), pause_s=0.0)
+        download_file(
+            DatasetFile("a.bin", server.url("a.bin")), tmp_path / "a.bin", _refusing(server), retry_delay_s=0.0
+        )
     assert names(tmp_path) == [".part-a.bin", ".part-a.bin.etag"]
     server.refuses = 0
     assert got(server, tmp_path / "a.bin") == SHA
@@ -66,7 +68,7 @@ def test_it_goes_on_in_a_later_run_too(server: Files, tmp_path: Path) -> None:
 
 
 def _refusing(server: Files) -> Any:
-    """Once something is said about an interruption, the server is down."""
+    """After the first message about an interruption, the server is down."""
 
     def tell(_: str) -> None:
         server.refuses = 503
@@ -77,7 +79,9 @@ def _refusing(server: Files) -> Any:
 def test_a_file_that_has_changed_meanwhile_is_fetched_from_the_beginning(server: Files, tmp_path: Path) -> None:
     server.breaks = 1
     with pytest.raises(InputError, match="stopped after"):
-        fetch(File("a.bin", server.url("a.bin")), tmp_path / "a.bin", _refusing(server), pause_s=0.0)
+        download_file(
+            DatasetFile("a.bin", server.url("a.bin")), tmp_path / "a.bin", _refusing(server), retry_delay_s=0.0
+        )
     server.refuses, server.files["a.bin"] = 0, b"new" * 1000
     got(server, tmp_path / "a.bin")
     assert (tmp_path / "a.bin").read_bytes() == b"new" * 1000
@@ -89,7 +93,7 @@ def test_a_server_that_sends_no_parts_sends_it_all_again(server: Files, tmp_path
 
 
 def test_a_wrong_digest_is_named_and_nothing_is_kept(server: Files, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"has the digest {SHA}, expected {'0' * 64}: it was not kept"):
+    with pytest.raises(InputError, match=f"has the digest {SHA}, expected {'0' * 64}: it was discarded"):
         got(server, tmp_path / "a.bin", sha256="0" * 64)
     assert names(tmp_path) == []
 
@@ -118,7 +122,7 @@ def test_nobody_there_is_said_after_some_tries(tmp_path: Path) -> None:
     with served({}) as server:
         url = server.url("a.bin")
     with pytest.raises(InputError, match="stopped after 0 bytes"):
-        fetch(File("a.bin", url), tmp_path / "a.bin", pause_s=0.0)
+        download_file(DatasetFile("a.bin", url), tmp_path / "a.bin", retry_delay_s=0.0)
 
 
 # -- zips -------------------------------------------------------------------------------------------------------------
@@ -134,7 +138,7 @@ def zipped(path: Path, **files: bytes) -> Path:
 def test_a_zip_is_unpacked_over_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a").write_bytes(b"old")
-    assert unpack(zipped(tmp_path / "z.zip", **{"a": b"1", "deep/b": b"2"}), tmp_path / "out") == 2
+    assert extract_zip(zipped(tmp_path / "z.zip", **{"a": b"1", "deep/b": b"2"}), tmp_path / "out") == 2
     assert ((tmp_path / "out/a").read_bytes(), (tmp_path / "out/deep/b").read_bytes()) == (b"1", b"2")
     assert names(tmp_path) == ["out", "z.zip"]
 
@@ -142,8 +146,8 @@ def test_a_zip_is_unpacked_over_what_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "C:/evil"])
 def test_a_name_that_leads_out_of_the_folder_has_nothing_unpacked(tmp_path: Path, name: str) -> None:
     archive = zipped(tmp_path / "z.zip", **{"good": b"1", name: b"2"})
-    with pytest.raises(InputError, match="leads out of its folder"):
-        unpack(archive, tmp_path / "out")
+    with pytest.raises(InputError, match="leaves its folder"):
+        extract_zip(archive, tmp_path / "out")
     assert names(tmp_path) == ["z.zip"]
 
 
@@ -152,27 +156,27 @@ def test_a_link_has_nothing_unpacked(tmp_path: Path) -> None:
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "z.zip", "w") as file:
         file.writestr(link, "/etc/passwd")
-    with pytest.raises(InputError, match="holds a link"):
-        unpack(tmp_path / "z.zip", tmp_path / "out")
+    with pytest.raises(InputError, match="contains a link"):
+        extract_zip(tmp_path / "z.zip", tmp_path / "out")
 
 
 def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(tmp_path: Path) -> None:
     archive = zipped(tmp_path / "z.zip", a=b"x" * 1000, b=b"y" * 1000)
     with pytest.raises(InputError, match="2 files, more than 1"):
-        unpack(archive, tmp_path / "out", most_files=1)
+        extract_zip(archive, tmp_path / "out", max_files=1)
     with pytest.raises(InputError, match="2000 bytes, more than 1500"):
-        unpack(archive, tmp_path / "out", most_bytes=1500)
+        extract_zip(archive, tmp_path / "out", max_bytes=1500)
     # a zip that understates its sizes: the field of `b` in the directory, which readers go by
     raw = bytearray(archive.read_bytes())
     at = raw.rindex(b"PK\x01\x02") + 24
     raw[at : at + 4] = (1).to_bytes(4, "little")
     archive.write_bytes(raw)
-    with pytest.raises(InputError, match=r"cannot be unpacked|more bytes than it says"):
-        unpack(archive, tmp_path / "out", most_bytes=1500)
+    with pytest.raises(InputError, match=r"cannot be extracted|more bytes than it says"):
+        extract_zip(archive, tmp_path / "out", max_bytes=1500)
     assert names(tmp_path) == ["z.zip"]
 
 
 def test_a_broken_zip_is_named(tmp_path: Path) -> None:
     (tmp_path / "z.zip").write_bytes(b"PK no zip")
-    with pytest.raises(InputError, match=r"z.zip cannot be unpacked"):
-        unpack(tmp_path / "z.zip", tmp_path / "out")
+    with pytest.raises(InputError, match=r"z.zip cannot be extracted"):
+        extract_zip(tmp_path / "z.zip", tmp_path / "out")

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from editcritic.benchmarks.making.lock import read_lock
+from editcritic.benchmarks.suites.construction.download_lock import read_lock
 
-from .serving import served
-from .test_prepare import published
+from ...run.test_data_preparation import published
+from .file_server import served
 
 NEEDS = ("huggingface_hub",)
 
@@ -18,11 +18,11 @@ NEEDS = ("huggingface_hub",)
 def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_path: Path) -> None:
     place = published(tmp_path / "published")
     files = {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    command = [sys.executable, "-c", "from editcritic.benchmarks.cli import main; main()"]
+    command = [sys.executable, "-c", "from editcritic.cli.main import main; main()"]
     command += ["bench", "prepare", "complex-edit", "-o", str(tmp_path / "data"), "--download", "--json"]
     with served(files, hub=True) as server:
         # in a process of its own: the hub's library reads its settings once, and here it is kept from the network
-        found = subprocess.run(
+        result = subprocess.run(
             command,
             env={
                 **os.environ,
@@ -34,9 +34,9 @@ def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_
             capture_output=True,
             text=True,
         )
-    assert found.returncode == 0, found.stderr
-    told = json.loads(found.stdout)
-    assert [(one["spec"], one["items"]) for one in told["opened"]] == [
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert [(one["suite_spec"], one["items"]) for one in document["opened_suites"]] == [
         ("complex-edit", 16),
         ("complex-edit?split=test_syn", 16),
     ]

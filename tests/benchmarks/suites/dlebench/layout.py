@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.benchmarks.suite_run.running import How, run
-from editcritic.benchmarks.suites.dlebench.reading import TYPES
+from editcritic.benchmarks.run.runner import ExecutionOptions, run_suite
+from editcritic.benchmarks.suites.dlebench.reader import TYPES
 from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
-from editcritic.reward import Expert, Image, Judge, Reply
+from editcritic.reward import Expert, Image
 from editcritic.reward.experts.annotated import Annotated
-from editcritic.reward.experts.differences import Differences
 from editcritic.reward.experts.lanczos import Lanczos
-from editcritic.reward.spec import Spec
+from editcritic.reward.experts.pixel_differences import PixelDifferences
+from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.queries.specs import Spec
 
 SIDE = 64
 
@@ -62,29 +63,29 @@ def written(folder: Path, count: int = 14, change: Callable[[dict[str, Any]], di
 
 
 class Labels(Expert):
-    """Gives the label that a function of the instruction and the criterion says; counts what it is asked."""
+    """Replies with a label by a function of instruction and criterion; records queries."""
 
     id = "labels@1"
     kinds = (Judge,)
 
     def __init__(self, says: Callable[[str, str], str]) -> None:
         self._says = says
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
-        found = []
+        replies = []
         for query in queries:
-            self.asked.append(query.topic)
+            self.queries.append(query.topic)
             label = self._says(dict(query.slots)["instruction"], query.topic)
-            found.append(Reply(f"<Start Thinking>…</Start Thinking><Start Final Answer>{label}</Start Final Answer>"))
-        return found
+            replies.append(Reply(f"<Start Thinking>…</Start Thinking><Start Final Answer>{label}</Start Final Answer>"))
+        return replies
 
 
 def experts(judge: Expert) -> Mapping[str, Expert | Spec]:
-    return {"judge": judge, "enhancer": Lanczos(), "differences": Differences(), "detector": Annotated()}
+    return {"judge": judge, "enhancer": Lanczos(), "differences": PixelDifferences(), "detector": Annotated()}
 
 
 def judged(suite: Suite, outputs: Path, judge: Expert, protocol: str | None = None, out: Path | None = None) -> Results:
     """What a run finds."""
-    how = How(on_failures="none")
-    return run(suite, outputs, experts=experts(judge), protocol=protocol, out=out, how=how)
+    how = ExecutionOptions(on_failures="none")
+    return run_suite(suite, outputs, experts=experts(judge), protocol=protocol, out=out, options=how)

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.making.counterfactual import metadata, read_questions
-from editcritic.benchmarks.making.dlebench import Synthesis
-from editcritic.benchmarks.making.outcome import Outcome
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.construction.construction_report import ConstructionReport
+from editcritic.benchmarks.suites.dlebench.construction.counterfactual import parse_counterfactual, read_questions
+from editcritic.benchmarks.suites.dlebench.construction.pipeline import DleBenchBuilder
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.reward import EditSample, Failure, Image, Judge
+from editcritic.reward import EditSample, Image
+from editcritic.reward.queries import Failure, Judge
 
-from .scripted import Says, Script, photographs
+from ..construction.scripted_experts import Says, Script, photographs
 
 COLOUR = {
     "q_type": "color",
@@ -41,11 +42,11 @@ TABLE: Mapping[str, Says] = {
 
 
 class Painter:
-    """Fills what it is given with a colour of the seed; counts the pictures it made."""
+    """Fills its input with a colour derived from the seed; records the seeds."""
 
     id = "painter@1"
-    evaluations = 0
-    batch = 2
+    nfe = 0
+    batch_size = 2
 
     def __init__(self) -> None:
         self.seeds: list[int] = []
@@ -86,9 +87,9 @@ def questions(tmp_path: Path) -> Path:
 
 def made(
     questions: Path, out: Path, table: Mapping[str, Says] | None = None, *, labels: Sequence[Path] = ()
-) -> tuple[Outcome, Script, Painter]:
+) -> tuple[ConstructionReport, Script, Painter]:
     judge, editor = Script({**TABLE, **(table or {})}), Painter()
-    synthesis = Synthesis(judge, editor, labels=labels)
+    synthesis = DleBenchBuilder(judge, editor, labels=labels)
     return synthesis.make(list(read_questions(questions)), out), judge, editor
 
 
@@ -102,8 +103,8 @@ def decide(out: Path, decision: str) -> None:
 
 
 def test_the_suite_reads_what_was_made(questions: Path, tmp_path: Path) -> None:
-    found, _, _ = made(questions, tmp_path / "data")
-    assert (found.made, found.rejected, found.failed) == (2, 0, {})
+    report, _, _ = made(questions, tmp_path / "data")
+    assert (report.num_constructed, report.num_rejected, report.failures) == (2, 0, {})
     suite = DleBench(tmp_path / "data")
     assert (len(suite.items), list(suite.problems)) == (2, [])
     item = suite.items[1]
@@ -127,10 +128,10 @@ def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given
     questions: Path, tmp_path: Path
 ) -> None:
     wrong: dict[str, Says] = {"dlebench/following_plain": verdict("Over Modification")}
-    found, _, editor = made(questions, tmp_path / "data", wrong)
-    assert (found.made, found.rejected) == (0, 2)
+    report, _, editor = made(questions, tmp_path / "data", wrong)
+    assert (report.num_constructed, report.num_rejected) == (0, 2)
     assert sorted(editor.seeds) == [0, 0, 1, 1, 2, 2]
-    kept = [one for one in lines(tmp_path / "data/rejects.jsonl") if one["id"] == "chelsea"]
+    kept = [one for one in lines(tmp_path / "data/rejections.jsonl") if one["id"] == "chelsea"]
     assert [one.get("attempt") for one in kept] == [0, 1, 2, None]
     assert "Over Modification" in kept[-1]["reason"]
     assert lines(tmp_path / "data/data.jsonl") == []
@@ -139,9 +140,9 @@ def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given
 def test_running_again_asks_neither_judge_nor_editor(questions: Path, tmp_path: Path) -> None:
     _, judge, editor = made(questions, tmp_path / "data")
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")}
-    assert (len(editor.seeds), judge.asked.total()) == (3, 1 + 2 * 3)  # the question is the same for both pictures
+    assert (len(editor.seeds), judge.queries.total()) == (3, 1 + 2 * 3)  # the question is the same for both pictures
     _, judge, editor = made(questions, tmp_path / "data")
-    assert (editor.seeds, judge.asked.total()) == ([], 0)
+    assert (editor.seeds, judge.queries.total()) == ([], 0)
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")} == before
 
 
@@ -155,20 +156,20 @@ def test_people_can_have_a_reference_made_again_and_three_turned_down_end_it(que
         assert {row["decision"] for row in lines(out / "review.jsonl")} == {""}
     assert seen == [[3, 3, 3], [6, 6, 6]]
     decide(out, "regenerate")
-    found, _, editor = made(questions, out)
-    assert (found.made, found.rejected, editor.seeds) == (0, 2, [])
-    assert "3 references were turned down" in lines(out / "rejects.jsonl")[0]["reason"]
-    assert made(questions, out)[0].made == 0
+    report, _, editor = made(questions, out)
+    assert (report.num_constructed, report.num_rejected, editor.seeds) == (0, 2, [])
+    assert "3 references were rejected" in lines(out / "rejections.jsonl")[0]["reason"]
+    assert made(questions, out)[0].num_constructed == 0
 
 
 def test_what_is_accepted_stays_and_what_is_discarded_is_left_out(questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "data"
     made(questions, out)
     decide(out, "accept")
-    assert made(questions, out)[0].made == 2
+    assert made(questions, out)[0].num_constructed == 2
     assert {row["decision"] for row in lines(out / "review.jsonl")} == {"accept"}
     decide(out, "discard")
-    assert made(questions, out)[0].made == 0
+    assert made(questions, out)[0].num_constructed == 0
     decide(out, "perhaps")
     with pytest.raises(InputError, match=r"review.jsonl:1 has the decision 'perhaps'"):
         made(questions, out)
@@ -187,25 +188,25 @@ def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(
     questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     down: dict[str, Says] = {"dlebench/consistency_plain": Failure("busy")}
-    found, _, editor = made(questions, tmp_path / "data", down)
-    assert (found.made, found.exit_code, len(editor.seeds)) == (0, 1, 2)
+    report, _, editor = made(questions, tmp_path / "data", down)
+    assert (report.num_constructed, report.exit_code, len(editor.seeds)) == (0, 1, 2)
     with monkeypatch.context() as patch:
         patch.setattr(Painter, "edit", lambda *_, **__: 1 / 0)
-        found = made(questions, tmp_path / "data")[0]
-    assert "ZeroDivisionError" in found.failed["chelsea"]  # its second target; all else is there
-    assert (found.made, found.exit_code) == (1, 1)
-    found, _, editor = made(questions, tmp_path / "data")
-    assert (found.made, found.exit_code, len(editor.seeds)) == (2, 0, 1)
+        report = made(questions, tmp_path / "data")[0]
+    assert "ZeroDivisionError" in report.failures["chelsea"]  # its second target; all else is there
+    assert (report.num_constructed, report.exit_code) == (1, 1)
+    report, _, editor = made(questions, tmp_path / "data")
+    assert (report.num_constructed, report.exit_code, len(editor.seeds)) == (2, 0, 1)
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"q_type": "smell"}, "none of location"),
-        ({"edit_ops": "remove_object"}, "takes alter_color"),
+        ({"edit_ops": "remove_object"}, "requires alter_color"),
         ({"prompt_adv": "The mug is green."}, "lacks the words for the object"),
-        ({"prompt_adv": COLOUR["prompt_clean"]}, "say the same"),
-        ({"prompt_adv": "One can see that the cup on the left is green."}, "not built alike"),
+        ({"prompt_adv": COLOUR["prompt_clean"]}, "are equal"),
+        ({"prompt_adv": "One can see that the cup on the left is green."}, "differ in structure"),
         ({"edit_instruction": "Removed the cup on the left."}, "only questions of location"),
         ({"edit_instruction": "Made something green."}, "does not name"),
         ({"edit_instruction": "Changed the color of the cup on the left."}, "does not say what changes"),
@@ -215,11 +216,11 @@ def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(
 )
 def test_metadata_that_breaks_a_rule_is_refused(changes: Mapping[str, str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        metadata(json.dumps({**COLOUR, **changes}), "green")
+        parse_counterfactual(json.dumps({**COLOUR, **changes}), "green")
 
 
 def test_a_question_of_location_removes_the_object() -> None:
-    said = {
+    reply = {
         "q_type": "location",
         "prompt_clean": "There is a white truck on the bridge.",
         "prompt_adv": "No white truck on the bridge is present.",
@@ -227,15 +228,15 @@ def test_a_question_of_location_removes_the_object() -> None:
         "edit_instruction": "Removed white truck on the bridge from the scene.",
         "modified_object": "white truck on the bridge",
     }
-    found = metadata(json.dumps(said), "left")
-    assert (found.type, found.operation) == ("Removal Object", "remove_object")
+    edit = parse_counterfactual(json.dumps(reply), "left")
+    assert (edit.type, edit.operation) == ("Removal Object", "remove_object")
 
 
 def test_a_garbled_answer_is_asked_for_again_and_kept(questions: Path, tmp_path: Path) -> None:
     table: dict[str, Says] = {"making/dlebench/counterfactual#0": "Sure! The cup becomes green."}
-    found, _, _ = made(questions, tmp_path / "data", table)
-    assert found.made == 2
-    first = lines(tmp_path / "data/rejects.jsonl")[0]
+    report, _, _ = made(questions, tmp_path / "data", table)
+    assert report.num_constructed == 2
+    first = lines(tmp_path / "data/rejections.jsonl")[0]
     assert (first["stage"], first["attempt"]) == ("dlebench/counterfactual", 0)
 
 
@@ -257,17 +258,17 @@ def test_a_question_that_cannot_be_used_is_given_up_with_the_reason(
     rows = lines(path)
     rows[0] = {**rows[0], "answer": "white", **changes}
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    found, _, _ = made(questions, tmp_path / "data")
-    assert (found.made, found.rejected) == (1, 1)
-    assert reason in lines(tmp_path / "data/rejects.jsonl")[0]["reason"]
+    report, _, _ = made(questions, tmp_path / "data")
+    assert (report.num_constructed, report.num_rejected) == (1, 1)
+    assert reason in lines(tmp_path / "data/rejections.jsonl")[0]["reason"]
 
 
 def test_what_the_judge_is_told_names_the_wrong_answer_to_be_made_true(questions: Path, tmp_path: Path) -> None:
-    told: list[str] = []
+    prompts: list[str] = []
 
     def says(judge: Judge) -> str:
-        told.append(str(judge.messages[0].parts[0]))
+        prompts.append(str(judge.messages[0].content[0]))
         return json.dumps(COLOUR)
 
     made(questions, tmp_path / "data", {"making/dlebench/counterfactual": says})
-    assert "Options: green; white\nRight answer: white\nWrong answer to be made true: green" in told[0]
+    assert "Options: green; white\nRight answer: white\nWrong answer to be made true: green" in prompts[0]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.suites.dlebench.reading import TYPES
-from editcritic.benchmarks.suites.dlebench.tables import AVERAGE, average, both
-from editcritic.benchmarks.suites.published import published_figures
+from editcritic.benchmarks.suites.dlebench.reader import TYPES
+from editcritic.benchmarks.suites.dlebench.tables import AVERAGE, mean_of_metrics, type_average
+from editcritic.benchmarks.suites.published_figures import published_figures
 
 WITHIN = 0.011
 
@@ -28,8 +28,8 @@ def test_types_and_their_counts_are_the_papers(published: dict[str, Any]) -> Non
 def test_averages_over_the_types(published: dict[str, Any], criterion: str) -> None:
     cells = published["table4"][criterion]
     for model, printed in cells[AVERAGE].items():
-        found = average(*(np.array([cells[kind][model]]) for kind in TYPES))
-        assert found[0] == pytest.approx(printed, abs=WITHIN), model
+        computed = type_average(*(np.array([cells[kind][model]]) for kind in TYPES))
+        assert computed[0] == pytest.approx(printed, abs=WITHIN), model
 
 
 def test_table_1_is_the_mean_of_both_criteria_of_table_4(published: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ def test_table_1_is_the_mean_of_both_criteria_of_table_4(published: dict[str, An
     seen = 0
     for kind in (*TYPES, AVERAGE):
         for model, printed in published["table1_mean_of_if_vc"][kind].items():
-            found = both(np.array([following[kind][model]]), np.array([consistency[kind][model]]))
-            assert found[0] == pytest.approx(printed, abs=WITHIN), (kind, model)
+            computed = mean_of_metrics(np.array([following[kind][model]]), np.array([consistency[kind][model]]))
+            assert computed[0] == pytest.approx(printed, abs=WITHIN), (kind, model)
             seen += 1
     assert seen == 80

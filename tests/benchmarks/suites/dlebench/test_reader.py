@@ -1,4 +1,4 @@
-"""DLEBench's data, however its fields are called, and what is said where something is missing."""
+"""DLEBench's data with field aliases, and problems of incomplete lines."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.dlebench.reading import TYPES, boxes_of, type_of
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.dlebench.reader import TYPES, parse_boxes, parse_type
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 
-from .published import line, written
+from .layout import line, written
 
 
 def renamed(row: dict[str, Any], **names: str) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def test_a_line_that_lacks_something_is_a_problem_that_names_the_spellings(tmp_p
     suite = DleBench(written(tmp_path / "data", 3, without_boxes))
     assert [item.id for item in suite.items] == ["0_ref", "2_ref"]
     (problem,) = suite.problems
-    assert problem.where.endswith("data.jsonl:2")
-    assert "lacks bbox (accepted: bbox, bboxes," in problem.what
-    assert "mode=plain" in problem.what
+    assert problem.location.endswith("data.jsonl:2")
+    assert "lacks bbox (accepted: bbox, bboxes," in problem.message
+    assert "mode=plain" in problem.message
 
 
 def test_without_boxes_and_references_the_other_modes_still_judge(tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_boxes_and_types_may_come_from_a_file_of_their_own(tmp_path: Path) -> No
     more = tmp_path / "boxes.jsonl"
     rows = (line(number) for number in range(3))
     more.write_text("\n".join(json.dumps({name: row[name] for name in ("image", "type", "bbox")}) for row in rows))
-    found = DleBench(data, annotations=str(more))
-    assert not found.problems
-    assert found.digest == DleBench(written(tmp_path / "whole", 3)).digest
+    suite_ = DleBench(data, annotations=str(more))
+    assert not suite_.problems
+    assert suite_.digest == DleBench(written(tmp_path / "whole", 3)).digest
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("name", "kind"),
     [
         ("Change Color", "Change Color"),
         ("recolour", "Change Color"),
@@ -95,17 +95,17 @@ def test_boxes_and_types_may_come_from_a_file_of_their_own(tmp_path: Path) -> No
         ("remove text", None),
     ],
 )
-def test_types_by_what_they_are_called(said: str, kind: str | None) -> None:
-    assert type_of(said) == kind
+def test_types_by_what_they_are_called(name: str, kind: str | None) -> None:
+    assert parse_type(name) == kind
 
 
 def test_the_papers_types_name_themselves() -> None:
-    assert [type_of(kind) for kind in TYPES] == list(TYPES)
+    assert [parse_type(kind) for kind in TYPES] == list(TYPES)
     assert sum(TYPES.values()) == 1909
 
 
 @pytest.mark.parametrize(
-    "said",
+    "value",
     [
         [10, 20, 30, 60],
         [[10, 20, 30, 60]],
@@ -117,29 +117,29 @@ def test_the_papers_types_name_themselves() -> None:
         [{"xmin": 10, "ymin": 20, "xmax": 30, "ymax": 60}],
     ],
 )
-def test_boxes_in_many_ways(said: Any) -> None:
-    (box,) = boxes_of(said, (100, 200))
+def test_boxes_in_many_ways(value: Any) -> None:
+    (box,) = parse_boxes(value, (100, 200))
     assert [box.x0, box.y0, box.x1, box.y1] == pytest.approx([0.1, 0.1, 0.3, 0.3])
 
 
 def test_boxes_as_corner_and_size() -> None:
-    (box,) = boxes_of([10, 20, 20, 40], (100, 200), "xywh")
+    (box,) = parse_boxes([10, 20, 20, 40], (100, 200), "xywh")
     assert [box.x0, box.y0, box.x1, box.y1] == pytest.approx([0.1, 0.1, 0.3, 0.3])
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("value", "why"),
     [
         ([30, 20, 10, 60], "boxes=xywh"),
-        ([10, 20, 300, 60], "outside of the picture"),
+        ([10, 20, 300, 60], "outside of the image"),
         ([1, 2, 3], "four numbers"),
         ({"left": 3}, "no x0"),
         ("no box", "Expecting value"),
     ],
 )
-def test_boxes_that_are_none_are_said_to_be(said: Any, why: str) -> None:
+def test_boxes_that_are_none_are_said_to_be(value: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        boxes_of(said, (100, 200))
+        parse_boxes(value, (100, 200))
 
 
 def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
@@ -151,9 +151,16 @@ def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
         lines.write(json.dumps({**line(3), "type": "blur"}) + "\n")
     suite = DleBench(data)
     assert [item.id for item in suite.items] == ["0_ref", "1_ref", "3"]
-    told = "\n".join(map(str, suite.problems))
-    for said in ("not JSON", "is list", "nowhere.png, which is not in", "the type 'blur'", "the id same too", "2.png"):
-        assert said in told
+    problems = "\n".join(map(str, suite.problems))
+    for message in (
+        "not JSON",
+        "is list",
+        "nowhere.png, which is not in",
+        "the type 'blur'",
+        "the same id same",
+        "2.png",
+    ):
+        assert message in problems
 
 
 def test_a_folder_that_is_none_is_refused_with_the_layout(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.dlebench.scale import scale_curve
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
+from editcritic.benchmarks.suites.dlebench.size_curve import size_curve
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.dlebench.tables import IF, VC, histogram
-from editcritic.benchmarks.suites.figures import draws
-from editcritic.benchmarks.suites.results import Results
-from editcritic.benchmarks.suites.tables import Computed
+from editcritic.benchmarks.suites.results import Results, load_results
+from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import build
 
-from .published import Labels, judged, written
+from .layout import Labels, judged, written
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def number_of(instruction: str) -> int:
 
 
 def by_size(instruction: str, topic: str) -> str:
-    """Large objects are found, small ones are not; what is around them is as it was."""
+    """Edits of large objects succeed, those of small ones do not; their surroundings are unchanged."""
     if "consistency" in topic:
         return "Perfect Consistency"
     return "Flawless Execution" if number_of(instruction) >= 7 else "Localization Failure"
@@ -47,16 +47,16 @@ def by_size(instruction: str, topic: str) -> str:
 
 def cells(results: Results, suite: DleBench, name: str) -> dict[str, dict[str, float | None]]:
     table = next(table for table in suite.tables(results) if table.name == name)
-    found = Computed.of(table, draws(len(results.cases), 50)).cells
-    return {row: {column: cell.value for column, cell in line.items()} for row, line in found.items()}
+    cells_by_row = ComputedTable.compute(table, bootstrap_weights(len(results.cases), 50)).cells
+    return {row: {column: cell.value for column, cell in line.items()} for row, line in cells_by_row.items()}
 
 
 @pytest.mark.parametrize("mode", ["oracle", "tools", "plain"])
 def test_each_mode_asks_each_criterion_once(data: Path, outputs: Path, mode: str) -> None:
     judge = Labels(by_size)
     results = judged(DleBench(data, mode=mode), outputs, judge)
-    assert sorted(set(judge.asked)) == [f"dlebench/consistency_{mode}", f"dlebench/following_{mode}"]
-    assert len(judge.asked) == 28
+    assert sorted(set(judge.queries)) == [f"dlebench/consistency_{mode}", f"dlebench/following_{mode}"]
+    assert len(judge.queries) == 28
     assert all(row.value(VC) == 1.0 for row in results.rows)
 
 
@@ -89,23 +89,23 @@ def test_what_gave_no_label_is_in_no_denominator_and_counted(data: Path, outputs
         "no label": 2,
     }
     figure = suite.tables(results)[1].rows["IF"]["Change Color"]
-    assert (figure.count, figure.without) == (2, 0)
+    assert (figure.count, figure.num_missing) == (2, 0)
     lost = suite.tables(results)[1].rows["IF"]["Change Count"]
-    assert (lost.value, lost.count, lost.without) == (None, 0, 2)
+    assert (lost.value, lost.count, lost.num_missing) == (None, 0, 2)
 
 
 def test_results_on_disk_make_the_same_tables(data: Path, outputs: Path, tmp_path: Path) -> None:
     suite = DleBench(data)
-    found = judged(suite, outputs, Labels(by_size), out=tmp_path / "results")
-    held = Results.load(tmp_path / "results")
-    assert cells(held, suite, "leaderboard") == cells(found, suite, "leaderboard")
+    results = judged(suite, outputs, Labels(by_size), out=tmp_path / "results")
+    held = load_results(tmp_path / "results")
+    assert cells(held, suite, "leaderboard") == cells(results, suite, "leaderboard")
     assert (tmp_path / "results" / "labels-if.md").is_file()
 
 
 def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None:
     suite = DleBench(data)
-    found = cells(judged(suite, outputs, Labels(by_size)), suite, "labels-if")
-    assert found["all"] == {
+    results = cells(judged(suite, outputs, Labels(by_size)), suite, "labels-if")
+    assert results["all"] == {
         "Flawless Execution": pytest.approx(50.0),
         "Over Modification": 0.0,
         "Wrong Action": 0.0,
@@ -115,7 +115,7 @@ def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None
 
 def test_the_scale_curve_is_of_windows_over_the_targets_area(data: Path, outputs: Path) -> None:
     results = judged(DleBench(data), outputs, Labels(by_size))
-    curve = scale_curve(results)
+    curve = size_curve(results)
     assert len(curve.areas) == 14
     assert curve.areas[0] == pytest.approx((4 / 64) ** 2, abs=1e-6)
     assert len(curve.window_scores) == 5
@@ -125,7 +125,7 @@ def test_the_scale_curve_is_of_windows_over_the_targets_area(data: Path, outputs
     assert curve.r > 0.99 > 0.01 > curve.p
     assert curve.sample_r is not None
     assert curve.sample_r < curve.r
-    assert scale_curve(results, VC).r is None
+    assert size_curve(results, VC).r is None
 
 
 def test_outputs_are_found_by_id_reference_or_source(data: Path, tmp_path: Path) -> None:
@@ -134,16 +134,16 @@ def test_outputs_are_found_by_id_reference_or_source(data: Path, tmp_path: Path)
     assert item.id == "3_ref"
     for name in ("3.jpg", "3_ref.png"):
         (tmp_path / name).touch()
-        found = suite.find(tmp_path, item)
-        assert found is not None
-        assert found.name == name
-    assert suite.find(tmp_path, suite.items[4]) is None
+        path = suite.find_output(tmp_path, item)
+        assert path is not None
+        assert path.name == name
+    assert suite.find_output(tmp_path, suite.items[4]) is None
 
 
 def test_a_source_that_two_items_share_names_neither_of_their_outputs(tmp_path: Path) -> None:
     suite = DleBench(written(tmp_path / "data", 2, lambda line: {**line, "image": "0.png"}))
     (tmp_path / "0.png").touch()
-    assert [suite.find(tmp_path, item) for item in suite.items] == [None, None]
+    assert [suite.find_output(tmp_path, item) for item in suite.items] == [None, None]
     assert {item.case for item in suite.items} == {"0.png"}
 
 
@@ -151,7 +151,7 @@ def test_several_targets_are_judged_alone_and_the_worst_counts(tmp_path: Path) -
     two = [[8, 8, 14, 14], [30, 30, 40, 40]]
     suite = DleBench(written(tmp_path / "data", 1, lambda line: {**line, "bbox": two}))
     labels = iter(("Flawless Execution", "Wrong Action"))
-    judge = Labels(lambda said, topic: "Perfect Consistency" if "consistency" in topic else next(labels))
+    judge = Labels(lambda instruction, topic: "Perfect Consistency" if "consistency" in topic else next(labels))
     results = judged(suite, tmp_path / "data" / "Reference_Images", judge)
     assert results.rows[0].value(IF) == pytest.approx(1 / 3)
     assert suite.items[0].labels["targets"] == 2
@@ -159,10 +159,10 @@ def test_several_targets_are_judged_alone_and_the_worst_counts(tmp_path: Path) -
 
 
 def test_the_metrics_are_built_with_the_suites_options(data: Path) -> None:
-    specs = DleBench(data, context=1.5, turns=3).metrics()
+    specs = DleBench(data, context=1.5, max_turns=3).metrics()
     assert build(specs[IF]).signature == "dlebench-if@1/oracle[context=1.5]"
-    assert build(specs[VC]).signature == "dlebench-vc@1/oracle[turns=3]"
-    again = DleBench(data, **DleBench(data, context=1.5, turns=3).options)  # type: ignore[arg-type]
+    assert build(specs[VC]).signature == "dlebench-vc@1/oracle[max_turns=3]"
+    again = DleBench(data, **DleBench(data, context=1.5, max_turns=3).options)  # type: ignore[arg-type]
     assert again.metrics() == specs
     assert build(DleBench(data).metrics("plain")[IF]).signature == "dlebench-if@1/plain"
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:
         DleBench(data, mode="plain").metrics("oracle")
     with pytest.raises(InputError, match="no mode 'blind': expected one of oracle"):
         DleBench(data, mode="blind")
-    with pytest.raises(InputError, match="context is"):
+    with pytest.raises(InputError, match="context"):
         DleBench(data, context="wide")
     with pytest.raises(InputError, match="--data"):
         DleBench()

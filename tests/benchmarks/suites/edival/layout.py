@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.suites.edival.reading import COLUMNS, CSV
+from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.reward import EditSample, Image
-from editcritic.reward.edival.instructions import task_of
-from editcritic.reward.edival.pools import pools_of
+from editcritic.reward.metrics.edival.pools import pools_of
+from editcritic.reward.metrics.edival.task_parser import task_of
 from editcritic.reward.sample import Task
 
 ZIP = "input_images_resize_512.zip"
@@ -20,7 +20,7 @@ ZIP = "input_images_resize_512.zip"
 
 def chains(count: int) -> list[tuple[EditSample, ...]]:
     """Chains of three turns with what SceneEdit's editors made of them; numbers go 0, 1, 3, 4, ... with a gap."""
-    return [case.sample.turns for case in cases(count, seed=11, turns=3, small=0.0)]
+    return [case.sample.turns for case in cases(count, seed=11, turns=3, small_share=0.0)]
 
 
 def index_of(number: int) -> int:
@@ -46,12 +46,12 @@ def row_of(index: int, turns: Sequence[EditSample]) -> list[object]:
     pools = pools_of(turns[-1])
     assert pools is not None
     tasks = [task_of(turn) for turn in turns]
-    said = [quoted(turn.instruction, task) for turn, task in zip(turns, tasks, strict=True)]
+    instructions = [quoted(turn.instruction, task) for turn, task in zip(turns, tasks, strict=True)]
     return [
         index,
         len(turns),
         [task.type for task in tasks if task],
-        said,
+        instructions,
         [quoted(form(task), task) for task in tasks],
         pools.background,
         list(pools.unchanged),

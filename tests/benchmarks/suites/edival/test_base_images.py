@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.edival.pictures import find_pictures, is_padded
-from editcritic.benchmarks.suites.suite import Problem
-from editcritic.benchmarks.suites.unpacking import unpacked
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.edival.base_images import find_base_images, is_padded
+from editcritic.benchmarks.suites.extraction_cache import extracted_folder
+from editcritic.benchmarks.suites.suite import DataProblem
 from editcritic.reward import Image
 
-from ..toy import picture
+from ..tiny_suite import picture
 from .layout import png
 
 
@@ -33,19 +33,19 @@ def zipped(path: Path, **members: bytes) -> Path:
 
 def test_a_nested_zip_is_unpacked_once_for_all_processes(tmp_path: Path, cache: Path) -> None:
     path = zipped(tmp_path / "in.zip", a__b__4_input_rawDOTpng=png(picture(4)), a__readmeDOTtxt=b"hello")
-    problems: list[Problem] = []
-    found = find_pictures(path, problems)
-    assert (list(found), problems) == ([4], [])
-    assert Image.open(found[4]) == picture(4)
-    written = found[4].stat().st_mtime_ns
-    assert find_pictures(path, problems) == found
-    assert found[4].stat().st_mtime_ns == written
-    assert [place.name for place in cache.iterdir()] == [found[4].parent.name], "nothing half-made is left"
+    problems: list[DataProblem] = []
+    images = find_base_images(path, problems)
+    assert (list(images), problems) == ([4], [])
+    assert Image.open(images[4]) == picture(4)
+    written = images[4].stat().st_mtime_ns
+    assert find_base_images(path, problems) == images
+    assert images[4].stat().st_mtime_ns == written
+    assert [place.name for place in cache.iterdir()] == [images[4].parent.name], "nothing half-made is left"
 
 
 def test_a_zip_of_other_pictures_is_another_one(tmp_path: Path) -> None:
-    one = find_pictures(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), [])
-    other = find_pictures(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), [])
+    one = find_base_images(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), [])
+    other = find_base_images(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), [])
     assert Image.open(one[4]) != Image.open(other[4])
 
 
@@ -54,30 +54,30 @@ def test_of_two_processes_at_it_the_first_to_finish_has_unpacked(cache: Path) ->
         (folder / "picture").write_text("first")
 
     def slow(folder: Path) -> None:
-        unpacked("edival", "k" * 64, quick)
+        extracted_folder("edival", "k" * 64, quick)
         (folder / "picture").write_text("second")
 
-    found = unpacked("edival", "k" * 64, slow)
-    assert (found / "picture").read_text() == "first"
-    assert list(cache.iterdir()) == [found]
+    extracted = extracted_folder("edival", "k" * 64, slow)
+    assert (extracted / "picture").read_text() == "first"
+    assert list(cache.iterdir()) == [extracted]
 
 
 def test_paths_of_a_zip_are_not_followed(tmp_path: Path) -> None:
     path = tmp_path / "evil.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("../../../4_input_raw.png", png(picture(4)))
-    (found,) = find_pictures(path, []).values()
-    assert found.is_relative_to(tmp_path / "cache")
+    (image_path,) = find_base_images(path, []).values()
+    assert image_path.is_relative_to(tmp_path / "cache")
     assert not list(tmp_path.parent.glob("4_input_raw.png"))
 
 
 def test_two_pictures_of_one_index_are_said_unless_they_are_the_same(tmp_path: Path) -> None:
-    problems: list[Problem] = []
+    problems: list[DataProblem] = []
     same = {"a__4_input_rawDOTpng": png(picture(4)), "b__4_input_rawDOTpng": png(picture(4))}
-    find_pictures(zipped(tmp_path / "same.zip", **same), problems)
+    find_base_images(zipped(tmp_path / "same.zip", **same), problems)
     assert not problems
     other = {**same, "c__4_input_rawDOTpng": png(picture(5))}
-    assert Image.open(find_pictures(zipped(tmp_path / "other.zip", **other), problems)[4]) == picture(4)
+    assert Image.open(find_base_images(zipped(tmp_path / "other.zip", **other), problems)[4]) == picture(4)
     assert "c/4_input_raw.png: differs from a/4_input_raw.png" in str(problems[0])
 
 
@@ -85,29 +85,29 @@ def test_a_folder_is_searched_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
     picture(1).pil().save(tmp_path / "deep" / "er" / "12_input_raw.jpg")
     picture(1).pil().save(tmp_path / "deep" / "12_input_raw_turn_1.png")
-    assert find_pictures(tmp_path, []) == {12: tmp_path / "deep" / "er" / "12_input_raw.jpg"}
+    assert find_base_images(tmp_path, []) == {12: tmp_path / "deep" / "er" / "12_input_raw.jpg"}
 
 
 def test_a_damaged_zip_and_a_missing_one_are_plain_errors(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        find_pictures(tmp_path / "none.zip", [])
+        find_base_images(tmp_path / "none.zip", [])
     (tmp_path / "no.zip").write_bytes(b"nothing")
     with pytest.raises(InputError, match="neither a folder nor a zip"):
-        find_pictures(tmp_path / "no.zip", [])
+        find_base_images(tmp_path / "no.zip", [])
     path = zipped(tmp_path / "bad.zip", **{"4_input_rawDOTpng": png(picture(4))})
     data = bytearray(path.read_bytes())
     data[60] ^= 0xFF  # within the picture: its checksum does not fit any more
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"cannot be unpacked: .*; unpack it yourself"):
-        find_pictures(path, [])
+    with pytest.raises(InputError, match=r"cannot be extracted: .*; extract it yourself"):
+        find_base_images(path, [])
     assert not list(cache.iterdir()), "nothing half-made is left"
 
 
 def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(tmp_path / "in.zip", **{"4_input_rawDOTpng": png(picture(4))})
     (tmp_path / "cache").write_bytes(b"")  # a file: that a folder is read-only means nothing to root
-    with pytest.raises(InputError, match=r"edival cannot be written to \(.+\): name a folder .* XDG_CACHE_HOME"):
-        find_pictures(path, [])
+    with pytest.raises(InputError, match=r"edival is not writable \(.+\): set the environment variable XDG_CACHE_HOME"):
+        find_base_images(path, [])
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -115,7 +115,7 @@ def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, mo
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.raises(InputError, match=r"no home to keep it in: name a folder .* XDG_CACHE_HOME"):
-        find_pictures(path, [])
+        find_base_images(path, [])
 
 
 @pytest.mark.parametrize(

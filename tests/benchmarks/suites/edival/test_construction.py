@@ -12,19 +12,20 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.making import edival
-from editcritic.benchmarks.making.edival import COLUMNS, CSV, make
-from editcritic.benchmarks.making.edival_chain import Agent, State, feasible
-from editcritic.benchmarks.making.edival_objects import Grounding, Thing
-from editcritic.benchmarks.making.given import pictures
-from editcritic.benchmarks.making.outcome import Outcome
-from editcritic.reward import Box, Failure, Pools, Task
-from editcritic.reward.edival.instructions import parse
-from editcritic.reward.edival.pools import apply
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.construction.construction_report import ConstructionReport
+from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
+from editcritic.benchmarks.suites.edival.construction import pipeline
+from editcritic.benchmarks.suites.edival.construction.chains import ChainState, EdiValAgent, is_feasible
+from editcritic.benchmarks.suites.edival.construction.objects import Grounding, ListedObject
+from editcritic.benchmarks.suites.edival.construction.pipeline import COLUMNS, CSV, construct
+from editcritic.reward import Box, Pools, Task
+from editcritic.reward.metrics.edival.pools import update_pools
+from editcritic.reward.metrics.edival.task_parser import parse_instruction
+from editcritic.reward.queries import Failure
 from editcritic.reward.sample import TASK_TYPES
 
-from .scripted import Places, Says, Script, photographs
+from ..construction.scripted_experts import Places, Says, Script, photographs
 
 
 @pytest.fixture
@@ -36,15 +37,17 @@ def photos(tmp_path: Path) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Pictures of 64 a side, where nobody looks at their size."""
     if "512" not in request.node.name:
-        monkeypatch.setattr(edival, "SIDE", 64)
+        monkeypatch.setattr(pipeline, "IMAGE_SIDE", 64)
 
 
 def made(
     photos: Path, out: Path, table: Mapping[str, Says] | None = None, *, detector: Places | None = None, **options: Any
-) -> tuple[Outcome, Script]:
+) -> tuple[ConstructionReport, Script]:
     judge = Script(table)
-    found = make(pictures(photos), out, Agent(**options), judge=judge, detector=detector or Places())
-    return found, judge
+    report = construct(
+        list_numbered_images(photos), out, EdiValAgent(**options), judge=judge, detector=detector or Places()
+    )
+    return report, judge
 
 
 def rows(out: Path) -> list[dict[str, str]]:
@@ -53,12 +56,12 @@ def rows(out: Path) -> list[dict[str, str]]:
 
 
 def rejects(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "rejects.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (out / "rejections.jsonl").read_text("utf-8").splitlines()]
 
 
 def test_the_file_has_the_published_columns_and_cumulative_lists(photos: Path, tmp_path: Path) -> None:
-    found, _ = made(photos, tmp_path / "data")
-    assert (found.made, found.rejected, found.failed) == (2, 0, {})
+    report, _ = made(photos, tmp_path / "data")
+    assert (report.num_constructed, report.num_rejected, report.failures) == (2, 0, {})
     written = rows(tmp_path / "data")
     assert tuple(written[0]) == COLUMNS
     assert [(row["image_index"], row["turns"]) for row in written] == [
@@ -84,10 +87,10 @@ def test_pools_follow_from_the_instructions_that_readers_parse(photos: Path, tmp
             names = ("denim blue jacket", "metal yellow sign", "wicker basket")
             before = Pools(names, names, names)
         kind = ast.literal_eval(row["task_type"])[-1]
-        task = parse(ast.literal_eval(row["instructions"])[-1], type=kind)
+        task = parse_instruction(ast.literal_eval(row["instructions"])[-1], type=kind)
         assert task is not None
-        assert parse(ast.literal_eval(row["format_instructions"])[-1], type=kind) is not None
-        before = apply(before, task)
+        assert parse_instruction(ast.literal_eval(row["format_instructions"])[-1], type=kind) is not None
+        before = update_pools(before, task)
         everything, available, unchanged = (
             tuple(ast.literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged")
         )
@@ -123,7 +126,7 @@ def test_what_cannot_be_done_becomes_adding_an_object(photos: Path, tmp_path: Pa
     table: dict[str, Says] = {"making/edival/objects": only}
     made(photos, tmp_path / "data", table, turns=1, types=("position_change",))
     assert {row["task_type"] for row in rows(tmp_path / "data")} == {"['subject_add']"}
-    assert not feasible("count_change", [Thing("cup", "cup", count=3)], (3,))
+    assert not is_feasible("count_change", [ListedObject("cup", "cup", count=3)], (3,))
 
 
 def test_objects_that_the_detector_does_not_find_or_finds_too_large_are_left_out(photos: Path, tmp_path: Path) -> None:
@@ -140,45 +143,45 @@ def test_objects_that_the_detector_does_not_find_or_finds_too_large_are_left_out
 
 def test_a_picture_without_grounded_objects_is_given_up_and_the_reason_kept(photos: Path, tmp_path: Path) -> None:
     nothing: dict[str, tuple[Box, ...]] = dict.fromkeys(("denim blue jacket", "metal yellow sign", "wicker basket"), ())
-    found, _ = made(photos, tmp_path / "data", detector=Places(nothing))
-    assert (found.made, found.rejected, found.exit_code) == (0, 2, 0)
+    report, _ = made(photos, tmp_path / "data", detector=Places(nothing))
+    assert (report.num_constructed, report.num_rejected, report.exit_code) == (0, 2, 0)
     assert rejects(tmp_path / "data")[-1] == {
         "id": "1",
-        "stage": "given up",
+        "stage": "rejected",
         "reason": "the detector finds none of the objects that the judge lists",
     }
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [
         ("I'm sorry, I can't help with that.", "refused"),
         ("A jacket and a basket.", "not JSON"),
         ('{"man": {"object": "old man", "color": null}}', "is a person"),
-        ('{"cup": {"color": "red"}}', "what kind of object"),
-        ('{"cup": "red"}', "not described"),
+        ('{"cup": {"color": "red"}}', "lacks the kind of object"),
+        ('{"cup": "red"}', "not a JSON object"),
         ('{"cup": {"object": "cup, and remove lamp"}}', "cannot be named"),
         ('{"All Objects": "cup."}', "lists no object"),
     ],
 )
 def test_a_list_of_objects_that_is_none_is_asked_for_again(
-    photos: Path, tmp_path: Path, said: str, reason: str
+    photos: Path, tmp_path: Path, reply: str, reason: str
 ) -> None:
-    found, judge = made(
-        photos, tmp_path / "data", {"making/edival/objects#0": said}, turns=1, types=("subject_remove",)
+    report, judge = made(
+        photos, tmp_path / "data", {"making/edival/objects#0": reply}, turns=1, types=("subject_remove",)
     )
-    assert found.made == 2
+    assert report.num_constructed == 2
     first = rejects(tmp_path / "data")[0]
-    assert (first["attempt"], first["said"], reason in first["reason"]) == (0, said, True)
-    assert judge.asked.total() == 4  # two questions a picture: the first was answered with nothing usable
+    assert (first["attempt"], first["reply"], reason in first["reason"]) == (0, reply, True)
+    assert judge.queries.total() == 4  # two questions a picture: the first was answered with nothing usable
 
 
 @pytest.mark.parametrize(
-    ("kind", "topic", "said", "reason"),
+    ("kind", "topic", "reply", "reason"),
     [
         ("color_alter", "color", "crimson", "none of red"),
         ("color_alter", "color", "It is blue, and red.", "more than the name"),
-        ("material_alter", "material", "", "said nothing"),
+        ("material_alter", "material", "", "reply is empty"),
         ("subject_replace", "replace", "wicker basket", "already"),
         ("subject_add", "add", "lamp and table", "more than the name"),
         ("subject_add", "add", "a thing with legs to sit on", "6 words"),
@@ -192,15 +195,15 @@ def test_a_list_of_objects_that_is_none_is_asked_for_again(
             "none of denim",
         ),
         ("position_change", "position", "Move things around", "no instruction"),
-        ("count_change", "count", "Change the count of [wicker basket] to [9]", "were asked for, got 9"),
+        ("count_change", "count", "Change the count of [wicker basket] to [9]", "were requested, got 9"),
     ],
 )
 def test_words_that_fit_no_slot_end_the_chain_after_three_answers(
-    photos: Path, tmp_path: Path, kind: str, topic: str, said: str, reason: str
+    photos: Path, tmp_path: Path, kind: str, topic: str, reply: str, reason: str
 ) -> None:
-    found, _ = made(photos, tmp_path / "data", {f"making/edival/{topic}": said}, turns=1, types=(kind,))
+    report, _ = made(photos, tmp_path / "data", {f"making/edival/{topic}": reply}, turns=1, types=(kind,))
     kept = rejects(tmp_path / "data")
-    assert (found.made, found.rejected) == (0, 2)
+    assert (report.num_constructed, report.num_rejected) == (0, 2)
     assert [one.get("attempt") for one in kept[:4]] == [0, 1, 2, None]
     assert reason in kept[0]["reason"]
     assert reason in kept[3]["reason"]
@@ -210,7 +213,7 @@ def test_what_was_not_answered_is_asked_again_by_the_same_command_and_nothing_el
     photos: Path, tmp_path: Path
 ) -> None:
     whole, asked_once = made(photos, tmp_path / "whole")
-    found, _ = made(
+    report, _ = made(
         photos,
         tmp_path / "data",
         {
@@ -219,19 +222,19 @@ def test_what_was_not_answered_is_asked_again_by_the_same_command_and_nothing_el
             "making/edival/color": Failure("busy"),
         },
     )
-    assert found.exit_code == 1
-    assert all("busy" in reason for reason in found.failed.values())
+    assert report.exit_code == 1
+    assert all("busy" in reason for reason in report.failures.values())
     again, second = made(photos, tmp_path / "data")
-    assert (again.made, again.exit_code) == (whole.made, 0)
+    assert (again.num_constructed, again.exit_code) == (whole.num_constructed, 0)
     assert (tmp_path / "data" / CSV).read_bytes() == (tmp_path / "whole" / CSV).read_bytes()
-    assert second.asked.total() < asked_once.asked.total()
+    assert second.queries.total() < asked_once.queries.total()
     third = made(photos, tmp_path / "data")[1]
-    assert third.asked.total() == 0
+    assert third.queries.total() == 0
 
 
 def test_a_folder_made_with_other_options_is_refused(photos: Path, tmp_path: Path) -> None:
     made(photos, tmp_path / "data")
-    with pytest.raises(InputError, match="made with another seed"):
+    with pytest.raises(InputError, match="constructed with another seed"):
         made(photos, tmp_path / "data", seed=1)
     with pytest.raises(InputError, match="not empty"):
         made(photos, photos)
@@ -241,23 +244,23 @@ def test_numbers_in_names_are_kept(tmp_path: Path) -> None:
     photos = photographs(tmp_path / "photos", side=16)
     for number, path in zip((7, 21, 3), sorted(photos.iterdir()), strict=True):
         path.rename(path.with_name(f"{number}_input_raw.png"))
-    assert [one.index for one in pictures(photos)] == [3, 7, 21]
+    assert [one.index for one in list_numbered_images(photos)] == [3, 7, 21]
 
 
 def test_what_is_known_of_an_object_follows_it_through_edits() -> None:
-    cup = Thing("red cup", "cup", "red", "clay", "TEA", 1, foreground=True)
-    state = State(Pools(("red cup",), ("red cup",), ("red cup",)), {"red cup": cup})
-    state = state.after(Task("color_alter", object="red cup", value="blue"))
-    state = state.after(Task("count_change", object="blue cup", count=4))
-    state = state.after(Task("text_change", object="blue cup", text="MILK"))
-    (found,) = state.available
-    assert (found.name, found.color, found.count, found.text) == ("blue cup", "blue", 4, "MILK")
-    state = state.after(Task("subject_replace", object="blue cup", new="jug"))
+    cup = ListedObject("red cup", "cup", "red", "clay", "TEA", 1, foreground=True)
+    state = ChainState(Pools(("red cup",), ("red cup",), ("red cup",)), {"red cup": cup})
+    state = state.apply(Task("color_alter", object="red cup", value="blue"))
+    state = state.apply(Task("count_change", object="blue cup", count=4))
+    state = state.apply(Task("text_change", object="blue cup", text="MILK"))
+    (obj,) = state.available
+    assert (obj.name, obj.color, obj.count, obj.text) == ("blue cup", "blue", 4, "MILK")
+    state = state.apply(Task("subject_replace", object="blue cup", new="jug"))
     assert [(one.name, one.color, one.foreground) for one in state.available] == [("jug", None, True)]
 
 
 def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="between 1 and 10"):
-        Agent(counts=(3, 11))
+        EdiValAgent(counts=(3, 11))
     with pytest.raises(ValueError, match="at least one turn"):
-        Agent(turns=0)
+        EdiValAgent(turns=0)

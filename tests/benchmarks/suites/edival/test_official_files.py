@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.suites.edival.suite import EdiVal
-from editcritic.benchmarks.suites.results import Results, Row
+from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.reward import Score
 from editcritic.reward.score import Evidence
 
@@ -25,7 +25,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def scores(followed: tuple[float | None, ...]) -> dict[str, Score]:
     """One row's; several values are the credits of singlepass."""
     each = {
-        f"operation {n}": Score.failed("no answer") if one is None else Score.of(one, "said so")
+        f"operation {n}": Score.failed("no answer") if one is None else Score.of(one, "the reason")
         for n, one in enumerate(followed, 1)
     }
     alone = next(iter(each.values()))
@@ -55,16 +55,16 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def rows(suite: EdiVal, failed: str = "", missing: str = "") -> list[Row]:
-    found = []
+def rows(suite: EdiVal, failed: str = "", missing: str = "") -> list[ResultRow]:
+    rows = []
     for item in suite.items:
         turn = int(item.labels["turn"])
         one: tuple[float | None, ...] = (float(turn != 2),)
         if suite.mode == "singlepass":
             one = tuple(float(number != 2) for number in range(1, turn + 1))
         scored = scores((None,) if item.id == failed else one)
-        found.append(
-            Row(
+        rows.append(
+            ResultRow(
                 item.id,
                 item.case,
                 item.labels,
@@ -72,12 +72,12 @@ def rows(suite: EdiVal, failed: str = "", missing: str = "") -> list[Row]:
                 "none" if item.id == missing else "",
             )
         )
-    return found
+    return rows
 
 
 def test_multipass_has_a_file_a_picture_and_two_of_rates(data: Path, tmp_path: Path) -> None:
     suite = EdiVal(data)
-    written = suite.write(Results("x", rows(suite)), tmp_path / "out")
+    written = suite.write_official_files(Results("x", rows(suite)), tmp_path / "out")
     names = [str(path.relative_to(tmp_path / "out")) for path in written]
     assert names == [
         *(f"multipass/{n}_input_raw.json" for n in (0, 1, 3)),
@@ -96,7 +96,7 @@ def test_multipass_has_a_file_a_picture_and_two_of_rates(data: Path, tmp_path: P
 
 def test_a_pictures_file_says_what_the_released_code_says(data: Path, tmp_path: Path) -> None:
     suite = EdiVal(data)
-    suite.write(Results("x", rows(suite)), tmp_path)
+    suite.write_official_files(Results("x", rows(suite)), tmp_path)
     page = read(tmp_path / "multipass" / "0_input_raw.json")
     assert list(page) == ["base_image_quality", "1", "2", "3"]
     assert page["base_image_quality"] == {
@@ -106,7 +106,7 @@ def test_a_pictures_file_says_what_the_released_code_says(data: Path, tmp_path: 
     }
     turn, row = page["2"], suite.turns["0/multipass/2"]
     assert (turn["instruction"], turn["format_instructions"]) == (row.instructions[-1], row.formats[-1])
-    assert (turn["instruction_following"], turn["instruction_following_reason"]) == (0, "said so")
+    assert (turn["instruction_following"], turn["instruction_following_reason"]) == (0, "the reason")
     assert (turn["p999"], turn["human_preference_score"]) == (0.9, 5.0)
     assert turn["meta"]["src_image_path"] == "multipass/0_input_raw_turn_1.png"
     assert turn["meta"]["base_image_path"] == "multipass/0_input_raw.png"
@@ -115,7 +115,7 @@ def test_a_pictures_file_says_what_the_released_code_says(data: Path, tmp_path: 
 
 def test_consistency_stands_there_unless_the_background_changes(data: Path, tmp_path: Path) -> None:
     suite = EdiVal(data)
-    suite.write(Results("x", rows(suite)), tmp_path)
+    suite.write_official_files(Results("x", rows(suite)), tmp_path)
     pages = [read(tmp_path / "multipass" / f"{n}_input_raw.json")[str(turn)] for n in (0, 1, 3) for turn in (1, 2, 3)]
     kept = [page for page in pages if page["meta"]["eval_bg_consistency"]]
     assert 0 < len(kept) < len(pages), "the chains are to have both"
@@ -131,7 +131,7 @@ def test_consistency_stands_there_unless_the_background_changes(data: Path, tmp_
 
 def test_singlepass_has_a_file_a_turn_with_all_its_instructions(data: Path, tmp_path: Path) -> None:
     suite = EdiVal(data, mode="singlepass")
-    written = suite.write(Results("x", rows(suite)), tmp_path)
+    written = suite.write_official_files(Results("x", rows(suite)), tmp_path)
     assert len(written) == 3 * 3 + 2
     page = read(tmp_path / "singlepass" / "1_input_raw_turn_3.json")
     assert page["instruction_following_list"] == [1, 0, 1]
@@ -146,7 +146,7 @@ def test_a_failure_is_null_and_in_no_rate_and_a_picture_that_lacks_a_turn_is_not
     data: Path, tmp_path: Path
 ) -> None:
     suite = EdiVal(data)
-    suite.write(Results("x", rows(suite, failed="0/multipass/3", missing="1/multipass/3")), tmp_path)
+    suite.write_official_files(Results("x", rows(suite, failed="0/multipass/3", missing="1/multipass/3")), tmp_path)
     assert read(tmp_path / "multipass" / "0_input_raw.json")["3"]["instruction_following"] is None
     assert read(tmp_path / "multipass" / "image_rate.json") == {"3": [1, 0, 1]}
     assert read(tmp_path / "multipass" / "task_rate.json")["overall"] == [1, 0, 1, 0, 1]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.agreement import spearman
-from editcritic.benchmarks.extras import bench
-from editcritic.benchmarks.suites.edival.rates import change, consistency, overall, task_rate
-from editcritic.benchmarks.suites.published import published_figures
+from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.studies.validity.truth_agreement import spearman
+from editcritic.benchmarks.suites.edival.paper_formulas import consistency, overall, relative_change, task_rate
+from editcritic.benchmarks.suites.published_figures import published_figures
 
 WITHIN = 0.011
 TURNS = (0, 1, 2)
@@ -36,8 +36,8 @@ def printed() -> dict[str, Any]:
 
 
 def tables(printed: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = printed["tables"]
-    return found
+    printed_tables: dict[str, Any] = printed["tables"]
+    return printed_tables
 
 
 def test_o_of_all_models_and_turns_is_the_root_of_if_times_cc(printed: dict[str, Any]) -> None:
@@ -45,8 +45,8 @@ def test_o_of_all_models_and_turns_is_the_root_of_if_times_cc(printed: dict[str,
     assert len(rows) == 13
     for model, row in rows.items():
         for turn in TURNS:
-            found = float(overall(row["EdiVal-IF"][turn], row["EdiVal-CC"][turn]))
-            assert found == pytest.approx(row["EdiVal-O"][turn], abs=WITHIN), (model, turn + 1)
+            computed = float(overall(row["EdiVal-IF"][turn], row["EdiVal-CC"][turn]))
+            assert computed == pytest.approx(row["EdiVal-O"][turn], abs=WITHIN), (model, turn + 1)
 
 
 def test_cc_of_all_models_and_turns_is_the_mean_of_objects_and_background(printed: dict[str, Any]) -> None:
@@ -55,8 +55,8 @@ def test_cc_of_all_models_and_turns_is_the_mean_of_objects_and_background(printe
     assert halves.keys() == rows.keys()
     for model, row in rows.items():
         for turn in TURNS:
-            found = float(consistency(halves[model][turn], halves[model][3 + turn]))
-            assert found == pytest.approx(row["EdiVal-CC"][turn], abs=WITHIN), (model, turn + 1)
+            computed = float(consistency(halves[model][turn], halves[model][3 + turn]))
+            assert computed == pytest.approx(row["EdiVal-CC"][turn], abs=WITHIN), (model, turn + 1)
 
 
 def test_task_rates_follow_from_rates_and_counts_of_types(printed: dict[str, Any]) -> None:
@@ -67,8 +67,8 @@ def test_task_rates_follow_from_rates_and_counts_of_types(printed: dict[str, Any
     off = set()
     for model, row in rows.items():
         for turn in TURNS:
-            found = float(task_rate(type_rates(printed, model, turn), counts[turn]))
-            if found != pytest.approx(row[3 + turn], abs=WITHIN):
+            computed = float(task_rate(type_rates(printed, model, turn), counts[turn]))
+            if computed != pytest.approx(row[3 + turn], abs=WITHIN):
                 off.add(model)
     assert off == FEWER.keys(), "the exceptions are not those that are explained"
 
@@ -98,7 +98,7 @@ def test_image_and_task_rate_agree_at_the_first_turn_but_where_the_paper_contrad
     rows = tables(printed)["table16_image_success_and_task_rate"]
     off = {model for model, row in rows.items() if row[0] != row[3]}
     assert off == {"UltraEdit", "AnyEdit"}
-    assert any(all(model in said and "image rate" in said for model in off) for said in printed["notes"])
+    assert any(all(model in note and "image rate" in note for model in off) for note in printed["notes"])
 
 
 def test_overall_task_rates_of_the_complex_mode_cover_all_instructions_so_far(printed: dict[str, Any]) -> None:
@@ -108,8 +108,8 @@ def test_overall_task_rates_of_the_complex_mode_cover_all_instructions_so_far(pr
     for model, row in rows.items():
         for turn in TURNS:
             counts = [sum(table_2[kind][: turn + 1]) for kind in (*IN_17, *IN_18)]
-            found = float(task_rate(type_rates(printed, model, turn, complex_mode=True), counts))
-            if found != pytest.approx(row[3 + turn], abs=WITHIN):
+            computed = float(task_rate(type_rates(printed, model, turn, complex_mode=True), counts))
+            if computed != pytest.approx(row[3 + turn], abs=WITHIN):
                 off.add(model)
     assert off == {"GPT-Image-1", "Nano Banana", "Gemini 2.0 Flash"}, "all of them were judged on fewer pictures"
     assert off <= FEWER.keys()
@@ -120,7 +120,7 @@ def test_if_of_the_leaderboard_is_the_image_success_rate(printed: dict[str, Any]
     for model, row in tables(printed)["table3_latency_if_cc_o"].items():
         assert row["EdiVal-IF"] == success[model][:3]
     assert tables(printed)["table8_thresholds_img_task_overall"]["default"]["GPT-Image-1"][2] == 37.97
-    assert any("37.97" in said for said in printed["notes"])
+    assert any("37.97" in note for note in printed["notes"])
 
 
 @pytest.mark.parametrize("swap", ["threshold_0.4", "threshold_0.3", "no_large_box_filter"])
@@ -147,11 +147,11 @@ def test_changes_of_visual_quality_are_those_of_the_means_from_one_base(printed:
         (model, turn + 1)
         for model, row in tables(printed)["table4_vq_vqdelta"].items()
         for turn in TURNS
-        if float(change(row[turn], base)) != pytest.approx(row[3 + turn], abs=WITHIN)
+        if float(relative_change(row[turn], base)) != pytest.approx(row[3 + turn], abs=WITHIN)
     }
     # GPT-Image-1 at turn 1 and FLUX.1-Kontext-max are listed contradictions: the VQ printed is another one.
     assert off == {("GPT-Image-1", 1), *(("FLUX.1-Kontext-max", turn) for turn in (1, 2, 3))}
-    assert any("FLUX.1-Kontext-max" in said and "GPT-Image-1" in said for said in printed["notes"])
+    assert any("FLUX.1-Kontext-max" in note and "GPT-Image-1" in note for note in printed["notes"])
 
 
 # -- what the tests need ----------------------------------------------------------------------------------------------
@@ -188,14 +188,14 @@ def counts_of(rates: Sequence[float], most: Sequence[int], total: int) -> list[t
         room = sum(most[number + 1 :])
         longer: dict[tuple[int, int], tuple[int, ...]] = {}
         for count in (one for one in range(highest, 0, -1) if is_share(rate, one)):
-            for (tasks, successes), found in ways.items():
+            for (tasks, successes), counts in ways.items():
                 if total - room <= tasks + count <= total:
                     key = (tasks + count, successes + round(rate * count / 100))
-                    longer.setdefault(key, (*found, count))
+                    longer.setdefault(key, (*counts, count))
         ways = longer
-    return [found for (tasks, _), found in ways.items() if tasks == total]
+    return [counts for (tasks, _), counts in ways.items() if tasks == total]
 
 
 def correlations(one: Sequence[float], other: Sequence[float]) -> list[float | None]:
     pairs = list(zip(one, other, strict=True))
-    return [float(bench("scipy.stats").pearsonr(one, other).statistic), spearman(pairs)]
+    return [float(bench_library("scipy.stats").pearsonr(one, other).statistic), spearman(pairs)]

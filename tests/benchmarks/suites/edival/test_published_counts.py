@@ -1,4 +1,4 @@
-"""`bench prepare edival --csv`: what an instruction file holds, and that chains are made here by that file's rules."""
+"""`bench prepare edival --check-csv`: counts of an instruction file, and agreement of our chain rules with it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from editcritic.benchmarks.making import edival_counts
-from editcritic.benchmarks.making.edival_chain import State
-from editcritic.benchmarks.making.edival_counts import counts, expected
-from editcritic.benchmarks.making.edival_objects import Thing
-from editcritic.benchmarks.making.edival_tasks import instruction_of
-from editcritic.benchmarks.suites.edival.reading import read_chains
+from editcritic.benchmarks.suites.edival import published_counts
+from editcritic.benchmarks.suites.edival.construction.chains import ChainState
+from editcritic.benchmarks.suites.edival.construction.objects import ListedObject
+from editcritic.benchmarks.suites.edival.construction.tasks import instruction_of
+from editcritic.benchmarks.suites.edival.published_counts import counts, expected
+from editcritic.benchmarks.suites.edival.reader import read_instruction_file
 from editcritic.reward import Pools
-from editcritic.reward.edival.instructions import parse
+from editcritic.reward.metrics.edival.task_parser import parse_instruction
 
-from ...edival_chains import CHAINS, Row, write_chains
+from ....edival_chains import CHAINS, Row, write_chains
 
 Command = Callable[..., Result]
 
@@ -38,13 +38,13 @@ COUNTED = {
     "turns without a background to keep": 4,
     "turns without an object to keep": 4,
     "turns without either": 1,
-    "instructions read as their type alone, with the slots in brackets": 15,
-    "instructions worded as they would be here": 15,
-    "first turns whose pools follow from the objects of the picture": 5,
+    "instructions parsed as their type only, with the slots in brackets": 15,
+    "instructions worded as by our construction": 15,
+    "first turns whose pools follow from the image's objects": 5,
     "later turns": 10,
-    "later turns whose pools follow from the turn before": 9,
-    "background changes whose pools do not, for want of what came later": 1,
-    "later turns whose pools follow with the first picture's foreground": 10,
+    "later turns whose pools follow from the previous turn": 9,
+    "background changes whose pools lack objects of later turns": 1,
+    "later turns whose pools follow with the first image's foreground": 10,
 }
 
 
@@ -54,7 +54,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_a_file_holds_is_counted(file: Path) -> None:
-    assert counts(read_chains(file)) == COUNTED
+    assert counts(read_instruction_file(file)) == COUNTED
     assert COUNTED.keys() == expected().keys()
 
 
@@ -63,50 +63,50 @@ def changed(file: Path, index: int, turn: int, **fields: object) -> dict[str, in
     rows = list(CHAINS[index])
     rows[turn - 1] = replace(rows[turn - 1], **fields)  # type: ignore[arg-type]
     first, second, third = rows
-    counted = counts(read_chains(write_chains(file, {**CHAINS, index: (first, second, third)})))
+    counted = counts(read_instruction_file(write_chains(file, {**CHAINS, index: (first, second, third)})))
     return {name: count - COUNTED[name] for name, count in counted.items() if count != COUNTED[name]}
 
 
 def test_pools_that_do_not_follow_are_not_counted_as_following(file: Path) -> None:
     assert changed(file, 1, 3, available=("dog", "ball")) == {
-        "later turns whose pools follow from the turn before": -1,
-        "later turns whose pools follow with the first picture's foreground": -1,
+        "later turns whose pools follow from the previous turn": -1,
+        "later turns whose pools follow with the first image's foreground": -1,
     }
     assert changed(file, 0, 3, unchanged=("lamp", "table")) == {
-        "background changes whose pools do not, for want of what came later": -1,
-        "later turns whose pools follow with the first picture's foreground": -1,
+        "background changes whose pools lack objects of later turns": -1,
+        "later turns whose pools follow with the first image's foreground": -1,
     }
     assert changed(file, 5, 1, unchanged=("hat", "scarf")) == {
-        "first turns whose pools follow from the objects of the picture": -1,
-        "later turns whose pools follow from the turn before": -1,
-        "later turns whose pools follow with the first picture's foreground": -1,
+        "first turns whose pools follow from the image's objects": -1,
+        "later turns whose pools follow from the previous turn": -1,
+        "later turns whose pools follow with the first image's foreground": -1,
     }
 
 
 def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
     slots, worded = (
-        "instructions read as their type alone, with the slots in brackets",
-        "instructions worded as they would be here",
+        "instructions parsed as their type only, with the slots in brackets",
+        "instructions worded as by our construction",
     )
 
     class Otherwise(Row):
         instruction = "Remove the ball, please"
 
     rows = (Otherwise("subject_remove", "Remove [ball]", ("dog",), ("dog",), ("dog", "ball")), *CHAINS[1][1:])
-    counted = counts(read_chains(write_chains(file, {**CHAINS, 1: rows})))
+    counted = counts(read_instruction_file(write_chains(file, {**CHAINS, 1: rows})))
     assert (counted[slots], counted[worded]) == (14, 14)
     assert changed(file, 1, 1, format="Remove [the] ball")[slots] == -1
 
 
 def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file: Path) -> None:
-    ran = editcritic("bench", "prepare", "edival", "--csv", file)
+    ran = editcritic("bench", "prepare", "edival", "--check-csv", file)
     assert ran.exit_code == 1
     assert "DIFFERS  chains: 5, expected 572" in ran.stdout
-    assert "DIFFERS  later turns whose pools follow from the turn before: 9, expected 1069" in ran.stdout
+    assert "DIFFERS  later turns whose pools follow from the previous turn: 9, expected 1069" in ran.stdout
     assert "agrees   problems: 0\n" in ran.stdout
     agree = sum(COUNTED[name] == number for name, number in expected().items())
     assert f"{agree} of {len(COUNTED)} counts of {file} are those of the published file" in ran.stdout
-    document = json.loads(editcritic("bench", "prepare", "edival", "--csv", file, "--json").stdout)
+    document = json.loads(editcritic("bench", "prepare", "edival", "--check-csv", file, "--json").stdout)
     assert document["exit_code"] == 1
     assert {"name": "rows", "expected": 1716, "counted": 15, "agrees": False} in document["checks"]
 
@@ -114,8 +114,8 @@ def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file:
 def test_a_file_with_every_expected_count_is_said_to_be_the_published_one(
     editcritic: Command, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edival_counts, "expected", lambda: COUNTED)
-    ran = editcritic("bench", "prepare", "edival", "--csv", file)
+    monkeypatch.setattr(published_counts, "expected", lambda: COUNTED)
+    ran = editcritic("bench", "prepare", "edival", "--check-csv", file)
     assert ran.exit_code == 0
     assert "DIFFERS" not in ran.stdout
 
@@ -129,10 +129,10 @@ def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["dlebench", "--csv", "chains.csv"], "--csv compares an instruction file of edival"),
-        (["edival", "--csv", "chains.csv", "--download"], "give no other option"),
-        (["edival", "--csv", "chains.csv", "--multi", "0"], "give no other option"),
-        (["edival", "--csv", "none.csv"], "cannot read none.csv: No such file"),
+        (["dlebench", "--check-csv", "chains.csv"], "--check-csv compares an instruction file of edival"),
+        (["edival", "--check-csv", "chains.csv", "--download"], "give no other option"),
+        (["edival", "--check-csv", "chains.csv", "--multi-scenes", "0"], "give no other option"),
+        (["edival", "--check-csv", "none.csv"], "cannot read none.csv: No such file"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(editcritic: Command, arguments: list[str], message: str) -> None:
@@ -141,17 +141,17 @@ def test_what_cannot_be_compared_is_refused(editcritic: Command, arguments: list
     assert message in ran.stderr
 
 
-def state_of(pools: Pools) -> State:
-    return State(pools, {name: Thing(name, name) for name in pools.available})
+def state_of(pools: Pools) -> ChainState:
+    return ChainState(pools, {name: ListedObject(name, name) for name in pools.available})
 
 
 def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_objects_are_forgotten(file: Path) -> None:
     differing = []
-    for turns in read_chains(file).turns.values():
+    for turns in read_instruction_file(file).turns.values():
         for before, turn in itertools.pairwise(turns):
-            task = parse(turn.instructions[-1])
+            task = parse_instruction(turn.instructions[-1])
             assert task is not None
-            ours = state_of(before.pools).after(task).pools
+            ours = state_of(before.pools).apply(task).pools
             if ours != turn.pools:
                 differing.append((turn.index, turn.number))
                 # The released code keeps what was in the foreground of the original picture, and so drops what an
@@ -162,8 +162,8 @@ def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_obje
 
 
 def test_instructions_are_worded_as_published(file: Path) -> None:
-    for turns in read_chains(file).turns.values():
+    for turns in read_instruction_file(file).turns.values():
         for turn in turns:
-            task = parse(turn.instructions[-1])
+            task = parse_instruction(turn.instructions[-1])
             assert task is not None
             assert instruction_of(task, turn.formats[-1]) == turn.instructions[-1]

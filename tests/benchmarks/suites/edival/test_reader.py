@@ -1,4 +1,4 @@
-"""EdiVal's instruction file: one in the published layout, and what is said of one that is broken."""
+"""EdiVal's instruction file: the published layout, and problems of invalid files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.edival.reading import COLUMNS, CSV, Chains, Turn, read_chains
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV, EdiValTurn, InstructionFile, read_instruction_file
 from editcritic.reward import Pools
 from editcritic.reward.sample import TASK_TYPES
 
@@ -37,35 +37,35 @@ SECOND: Mapping[str, str] = {
 }
 
 
-def chains(folder: Path, *rows: Mapping[str, str], columns: tuple[str, ...] = COLUMNS) -> Chains:
+def chains(folder: Path, *rows: Mapping[str, str], columns: tuple[str, ...] = COLUMNS) -> InstructionFile:
     with (folder / CSV).open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
-    return read_chains(folder / CSV)
+    return read_instruction_file(folder / CSV)
 
 
-def said(found: Chains, folder: Path) -> list[str]:
-    return [str(problem).replace(str(folder / CSV), "FILE") for problem in found.problems]
+def problem_messages(instruction_file: InstructionFile, folder: Path) -> list[str]:
+    return [str(problem).replace(str(folder / CSV), "FILE") for problem in instruction_file.problems]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Chains:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> InstructionFile:
     """Five chains in the published layout, every type among them."""
-    return read_chains(write_chains(tmp_path_factory.mktemp("edival") / CSV))
+    return read_instruction_file(write_chains(tmp_path_factory.mktemp("edival") / CSV))
 
 
-def every_turn(found: Chains) -> list[Turn]:
-    return [turn for turns in found.turns.values() for turn in turns]
+def every_turn(instruction_file: InstructionFile) -> list[EdiValTurn]:
+    return [turn for turns in instruction_file.turns.values() for turn in turns]
 
 
-def test_a_file_in_the_published_layout_is_read_without_a_problem(whole: Chains) -> None:
+def test_a_file_in_the_published_layout_is_read_without_a_problem(whole: InstructionFile) -> None:
     assert (whole.rows, list(whole.turns), list(whole.problems)) == (15, [0, 1, 3, 4, 5], [])
     assert all([turn.number for turn in turns] == [1, 2, 3] for turns in whole.turns.values())
     assert {turn.type for turn in every_turn(whole)} == set(TASK_TYPES)
 
 
-def test_rows_are_read_as_they_were_written(whole: Chains) -> None:
+def test_rows_are_read_as_they_were_written(whole: InstructionFile) -> None:
     for index, rows in CHAINS.items():
         for turn, row in zip(whole.turns[index], rows, strict=True):
             assert (turn.type, turn.instructions[-1], turn.formats[-1]) == (
@@ -76,14 +76,14 @@ def test_rows_are_read_as_they_were_written(whole: Chains) -> None:
             assert turn.pools == Pools(row.all, row.available, row.unchanged, row.background)
 
 
-def test_every_instruction_has_a_task_of_its_type_without_its_literal_quotes(whole: Chains) -> None:
+def test_every_instruction_has_a_task_of_its_type_without_its_literal_quotes(whole: InstructionFile) -> None:
     assert all(task is not None and task.type == turn.type for turn in every_turn(whole) for task in turn.tasks[-1:])
     quoted = [turn for turn in every_turn(whole) if turn.instructions[-1].startswith('"')]
     assert Counter(turn.type for turn in quoted) == {"count_change": 1, "position_change": 1}
-    assert not any(sentence.startswith('"') for turn in every_turn(whole) for sentence in turn.said)
+    assert not any(sentence.startswith('"') for turn in every_turn(whole) for sentence in turn.unquoted_instructions)
 
 
-def test_rows_say_what_there_is_to_be_consistent_with(whole: Chains) -> None:
+def test_rows_say_what_there_is_to_be_consistent_with(whole: InstructionFile) -> None:
     without = [(not turn.pools.background, not turn.pools.unchanged) for turn in every_turn(whole)]
     assert (sum(a for a, _ in without), sum(b for _, b in without), without.count((True, True))) == (4, 4, 1)
 
@@ -91,7 +91,7 @@ def test_rows_say_what_there_is_to_be_consistent_with(whole: Chains) -> None:
 def test_lists_are_cumulative_and_the_last_is_the_turns(tmp_path: Path) -> None:
     first, second = chains(tmp_path, ROW, SECOND).turns[7]
     assert (first.type, second.type) == ("subject_remove", "count_change")
-    assert second.said == ("Remove the cup", "Change the count of table to 3")
+    assert second.unquoted_instructions == ("Remove the cup", "Change the count of table to 3")
     assert [task.count for task in second.tasks if task] == [None, 3]
     assert second.pools.unchanged == ()
     assert second.pools.all == ("cup", "table")
@@ -106,30 +106,33 @@ def test_all_columns_that_are_missing_are_named_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "text", "what"),
     [
-        ("image_index", "seven", "expected a whole number from 0, got 'seven'"),
-        ("turns", "0", "expected a whole number from 1, got '0'"),
+        ("image_index", "seven", "expected an integer of at least 0, got 'seven'"),
+        ("turns", "0", "expected an integer of at least 1, got '0'"),
         ("bg_consistency", "yes", "expected True or False, got 'yes'"),
         ("all_objects", "['cup'", "expected a Python list of strings, got \"['cup'\""),
         ("all_objects", "__import__('os').listdir()", "expected a Python list of strings"),
         ("instructions", "'Remove the cup'", "expected a Python list of strings"),
-        ("instructions", "['Remove the cup', 'Remove the cat']", "expected an element a turn, 1, got 2"),
+        ("instructions", "['Remove the cup', 'Remove the cat']", "expected one element per turn, 1, got 2"),
         ("task_type", "['style_change']", "expected subject_add, subject_remove,"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_named_by_line_and_column(
     tmp_path: Path, column: str, text: str, what: str
 ) -> None:
-    found = chains(tmp_path, ROW, {**ROW, "image_index": "8", column: text})
-    (problem,) = said(found, tmp_path)
+    instruction_file = chains(tmp_path, ROW, {**ROW, "image_index": "8", column: text})
+    (problem,) = problem_messages(instruction_file, tmp_path)
     assert problem.startswith(f"FILE:3, {column}: {what}")
-    assert list(found.turns) == [7]
+    assert list(instruction_file.turns) == [7]
 
 
 def test_several_problems_are_reported_together(tmp_path: Path) -> None:
     bad = {**ROW, "image_index": "8", "task_type": "nothing", "all_objects": "3"}
-    found = chains(tmp_path, bad, ROW, ROW)
-    assert [problem.partition(":")[0] + problem.partition(",")[2][:12] for problem in said(found, tmp_path)]
-    assert [problem.split(":")[1] for problem in said(found, tmp_path)] == [
+    instruction_file = chains(tmp_path, bad, ROW, ROW)
+    assert [
+        problem.partition(":")[0] + problem.partition(",")[2][:12]
+        for problem in problem_messages(instruction_file, tmp_path)
+    ]
+    assert [problem.split(":")[1] for problem in problem_messages(instruction_file, tmp_path)] == [
         "2, task_type",
         "2, all_objects",
         "4, turns",
@@ -143,31 +146,33 @@ def test_a_chain_ends_before_a_turn_that_is_missing(tmp_path: Path) -> None:
         **{name: f"{SECOND[name][:-1]}, 'x']" for name in ("instructions", "format_instructions")},
         "task_type": "['subject_remove', 'count_change', 'subject_remove']",
     }
-    found = chains(tmp_path, ROW, third)
-    assert [turn.number for turn in found.turns[7]] == [1]
-    assert said(found, tmp_path)[-1] == (
-        "FILE, picture 7: turn 2 is missing or cannot be read, so turns 3 are left out"
+    instruction_file = chains(tmp_path, ROW, third)
+    assert [turn.number for turn in instruction_file.turns[7]] == [1]
+    assert problem_messages(instruction_file, tmp_path)[-1] == (
+        "FILE, image 7: turn 2 is missing or invalid, so turns 3 are left out"
     )
 
 
-def test_an_instruction_that_is_none_of_the_nine_forms_is_kept_and_said(tmp_path: Path) -> None:
+def test_an_instruction_that_is_none_of_the_nine_forms_is_kept_and_problem_messages(tmp_path: Path) -> None:
     odd = {**ROW, "instructions": "['Make it nicer']", "format_instructions": "['Make it nicer']"}
-    found = chains(tmp_path, odd)
-    assert found.turns[7][0].tasks == (None,)
-    assert said(found, tmp_path) == [
-        "FILE:2, instructions: 'Make it nicer' is no subject_remove that can be read: it has no instruction following"
+    instruction_file = chains(tmp_path, odd)
+    assert instruction_file.turns[7][0].tasks == (None,)
+    assert problem_messages(instruction_file, tmp_path) == [
+        "FILE:2, instructions: 'Make it nicer' cannot be parsed as subject_remove: it has no instruction following"
     ]
 
 
-def test_lists_that_do_not_continue_those_before_are_said(tmp_path: Path) -> None:
+def test_lists_that_do_not_continue_those_before_are_problem_messages(tmp_path: Path) -> None:
     other = {**SECOND, "instructions": "['Remove the cat', 'Change the count of table to 3']"}
-    found = chains(tmp_path, ROW, other)
-    assert said(found, tmp_path) == ["FILE:3, instructions: does not begin with the instructions of turn 1, in line 2"]
+    instruction_file = chains(tmp_path, ROW, other)
+    assert problem_messages(instruction_file, tmp_path) == [
+        "FILE:3, instructions: does not begin with the instructions of turn 1, in line 2"
+    ]
 
 
 def test_a_file_that_is_not_there_or_no_text_is_one_plain_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read .*none\.csv: No such file"):
-        read_chains(tmp_path / "none.csv")
+        read_instruction_file(tmp_path / "none.csv")
     (tmp_path / CSV).write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="no CSV file in UTF-8"):
-        read_chains(tmp_path / CSV)
+    with pytest.raises(InputError, match="not a CSV file in UTF-8"):
+        read_instruction_file(tmp_path / CSV)

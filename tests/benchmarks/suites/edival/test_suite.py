@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.sceneedit.critics import experts
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.suites.edival.suite import EdiVal
-from editcritic.benchmarks.suites.results import Results, Row
-from editcritic.benchmarks.suites.tables import Computed, Table
+from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import EditSample, Image, Reward, Score
-from editcritic.reward.engine import Engine
+from editcritic.reward.config import build
+from editcritic.reward.engine.engine import Engine
 from editcritic.reward.score import Evidence
-from editcritic.reward.spec import build
 
 from .layout import ZIP, chains, index_of, write_data, write_outputs
 
@@ -45,29 +45,31 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def judged(suite: EdiVal, outputs: Path, protocol: str | None = None) -> Results:
     """What SceneEdit's critics say of all outputs that are there."""
-    there = {item.id: path for item in suite.items if (path := suite.find(outputs, item)) is not None}
+    there = {item.id: path for item in suite.items if (path := suite.find_output(outputs, item)) is not None}
     samples = {
-        item.id: suite.edited(item, lambda one: Image.open(there[one.id])) for item in suite.items if item.id in there
+        item.id: suite.edited_sample(item, lambda one: Image.open(there[one.id]))
+        for item in suite.items
+        if item.id in there
     }
     with Engine() as engine:
-        asked = experts()
+        experts = scene_experts()
         scores = {
-            name: dict(zip(samples, Reward.of(spec, asked, engine=engine)(samples.values()), strict=True))
+            name: dict(zip(samples, Reward.of(spec, experts, engine=engine)(samples.values()), strict=True))
             for name, spec in suite.metrics(protocol).items()
         }
     return Results(
         "scene",
         [
-            row_of(suite, item.id, {n: found[item.id] for n, found in scores.items() if item.id in found})
+            row_of(suite, item.id, {n: by_id[item.id] for n, by_id in scores.items() if item.id in by_id})
             for item in suite.items
         ],
     )
 
 
-def row_of(suite: EdiVal, name: str, scores: Mapping[str, Score]) -> Row:
+def row_of(suite: EdiVal, name: str, scores: Mapping[str, Score]) -> ResultRow:
     item = suite.by_id[name]
     missing = "" if scores else "no picture"
-    return Row(name, item.case, item.labels, scores, missing, instruction=item.sample.instruction)
+    return ResultRow(name, item.case, item.labels, scores, missing, instruction=item.sample.instruction)
 
 
 def scripted(suite: EdiVal, followed: Callable[[int, int], float | None], *, without: Sequence[str] = ()) -> Results:
@@ -84,10 +86,10 @@ def table(suite: EdiVal, results: Results, name: str) -> Table:
     return next(one for one in suite.tables(results) if one.name == name)
 
 
-def values(found: Table) -> dict[str, dict[str, float | None]]:
+def values(table: Table) -> dict[str, dict[str, float | None]]:
     return {
         row: {column: cell.value for column, cell in cells.items()}
-        for row, cells in Computed.of(found, None).cells.items()
+        for row, cells in ComputedTable.compute(table, None).cells.items()
     }
 
 
@@ -95,8 +97,8 @@ def test_items_are_the_turns_of_the_chains_each_after_the_one_before(data: Path)
     suite = EdiVal(data)
     assert not suite.problems
     assert [item.id for item in suite.items[:4]] == ["0/multipass/1", "0/multipass/2", "0/multipass/3", "1/multipass/1"]
-    assert [item.after for item in suite.items[:4]] == ["", "0/multipass/1", "0/multipass/2", ""]
-    assert suite.items[-1].place == f"multipass/{index_of(COUNT - 1)}_input_raw_turn_3"
+    assert [item.previous for item in suite.items[:4]] == ["", "0/multipass/1", "0/multipass/2", ""]
+    assert suite.items[-1].output_path == f"multipass/{index_of(COUNT - 1)}_input_raw_turn_3"
     for item, wanted in zip(suite.items, [turn for turns in chained() for turn in turns], strict=True):
         assert item.sample.source == wanted.base
         assert (item.sample.task, item.sample.pools) == (wanted.task, wanted.pools)
@@ -105,7 +107,7 @@ def test_items_are_the_turns_of_the_chains_each_after_the_one_before(data: Path)
 
 def test_a_turn_is_judged_against_the_picture_of_the_turn_before(data: Path, tmp_path: Path) -> None:
     suite, outputs = EdiVal(data), write_outputs(tmp_path, chained())
-    sample = suite.edited(suite.items[2], lambda item: Image.open(suite.find(outputs, item) or Path()))
+    sample = suite.edited_sample(suite.items[2], lambda item: Image.open(suite.find_output(outputs, item) or Path()))
     assert [turn.edited for turn in sample.turns] == [turn.edited for turn in chained()[0]]
     assert [turn.source for turn in sample.turns] == [turn.source for turn in chained()[0]]
 
@@ -114,9 +116,9 @@ def test_multipass_runs_from_the_published_layout_to_the_tables(data: Path, tmp_
     suite, outputs = EdiVal(data), write_outputs(tmp_path / "gen", chained())
     results = judged(suite, outputs)
     assert {name for row in results.rows for name in row.scores} == {"if", "cc", "vq"}
-    found = suite.tables(results)
-    assert [one.name for one in found] == ["leaderboard", "rates", "types", "consistency", "quality", "luminance"]
-    board = values(found[0])["all"]
+    tables = suite.tables(results)
+    assert [one.name for one in tables] == ["leaderboard", "rates", "types", "consistency", "quality", "luminance"]
+    board = values(tables[0])["all"]
     following, consistent, both = (board[f"{name} T3"] for name in ("IF", "CC", "O"))
     assert following is not None
     assert consistent is not None
@@ -126,9 +128,9 @@ def test_multipass_runs_from_the_published_layout_to_the_tables(data: Path, tmp_
     assert consistent == pytest.approx(sum(half or 0.0 for half in halves) / 2)
     rates = values(table(suite, results, "rates"))
     assert rates["image success"]["T1"] == rates["task rate"]["T1"]
-    means = [row.value("if") for row in results.where(turn=3)]
+    means = [row.value("if") for row in results.filter(turn=3)]
     assert rates["task rate"]["T3"] == pytest.approx(100 * sum(value or 0.0 for value in means) / COUNT)
-    assert all(0 < (cell or 0) <= 100 for cells in values(found[-1]).values() for cell in cells.values())
+    assert all(0 < (cell or 0) <= 100 for cells in values(tables[-1]).values() for cell in cells.values())
 
 
 def test_singlepass_judges_every_instruction_of_one_picture(data: Path, tmp_path: Path) -> None:
@@ -136,11 +138,11 @@ def test_singlepass_judges_every_instruction_of_one_picture(data: Path, tmp_path
     outputs = write_outputs(tmp_path / "gen", chained(), "singlepass")
     third = suite.by_id["0/singlepass/3"]
     assert third.sample.instruction == ". ".join(turn.instruction for turn in chained()[0])
-    assert (third.after, len(third.sample.operations)) == ("", 3)
+    assert (third.previous, len(third.sample.operations)) == ("", 3)
     results = judged(suite, outputs)
     assert [len(row.score("if").credits) for row in results.rows[:3] if row.score("if")] == [1, 2, 3]  # type: ignore[union-attr]
     rates = values(table(suite, results, "rates"))
-    credits = [[one.value for one in row.scores["if"].credits.values()] for row in results.where(turn=3)]
+    credits = [[one.value for one in row.scores["if"].credits.values()] for row in results.filter(turn=3)]
     assert rates["image success"]["C3"] == pytest.approx(100 * sum(all(one) for one in credits) / COUNT)
     assert rates["task rate"]["C3"] == pytest.approx(100 * sum(map(sum, credits)) / (3 * COUNT))  # type: ignore[arg-type]
     assert rates["marginal task rate"]["C3"] == pytest.approx(100 * sum(one[-1] for one in credits) / COUNT)  # type: ignore[misc]
@@ -171,13 +173,13 @@ def test_what_was_not_judged_has_no_table(data: Path) -> None:
 def test_a_failed_score_is_in_no_denominator_and_is_counted(data: Path) -> None:
     suite = EdiVal(data)
     results = scripted(suite, lambda case, turn: None if (case, turn) == (0, 2) else 1.0)
-    cells = Computed.of(table(suite, results, "rates"), None).cells
-    assert [(cell.value, cell.count, cell.without) for cell in cells["task rate"].values()] == [
+    cells = ComputedTable.compute(table(suite, results, "rates"), None).cells
+    assert [(cell.value, cell.count, cell.num_missing) for cell in cells["task rate"].values()] == [
         (100.0, 3, 0),
         (100.0, 2, 1),
         (100.0, 3, 0),
     ]
-    assert [(cell.count, cell.without) for cell in cells["image success"].values()] == [(3, 0), (2, 1), (2, 1)]
+    assert [(cell.count, cell.num_missing) for cell in cells["image success"].values()] == [(3, 0), (2, 1), (2, 1)]
 
 
 def test_a_picture_that_lacks_a_turn_is_left_out_as_the_option_says(data: Path) -> None:
@@ -185,9 +187,9 @@ def test_a_picture_that_lacks_a_turn_is_left_out_as_the_option_says(data: Path) 
     for incomplete in ("drop", "later"):
         suite = EdiVal(data, incomplete=incomplete)
         results = scripted(suite, lambda case, turn: 1.0, without=["1/multipass/2", "1/multipass/3"])
-        found = table(suite, results, "rates")
-        counts[incomplete] = [cell.count for cell in Computed.of(found, None).cells["image success"].values()]
-        assert any("1 of 3 pictures lack a turn" in note and f"incomplete={incomplete}" in note for note in found.notes)
+        rates = table(suite, results, "rates")
+        counts[incomplete] = [cell.count for cell in ComputedTable.compute(rates, None).cells["image success"].values()]
+        assert any("1 of 3 images lack a turn" in note and f"incomplete={incomplete}" in note for note in rates.notes)
     assert counts == {"drop": [2, 2, 2], "later": [3, 2, 2]}
 
 
@@ -195,11 +197,13 @@ def test_the_official_protocol_measures_no_consistency_after_a_change_of_backgro
     suite = EdiVal(data)
     counts = {}
     for protocol in ("fixed", "official"):
-        part = Score.of(0.9).by(f"edival-cc-objects@1/{protocol}")
-        whole = Score.of(0.9, parts={"objects": part, "background": part}).by(f"edival-cc@1/{protocol}")
+        part = Score.of(0.9).with_signature(f"edival-cc-objects@1/{protocol}")
+        whole = Score.of(0.9, parts={"objects": part, "background": part}).with_signature(f"edival-cc@1/{protocol}")
         labels = [{**item.labels, "background": "changed" if item.case == "1" else "kept"} for item in suite.items]
-        rows = [Row(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)]
-        cells = Computed.of(table(suite, Results("x", rows), "consistency"), None).cells
+        rows = [
+            ResultRow(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)
+        ]
+        cells = ComputedTable.compute(table(suite, Results("x", rows), "consistency"), None).cells
         counts[protocol] = cells["objects, features"]["T1"].count
     assert counts == {"fixed": COUNT, "official": COUNT - 1}
 
@@ -212,8 +216,8 @@ def test_a_half_with_nothing_to_compare_is_no_part_of_the_question_and_a_failed_
         for item in suite.items
     ]
     results = Results("x", rows)
-    cell = Computed.of(table(suite, results, "consistency"), None).cells["objects, features"]["T1"]
-    assert (cell.value, cell.count, cell.without) == (50.0, 1, 1)
+    cell = ComputedTable.compute(table(suite, results, "consistency"), None).cells["objects, features"]["T1"]
+    assert (cell.value, cell.count, cell.num_missing) == (50.0, 1, 1)
     assert values(table(suite, results, "leaderboard"))["all"]["CC T1"] == pytest.approx(60.0)
 
 
@@ -235,8 +239,8 @@ def test_changes_of_quality_are_given_in_both_ways(data: Path) -> None:
         )
         for item in suite.items
     ]
-    found = values(table(suite, Results("x", rows), "quality"))
-    assert {name: row["T2"] for name, row in found.items()} == pytest.approx(
+    numbers = values(table(suite, Results("x", rows), "quality"))
+    assert {name: row["T2"] for name, row in numbers.items()} == pytest.approx(
         {"VQ": 4.2, "base": 4.0, "change of the mean": 0.2, "mean change": 2.6 / 3}
     )
     light_found = values(table(suite, Results("x", rows), "luminance"))
@@ -249,10 +253,12 @@ def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
     suite = EdiVal(data)
     whole = Score.of(0.9, parts={"objects": Score.of(0.9), "background": Score.of(0.8)})
     labels = [{**item.labels, "shape": "padded" if item.case == "1" else "square"} for item in suite.items]
-    rows = [Row(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)]
-    found = {one.name: Computed.of(one, None) for one in suite.tables(Results("x", rows))}
-    assert found["consistency-padded"].cells["background, features"]["T2"].count == 1
-    assert found["consistency-square"].cells["background, features"]["T2"].count == COUNT - 1
+    rows = [
+        ResultRow(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)
+    ]
+    computed = {one.name: ComputedTable.compute(one, None) for one in suite.tables(Results("x", rows))}
+    assert computed["consistency-padded"].cells["background, features"]["T2"].count == 1
+    assert computed["consistency-square"].cells["background, features"]["T2"].count == COUNT - 1
 
 
 @pytest.mark.parametrize("mode", ["multipass", "singlepass"])
@@ -284,7 +290,7 @@ def test_what_does_not_exist_is_refused_with_what_does(data: Path, tmp_path: Pat
         EdiVal(data, mode="both")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="compression=keep is for mode=singlepass"):
         EdiVal(data, compression="keep")
-    with pytest.raises(InputError, match="does not exist: give the folder that holds oai_instruction"):
+    with pytest.raises(InputError, match="does not exist: give the folder with oai_instruction"):
         EdiVal(tmp_path / "none")
     with pytest.raises(InputError, match="holds no CSV file"):
         EdiVal(tmp_path)
@@ -299,11 +305,11 @@ def test_pictures_that_are_missing_or_damaged_are_named_and_the_others_are_there
     (folder / "1_input_raw.jpg").write_bytes(b"no picture")
     suite = EdiVal(folder)
     assert {item.case for item in suite.items} == {"0"}
-    assert [problem.where for problem in suite.problems] == ["picture 1", "picture 3"]
-    assert "is not an image" in suite.problems[0].what
-    assert suite.problems[1].what == "there is no 3_input_raw.jpg (or .png), so its 3 turns are left out"
+    assert [problem.location for problem in suite.problems] == ["image 1", "image 3"]
+    assert "is not an image" in suite.problems[0].message
+    assert suite.problems[1].message == "there is no 3_input_raw.jpg (or .png), so its 3 turns are left out"
     (folder / "0_input_raw.jpg").unlink()
-    with pytest.raises(InputError, match="nothing can be asked of"):
+    with pytest.raises(InputError, match="has no usable items"):
         EdiVal(folder)
 
 
@@ -343,18 +349,18 @@ def test_outputs_in_the_data_folder_are_no_base_pictures(tmp_path: Path) -> None
     suite = EdiVal(folder)
     assert not suite.problems
     assert len(suite.items) == 3 * COUNT
-    again = EdiVal(folder / "oai_instruction_generation_output.csv", pictures=str(outputs / "multipass"))
+    again = EdiVal(folder / "oai_instruction_generation_output.csv", images=str(outputs / "multipass"))
     assert [item.id for item in again.items] == [item.id for item in suite.items]
 
 
 def test_outputs_may_lie_in_the_folder_of_their_mode_or_right_in_it(data: Path, tmp_path: Path) -> None:
     suite, outputs = EdiVal(data), write_outputs(tmp_path, chained())
-    assert suite.find(outputs, suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
-    assert suite.find(outputs / "multipass", suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
+    assert suite.find_output(outputs, suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
+    assert suite.find_output(outputs / "multipass", suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
     (outputs / "multipass" / "0_input_raw_turn_1.png").rename(outputs / "multipass" / "0_input_raw_turn_1.jpg")
-    assert suite.find(outputs, suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.jpg"
+    assert suite.find_output(outputs, suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.jpg"
     (outputs / "multipass" / "0_input_raw_turn_1.jpg").unlink()
-    assert suite.find(outputs, suite.items[0]) is None
+    assert suite.find_output(outputs, suite.items[0]) is None
 
 
 def test_a_suite_is_sent_to_another_process(data: Path) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.benchmarks.suite_run.running import run
+from editcritic.benchmarks.run.runner import run_suite
 from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
 from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
-from editcritic.reward import Expert, Image, Judge, Levels, Reply
+from editcritic.reward import Expert, Image
+from editcritic.reward.queries import Judge, Levels, Reply
 
 SCENES = 3
 
@@ -71,7 +72,7 @@ def outputs(folder: Path, suite: Suite) -> Path:
 
 class Sure(Expert):
     """Gives the first answer of a question's form with the probability that a function of topic and instruction says,
-    and the last one with the rest; counts what it is asked.
+    and the last one with the rest; records queries.
     """
 
     id = "sure@1"
@@ -79,19 +80,19 @@ class Sure(Expert):
 
     def __init__(self, says: Callable[[str, str], float]) -> None:
         self._says = says
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
-        found = []
+        replies = []
         for query in queries:
-            self.asked.append(query.topic)
+            self.queries.append(query.topic)
             sure = self._says(query.topic, dict(query.slots)["instruction"])
             options = query.form.options if isinstance(query.form, Levels) else ("yes", "no")
             first, last = options[0], options[-1]
-            found.append(Reply(first if sure >= 0.5 else last, probabilities={first: sure, last: 1 - sure}))
-        return found
+            replies.append(Reply(first if sure >= 0.5 else last, probabilities={first: sure, last: 1 - sure}))
+        return replies
 
 
 def judged(suite: Suite, folder: Path, judge: Expert, protocol: str | None = None, out: Path | None = None) -> Results:
     """What a run finds."""
-    return run(suite, folder, experts={"judge": judge}, protocol=protocol, out=out)
+    return run_suite(suite, folder, experts={"judge": judge}, protocol=protocol, out=out)

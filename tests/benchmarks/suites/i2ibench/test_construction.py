@@ -8,27 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from editcritic.benchmarks.bench_data import add_to
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.making.given import Picture
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.construction.workspace import NumberedImage
 from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
-from editcritic.benchmarks.suites.i2ibench.drafts import Written, choices, counted, read, within_quotas
-from editcritic.benchmarks.suites.i2ibench.prepare import prepare
-from editcritic.benchmarks.suites.i2ibench.scenes import Scene, drawn_scenes
+from editcritic.benchmarks.suites.i2ibench.construction.pipeline import construct_suite
+from editcritic.benchmarks.suites.i2ibench.construction.prompt_generation import (
+    GeneratedPrompt,
+    apply_quotas,
+    dimension_choices,
+    dimension_counts,
+    parse_prompt_reply,
+)
+from editcritic.benchmarks.suites.i2ibench.construction.source_sampling import SourceSet, sample_scenes
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
-from editcritic.reward import Expert, Failure, Judge, Reply
-from editcritic.reward.query import Outcome
+from editcritic.cli.bench.app import app
+from editcritic.reward import Expert
+from editcritic.reward.queries import Failure, Judge, Reply
+from editcritic.reward.queries.kinds import Outcome
 
-from .written import picture
+from .layout import picture
 
 
 def answer(category: str, scene: str, count: int) -> dict[str, Any]:
     """What a good judge writes."""
     known = CATEGORIES[category]
-    names = [one.title for one in choices(known)][: 1 if category == "local-editing" else 9]
+    names = [one.title for one in dimension_choices(known)][: 1 if category == "local-editing" else 9]
     if category == "local-editing":
         names = ["Local Attribute Accuracy", "Spatial Accuracy"]
     of = " and ".join(f"picture {number}" for number in range(1, count + 1)) if known.multi else "the picture"
@@ -49,20 +55,20 @@ class Writer(Expert):
 
     def __init__(self, spoils: Callable[[str, str, int], str | Failure | None] = lambda *_: None) -> None:
         self._spoils = spoils
-        self.asked: list[tuple[str, str, int]] = []
+        self.queries: list[tuple[str, str, int]] = []
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
-        found: list[Outcome] = []
+        replies: list[Outcome] = []
         for query in queries:
             slots = dict(query.slots)
             scene, category = slots["scene"], slots["category"]
-            self.asked.append((scene, category, query.draw))
+            self.queries.append((scene, category, query.draw))
             spoilt = self._spoils(scene, category, query.draw)
             if isinstance(spoilt, Failure):
-                found.append(spoilt)
+                replies.append(spoilt)
             else:
-                found.append(Reply(spoilt or json.dumps(answer(category, scene, len(query.images)))))
-        return found
+                replies.append(Reply(spoilt or json.dumps(answer(category, scene, len(query.images)))))
+        return replies
 
 
 @pytest.fixture
@@ -80,28 +86,28 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(images: Path, tmp_path: Path) -> None:
     judge = Writer()
-    made = prepare(images, tmp_path / "out", judge=judge, single=2, multi=2, seed=3)
-    assert (made.made, made.rejected, made.failed) == (20, 0, {})
-    assert len(judge.asked) == 20
+    made = construct_suite(images, tmp_path / "out", judge=judge, single=2, multi=2, seed=3)
+    assert (made.num_constructed, made.num_rejected, made.failures) == (20, 0, {})
+    assert len(judge.queries) == 20
     suite = I2IBench(tmp_path / "out")
     assert not suite.problems
     assert {item.labels["category"] for item in suite.items} == set(CATEGORIES)
     assert [len(item.sample.sources) for item in suite.items[::5]] == [1, 1, 2, 3]
-    asked = next(item for item in suite.items if item.labels["category"] == "combination-editing-text").sample
-    assert asked.text == "OPEN"
-    assert {"multi-text-content-style", "multi-subject-extraction"} <= set(asked.dimensions or ())
+    sample = next(item for item in suite.items if item.labels["category"] == "combination-editing-text").sample
+    assert sample.text == "OPEN"
+    assert {"multi-text-content-style", "multi-subject-extraction"} <= set(sample.dimensions or ())
 
 
 def test_the_same_call_again_asks_nothing_and_writes_the_same(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    prepare(images, out, judge=Writer(), single=1, multi=1)
+    construct_suite(images, out, judge=Writer(), single=1, multi=1)
     before = {path: path.read_bytes() for path in sorted(out.glob("*.jsonl"))}
     judge = Writer()
-    prepare(images, out, judge=judge, single=1, multi=1)
-    assert judge.asked == []
+    construct_suite(images, out, judge=judge, single=1, multi=1)
+    assert judge.queries == []
     assert {path: path.read_bytes() for path in sorted(out.glob("*.jsonl"))} == before
     with pytest.raises(InputError, match="another seed"):
-        prepare(images, out, judge=Writer(), single=1, multi=1, seed=1)
+        construct_suite(images, out, judge=Writer(), single=1, multi=1, seed=1)
 
 
 def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reason(
@@ -112,17 +118,17 @@ def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reas
             return json.dumps({**answer(category, scene, 1), "target_text": None})
         return "I am sorry, I cannot do that" if category == "object-manipulation" and draw == 0 else None
 
-    made = prepare(images, tmp_path / "out", judge=Writer(spoils), single=1, multi=0)
-    assert (made.made, made.rejected) == (4, 1)
-    found = lines(tmp_path / "out" / "rejects.jsonl")
-    assert [(one["stage"], one.get("attempt")) for one in found] == [
+    made = construct_suite(images, tmp_path / "out", judge=Writer(spoils), single=1, multi=0)
+    assert (made.num_constructed, made.num_rejected) == (4, 1)
+    rejections = lines(tmp_path / "out" / "rejections.jsonl")
+    assert [(one["stage"], one.get("attempt")) for one in rejections] == [
         ("i2ibench/object-manipulation", 0),
         *(("i2ibench/text-rendering", attempt) for attempt in range(3)),
-        ("given up", None),
+        ("rejected", None),
     ]
-    assert "refused" in found[0]["reason"]
-    assert "no letters to write" in found[-1]["reason"]
-    assert "text-rendering" in found[-1]["reason"]
+    assert "refused" in rejections[0]["reason"]
+    assert "no text to render" in rejections[-1]["reason"]
+    assert "text-rendering" in rejections[-1]["reason"]
 
 
 def test_what_was_not_answered_is_asked_when_it_goes_on(images: Path, tmp_path: Path) -> None:
@@ -130,76 +136,88 @@ def test_what_was_not_answered_is_asked_when_it_goes_on(images: Path, tmp_path: 
         return Failure("the line is dead") if category == "world-knowledge" else None
 
     out = tmp_path / "out"
-    made = prepare(images, out, judge=Writer(down), single=1, multi=0)
-    assert (made.made, made.rejected, made.exit_code) == (0, 0, 1)
-    assert "the line is dead" in made.failed["s0000"]
+    made = construct_suite(images, out, judge=Writer(down), single=1, multi=0)
+    assert (made.num_constructed, made.num_rejected, made.exit_code) == (0, 0, 1)
+    assert "the line is dead" in made.failures["s0000"]
     judge = Writer()
-    assert prepare(images, out, judge=judge, single=1, multi=0).made == 5
-    assert [category for _, category, _ in judge.asked] == ["world-knowledge"]
+    assert construct_suite(images, out, judge=judge, single=1, multi=0).num_constructed == 5
+    assert [category for _, category, _ in judge.queries] == ["world-knowledge"]
 
 
 @pytest.mark.parametrize(
     ("category", "change", "why"),
     [
         ("text-rendering", {"target_text": "CLOSED"}, "does not quote"),
-        ("world-knowledge", {"hint": ""}, "by what a result is known"),
+        ("world-knowledge", {"hint": ""}, "no hint for grading"),
         ("basic-combination", {"instruction": "Put the cat of picture 1 into the room"}, "picture 2"),
-        ("local-editing", {"dimensions": []}, "neither an attribute nor"),
-        ("local-editing", {"dimensions": ["Beauty"]}, "none of the points"),
-        ("local-editing", {"instruction": "taken"}, "says again"),
+        ("local-editing", {"dimensions": []}, "neither a changed attribute"),
+        ("local-editing", {"dimensions": ["Beauty"]}, "none of the dimensions"),
+        ("local-editing", {"instruction": "taken"}, "repeats another prompt"),
         ("local-editing", {"instruction": "word " * 61}, "61 words"),
     ],
 )
 def test_a_prompt_that_is_none_says_why(category: str, change: dict[str, Any], why: str) -> None:
-    places = tuple(Picture(number, f"{number}.png", Path(f"{number}.png")) for number in range(2))
-    scene = Scene("m", places if CATEGORIES[category].multi else places[:1])
+    places = tuple(NumberedImage(number, f"{number}.png", Path(f"{number}.png")) for number in range(2))
+    scene = SourceSet("m", places if CATEGORIES[category].multi else places[:1])
     row = {**answer(category, "m", 2), **change}
     with pytest.raises(ValueError, match=why):
-        read(json.dumps(row), scene, CATEGORIES[category], ["taken"])
+        parse_prompt_reply(json.dumps(row), scene, CATEGORIES[category], ["taken"])
 
 
 def test_a_dimension_has_no_larger_a_share_than_in_the_paper_and_categories_keep_their_own() -> None:
-    scene = Scene("s", ())
+    scene = SourceSet("s", ())
     single = [one for one in CATEGORIES.values() if not one.multi]
     made = [
-        Written(
+        GeneratedPrompt(
             scene, category, f"{number}", "", "", tuple(dict.fromkeys((*own, "spatial-accuracy", "subject-identity")))
         )
         for number in range(20)
         for category in single
         for own in [("local-attribute",) if category.name == "local-editing" else ()]
     ]
-    kept = within_quotas(made, 0)
-    assert kept == within_quotas(made, 0) != within_quotas(made, 1)
-    found = counted(kept)
-    assert found["spatial-accuracy"] == {"prompts": 55, "quota": 55}
-    assert found["subject-identity"] == {"prompts": 47, "quota": 47}
-    assert found["local-attribute"] == {"prompts": 20, "quota": 56}
-    assert found["aesthetic-quality"] == {"prompts": 100, "quota": 100}
+    kept = apply_quotas(made, 0)
+    assert kept == apply_quotas(made, 0) != apply_quotas(made, 1)
+    counts = dimension_counts(kept)
+    assert counts["spatial-accuracy"] == {"prompts": 55, "quota": 55}
+    assert counts["subject-identity"] == {"prompts": 47, "quota": 47}
+    assert counts["local-attribute"] == {"prompts": 20, "quota": 56}
+    assert counts["aesthetic-quality"] == {"prompts": 100, "quota": 100}
 
 
-def test_scenes_are_drawn_once_each_and_by_seed(images: Path) -> None:
-    given = [Picture(number, f"{number}.png", Path(f"{number}.png")) for number in range(4)]
-    scenes = drawn_scenes(given, None, None, (2, 3), 0)
+def test_scenes_are_drawn_once_each_and_by_seed() -> None:
+    images = [NumberedImage(number, f"{number}.png", Path(f"{number}.png")) for number in range(4)]
+    scenes = sample_scenes(images, None, None, (2, 3), 0)
     sets = [frozenset(picture.name for picture in scene.sources) for scene in scenes]
     assert len(sets) == len(set(sets)) == 4 + 6 + 4
     assert (
-        drawn_scenes(given, 2, 3, (2,), 0) == drawn_scenes(given, 2, 3, (2,), 0) != drawn_scenes(given, 2, 3, (2,), 1)
+        sample_scenes(images, 2, 3, (2,), 0)
+        == sample_scenes(images, 2, 3, (2,), 0)
+        != sample_scenes(images, 2, 3, (2,), 1)
     )
     with pytest.raises(InputError, match="single is 0 to 4 scenes"):
-        drawn_scenes(given, 5, 0, (2,), 0)
-    with pytest.raises(InputError, match="nothing to make"):
-        drawn_scenes(given, 0, 0, (2,), 0)
+        sample_scenes(images, 5, 0, (2,), 0)
+    with pytest.raises(InputError, match="nothing to construct"):
+        sample_scenes(images, 0, 0, (2,), 0)
 
 
 def test_the_command_prepares_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
-    app = typer.Typer()
-    add_to(app)
     out = tmp_path / "out"
     judge = f"{__name__}:Writer"
-    words = ["prepare", "i2ibench", str(images), "--judge", judge, "-o", str(out), "--single", "1", "--multi", "1"]
+    words = [
+        "prepare",
+        "i2ibench",
+        str(images),
+        "--judge",
+        judge,
+        "-o",
+        str(out),
+        "--single-scenes",
+        "1",
+        "--multi-scenes",
+        "1",
+    ]
     for _ in range(2):
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
-        assert "10 prompts made, 0 given up" in done.output
+        assert "10 prompts constructed, 0 rejected" in done.output
     assert len(I2IBench(out).items) == 10

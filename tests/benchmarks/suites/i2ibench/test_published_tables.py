@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.suites.i2ibench.tables import OVERALL, by_quota, over_dimensions, title_of
-from editcritic.benchmarks.suites.published import published_figures
-from editcritic.reward.i2ibench.table import TABLE
+from editcritic.benchmarks.suites.i2ibench.tables import (
+    OVERALL,
+    title_of,
+    unweighted_dimension_mean,
+    weighted_dimension_mean,
+)
+from editcritic.benchmarks.suites.published_figures import published_figures
+from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 WITHIN = 0.005
 
@@ -22,7 +27,7 @@ def published() -> dict[str, Any]:
 
 @pytest.mark.parametrize(("table", "multi"), [("table1_single", False), ("table2_multi", True)])
 def test_columns_and_quotas_are_the_papers(published: dict[str, Any], table: str, multi: bool) -> None:
-    ours = {title_of(name): one.quota for name, one in TABLE.items() if one.multi == multi and one.in_overall}
+    ours = {title_of(name): one.quota for name, one in DIMENSIONS.items() if one.multi == multi and one.in_overall}
     assert ours == published[table]["prompt_quota"]
     assert [*ours, OVERALL] == published[table]["columns"]
 
@@ -31,8 +36,8 @@ def test_columns_and_quotas_are_the_papers(published: dict[str, Any], table: str
 def test_overall_of_every_row_by_quota(published: dict[str, Any], table: str, rows: int) -> None:
     quotas = [np.array([float(quota)]) for quota in published[table]["prompt_quota"].values()]
     for model, (*values, printed) in published[table]["rows"].items():
-        found = by_quota([np.array([value]) for value in values], quotas)
-        assert found[0] == pytest.approx(printed, abs=WITHIN), model
+        computed = weighted_dimension_mean([np.array([value]) for value in values], quotas)
+        assert computed[0] == pytest.approx(printed, abs=WITHIN), model
     assert len(published[table]["rows"]) == rows
 
 
@@ -40,4 +45,4 @@ def test_overall_of_every_row_by_quota(published: dict[str, Any], table: str, ro
 @pytest.mark.parametrize("judge", ["ours", "lmm_baseline"])
 def test_mean_correlations_are_plain_means(published: dict[str, Any], half: str, judge: str) -> None:
     *values, printed = published["table3_pearson"][half][judge]
-    assert over_dimensions(*(np.array([value]) for value in values))[0] == pytest.approx(printed, abs=0.0001)
+    assert unweighted_dimension_mean(*(np.array([value]) for value in values))[0] == pytest.approx(printed, abs=0.0001)

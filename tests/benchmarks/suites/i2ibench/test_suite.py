@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.inputs import InputError
-from editcritic.benchmarks.suites.figures import draws
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
 from editcritic.benchmarks.suites.i2ibench.categories import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
-from editcritic.benchmarks.suites.results import Results
-from editcritic.benchmarks.suites.tables import Computed
+from editcritic.benchmarks.suites.results import Results, load_results
+from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import build
 
-from .written import SCENES, Sure, judged, outputs, row, rows, written
+from .layout import SCENES, Sure, judged, outputs, row, rows, written
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def says(topic: str, instruction: str) -> float:
 
 def cells(suite: I2IBench, results: Results, name: str) -> dict[str, dict[str, float | None]]:
     table = next(table for table in suite.tables(results) if table.name == name)
-    found = Computed.of(table, draws(len(results.cases), 50)).cells
-    return {line: {column: cell.value for column, cell in cells.items()} for line, cells in found.items()}
+    cells_by_row = ComputedTable.compute(table, bootstrap_weights(len(results.cases), 50)).cells
+    return {line: {column: cell.value for column, cell in cells.items()} for line, cells in cells_by_row.items()}
 
 
 def test_each_prompt_is_judged_in_its_own_dimensions(data: Path, tmp_path: Path) -> None:
     suite = I2IBench(data)
     results = judged(suite, outputs(tmp_path / "out", suite), Sure(says))
-    asked = {row.id: set(row.scores) for row in results.rows}
-    assert asked["0-local-editing"] == {"instruction-following", "local-attribute"}
-    assert asked["1-combination-reasoning"] == {"multi-world-knowledge"}
+    metrics_by_item = {row.id: set(row.scores) for row in results.rows}
+    assert metrics_by_item["0-local-editing"] == {"instruction-following", "local-attribute"}
+    assert metrics_by_item["1-combination-reasoning"] == {"multi-world-knowledge"}
     assert all(score.status == "scored" for row in results.rows for score in row.scores.values())
 
 
@@ -48,7 +48,7 @@ def test_questions_that_dimensions_share_are_asked_once(data: Path, tmp_path: Pa
     judged(suite, outputs(tmp_path / "out", suite), judge)
     followed = SCENES * 5
     two_levels = SCENES * 3  # hybrid editing asks the same question for two dimensions
-    assert len(judge.asked) == followed + two_levels + SCENES
+    assert len(judge.queries) == followed + two_levels + SCENES
 
 
 def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_for(data: Path, tmp_path: Path) -> None:
@@ -64,15 +64,17 @@ def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_
 
 def test_results_on_disk_make_the_same_tables(data: Path, tmp_path: Path) -> None:
     suite = I2IBench(data)
-    found = judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
-    held = Results.load(tmp_path / "results")
-    assert cells(suite, held, "categories-single") == cells(suite, found, "categories-single")
+    results = judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
+    held = load_results(tmp_path / "results")
+    assert cells(suite, held, "categories-single") == cells(suite, results, "categories-single")
     assert (tmp_path / "results" / "single-multi.tex").is_file()
 
 
 def test_success_is_from_one_half_on(data: Path, tmp_path: Path) -> None:
     suite = I2IBench(data)
-    results = judged(suite, outputs(tmp_path / "out", suite), Sure(lambda topic, said: 0.5 if "0" in said else 0.49))
+    results = judged(
+        suite, outputs(tmp_path / "out", suite), Sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
+    )
     assert cells(suite, results, "success") == {
         "single": dict.fromkeys(("Local-Attribute", "Object-Manipulation", "World-Knowledge"), pytest.approx(100 / 3)),
         "multi": dict.fromkeys(("Spatial-Accuracy", "World-Knowledge"), pytest.approx(100 / 3)),
@@ -97,7 +99,7 @@ def test_a_missing_picture_counts_in_every_dimension_it_would_have_been_judged_i
     folder = outputs(tmp_path / "out", suite)
     (folder / "0-local-editing.png").unlink()
     table = suite.tables(judged(suite, folder, Sure(says)))[1]
-    assert {name: figure.without for name, figure in table.rows["all"].items()} == {
+    assert {name: figure.num_missing for name, figure in table.rows["all"].items()} == {
         "Instruction-Following": 1,
         "Local-Attribute": 1,
         "Object-Manipulation": 0,
@@ -116,7 +118,7 @@ def test_scenes_are_what_is_drawn_for_intervals(data: Path) -> None:
 def test_the_ablation_asks_for_levels_alone(data: Path, tmp_path: Path) -> None:
     suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
     judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
-    assert set(judge.asked) == {"i2i/level"}
+    assert set(judge.queries) == {"i2i/level"}
     assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
 
 
@@ -129,15 +131,15 @@ def test_digests_are_of_prompts_and_pictures(data: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"dimensions": ["local-attribut"]}, "no dimension of one source is called 'local-attribut'"),
-        ({"dimensions": ["subject-extraction"]}, "no dimension of one source is called 'subject-extraction'"),
+        ({"dimensions": ["local-attribut"]}, "unknown dimension of one source 'local-attribut'"),
+        ({"dimensions": ["subject-extraction"]}, "unknown dimension of one source 'subject-extraction'"),
         ({"dimensions": ["text-content-style"]}, "needs target_text"),
         ({"dimensions": []}, "lacks dimensions"),
         ({"dimensions": "all"}, "a list of names"),
-        ({"category": "painting"}, "no category is called 'painting'"),
+        ({"category": "painting"}, "unknown category 'painting'"),
         ({"category": "basic-combination"}, "several sources"),
-        ({"sources": ["nowhere.png"]}, "there is no picture"),
-        ({"id": "a/b"}, "can name no file"),
+        ({"sources": ["nowhere.png"]}, "there is no image"),
+        ({"id": "a/b"}, "is not a file name"),
         ({"id": "1-local-editing"}, "make it unique"),
         ("no object", "is str"),
     ],
@@ -149,8 +151,8 @@ def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(
     suite = I2IBench(written(tmp_path / "data", [row(1, "local-editing"), wrong]))
     assert [item.id for item in suite.items] == ["1-local-editing"]
     (problem,) = suite.problems
-    assert problem.where.endswith("prompts.jsonl:2")
-    assert why in problem.what
+    assert problem.location.endswith("prompts.jsonl:2")
+    assert why in problem.message
 
 
 def test_what_there_is_nothing_of_is_refused(tmp_path: Path) -> None:

@@ -8,90 +8,96 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from editcritic.benchmarks.serve import add_to
-from editcritic.integrations.serving.client import RemoteError
-from editcritic.integrations.serving.load import Load, bench
-from editcritic.integrations.serving.rehearsal import Server, reward, samples
-from editcritic.integrations.serving.server import running
-from editcritic.integrations.serving.service import Service
+from editcritic.cli.serve import register
+from editcritic.integrations.serving.client.remote_reward import RemoteError
+from editcritic.integrations.serving.load_test.load_generator import LoadConfig, generate_load
+from editcritic.integrations.serving.load_test.synthetic_reward import (
+    SyntheticServer,
+    synthetic_reward,
+    synthetic_samples,
+)
+from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.service import ScoringService
 
 
 def test_it_counts_what_it_puts_on_a_server_and_checks_every_score():
-    found = bench(load=Load(clients=4, samples=50, group=4, size=16, chunk=2))
-    assert (found.samples, found.failed, found.wrong, found.judged) == (50, 0, 0, 50)
-    assert 0 < found.latency_s["p50"] <= found.latency_s["p95"] <= found.latency_s["p99"] <= found.seconds
-    assert found.per_second == pytest.approx(50 / found.seconds)
-    assert found.client_cpu_ms > 0
-    assert (found.server_cpu_ms or 0) > 0
-    assert "50 samples" in found.lines()
+    report = generate_load(load=LoadConfig(clients=4, samples=50, group_size=4, image_size=16, chunk_size=2))
+    assert (report.samples, report.failed, report.mismatched, report.scored_by_servers) == (50, 0, 0, 50)
+    assert 0 < report.latency_s["p50"] <= report.latency_s["p95"] <= report.latency_s["p99"] <= report.seconds
+    assert report.samples_per_second == pytest.approx(50 / report.seconds)
+    assert report.client_cpu_ms > 0
+    assert (report.server_cpu_ms or 0) > 0
+    assert "50 samples" in report.to_text()
 
 
 def test_two_hundred_clients_and_ten_thousand_samples_lose_nothing_and_mix_nothing_up():
-    found = bench(load=Load(clients=200, samples=10_000, group=10, size=8, chunk=10))
-    assert (found.samples, found.failed, found.wrong) == (10_000, 0, 0)
-    assert found.judged == 10_000  # none twice
+    report = generate_load(load=LoadConfig(clients=200, samples=10_000, group_size=10, image_size=8, chunk_size=10))
+    assert (report.samples, report.failed, report.mismatched) == (10_000, 0, 0)
+    assert report.scored_by_servers == 10_000  # none twice
 
 
 def test_wrong_scores_show():
-    class Off(type(reward().experts["preference"])):  # type: ignore[misc]
+    class Off(type(synthetic_reward().experts["preference"])):  # type: ignore[misc]
         def __call__(self, queries):
             return super().__call__(queries[::-1])
 
-    wrong = reward()
+    wrong = synthetic_reward()
     wrong.experts["preference"] = Off()
-    with running(Service(wrong)) as url:
-        found = bench([url], Load(clients=1, samples=16, group=16, size=8))
-    assert (found.wrong or 0) > 0
+    with serve_in_thread(ScoringService(wrong)) as url:
+        report = generate_load([url], LoadConfig(clients=1, samples=16, group_size=16, image_size=8))
+    assert (report.mismatched or 0) > 0
 
 
 def test_it_takes_real_samples():
-    with Server(life=60) as server:
-        found = bench([server.url], Load(clients=2, samples=20, group=4), samples=samples(3, size=8))
-    assert (found.samples, found.failed, found.wrong) == (20, 0, None)
+    with SyntheticServer(life=60) as server:
+        report = generate_load(
+            [server.url], LoadConfig(clients=2, samples=20, group_size=4), samples=synthetic_samples(3, size=8)
+        )
+    assert (report.samples, report.failed, report.mismatched) == (20, 0, None)
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.1:80", "http://example.org", "http://127.0.0.1.example.org"])
 def test_a_load_is_put_on_no_other_machine(url):
     with pytest.raises(ValueError, match="is not this machine"):
-        bench([url])
+        generate_load([url])
 
 
-@pytest.mark.parametrize("wrong", [{"clients": 0}, {"samples": 10**9}, {"seconds": 10**6}])
+@pytest.mark.parametrize("wrong", [{"clients": 0}, {"samples": 10**9}, {"max_seconds": 10**6}])
 def test_it_is_bounded(wrong):
     with pytest.raises(ValueError, match="got"):
-        Load(**wrong)
+        LoadConfig(**wrong)
 
 
 def test_nobody_there_is_said_at_once():
     with pytest.raises(RemoteError, match=r"no judge server at http://127\.0\.0\.1:9"):
-        bench(["http://127.0.0.1:9"])
+        generate_load(["http://127.0.0.1:9"])
 
 
 def test_proxies_are_for_other_machines(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    with Server(life=60) as server:
-        found = bench([server.url], Load(clients=1, samples=8, size=8, group=8))
-    assert (found.samples, found.wrong) == (8, 0)
-    assert found.judged == 8  # as /metrics says
+    with SyntheticServer(life=60) as server:
+        report = generate_load([server.url], LoadConfig(clients=1, samples=8, image_size=8, group_size=8))
+    assert (report.samples, report.mismatched) == (8, 0)
+    assert report.scored_by_servers == 8  # as /metrics says
 
 
 def test_as_a_part_of_editcritic_serve(tmp_path):
     app = typer.Typer()
-    add_to(app)
-    with Server(life=60) as server:
-        ran = CliRunner().invoke(app, ["--bench", server.url, "--samples", "6", "--size", "8", "--json"])
-        assert (ran.exit_code, json.loads(ran.stdout)["wrong"]) == (0, 0)
+    register(app)
+    with SyntheticServer(life=60) as server:
+        ran = CliRunner().invoke(app, ["--load-test", server.url, "--num-samples", "6", "--image-size", "8", "--json"])
+        assert (ran.exit_code, json.loads(ran.stdout)["mismatched"]) == (0, 0)
         bad = tmp_path / "samples.jsonl"
         bad.write_text("{}\n")
-        assert CliRunner().invoke(app, ["--bench", server.url, "--sample-file", str(bad)]).exit_code == 2
-    assert CliRunner().invoke(app, ["--bench", "http://192.0.2.1"]).exit_code == 2
+        assert CliRunner().invoke(app, ["--load-test", server.url, "--sample-file", str(bad)]).exit_code == 2
+    assert CliRunner().invoke(app, ["--load-test", "http://192.0.2.1"]).exit_code == 2
 
 
 def test_as_a_command():
-    given = ["--clients", "2", "--samples", "8", "--size", "8", "--json"]
+    arguments = ["--clients", "2", "--samples", "8", "--image_size", "8", "--json"]
     ran = subprocess.run(
-        [sys.executable, "-m", "editcritic.integrations.serving.load", *given],
+        [sys.executable, "-m", "editcritic.integrations.serving.load_test.load_generator", *arguments],
         capture_output=True,
         text=True,
         timeout=60,

@@ -10,14 +10,20 @@ from typing import Any
 import httpx2
 import pytest
 
-from editcritic.integrations.serving.limits import Limits
-from editcritic.integrations.serving.server import Settings, running
-from editcritic.integrations.serving.service import Service
-from editcritic.integrations.serving.wire import packed, pictures_of, request_json, scores_from_json, with_pictures
+from editcritic.integrations.serving.http_protocol import (
+    attach_images,
+    encode_image,
+    images_by_digest,
+    request_json,
+    scores_from_json,
+)
+from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server.capacity import ServerLimits
+from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward import EditSample, Expert, Reward, Score
-from editcritic.reward.expert import ExpertDown
+from editcritic.reward.queries.expert import ExpertDown
 
-from ...reward.fakes import Fake, Rated, known, mixed, picture, sample
+from ....reward.fakes import Fake, Rated, known, mixed, picture, sample
 
 TOKEN = "correct horse battery staple".replace(" ", "-")
 
@@ -28,36 +34,38 @@ def edits(count: int, first: int = 0, size: int = 8) -> list[EditSample]:
 
 @contextmanager
 def server(
-    expert: Expert | None = None, settings: Settings | None = None, *, loaded: bool = True, **limits: Any
-) -> Iterator[tuple[httpx2.Client, Service]]:
-    service = Service(Reward(Rated(), {"preference": Fake() if expert is None else expert}), limits=Limits(**limits))
-    settings = settings or Settings(port=0)
+    expert: Expert | None = None, settings: ServerConfig | None = None, *, loaded: bool = True, **limits: Any
+) -> Iterator[tuple[httpx2.Client, ScoringService]]:
+    service = ScoringService(
+        Reward(Rated(), {"preference": Fake() if expert is None else expert}), limits=ServerLimits(**limits)
+    )
+    settings = settings or ServerConfig(port=0)
     headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
     with (
-        running(service, settings, loaded=loaded) as url,
+        serve_in_thread(service, settings, wait_until_loaded=loaded) as url,
         httpx2.Client(base_url=url, headers=headers, timeout=60) as client,
     ):
         yield client, service
     service.close()
 
 
-def as_json(samples: list[EditSample], packing: Any = "png", **fields: Any) -> dict[str, Any]:
-    return {"json": with_pictures(request_json(samples, **fields), pictures_of(samples), packing)}
+def as_json(samples: list[EditSample], encoding: Any = "png", **fields: Any) -> dict[str, Any]:
+    return {"json": attach_images(request_json(samples, **fields), images_by_digest(samples), encoding)}
 
 
-def as_parts(samples: list[EditSample], packing: Any = "rgb", **fields: Any) -> dict[str, Any]:
-    files = {name: (name, *packed(image, packing)) for name, image in pictures_of(samples).items()}
+def as_parts(samples: list[EditSample], encoding: Any = "rgb", **fields: Any) -> dict[str, Any]:
+    files = {name: (name, *encode_image(image, encoding)) for name, image in images_by_digest(samples).items()}
     return {"data": {"request": json.dumps(request_json(samples, **fields))}, "files": files}
 
 
 def scores_of(answer: httpx2.Response, samples: list[EditSample]) -> list[Score]:
     assert answer.status_code == 200, answer.text
-    return list(scores_from_json(answer.json(), [one.id for one in samples]))
+    return list(scores_from_json(answer.json(), [sample.id for sample in samples]))
 
 
-@pytest.mark.parametrize("packing", ["png", "rgb"])
+@pytest.mark.parametrize("encoding", ["png", "rgb"])
 @pytest.mark.parametrize("way", [as_json, as_parts])
-def test_scores_are_those_of_the_reward_however_the_pictures_come(way: Any, packing: str) -> None:
+def test_scores_are_those_of_the_reward_however_the_pictures_come(way: Any, encoding: str) -> None:
     earlier = sample("turn", edited=picture(7))
     samples = [
         sample("several", sources=(picture(2), picture(3)), group="g", edited=picture(4)),
@@ -66,7 +74,7 @@ def test_scores_are_those_of_the_reward_however_the_pictures_come(way: Any, pack
         *edits(20),
     ]
     with server(Fake(mixed)) as (client, _):
-        answer = client.post("/v1/score", **way(samples, packing, detail="all"))
+        answer = client.post("/v1/score", **way(samples, encoding, detail="all"))
         assert scores_of(answer, samples) == list(Reward(Rated(), {"preference": Fake(mixed)})(samples))
 
 
@@ -75,8 +83,8 @@ def test_clients_at_once_each_get_their_own_scores() -> None:
     expected = [list(Reward(Rated(), {"preference": Fake(mixed)})(samples)) for samples in requests]
     with server(Fake(mixed, jitter_s=0.01)) as (client, _), ThreadPoolExecutor(20) as threads:
         answers = list(threads.map(lambda samples: client.post("/v1/score", **as_parts(samples)), requests))
-    found = [scores_of(answer, samples) for answer, samples in zip(answers, requests, strict=True)]
-    assert [[score.value for score in scores] for scores in found] == [
+    all_scores = [scores_of(answer, samples) for answer, samples in zip(answers, requests, strict=True)]
+    assert [[score.value for score in scores] for scores in all_scores] == [
         [score.value for score in scores] for scores in expected
     ]
 
@@ -88,7 +96,7 @@ def test_a_request_sent_again_in_another_wrapping_is_replayed_and_another_with_i
         service.reward().engine.close()  # the next one knows no answers
         assert client.post("/v1/score", **as_parts(edits(3), key="k")).json() == first
         refused = client.post("/v1/score", **as_parts(edits(2), key="k"))
-    assert (refused.status_code, refused.json()["retry"]) == (409, False)
+    assert (refused.status_code, refused.json()["retryable"]) == (409, False)
     assert sum(expert.seen.values()) == 3
 
 
@@ -118,7 +126,7 @@ def test_a_full_server_says_when_to_come_back() -> None:
         opened.wait(30)
         return known(query)
 
-    with server(Fake(slow), max_samples=2, queue_samples=2) as (client, service), ThreadPoolExecutor(1) as thread:
+    with server(Fake(slow), max_samples=2, max_queued_samples=2) as (client, service), ThreadPoolExecutor(1) as thread:
         first = thread.submit(client.post, "/v1/score", **as_json(edits(2)))
         assert reached.wait(30)
         refused = client.post("/v1/score", **as_json(edits(2, first=5)))
@@ -126,8 +134,8 @@ def test_a_full_server_says_when_to_come_back() -> None:
         opened.set()
         assert first.result().status_code == 200
         assert client.post("/v1/score", **as_json(edits(2, first=5))).status_code == 200
-        assert service.bytes.taken == 0
-    assert (refused.status_code, refused.json()["retry"]) == (503, True)
+        assert service.bytes.used == 0
+    assert (refused.status_code, refused.json()["retryable"]) == (503, True)
     assert 1 <= int(refused.headers["retry-after"]) <= 60
 
 
@@ -141,14 +149,14 @@ def test_who_hangs_up_is_not_worked_for() -> None:
         return known(query)
 
     expert = Fake(slow, batch=1)
-    with server(expert, in_flight=1) as (client, service):
+    with server(expert, max_in_flight=1) as (client, service):
         with pytest.raises(httpx2.ReadTimeout):
             client.post("/v1/score", **as_json(edits(30)), timeout=httpx2.Timeout(5, read=0.3))
         assert reached.is_set()
-        while service._wanted:
+        while service._active_jobs:
             threading.Event().wait(0.01)
         opened.set()
-        while service.samples.taken:
+        while service.samples.used:
             threading.Event().wait(0.01)
     assert sum(expert.calls) == 1
 
@@ -158,12 +166,12 @@ def test_who_hangs_up_is_not_worked_for() -> None:
     [{}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}, {"authorization": f"Bearer {TOKEN}x"}],
 )
 def test_without_the_token_there_is_nothing_but_health(headers: dict[str, str]) -> None:
-    with server(settings=Settings(port=0, token=TOKEN)) as (client, _):
+    with server(settings=ServerConfig(port=0, token=TOKEN)) as (client, _):
         stranger = httpx2.Client(base_url=client.base_url, headers=headers)
         for path in ("/metrics", "/v1/reward", "/openapi.json", "/nowhere"):
             assert stranger.get(path).status_code == 401
         refused = stranger.post("/v1/score", **as_json(edits(1)))
-        assert (refused.status_code, refused.json()["retry"]) == (401, False)
+        assert (refused.status_code, refused.json()["retryable"]) == (401, False)
         assert stranger.get("/healzth").status_code == 401
         assert stranger.get("/healthz").json() == {"alive": True}
         assert stranger.get("/readyz").json() == {"ready": True}
@@ -174,23 +182,23 @@ def test_without_the_token_there_is_nothing_but_health(headers: dict[str, str]) 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "judge.example"])
 def test_a_server_that_others_can_reach_wants_a_token_or_the_word_that_none_is_wanted(host: str) -> None:
     with pytest.raises(ValueError, match="token"):
-        Settings(host=host)
-    assert Settings(host=host, no_token=True).host == host
-    assert TOKEN not in repr(Settings(host=host, token=TOKEN))
+        ServerConfig(host=host)
+    assert ServerConfig(host=host, allow_no_token=True).host == host
+    assert TOKEN not in repr(ServerConfig(host=host, token=TOKEN))
 
 
 def test_a_token_that_can_be_guessed_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 16"):
-        Settings(token="secret")
+        ServerConfig(token="secret")
 
 
 def test_what_is_served_is_described() -> None:
     with server() as (client, _):
-        found = client.get("/v1/reward").json()
+        description = client.get("/v1/reward").json()
         assert client.get("/v1/reward", params={"name": "other"}).status_code == 400
-    assert (found["name"], found["rewards"]) == ("rated", ["rated"])
-    assert found["card"]["range"] == [0.0, 1.0]
-    assert found["experts"] == {"preference": "fake"}
+    assert (description["name"], description["rewards"]) == ("rated", ["rated"])
+    assert description["card"]["range"] == [0.0, 1.0]
+    assert description["experts"] == {"preference": "fake"}
 
 
 class Loading(Fake):
@@ -225,14 +233,14 @@ def test_a_server_is_ready_when_its_experts_are_and_says_who_is_not() -> None:
 
 
 def test_a_dead_expert_is_told_of_and_gets_another_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("editcritic.integrations.serving.readiness._PAUSE_S", 0.0)
+    monkeypatch.setattr("editcritic.integrations.serving.server.readiness._RETRY_S", 0.0)
     expert = Loading("no such weights")
     expert.loaded.set()
     with server(expert) as (client, service):
         while service.readiness.loading():
             threading.Event().wait(0.01)
         dead = client.get("/readyz")
-        assert (dead.status_code, dead.json()["dead"]) == (503, {"fake": "no such weights"})
+        assert (dead.status_code, dead.json()["unavailable"]) == (503, {"fake": "no such weights"})
         assert client.get("/healthz").status_code == 200
         expert.problem = ""
         while client.get("/readyz").status_code != 200:
@@ -247,13 +255,13 @@ def metrics_of(client: httpx2.Client) -> dict[str, float]:
 
 def test_metrics_count_what_was_done() -> None:
     class Metered(Fake):
-        def meter(self) -> dict[str, float]:
+        def usage(self) -> dict[str, float]:
             return {"tokens sent": 10.0 * sum(self.seen.values())}
 
     with server(Metered(mixed)) as (client, _):
         samples = edits(30)
-        found = scores_of(client.post("/v1/score", **as_json(samples)), samples)
-        good = [one for one, score in zip(samples, found, strict=True) if score.status == "scored"]
+        scores = scores_of(client.post("/v1/score", **as_json(samples)), samples)
+        good = [each for each, score in zip(samples, scores, strict=True) if score.status == "scored"]
         for _ in range(2):
             client.post("/v1/score", **as_json(good, key="k"))
         client.post("/v1/score", content=b"{")
@@ -261,9 +269,9 @@ def test_metrics_count_what_was_done() -> None:
         counted = metrics_of(client)
         bodies = [client.build_request("POST", "/", **as_json(samples)).content]
         bodies += [client.build_request("POST", "/", **as_json(good, key="k")).content] * 2
-    told = [one.status for one in found] + ["scored"] * len(good)
+    statuses = [each.status for each in scores] + ["scored"] * len(good)
     for status in ("scored", "failed", "abstained"):
-        assert counted[f'editcritic_samples_total{{status="{status}"}}'] == told.count(status)
+        assert counted[f'editcritic_samples_total{{status="{status}"}}'] == statuses.count(status)
     assert counted['editcritic_samples_total{status="replayed"}'] == len(good)
     assert counted['editcritic_requests_total{path="/v1/score",status="200"}'] == 3
     assert counted['editcritic_requests_total{path="/v1/score",status="400"}'] == 1
@@ -274,7 +282,7 @@ def test_metrics_count_what_was_done() -> None:
     assert counted["editcritic_request_seconds_count"] == 3
     assert counted["editcritic_samples_per_second"] > 0
     assert counted["editcritic_samples_per_second_per_gpu"] > 0
-    assert counted["editcritic_queue_samples"] == counted["editcritic_queue_bytes"] == 0
+    assert counted["editcritic_queued_samples"] == counted["editcritic_queued_bytes"] == 0
     latencies = [counted[f'editcritic_request_latency_seconds{{quantile="{share}"}}'] for share in (0.5, 0.95, 0.99)]
     assert 0 < latencies[0] <= latencies[1] <= latencies[2]
 
@@ -282,10 +290,10 @@ def test_metrics_count_what_was_done() -> None:
 def test_health_is_answered_while_every_decoder_is_at_work() -> None:
     opened = threading.Event()
     with server() as (client, service), ThreadPoolExecutor(1) as thread:
-        for _ in range(service.limits.decoders):
+        for _ in range(service.limits.decode_threads):
             service._pool.submit(opened.wait, 30)
         work = thread.submit(client.post, "/v1/score", **as_json(edits(1)))
-        while not service.active:
+        while not service.active_requests:
             threading.Event().wait(0.01)
         assert client.get("/healthz").status_code == 200
         assert not work.done()
@@ -294,7 +302,7 @@ def test_health_is_answered_while_every_decoder_is_at_work() -> None:
 
 
 def test_two_servers_in_a_process_count_apart() -> None:
-    with server() as (one, _), server() as (other, _):
-        one.post("/v1/score", **as_json(edits(3)))
-        assert metrics_of(one)['editcritic_samples_total{status="scored"}'] == 3
-        assert 'editcritic_samples_total{status="scored"}' not in metrics_of(other)
+    with server() as (first, _), server() as (second, _):
+        first.post("/v1/score", **as_json(edits(3)))
+        assert metrics_of(first)['editcritic_samples_total{status="scored"}'] == 3
+        assert 'editcritic_samples_total{status="scored"}' not in metrics_of(second)

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.integrations.serving.restricted_pickle import PickleError, dumps, loads
+from editcritic.integrations.serving.server.restricted_pickle import PickleError, dumps, loads
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -43,11 +43,11 @@ VALUES = st.recursive(
 def test_plain_values_are_read_as_python_reads_them(value, protocol):
     data = pickle.dumps(value, protocol)
     try:
-        found = loads(data)
+        loaded = loads(data)
     except PickleError:  # bytes are calls in old protocols, bytearrays before the fifth
         assert b"codecs" in data or b"bytes" in data or b"bytearray" in data
         return
-    assert repr(found) == repr(value)
+    assert repr(loaded) == repr(value)
 
 
 @given(value=VALUES)
@@ -58,8 +58,8 @@ def test_what_is_written_is_read(value):
 
 def test_values_that_are_there_twice_are_one():
     shared = ["a"]
-    found = loads(pickle.dumps([shared, shared, {"again": shared}]))
-    assert found[0] is found[1] is found[2]["again"]
+    loaded = loads(pickle.dumps([shared, shared, {"again": shared}]))
+    assert loaded[0] is loaded[1] is loaded[2]["again"]
 
 
 @settings(max_examples=400, deadline=None)
@@ -105,8 +105,8 @@ class without_doing_anything:
             setattr(owner, name, value)
 
     @staticmethod
-    def _refuse(*given: Any, **named: Any) -> Any:
-        raise AssertionError(f"something was done: {given!r:.200}")
+    def _refuse(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError(f"something was done: {args!r:.200}")
 
 
 class Calls:
@@ -221,7 +221,7 @@ def test_an_extension_that_is_registered_is_not_looked_up(tmp_path):
 @pytest.mark.parametrize("protocol", [0, 2, 4, 5])
 def test_objects_are_refused_with_what_to_send_instead(name, protocol):
     data = pickle.dumps({"images": [HOSTILE_OBJECTS[name]]}, protocol)
-    with without_doing_anything(), pytest.raises(PickleError, match=r"pictures as the bytes of PNG or JPEG files"):
+    with without_doing_anything(), pytest.raises(PickleError, match=r"images as the bytes of PNG or JPEG files"):
         loads(data)
 
 
@@ -243,7 +243,7 @@ def test_memory_is_bounded(name, data):
     tracemalloc.start()
     try:
         with without_doing_anything():
-            refused_at_most(data, most_items=100_000)
+            refused_at_most(data, max_items=100_000)
         assert tracemalloc.get_traced_memory()[1] < 40 * 2**20 + 4 * len(data), name
     finally:
         tracemalloc.stop()
@@ -257,7 +257,7 @@ def test_a_memo_place_far_out_is_a_place_like_others():
 def test_deep_nesting_neither_overflows_nor_hangs():
     deep = loads(b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".")
     assert isinstance(deep, list)
-    with pytest.raises(PickleError, match="keyed by a tuple"):
+    with pytest.raises(PickleError, match="keys of type tuple"):
         loads(b"\x80\x04}" + b")" + b"\x85" * 100_000 + b"Ns.")
 
 
@@ -270,7 +270,7 @@ def test_keys_that_are_made_to_collide_are_refused():
     with pytest.raises(PickleError, match="beyond 2"):
         loads(raw(b"\x80\x02}\x8a\x08", (2**61).to_bytes(8, "little"), b"Ns"))
     for place in (sys.hash_info.modulus, -1):
-        with pytest.raises(PickleError, match="no place"):
+        with pytest.raises(PickleError, match="invalid memo key"):
             loads(raw(b"Np", str(place).encode(), b"\n"))
 
 

@@ -19,28 +19,29 @@ from requests.adapters import HTTPAdapter
 from typer.testing import CliRunner
 from urllib3.util.retry import Retry
 
-from editcritic.benchmarks.serve import add_to
-from editcritic.integrations.serving import shims
-from editcritic.integrations.serving.limits import Limits
-from editcritic.integrations.serving.server import Settings, app_of, running
-from editcritic.integrations.serving.service import Service
-from editcritic.integrations.serving.shims import SHIMS, add_shims
-from editcritic.reward import Abstention, Asks, Card, EditSample, Expert, Failure, Image, Rate, Reward, Score, ask
+from editcritic.cli.serve import register
+from editcritic.integrations.serving.server import trainer_protocols
+from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
+from editcritic.integrations.serving.server.capacity import ServerLimits
+from editcritic.integrations.serving.server.service import ScoringService
+from editcritic.integrations.serving.server.trainer_protocols import TRAINER_PROTOCOLS, add_trainer_protocols
+from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask
+from editcritic.reward.queries import Abstention, Failure, Rate
 
-from ...reward.fakes import Fake, known, picture
+from ....reward.fakes import Fake, known, picture
 from .test_restricted_pickle import touching
 
 PICKLED = ("/mode/logits_non_cot", "/mode/score_continue", "/verl-omni")
 
 
 class Kept:
-    """What the expert says of the edited picture; keeps the samples that it was asked about."""
+    """What the expert says of the edited image; keeps the samples that it was asked about."""
 
     def __init__(self, name: str = "kept") -> None:
         self.samples: list[EditSample] = []
         self.card = Card(name, 2, "kept", roles=("preference",))
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         self.samples.append(sample)
         answer = yield from ask(Rate(sample.edited, self.card.name), role="preference")
         return Score.of(answer.value or 0.0)
@@ -53,11 +54,11 @@ def judge(
     """The address of a server with all shims, and its first reward's metric."""
     kept = [Kept(name) for name in names]
     rewards = {one.card.name: Reward(one, {"preference": expert or Fake()}) for one in kept}
-    service = Service(rewards, limits=Limits(**options.pop("limits", {})))
-    settings = Settings(port=0, token=token)
-    app = app_of(service, settings)
-    add_shims(app, service, options.pop("which", SHIMS), **options)
-    with running(service, settings, app) as url:
+    service = ScoringService(rewards, limits=ServerLimits(**options.pop("limits", {})))
+    settings = ServerConfig(port=0, token=token)
+    app = create_app(service, settings)
+    add_trainer_protocols(app, service, options.pop("which", TRAINER_PROTOCOLS), **options)
+    with serve_in_thread(service, settings, app) as url:
         yield url, kept[0]
     service.close()
 
@@ -65,19 +66,19 @@ def judge(
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A server that is asked nothing but what it refuses."""
-    with judge(limits={"max_samples": 4, "max_picture": 10_000}) as (url, _):
+    with judge(limits={"max_samples": 4, "max_image_pixels": 10_000}) as (url, _):
         yield url
 
 
 def jpeg(image: Image) -> bytes:
-    """As trainers write pictures: PIL's defaults."""
+    """As trainers write images: PIL's defaults."""
     buffer = io.BytesIO()
     PIL.Image.fromarray(image.pixels).save(buffer, format="JPEG")
     return buffer.getvalue()
 
 
 def value(content: bytes, prompt: str = "kept") -> float | None:
-    """What the expert of these servers says of a picture in a file."""
+    """What the expert of these servers says of an image in a file."""
     return known(Rate(Image.of(content), prompt)).value
 
 
@@ -101,13 +102,13 @@ def edit_r1(url: str, total: int = 1000, path: str = "/mode/logits_non_cot", **c
 
 
 def verl_omni(url: str, image: bytes, prompt: str, metadata: dict[str, Any]) -> httpx2.Response:
-    """verl-omni's call, which is for one picture."""
+    """verl-omni's call, which is for one image."""
     payload = pickle.dumps({"images": [image], "prompts": [prompt], "metadata": metadata})
     return httpx2.post(f"{url}/verl-omni", content=payload, timeout=60)
 
 
 def item(text: str, *pictures: bytes, rewards: tuple[str, ...] = ("kept",), **fields: Any) -> dict[str, Any]:
-    """An item of UniRL's requests: the same text with every picture."""
+    """An item of UniRL's requests: the same text with every image."""
     history = [{"text": text, "image_b64": base64.b64encode(one).decode()} for one in pictures]
     named = {"request_id": "r", "sample_id": "s", "group_id": "g", "source_rank": 1, "policy_version": 7}
     nothing = {"scorer_version": None, "idempotency_key": None, "metadata": None}
@@ -134,7 +135,7 @@ def test_edit_r1_gets_the_scores_of_its_pictures_in_order(path):
 
 
 def test_edit_r1_waits_and_sends_again_what_may_succeed(monkeypatch):
-    monkeypatch.setattr(shims, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(trainer_protocols, "_RETRY_AFTER_S", 0.01)
     left = [Failure("the judge is elsewhere")]
     with judge(Fake(lambda query: left.pop() if left else known(query))) as (url, _):
         assert edit_r1(url) == [value(one) for one in AFTER]
@@ -170,7 +171,7 @@ def test_missing_scores_are_nan_where_that_is_wanted():
     def rule(query: Any) -> Any:
         return Failure("lost for words") if query.image == Image.of(AFTER[1]) else known(query)
 
-    with judge(Fake(rule), unscored="nan") as (url, _):
+    with judge(Fake(rule), on_unscored="nan") as (url, _):
         first, second, third = edit_r1(url)
         alone = verl_omni(url, AFTER[1], "make it red", {"ref_images": [BEFORE[1]]})
     assert (first, third) == (value(AFTER[0]), value(AFTER[2]))
@@ -188,7 +189,7 @@ def test_verl_omni_gets_a_score_where_the_source_is_sent_and_is_told_so_where_it
     assert list(kept.samples[0].boxes) == ["cup"]
     assert kept.samples[0].metadata == {"seed": 3}
     assert without.status_code == 422
-    assert "editcritic.integrations.verl_omni" in without.json()["error"]
+    assert "editcritic.integrations.trainers.verl_omni" in without.json()["error"]
 
 
 def test_unirl_gets_results_errors_and_identities_item_by_item():
@@ -197,18 +198,18 @@ def test_unirl_gets_results_errors_and_identities_item_by_item():
 
     items = [item(PROMPTS[at], BEFORE[at], AFTER[at], idempotency_key=f"key {at}") for at in range(3)]
     with judge(Fake(rule)) as (url, kept):
-        found = unirl(url, *items)
+        reply = unirl(url, *items)
         again = unirl(url, *items)
         unirl(url, items[0], {**items[1], "history": items[0]["history"]}, items[2], status=409)  # a key is for one
         assert requests.get(f"{url}/health", timeout=60).json() == {"status": "ok", "rewards": {"kept": ["ready"]}}
         assert requests.get(f"{url}/rewards", timeout=60).json() == {"rewards": ["kept"]}
-    assert found["protocol_version"] == "1"
-    assert found["results"] == [{"kept": {"score": value(AFTER[0])}}, {}, {"kept": {"score": value(AFTER[2])}}]
-    assert found["errors"] == [{}, {"kept": "abstained: who could know"}, {}]
-    for asked, told in zip(items, found["identities"], strict=True):
-        assert told == {name: asked[name] for name in told} | {"scorer_version": "kept@2"}
-        assert set(told) == set(asked) - {"history", "required_rewards", "metadata"}
-    assert again == found
+    assert reply["protocol_version"] == "1"
+    assert reply["results"] == [{"kept": {"score": value(AFTER[0])}}, {}, {"kept": {"score": value(AFTER[2])}}]
+    assert reply["errors"] == [{}, {"kept": "abstained: who could know"}, {}]
+    for sent_item, identity in zip(items, reply["identities"], strict=True):
+        assert identity == {name: sent_item[name] for name in identity} | {"scorer_version": "kept@2"}
+        assert set(identity) == set(sent_item) - {"history", "required_rewards", "metadata"}
+    assert again == reply
     assert [one.instruction for one in kept.samples] == PROMPTS
     assert [one.source for one in kept.samples] == [Image.of(one) for one in BEFORE]
     assert len({one.group for one in kept.samples}) == 3
@@ -220,11 +221,11 @@ def test_unirl_may_require_several_rewards_each_of_some_items():
         item("make it blue", BEFORE[0], AFTER[1], rewards=("other",)),
     ]
     with judge(names=("kept", "other"), which="unirl") as (url, _):
-        found = unirl(url, *items)
+        reply = unirl(url, *items)
         assert unirl(url) == {"protocol_version": "1", "results": [], "errors": [], "identities": []}
     first, second = value(AFTER[0]), value(AFTER[0], "other")
-    assert found["results"][0] == {"kept": {"score": first}, "other": {"score": second}}
-    assert found["results"][1] == {"other": {"score": value(AFTER[1], "other")}}
+    assert reply["results"][0] == {"kept": {"score": first}, "other": {"score": second}}
+    assert reply["results"][1] == {"other": {"score": value(AFTER[1], "other")}}
 
 
 def test_a_longer_history_is_one_edit_after_another():
@@ -258,7 +259,7 @@ def test_clients_without_headers_bear_the_token_in_their_url():
 def test_nothing_in_a_pickle_is_run(url, path, tmp_path: Path):
     for name, data in touching(tmp_path / "made").items():
         answer = requests.post(url + path, data=data, timeout=60)
-        assert (answer.status_code, answer.json()["retry"]) == (400, False), name
+        assert (answer.status_code, answer.json()["retryable"]) == (400, False), name
     assert not (tmp_path / "made").exists()
 
 
@@ -272,14 +273,14 @@ def test_objects_are_refused_saying_what_to_send(url, path, thing):
     data = pickle.dumps({"images": [thing], "ref_images": BEFORE[:1], "prompts": ["a"]})
     answer = requests.post(url + path, data=data, timeout=60)
     assert answer.status_code == 400
-    assert "pictures as the bytes of PNG or JPEG files" in answer.json()["error"]
+    assert "images as the bytes of PNG or JPEG files" in answer.json()["error"]
 
 
 def laughs(deep: int) -> Any:
-    found: Any = ["ha"]
+    nested: Any = ["ha"]
     for _ in range(deep):
-        found = [found] * 9
-    return found
+        nested = [nested] * 9
+    return nested
 
 
 ONE: dict[str, Any] = {"ref_images": BEFORE[:1], "images": AFTER[:1], "prompts": PROMPTS[:1]}
@@ -288,38 +289,38 @@ PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "said"),
+    ("changes", "status", "message"),
     [
         ({"prompts": PROMPTS}, 400, "all prompts with each part of 64"),
-        ({"ref_images": BEFORE}, 400, "of each edit one is needed"),
+        ({"ref_images": BEFORE}, 400, "lists of equal length"),
         ({"ref_images": [[]]}, 400, "edit-0 has 0 sources"),
-        ({"images": ["/etc/passwd"]}, 400, "a picture is the bytes"),
-        ({"images": AFTER[0]}, 400, "`images` is a list"),
+        ({"images": ["/etc/passwd"]}, 400, "an image must be the bytes"),
+        ({"images": AFTER[0]}, 400, "`images` must be a list"),
         ({"images": []}, 400, "`images` is empty"),
         ({"images": [b"no picture"]}, 422, "not an image"),
         ({"images": [AFTER[0][:100]]}, 422, ""),
         ({"images": [BOMB.getvalue()]}, 413, "1,000,000 pixels"),
-        ({"prompts": [""]}, 400, "the prompt is what the edit is judged by"),
+        ({"prompts": [""]}, 400, "must not be empty"),
         ({"prompts": ["x" * 200_000]}, 413, "characters"),
-        ({"prompts": ["half a letter \ud800"]}, 400, "half of a letter"),
+        ({"prompts": ["half a letter \ud800"]}, 400, "lone surrogate"),
         ({name: [content[0]] * 5 for name, content in ONE.items()}, 413, "at most 4"),
-        ({"metadatas": [{"editcritic": {"mask": "/etc/passwd"}}]}, 400, "no 'mask'"),
-        ({"metadatas": [{"editcritic": {"text": b"bytes"}}]}, 400, "no bytes"),
+        ({"metadatas": [{"editcritic": {"mask": "/etc/passwd"}}]}, 400, "unknown field 'mask'"),
+        ({"metadatas": [{"editcritic": {"text": b"bytes"}}]}, 400, "got bytes"),
         ({"metadatas": [{"editcritic": {"boxes": 3}}]}, 400, "boxes"),
         ({"metadatas": [{"editcritic": {"metadata": laughs(12)}}]}, 413, "too many values"),
-        ({"metadatas": [{"editcritic": 3}]}, 400, "table of fields"),
+        ({"metadatas": [{"editcritic": 3}]}, 400, "must be a table"),
     ],
 )
-def test_edit_r1_is_told_what_is_wrong(url, changes, status, said):
+def test_edit_r1_is_told_what_is_wrong(url, changes, status, message):
     answer = requests.post(f"{url}/mode/logits_non_cot", data=pickle.dumps(ONE | changes), timeout=60)
-    assert (answer.status_code, answer.json()["retry"]) == (status, False), answer.text
-    assert said in answer.json()["error"]
+    assert (answer.status_code, answer.json()["retryable"]) == (status, False), answer.text
+    assert message in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "said"),
+    ("changes", "status", "message"),
     [
-        ({"required_rewards": ["hpsv2"]}, 400, "no reward 'hpsv2'? Served here: kept"),
+        ({"required_rewards": ["hpsv2"]}, 400, "no reward 'hpsv2': served are kept"),
         ({"required_rewards": []}, 400, "required_rewards"),
         ({"scorer_version": "1"}, 400, "kept@2 is served"),
         ({"history": []}, 422, "two turns"),
@@ -327,14 +328,14 @@ def test_edit_r1_is_told_what_is_wrong(url, changes, status, said):
         ({"history": [{"text": "a", "video_path": "/etc/passwd"}] * 2}, 400, "video_path"),
         ({"history": [{"text": "a"}] * 2}, 422, "image_b64"),
         ({"history": [{"text": "a", "image_b64": "/etc/passwd"}] * 2}, 400, "not base64"),
-        ({"history": [*item("a", BEFORE[0])["history"], *item("b", AFTER[0])["history"]]}, 422, "which of them"),
-        ({"metadata": {"editcritic": {"edited": "/etc/passwd"}}}, 400, "no 'edited'"),
+        ({"history": [*item("a", BEFORE[0])["history"], *item("b", AFTER[0])["history"]]}, 422, "ambiguous"),
+        ({"metadata": {"editcritic": {"edited": "/etc/passwd"}}}, 400, "unknown field 'edited'"),
     ],
 )
-def test_unirl_is_told_what_is_wrong(url, changes, status, said):
+def test_unirl_is_told_what_is_wrong(url, changes, status, message):
     answer = unirl(url, {**item("make it blue", BEFORE[0], AFTER[0]), **changes}, status=status)
-    assert said in answer["error"]
-    assert not answer["retry"]
+    assert message in answer["error"]
+    assert not answer["retryable"]
 
 
 def test_other_protocols_and_gradients_are_refused(url):
@@ -344,30 +345,33 @@ def test_other_protocols_and_gradients_are_refused(url):
 
 
 def test_without_being_named_no_shim_is_there():
-    service = Service(Reward(Kept(), {"preference": Fake()}))
-    with running(service) as url:
+    service = ScoringService(Reward(Kept(), {"preference": Fake()}))
+    with serve_in_thread(service) as url:
         statuses = [requests.post(url + path, data=b"", timeout=60).status_code for path in (*PICKLED, "/score")]
     service.close()
     assert statuses == [404] * 4
 
 
 def test_names_that_mean_nothing_are_refused():
-    service = Service({name: Reward(Kept(name), {"preference": Fake()}) for name in ("a", "b")})
-    app = app_of(service)
-    with pytest.raises(ValueError, match="no shim 'flow-grpo': there are edit-r1, verl-omni, unirl"):
-        add_shims(app, service, "edit-r1, flow-grpo")
+    service = ScoringService({name: Reward(Kept(name), {"preference": Fake()}) for name in ("a", "b")})
+    app = create_app(service)
+    with pytest.raises(ValueError, match="no trainer protocol 'flow-grpo': there are edit-r1, verl-omni, unirl"):
+        add_trainer_protocols(app, service, "edit-r1, flow-grpo")
     with pytest.raises(ValueError, match="serve one reward"):
-        add_shims(app, service, ["edit-r1"])
-    with pytest.raises(ValueError, match="never a number"):
-        add_shims(app, service, ["unirl"], unscored="0")
+        add_trainer_protocols(app, service, ["edit-r1"])
+    with pytest.raises(ValueError, match="must be 'refuse' or 'nan'"):
+        add_trainer_protocols(app, service, ["unirl"], on_unscored="0")
     service.close()
 
 
 def test_the_command_names_shims_and_refuses_others():
     rated = ["--reward", "tests.reward.fakes:Rated", "--experts", "preference=tests.reward.fakes:Seeded"]
     app = typer.Typer()
-    add_to(app)
-    for wrong, said in ((["--shim", "edit-r1,nothing"], "no shim 'nothing'"), (["--unscored", "0"], "never a number")):
-        found = CliRunner().invoke(app, [*rated, "--port", "0", "--shim", "unirl", *wrong])
-        assert found.exit_code == 2, found.output
-        assert said in " ".join(found.output.split())
+    register(app)
+    for wrong, message in (
+        (["--trainer-protocol", "edit-r1,nothing"], "no trainer protocol 'nothing'"),
+        (["--unscored", "0"], "must be 'refuse' or 'nan'"),
+    ):
+        result = CliRunner().invoke(app, [*rated, "--port", "0", "--trainer-protocol", "unirl", *wrong])
+        assert result.exit_code == 2, result.output
+        assert message in " ".join(result.output.split())

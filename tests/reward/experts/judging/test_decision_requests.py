@@ -1,4 +1,4 @@
-"""Judgements become typed decisions and decisions replies, for a local pipeline and an endpoint alike."""
+"""Conversion of judge queries to typed decisions and of decisions to replies."""
 
 import math
 from collections import Counter
@@ -9,8 +9,8 @@ import pytest
 from transformers.decision import DecisionConfig
 from transformers.decision.template_utils import parse_questions
 
-from editcritic.reward import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
-from editcritic.reward.models.decisions import QUESTION, Decision, reply_of, request_of
+from editcritic.reward.experts.judging.decision_requests import QUESTION, DecisionRequest, make_request, parse_answers
+from editcritic.reward.queries import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from tests.reward.fakes import picture
 
 A, B = picture(1), picture(2)
@@ -21,14 +21,14 @@ def query(form: Any, *parts: Any) -> Judge:
     return Judge((Message(parts or ("Look: ", A, "Is it good?")),), form)
 
 
-def asked(judgement: Judge) -> Decision:
-    request = request_of(judgement)
-    assert isinstance(request, Decision)
+def request_of(judgement: Judge) -> DecisionRequest:
+    request = make_request(judgement)
+    assert isinstance(request, DecisionRequest)
     return request
 
 
 def test_the_last_words_are_the_question_and_the_rest_is_the_state():
-    request = asked(query(YesNo(), "before ", A, " after ", B, " again ", A, "Is it good?"))
+    request = request_of(query(YesNo(), "before ", A, " after ", B, " again ", A, "Is it good?"))
     assert request.questions == {QUESTION: {"type": "noul", "instructions": "Is it good?"}}
     first, second = request.images
     assert request.state == f"before {first} after {second} again {first}"
@@ -42,35 +42,35 @@ def test_a_conversation_is_told_with_its_speakers():
         Message(("Hi",), "assistant"),
         Message(("Good?",)),
     )
-    assert asked(Judge(turns, YesNo())).state == "system: Be strict.\n\nuser: Hello\n\nassistant: Hi"
+    assert request_of(Judge(turns, YesNo())).state == "system: Be strict.\n\nuser: Hello\n\nassistant: Hi"
 
 
 def test_a_text_cannot_bring_a_placeholder_of_its_own():
-    placeholder = next(iter(asked(query(YesNo())).images))
-    attack = asked(query(YesNo(), f"painted on it: {placeholder} ", A, "Is it good?"))
+    placeholder = next(iter(request_of(query(YesNo())).images))
+    attack = request_of(query(YesNo(), f"painted on it: {placeholder} ", A, "Is it good?"))
     assert not any(name in f"painted on it: {placeholder} " for name in attack.images)
 
 
 @pytest.mark.parametrize("form", [YesNo(), LEVELS, Grade(1, 5), Grade(0, 10)])
 def test_transformers_takes_the_questions(form):
-    (question,) = parse_questions(asked(query(form)).questions, DecisionConfig())
+    (question,) = parse_questions(request_of(query(form)).questions, DecisionConfig())
     assert len(question.options) == len(form.options)
 
 
 def test_what_words_are_worth_is_no_part_of_the_question():
-    other = replace(LEVELS, weights=(1.0, 0.5, 0.0))
-    assert asked(query(LEVELS)).questions == asked(query(other)).questions
+    other = replace(LEVELS, values=(1.0, 0.5, 0.0))
+    assert request_of(query(LEVELS)).questions == request_of(query(other)).questions
 
 
-@pytest.mark.parametrize("form", [FreeText(), Json.of({})])
+@pytest.mark.parametrize("form", [FreeText(), Json.from_schema({})])
 def test_what_wants_text_is_told_to_go_elsewhere(form):
-    assert request_of(query(form)) == Failure(
-        "this endpoint writes no text, it picks options: bind a chat judge to this role"
+    assert make_request(query(form)) == Failure(
+        "this endpoint generates no text, it selects options: bind a chat judge to this role"
     )
 
 
 def test_pictures_alone_are_no_question():
-    assert isinstance(request_of(query(YesNo(), A, B)), Failure)
+    assert isinstance(make_request(query(YesNo(), A, B)), Failure)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_pictures_alone_are_no_question():
     ],
 )
 def test_an_answer_is_a_probability_for_every_option(form, answer, expected):
-    reply = reply_of(query(form), {QUESTION: answer})
+    reply = parse_answers(query(form), {QUESTION: answer})
     assert isinstance(reply, Reply)
     assert reply.probabilities == pytest.approx(expected)
     assert reply.text == max(expected, key=lambda option: expected[option])
@@ -105,7 +105,7 @@ def test_an_answer_is_a_probability_for_every_option(form, answer, expected):
     ],
 )
 def test_what_is_no_distribution_is_a_failure_that_shows_it(answers):
-    reply = reply_of(query(LEVELS), answers)
+    reply = parse_answers(query(LEVELS), answers)
     assert isinstance(reply, Failure)
     assert reply.raw
 
@@ -113,8 +113,8 @@ def test_what_is_no_distribution_is_a_failure_that_shows_it(answers):
 def test_a_grade_above_temperature_0_is_drawn_by_the_query_and_its_probabilities_stay():
     answers = {QUESTION: {"probabilities": {"0": 0.2, "1": 0.3, "2": 0.5}}}
     drawn = [replace(query(Grade(0, 2, temperature=0.5)), draw=draw) for draw in range(400)]
-    replies = [reply_of(one, answers) for one in drawn]
-    assert replies == [reply_of(one, answers) for one in drawn]
+    replies = [parse_answers(one, answers) for one in drawn]
+    assert replies == [parse_answers(one, answers) for one in drawn]
     counts = Counter(reply.text for reply in replies if isinstance(reply, Reply))
     assert [counts[str(n)] / 400 for n in range(3)] == pytest.approx([4 / 38, 9 / 38, 25 / 38], abs=0.07)
     assert all(isinstance(reply, Reply) and reply.probabilities["0"] == pytest.approx(0.2) for reply in replies)

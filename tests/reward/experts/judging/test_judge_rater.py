@@ -1,34 +1,34 @@
-"""JudgeRater: what a judge says becomes a rating or a reason why there is none; all else is the judge's."""
+"""JudgeRater: a judge's reply becomes a rating or a failure; usage and memory are the judge's."""
 
 import asyncio
 from typing import ClassVar
 
 import pytest
 
-from editcritic.reward import (
+from editcritic.reward import Expert, Reward
+from editcritic.reward.config import build
+from editcritic.reward.experts.judging.judge_rater import JudgeRater
+from editcritic.reward.queries import (
     Abstention,
     AsyncExpert,
-    Expert,
     ExpertDown,
     Failure,
     Judge,
-    Measured,
+    Measurement,
     Message,
     Rate,
     Reply,
-    Reward,
 )
-from editcritic.reward.forms import FreeText
-from editcritic.reward.models.rated import JudgeRater
-from editcritic.reward.spec import SpecError, build, spec_of
+from editcritic.reward.queries.response_formats import FreeText
+from editcritic.reward.queries.specs import SpecError, spec_of
 
-from ..fakes import Fake, Rated, picture, sample
+from ...fakes import Fake, Rated, picture, sample
 
 PICTURES = [picture(n) for n in range(5)]
 
 
 class Rater(JudgeRater):
-    """Asks with Q-Insight's prompts, and reads the text as a number."""
+    """Uses Q-Insight's prompts, and parses the text as a number."""
 
     quality = "charm"
     scale = (0.0, 10.0)
@@ -37,15 +37,15 @@ class Rater(JudgeRater):
     def __init__(self, judge, *, prompts=None, draws=1, temperature=0.0):
         super().__init__(judge, prompts=prompts, draws=draws, temperature=temperature)
 
-    def question(self, image):
+    def make_query(self, image):
         return Judge((Message((image, self.texts["q_insight"])),), FreeText(temperature=self.temperature))
 
-    def number(self, reply):
+    def parse_rating(self, reply):
         return float(reply.text)
 
 
 def by_picture(query):
-    """The number of the picture that is asked about, a tenth more for each draw."""
+    """The number of the query's image, plus a tenth for each draw."""
     return Reply(str(PICTURES.index(query.images[0]) + query.draw / 10))
 
 
@@ -54,24 +54,24 @@ def rate(image, **other):
 
 
 def test_ratings_come_in_the_order_of_the_questions():
-    found = Rater(Fake(by_picture))([rate(PICTURES[n]) for n in (3, 0, 4)])
-    assert found == [Measured(3.0), Measured(0.0), Measured(4.0)]
+    outcomes = Rater(Fake(by_picture))([rate(PICTURES[n]) for n in (3, 0, 4)])
+    assert outcomes == [Measurement(3.0), Measurement(0.0), Measurement(4.0)]
 
 
 def test_a_picture_is_asked_about_once_whatever_else_the_queries_say():
     judge = Fake(by_picture)
-    found = Rater(judge)(
+    outcomes = Rater(judge)(
         [rate(PICTURES[1]), rate(PICTURES[1], prompt="a hat"), rate(PICTURES[1], sources=(PICTURES[2],))]
     )
-    assert found == [Measured(1.0)] * 3
+    assert outcomes == [Measurement(1.0)] * 3
     assert judge.seen.total() == 1
 
 
 def test_the_rating_is_the_mean_of_its_draws():
     judge = Fake(by_picture)
-    (found,) = Rater(judge, draws=4, temperature=1.0)([rate(PICTURES[2])])
-    assert isinstance(found, Measured)
-    assert found.value == pytest.approx(2.15)
+    (outcome,) = Rater(judge, draws=4, temperature=1.0)([rate(PICTURES[2])])
+    assert isinstance(outcome, Measurement)
+    assert outcome.value == pytest.approx(2.15)
     assert len(judge.seen) == 4
 
 
@@ -85,24 +85,24 @@ def test_the_judge_is_given_no_more_questions_than_it_takes():
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [
         (Failure("the judge refused", raw="I can't"), "the judge refused"),
         (Reply("lovely"), "could not convert"),
-        (Reply("11"), "rates from 0 to 10, and said 11"),
-        (Reply("-0.1"), "rates from 0 to 10"),
-        (Reply("nan"), "rates from 0 to 10"),
-        ("not even a reply", "wants Reply"),
+        (Reply("11"), "the scale is 0 to 10, got 11"),
+        (Reply("-0.1"), "the scale is 0 to 10"),
+        (Reply("nan"), "the scale is 0 to 10"),
+        ("not even a reply", "expects Reply"),
     ],
 )
-def test_what_is_no_rating_is_a_failure_with_the_words(said, reason):
-    wrong, right = Rater(Fake(lambda query: by_picture(query) if query.images[0] == PICTURES[1] else said))(
+def test_what_is_no_rating_is_a_failure_with_the_words(reply, reason):
+    wrong, right = Rater(Fake(lambda query: by_picture(query) if query.images[0] == PICTURES[1] else reply))(
         [rate(PICTURES[0]), rate(PICTURES[1])]
     )
     assert isinstance(wrong, Failure)
     assert reason in wrong.reason
-    assert wrong.raw == getattr(said, "raw", getattr(said, "text", ""))
-    assert right == Measured(1.0)
+    assert wrong.raw == getattr(reply, "raw", getattr(reply, "text", ""))
+    assert right == Measurement(1.0)
 
 
 def test_one_draw_that_fails_fails_all_and_abstention_stays_abstention():
@@ -115,13 +115,13 @@ def test_one_draw_that_fails_fails_all_and_abstention_stays_abstention():
 
 def test_another_quality_is_not_rated():
     judge = Fake(by_picture)
-    (found,) = Rater(judge)([Rate(PICTURES[0], quality="sharpness")])
-    assert found == Failure("Rater rates charm only, asked for sharpness")
+    (outcome,) = Rater(judge)([Rate(PICTURES[0], quality="sharpness")])
+    assert outcome == Failure("Rater rates charm only, got sharpness")
     assert not judge.seen
 
 
 class Held(Fake):
-    """A judge that holds memory, and says what it has done."""
+    """A judge with weights in memory that records calls."""
 
     done: list[str]
 
@@ -142,7 +142,7 @@ class Held(Fake):
     def bytes(self):
         return {"cpu": 5}
 
-    def meter(self):
+    def usage(self):
         return {"forward_passes": 3}
 
 
@@ -153,7 +153,7 @@ def test_memory_work_and_limits_are_the_judges():
     rater.offload()
     rater.unload()
     assert judge.done == ["load", "offload", "unload"]
-    assert (rater.bytes, rater.meter()) == ({"cpu": 5}, {"forward_passes": 3})
+    assert (rater.bytes, rater.usage()) == ({"cpu": 5}, {"forward_passes": 3})
     assert (rater.batch, rater.deadline_s) == (7, 30.0)
     plain = Rater(Fake())
     plain.offload()
@@ -169,7 +169,7 @@ def test_the_id_holds_the_judges_and_all_that_changes_the_answers(tmp_path):
     assert len(set(ids)) == 4
     assert ids[0].startswith("Rater@1 prompts=")
     assert ids[0].endswith(" of held@1")
-    assert raters[1].question(PICTURES[0]).messages[0].parts[-1] == "How charming?"
+    assert raters[1].make_query(PICTURES[0]).messages[0].content[-1] == "How charming?"
 
 
 class Slow(AsyncExpert):
@@ -203,25 +203,27 @@ def test_a_judge_that_is_down_takes_the_rater_along():
 
 def test_the_judge_may_be_a_spec_and_the_rater_has_one():
     rater = Rater("colour")
-    assert isinstance(rater.asked, Expert)
-    assert rater.asked.id.startswith("colour")
+    assert isinstance(rater.judge_expert, Expert)
+    assert rater.judge_expert.id.startswith("colour")
     again = build(spec_of(rater), "editcritic.experts")
     assert again.id == rater.id
-    table = build({"use": "tests.reward.models.test_rated:Rater", "judge": {"use": "colour"}}, "editcritic.experts")
+    table = build(
+        {"use": "tests.reward.experts.judging.test_judge_rater:Rater", "judge": {"use": "colour"}}, "editcritic.experts"
+    )
     assert table.id == rater.id
 
 
 @pytest.mark.parametrize(
-    ("judge", "options", "error", "said"),
+    ("judge", "options", "error", "message"),
     [
-        ("pixels", {}, ValueError, "asks a judge, and PixelFeatures answers"),
+        ("pixels", {}, ValueError, "needs a judge, PixelFeatures answers"),
         ("no-such-judge", {}, SpecError, "no-such-judge"),
         (Fake(), {"draws": 0}, ValueError, "draws is 1 or more"),
-        (Fake(), {"draws": 2}, ValueError, "give a temperature above 0"),
+        (Fake(), {"draws": 2}, ValueError, "set a temperature above 0"),
         (Fake(), {"temperature": float("nan")}, ValueError, "temperature 0 or more"),
         (Fake(), {"prompts": "nowhere"}, ValueError, "not a folder"),
     ],
 )
-def test_what_cannot_work_is_refused_at_once(judge, options, error, said):
-    with pytest.raises(error, match=said):
+def test_what_cannot_work_is_refused_at_once(judge, options, error, message):
+    with pytest.raises(error, match=message):
         Rater(judge, **options)

@@ -1,4 +1,4 @@
-"""Tokens and their alternatives tell probabilities of options exactly, or nothing."""
+"""Option probabilities from tokens and their alternatives are exact, or None."""
 
 from math import log
 
@@ -6,20 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.models.alternatives import NEGLIGIBLE, Step, probabilities_of
+from editcritic.reward.experts.judging.logprobs import MAX_UNRESOLVED_SHARE, TokenLogprob, option_probabilities
 
 YES_NO = ("yes", "no")
 GRADES = tuple(map(str, range(11)))
 
 
-def of(shares: dict[str, float]) -> Step:
-    """A token drawn where these had these probabilities; the first was."""
+def of(shares: dict[str, float]) -> TokenLogprob:
+    """A token with its alternatives and probabilities; the first one is sampled."""
     pairs = tuple((token, log(share)) for token, share in shares.items())
-    return Step(*pairs[0], pairs)
+    return TokenLogprob(*pairs[0], pairs)
 
 
 def test_spellings_of_one_word_are_summed():
-    known = probabilities_of(YES_NO, [of({"Yes": 0.4, " yes": 0.1, "YES": 0.1, "No": 0.15, "▁no": 0.05, "Maybe": 0.1})])
+    known = option_probabilities(
+        YES_NO, [of({"Yes": 0.4, " yes": 0.1, "YES": 0.1, "No": 0.15, "▁no": 0.05, "Maybe": 0.1})]
+    )
     assert known is not None
     shares, mass = known
     assert shares == pytest.approx({"yes": 0.75, "no": 0.25})
@@ -27,7 +29,7 @@ def test_spellings_of_one_word_are_summed():
 
 
 def test_markup_before_the_word_is_passed_with_its_probability():
-    shares, mass = probabilities_of(
+    shares, mass = option_probabilities(
         YES_NO, [of({"**": 0.5, "Yes": 0.25, "no": 0.25}), of({"No": 0.8, "Yes": 0.2})]
     ) or ({}, 0)
     assert shares == pytest.approx({"yes": 0.35, "no": 0.65})
@@ -35,13 +37,13 @@ def test_markup_before_the_word_is_passed_with_its_probability():
 
 
 def test_another_word_that_begins_like_an_option_is_none():
-    shares, mass = probabilities_of(YES_NO, [of({"yes": 0.5, "none": 0.2, "nothing": 0.1, "no": 0.1})]) or ({}, 0)
+    shares, mass = option_probabilities(YES_NO, [of({"yes": 0.5, "none": 0.2, "nothing": 0.1, "no": 0.1})]) or ({}, 0)
     assert shares == pytest.approx({"yes": 5 / 6, "no": 1 / 6})
     assert mass == pytest.approx(0.6)
 
 
 def test_words_before_the_answer_leave_its_probabilities_unknown():
-    assert probabilities_of(YES_NO, [of({"The": 0.9, "Yes": 0.1}), of({" answer": 1.0}), of({" no": 1.0})]) is None
+    assert option_probabilities(YES_NO, [of({"The": 0.9, "Yes": 0.1}), of({" answer": 1.0}), of({" no": 1.0})]) is None
 
 
 def test_what_was_thought_is_skipped():
@@ -52,14 +54,14 @@ def test_what_was_thought_is_skipped():
         of({"think>": 1.0}),
         of({"\n": 1.0}),
     ]
-    shares, mass = probabilities_of(YES_NO, [*thoughts, of({"No": 0.8, "Yes": 0.2})]) or ({}, 0)
+    shares, mass = option_probabilities(YES_NO, [*thoughts, of({"No": 0.8, "Yes": 0.2})]) or ({}, 0)
     assert shares == pytest.approx({"yes": 0.2, "no": 0.8})
     assert mass == pytest.approx(1.0)
 
 
 def test_the_token_after_a_shared_one_tells_1_from_10():
     first = of({"1": 0.5, "7": 0.3, "9": 0.2})
-    shares, mass = probabilities_of(GRADES, [first, of({"0": 0.6, "<|im_end|>": 0.3, ".": 0.1})]) or ({}, 0)
+    shares, mass = option_probabilities(GRADES, [first, of({"0": 0.6, "<|im_end|>": 0.3, ".": 0.1})]) or ({}, 0)
     assert {option: shares[option] for option in ("1", "10", "7", "9", "0")} == pytest.approx(
         {"1": 0.2, "10": 0.3, "7": 0.3, "9": 0.2, "0": 0.0}
     )
@@ -68,50 +70,58 @@ def test_the_token_after_a_shared_one_tells_1_from_10():
 
 @pytest.mark.parametrize("after", [[], [of({"</s>": 1.0})]])
 def test_1_or_10_is_not_guessed_where_the_next_token_was_not_returned(after):
-    assert probabilities_of(GRADES, [of({"7": 0.6, "1": 0.4}), *after]) is None
-    assert probabilities_of(GRADES, [of({"1": 0.6, "7": 0.4})]) is None
+    assert option_probabilities(GRADES, [of({"7": 0.6, "1": 0.4}), *after]) is None
+    assert option_probabilities(GRADES, [of({"1": 0.6, "7": 0.4})]) is None
 
 
 def test_1_is_1_where_10_is_a_token_of_its_own():
-    shares, _ = probabilities_of(GRADES, [of({"7": 0.6, "1": 0.3, "10": 0.1})]) or ({}, 0)
+    shares, _ = option_probabilities(GRADES, [of({"7": 0.6, "1": 0.3, "10": 0.1})]) or ({}, 0)
     assert (shares["1"], shares["10"]) == pytest.approx((0.3, 0.1))
 
 
 def test_less_than_a_thousandth_may_stay_untold():
-    assert probabilities_of(GRADES, [of({"7": 1 - NEGLIGIBLE / 2, "1": NEGLIGIBLE / 2})]) is not None
-    assert probabilities_of(GRADES, [of({"7": 1 - NEGLIGIBLE * 2, "1": NEGLIGIBLE * 2})]) is None
+    assert (
+        option_probabilities(GRADES, [of({"7": 1 - MAX_UNRESOLVED_SHARE / 2, "1": MAX_UNRESOLVED_SHARE / 2})])
+        is not None
+    )
+    assert (
+        option_probabilities(GRADES, [of({"7": 1 - MAX_UNRESOLVED_SHARE * 2, "1": MAX_UNRESOLVED_SHARE * 2})]) is None
+    )
 
 
 def test_levels_of_two_words_are_told_apart_where_they_part():
     levels = ("very poor", "poor", "good", "very good")
     first, second = of({"very": 0.6, "good": 0.3, "poor": 0.1}), of({" good": 0.75, " poor": 0.25})
-    shares, _ = probabilities_of(levels, [first, second]) or ({}, 0)
+    shares, _ = option_probabilities(levels, [first, second]) or ({}, 0)
     assert shares == pytest.approx({"very poor": 0.15, "poor": 0.1, "good": 0.3, "very good": 0.45})
-    assert probabilities_of(levels, [of({"good": 0.7, "very": 0.3})]) is None
+    assert option_probabilities(levels, [of({"good": 0.7, "very": 0.3})]) is None
 
 
 def test_the_beginning_of_one_option_only_stands_for_it():
-    shares, _ = probabilities_of(("excellent", "poor"), [of({"exc": 0.9, "poor": 0.1}), of({"ellent": 1.0})]) or ({}, 0)
+    shares, _ = option_probabilities(("excellent", "poor"), [of({"exc": 0.9, "poor": 0.1}), of({"ellent": 1.0})]) or (
+        {},
+        0,
+    )
     assert shares == pytest.approx({"excellent": 0.9, "poor": 0.1})
 
 
 @pytest.mark.parametrize("token", ["7.5", "17", "-x"])
 def test_other_numbers_are_no_grade(token):
-    shares, mass = probabilities_of(GRADES, [of({"7": 0.5, token: 0.5})]) or ({}, 0)
+    shares, mass = option_probabilities(GRADES, [of({"7": 0.5, token: 0.5})]) or ({}, 0)
     assert shares["7"] == 1.0
     assert mass == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("logprob", [float("nan"), 0.5, 40.0])
 def test_what_is_no_probability_is_an_error(logprob):
-    with pytest.raises(ValueError, match="no logarithm"):
-        probabilities_of(YES_NO, [Step("yes", -1.0, (("yes", -1.0), ("no", logprob)))])
+    with pytest.raises(ValueError, match="no log-probability"):
+        option_probabilities(YES_NO, [TokenLogprob("yes", -1.0, (("yes", -1.0), ("no", logprob)))])
     with pytest.raises(ValueError, match="sum to"):
-        probabilities_of(YES_NO, [Step("yes", -0.1, (("yes", -0.1), ("no", -0.1)))])
+        option_probabilities(YES_NO, [TokenLogprob("yes", -0.1, (("yes", -0.1), ("no", -0.1)))])
 
 
 def test_without_tokens_nothing_is_known():
-    assert probabilities_of(YES_NO, []) is None
+    assert option_probabilities(YES_NO, []) is None
 
 
 CHARACTERS = "0123456789"
@@ -122,18 +132,18 @@ def test_a_model_of_single_digits_is_read_exactly_along_what_it_said(weights, da
     """Against the truth: a distribution over grades, written digit by digit and ended by a token."""
     total = sum(weights.values())
     truth = {grade: weights.get(grade, 0.0) / total for grade in GRADES}
-    said = data.draw(st.sampled_from(sorted(weights)))
+    sampled = data.draw(st.sampled_from(sorted(weights)))
     steps, before = [], ""
-    for token in [*said, "<|end|>"]:
+    for token in [*sampled, "<|end|>"]:
         here = sum(p for grade, p in truth.items() if grade.startswith(before))
         shares = {c: sum(p for g, p in truth.items() if g.startswith(before + c)) / here for c in CHARACTERS}
         shares["<|end|>"] = truth.get(before, 0.0) / here
         ordered = {token: shares[token], **shares}
         steps.append(of({one: share for one, share in ordered.items() if share > 0}))
         before += token
-    known = probabilities_of(GRADES, steps)
-    untold = truth["1"] + truth["10"] > 0 and said[0] != "1"
-    if untold:
+    known = option_probabilities(GRADES, steps)
+    unresolved = truth["1"] + truth["10"] > 0 and sampled[0] != "1"
+    if unresolved:
         assert known is None
     else:
         assert known is not None

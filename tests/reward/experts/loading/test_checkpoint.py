@@ -1,4 +1,4 @@
-"""Weights are loaded when they are asked for, known by what is in them, and given back on request."""
+"""Checkpoint: lazy loading, identity by content, offloading and unloading."""
 
 import os
 import shutil
@@ -22,12 +22,12 @@ from transformers import (
     ViTImageProcessorPil,
 )
 
-from editcritic.reward import ExpertDown, Measured, Rate
-from editcritic.reward.models.checkpoint import Checkpoint
-from editcritic.reward.models.local import LocalExpert, held_bytes
-from editcritic.reward.models.published import folder_digest
+from editcritic.reward.experts.loading.checkpoint import Checkpoint
+from editcritic.reward.experts.loading.hub_files import folder_digest
+from editcritic.reward.experts.loading.local_expert import LocalExpert, nested_nbytes
+from editcritic.reward.queries import ExpertDown, Measurement, Rate
 
-from ..fakes import PICTURE
+from ...fakes import PICTURE
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 
@@ -53,7 +53,7 @@ def test_nothing_is_loaded_before_it_is_asked_for(folder):
     with weights.use() as loaded:
         assert not loaded.model.training
         assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
-        assert weights.bytes == {"cpu": held_bytes([*loaded.model.parameters(), *loaded.model.buffers()])}
+        assert weights.bytes == {"cpu": nested_nbytes([*loaded.model.parameters(), *loaded.model.buffers()])}
 
 
 def test_it_is_loaded_once(folder):
@@ -90,7 +90,7 @@ def test_offloading_moves_the_weights_and_the_next_use_moves_them_back(folder, m
             assert again.model is loaded.model
     with weights.use():
         pass
-    assert moves == [("cpu", False)] * 2  # away, and back to the device it was loaded to
+    assert moves == [("cpu", False)] * 2  # offloaded, and back to its original device
 
 
 def test_weights_are_no_tensors_of_inference_mode(folder):
@@ -112,13 +112,13 @@ def test_giving_back_what_was_never_loaded_does_nothing(folder):
 def test_a_batch_under_way_is_waited_for(folder):
     weights = checkpoint(folder)
     began, go_on = threading.Event(), threading.Event()
-    found = []
+    outcomes = []
 
     def work():
         with weights.use() as loaded:
             began.set()
             go_on.wait(60)
-            found.append(loaded.model.embeddings.cls_token.device.type)
+            outcomes.append(loaded.model.embeddings.cls_token.device.type)
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -130,24 +130,26 @@ def test_a_batch_under_way_is_waited_for(folder):
     go_on.set()
     worker.join(60)
     dropper.join(60)
-    assert found == ["cpu"]
+    assert outcomes == ["cpu"]
     assert weights.bytes == {}
 
 
-class Slow(LocalExpert[Measured]):
-    """Computes a number of each picture, and lets others in between computing and answering."""
+class Slow(LocalExpert[Measurement]):
+    """Computes a number per image, and yields to other threads before it answers."""
 
     loader, processor, kinds = "AutoModel", "AutoImageProcessor", (Rate,)
 
     def __init__(self, name: str, between: Callable[[], None]) -> None:
-        super().__init__(name, dtype="float32", device="cpu", batch=8, limit_bytes=10**6)
+        super().__init__(name, dtype="float32", device="cpu", batch=8, cache_bytes=10**6)
         self.between = between
 
-    def answers(self, queries: Sequence[Rate]) -> list[Measured]:
+    def answer_batch(self, queries: Sequence[Rate]) -> list[Measurement]:
         with self.checkpoint.use():
             self.between()
-            found = self.remembered.of({query.image.digest: query for query in queries}, self._compute)
-        return [Measured(float(found[query.image.digest][0])) for query in queries]
+            outcomes = self.feature_cache.get_or_compute(
+                {query.image.digest: query for query in queries}, self._compute
+            )
+        return [Measurement(float(outcomes[query.image.digest][0])) for query in queries]
 
     def _compute(self, queries: list[Rate]) -> list[torch.Tensor]:
         return [torch.ones(4) for _ in queries]
@@ -161,9 +163,9 @@ def test_what_a_batch_under_way_computes_is_forgotten_too(folder, drop):
 
     expert = Slow(str(folder), let_in)
     dropper = threading.Thread(target=drop, args=(expert,))
-    assert expert([Rate(PICTURE)]) == [Measured(1.0)]
+    assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
     dropper.join(60)
-    assert expert.bytes["remembered"] == 0
+    assert expert.bytes["cache"] == 0
     assert (expert.bytes.get("cpu", 0) == 0) is (drop is LocalExpert.unload)
 
 
@@ -177,8 +179,8 @@ def test_it_answers_in_inference_mode_and_others_are_not_in_it(folder):
 def test_who_has_the_model_to_himself_may_ask_the_expert(folder):
     expert = Slow(str(folder), lambda: None)
     with expert.checkpoint.use():
-        assert expert([Rate(PICTURE)]) == [Measured(1.0)]
-    assert expert([Rate(PICTURE)]) == [Measured(1.0)]
+        assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
+    assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
 
 
 def test_a_model_whose_call_hangs_keeps_no_other_waiting(folder, tmp_path):
@@ -191,31 +193,31 @@ def test_a_model_whose_call_hangs_keeps_no_other_waiting(folder, tmp_path):
 
     hanging, other = Slow(str(folder), hang), Slow(str(tmp_path / "other"), lambda: None)
     hanging.deadline_s = 0.05
-    found = []
+    outcomes = []
 
     def call() -> None:
-        found.append(hanging([Rate(PICTURE)]))
+        outcomes.append(hanging([Rate(PICTURE)]))
 
     first, again = threading.Thread(target=call), threading.Thread(target=call)
     first.start()
     assert began.wait(60)
     hanging.deadline_s = 600.0
     again.start()
-    again.join(0.1)  # by then it waits, for its own model
-    assert other([Rate(PICTURE)]) == [Measured(1.0)]
-    assert found == []
+    again.join(0.1)  # by then it waits for its own model
+    assert other([Rate(PICTURE)]) == [Measurement(1.0)]
+    assert outcomes == []
     go_on.set()
     first.join(60)
     again.join(60)
-    assert found == [[Measured(1.0)]] * 2
+    assert outcomes == [[Measurement(1.0)]] * 2
 
 
 def test_what_is_kept_of_pictures_is_counted(folder):
     expert = Slow(str(folder), lambda: None)
-    assert expert.bytes == {"remembered": 0}
+    assert expert.bytes == {"cache": 0}
     expert([Rate(PICTURE)])
-    assert expert.bytes["remembered"] == 16
-    assert expert.meter() == {"image_passes": 1}
+    assert expert.bytes["cache"] == 16
+    assert expert.usage() == {"image_passes": 1}
 
 
 def test_identity_tells_weights_precision_and_backend(folder, tmp_path):
@@ -224,13 +226,13 @@ def test_identity_tells_weights_precision_and_backend(folder, tmp_path):
     assert checkpoint(folder, dtype="bfloat16", backend="pil").identity.endswith(" bfloat16 pil")
     copy = tmp_path / folder.name
     shutil.copytree(folder, copy)
-    assert checkpoint(copy).identity == here  # wherever it lies
+    assert checkpoint(copy).identity == here  # independent of the path
     train(copy)
     assert checkpoint(copy).identity != here
 
 
 def train(folder: Path) -> None:
-    """Put other weights in the folder."""
+    """Write other weights to the folder."""
     model = Dinov2Model.from_pretrained(folder)
     with torch.no_grad():
         model.layernorm.bias[3] += 1
@@ -242,10 +244,10 @@ def test_weights_that_were_trained_while_unloaded_have_another_id(folder, tmp_pa
     shutil.copytree(folder, copy)
     expert = Slow(str(copy), lambda: None)
     before = expert.id
-    assert expert([Rate(PICTURE)]) == [Measured(1.0)]
+    assert expert([Rate(PICTURE)]) == [Measurement(1.0)]
     train(copy)
     expert.offload()
-    assert expert.id == before  # the old weights are still the ones that answer
+    assert expert.id == before  # the old weights are still in use
     expert.unload()
     trained = expert.id
     assert trained != before
@@ -287,7 +289,7 @@ def test_a_name_on_the_hub_is_known_by_its_commit(folder, tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["nobody/has-this", "/nowhere/at/all", "not a name"])
 def test_what_cannot_be_had_takes_the_expert_down_with_a_reason(name):
     weights = checkpoint(name)
-    with pytest.raises(ExpertDown, match="neither a folder nor a model that can be had"):
+    with pytest.raises(ExpertDown, match="neither a folder nor a model available"):
         _ = weights.identity
     with pytest.raises(ExpertDown, match="cannot be loaded"), weights.use():
         pass
@@ -308,8 +310,8 @@ def dinov3(tmp_path_factory) -> Path:
 
 
 def test_a_processor_on_pil_stands_in_where_there_is_one(dinov3):
-    given = ("AutoModel", "AutoImageProcessor", "ViTImageProcessorPil")
-    weights = Checkpoint(str(dinov3), *given, device="cpu", backend="pil")
+    classes = ("AutoModel", "AutoImageProcessor", "ViTImageProcessorPil")
+    weights = Checkpoint(str(dinov3), *classes, device="cpu", backend="pil")
     with weights.use() as loaded:
         assert isinstance(loaded.processor, ViTImageProcessorPil)
         assert loaded.processor.size["height"] == 28
@@ -321,9 +323,9 @@ def test_a_processor_on_pil_stands_in_where_there_is_one(dinov3):
 def test_without_torchvision_it_stands_in_unasked(dinov3):
     program = (
         "import sys\n"
-        "from editcritic.reward.models.checkpoint import Checkpoint\n"
-        "given = ('AutoModel', 'AutoImageProcessor', 'ViTImageProcessorPil')\n"
-        "weights = Checkpoint(sys.argv[1], *given, device='cpu')\n"
+        "from editcritic.reward.experts.loading.checkpoint import Checkpoint\n"
+        "classes = ('AutoModel', 'AutoImageProcessor', 'ViTImageProcessorPil')\n"
+        "weights = Checkpoint(sys.argv[1], *classes, device='cpu')\n"
         "with weights.use() as loaded: print(type(loaded.processor).__name__, weights.identity)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program, str(dinov3)], capture_output=True, text=True, timeout=120)
@@ -349,4 +351,4 @@ def test_a_dtype_that_is_none_is_refused(folder):
 
 def test_bytes_are_counted_in_nested_values():
     tensor = torch.zeros(3, dtype=torch.bfloat16)
-    assert held_bytes({"a": (tensor, [tensor, None]), "b": 7}) == 12
+    assert nested_nbytes({"a": (tensor, [tensor, None]), "b": 7}) == 12

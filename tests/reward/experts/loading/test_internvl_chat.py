@@ -1,4 +1,4 @@
-"""InternVL in its authors' format: the published names at full size, and the numbers by hand at a small one."""
+"""InternVL in its authors' format: published names at full size, and outputs checked at a small size."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,14 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from editcritic.reward import ExpertDown, Image, Judge, Message, YesNo
+from editcritic.reward import Image
+from editcritic.reward.experts.loading.internvl_chat import make_config, rename_weights
+from editcritic.reward.experts.loading.vlm_loading import VisionLanguageModel, VisionLanguageProcessor
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.forms import Reply
-from editcritic.reward.models.internvl_chat import config_of, renamed
-from editcritic.reward.models.vlms import VisionLanguageModel, VisionLanguageProcessor
+from editcritic.reward.queries import ExpertDown, Judge, Message, YesNo
+from editcritic.reward.queries.response_formats import Reply
 
-from ..experts import formats, tiny_internvl_chat
+from .. import formats, tiny_internvl_chat
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def published(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def by_hand(w: dict[str, torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
-    """What the vision tower and the projector make of tiles, from the published weights alone."""
+    """Outputs of vision tower and projector, computed from the published weights only."""
     v = {name.removeprefix("vision_model."): value for name, value in w.items() if name.startswith("vision_model.")}
     width, patch = v["embeddings.patch_embedding.weight"].shape[0], v["embeddings.patch_embedding.weight"].shape[-1]
     x = functional.conv2d(
@@ -68,12 +69,12 @@ def by_hand(w: dict[str, torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
 
 def test_published_names_and_shapes_fill_the_model_at_full_size():
     table = formats.load("artimuse")
-    given = tiny_internvl_chat.config(table.sizes, (16, 28, 4))
+    chat_config = tiny_internvl_chat.config(table.sizes, (16, 28, 4))
     with torch.device("meta"):
-        model = transformers.InternVLForConditionalGeneration(config_of(given, image_token_id=151667))
+        model = transformers.InternVLForConditionalGeneration(make_config(chat_config, image_token_id=151667))
         weights = {name: torch.empty(shape) for name, shape in table.shapes().items()}
     assert sum(value.numel() for value in weights.values()) == pytest.approx(7.94e9, rel=1e-3)
-    assert {name: value.shape for name, value in renamed(weights).items()} == {
+    assert {name: value.shape for name, value in rename_weights(weights).items()} == {
         name: value.shape for name, value in model.state_dict().items()
     }
 
@@ -83,10 +84,10 @@ def test_the_vision_side_is_that_of_the_published_weights(folder):
     assert not info["missing_keys"]
     tiles = torch.randn(3, 3, 56, 56, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        found = model.get_image_features(pixel_values=tiles).pooler_output
+        features = model.get_image_features(pixel_values=tiles).pooler_output
     expected = by_hand(published(folder), tiles)
     assert expected.std() > 0.1
-    assert (found - expected).abs().max() < 1e-4
+    assert (features - expected).abs().max() < 1e-4
 
 
 def test_the_language_side_is_that_of_the_published_weights(folder):
@@ -109,25 +110,27 @@ def test_the_language_side_is_that_of_the_published_weights(folder):
 def test_pictures_are_prepared_as_config_says(folder):
     processor = VisionLanguageProcessor.from_pretrained(str(folder))
     image = picture(0, 56, 56)
-    asked = [{"role": "user", "content": [{"type": "image", "image": image.pil()}, {"type": "text", "text": "Good?"}]}]
+    queries = [
+        {"role": "user", "content": [{"type": "image", "image": image.pil()}, {"type": "text", "text": "Good?"}]}
+    ]
     inputs = processor.apply_chat_template(
-        asked, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
+        queries, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
     )
     mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
     expected = ((image.pixels / 255.0 - mean) / std).transpose(2, 0, 1)
     assert np.abs(inputs["pixel_values"][0].numpy() - expected).max() < 1e-5
-    said = processor.tokenizer.decode(inputs["input_ids"][0])
+    message = processor.tokenizer.decode(inputs["input_ids"][0])
     shown = "<img>" + "<IMG_CONTEXT>" * 4 + "</img>\nGood?"
-    assert said == f"<|im_start|>user\n{shown}<|im_end|>\n<|im_start|>assistant\n"
+    assert message == f"<|im_start|>user\n{shown}<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_vlm_answers_with_it_and_runs_none_of_its_code(folder):
     for file in ("configuration_internvl_chat.py", "modeling_internvl_chat.py"):
         (folder / file).write_text("raise SystemExit('this was run')", encoding="utf-8")
-    judge = Vlm(str(folder), device="cpu", least_mass=0.0)
-    asked = [Judge((Message((picture(n, 60, 40), "Is it good?")),), YesNo()) for n in range(2)]
-    replies = judge(asked)
-    for query, reply in zip(asked, replies, strict=True):
+    judge = Vlm(str(folder), device="cpu", min_option_mass=0.0)
+    queries = [Judge((Message((picture(n, 60, 40), "Is it good?")),), YesNo()) for n in range(2)]
+    replies = judge(queries)
+    for query, reply in zip(queries, replies, strict=True):
         query.check(reply)
     first, second = (reply.probabilities["yes"] for reply in replies if isinstance(reply, Reply))
     assert first != second
@@ -137,43 +140,49 @@ def test_vlm_answers_with_it_and_runs_none_of_its_code(folder):
 def changed(folder: Path, to: Path, **config: Any) -> Path:
     for file in folder.iterdir():
         (to / file.name).write_bytes(file.read_bytes())
-    given = json.loads((to / "config.json").read_text(encoding="utf-8"))
-    (to / "config.json").write_text(json.dumps(given | config), encoding="utf-8")
+    chat_config = json.loads((to / "config.json").read_text(encoding="utf-8"))
+    (to / "config.json").write_text(json.dumps(chat_config | config), encoding="utf-8")
     return to
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
-        ({"ps_version": "v1"}, r"ps_version = v1, and only v2 is known here: convert it to the -hf format"),
+        ({"ps_version": "v1"}, r"ps_version = v1, only v2 is supported: convert it to the -hf format"),
         ({"select_layer": -4}, r"select_layer = -4"),
         ({"use_llm_lora": 16}, r"use_llm_lora = 16"),
-        ({"llm_config": {"model_type": "internlm2"}}, r"llm_config.model_type = internlm2, and only qwen2 or qwen3"),
-        ({"force_image_size": 224}, r"force_image_size = 224, and only 56"),
+        ({"llm_config": {"model_type": "internlm2"}}, r"llm_config.model_type = internlm2, only qwen2 or qwen3"),
+        ({"force_image_size": 224}, r"force_image_size = 224, only 56"),
     ],
 )
-def test_variants_that_are_not_known_are_refused(folder, tmp_path, config, said):
-    with pytest.raises(ExpertDown, match=said):
+def test_variants_that_are_not_known_are_refused(folder, tmp_path, config, message):
+    with pytest.raises(ExpertDown, match=message):
         Vlm(str(changed(folder, tmp_path, **config)), device="cpu").load()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda w: w.pop("mlp1.3.bias"), r"lacks 1 of its weights \(model.multi_modal_projector.linear_2.bias\)"),
         (lambda w: w.update({"language_model.base_model.x.lora_A.weight": torch.zeros(2)}), "merge a LoRA"),
-        (lambda w: w.update({"vision_model.encoder.layers.0.attn.new.weight": torch.zeros(2)}), "does not know"),
-        (lambda w: w.update({"language_model.model.layers.7.mlp.up_proj.weight": torch.zeros(2)}), "no place for"),
+        (
+            lambda w: w.update({"vision_model.encoder.layers.0.attn.new.weight": torch.zeros(2)}),
+            "unknown to this format",
+        ),
+        (
+            lambda w: w.update({"language_model.model.layers.7.mlp.up_proj.weight": torch.zeros(2)}),
+            "InternVL does not have",
+        ),
     ],
 )
-def test_weights_that_are_lacking_or_have_no_place_are_refused(folder, tmp_path, change, said):
+def test_weights_that_are_lacking_or_have_no_place_are_refused(folder, tmp_path, change, message):
     changed(folder, tmp_path)
     weights = published(tmp_path)
     change(weights)
     for file in [*tmp_path.glob("*.safetensors"), tmp_path / "model.safetensors.index.json"]:
         file.unlink()
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ExpertDown, match=said):
+    with pytest.raises(ExpertDown, match=message):
         Vlm(str(tmp_path), device="cpu").load()
 
 

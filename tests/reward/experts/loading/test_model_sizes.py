@@ -1,7 +1,7 @@
-"""How large published models are: their configurations, built without memory and counted.
+"""Parameter counts of published models, from their configurations on the meta device.
 
-Configurations as in the `config.json` of the named checkpoints; what is left out is transformers' default, which was
-made for just these models.
+Configurations as in the `config.json` of the named checkpoints; omitted values are transformers' defaults, which belong
+to these models.
 """
 
 import math
@@ -12,10 +12,10 @@ import pytest
 import torch
 import transformers
 
-from editcritic.reward.models.known import BYTES, models
-from editcritic.reward.models.reward_heads import RewardHeads
+from editcritic.reward.experts.loading.model_registry import BYTES_PER_WEIGHT, registered_models
+from editcritic.reward.experts.loading.reward_heads import RewardHeads
 
-from ..experts import formats
+from .. import formats
 
 Made = tuple[Any, Any]
 
@@ -153,7 +153,7 @@ SAME = {
     "edit-score-qwen3-4b": "qwen3-vl-4b",
     "edit-score-qwen3-8b": "qwen3-vl-8b",
 }
-"""Trained on from another one, or an adapter on it."""
+"""Fine-tuned from another model, or an adapter on it."""
 
 FORMATS = {
     "hpsv2.1": "hpsv2",
@@ -167,7 +167,7 @@ FORMATS = {
     "swin2sr-realworld-x4": "swin2sr_realworld_x4",
     "real-esrgan-x4plus": "real_esrgan_x4plus",
 }
-"""Of whose files there is a table of names and shapes."""
+"""Models with a table of names and shapes of their file."""
 
 
 def built(name):
@@ -182,45 +182,45 @@ def millions(counts):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_table_has_the_number_of_parameters_that_the_model_has(name):
-    known = models()[name]
+    entry = registered_models()[name]
     model = built(name)
-    assert millions(one.numel() for one in model.parameters()) == known.parameters
-    if known.unquantised:
+    assert millions(one.numel() for one in model.parameters()) == entry.parameters
+    if entry.unquantised:
         linear = sum(
             layer.weight.numel()
             for path, layer in model.named_modules()
-            if type(layer) is torch.nn.Linear and not path.endswith("lm_head")  # as bitsandbytes chooses
+            if type(layer) is torch.nn.Linear and not path.endswith("lm_head")  # as in bitsandbytes
         )
-        assert millions([sum(one.numel() for one in model.parameters()), -linear]) == known.unquantised
+        assert millions([sum(one.numel() for one in model.parameters()), -linear]) == entry.unquantised
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_table_has_the_number_of_parameters_that_is_loaded_of_the_file(name):
     shapes = formats.load(FORMATS[name]).shapes()
-    out = RewardHeads.leaves_out if name in ("hpsv3", "edit-reward") else ()
+    out = RewardHeads.ignored_prefixes if name in ("hpsv3", "edit-reward") else ()
     loaded = [math.prod(shape) for key, shape in shapes.items() if not key.startswith(out)]
-    assert millions(loaded) == models()[name].parameters
+    assert millions(loaded) == registered_models()[name].parameters
 
 
 def test_a_model_made_of_another_has_its_numbers():
     for name, other in SAME.items():
-        one, its = models()[name], models()[other]
+        one, its = registered_models()[name], registered_models()[other]
         assert (one.parameters, one.unquantised) == (its.parameters, its.unquantised)
 
 
 def test_the_aesthetic_head_stands_on_one_tower():
     tower = [one.numel() for key, one in built("clip-vit-large-patch14").named_parameters() if key.startswith("vis")]
     head = [math.prod(shape) for shape in formats.load("laion_aesthetics_v2").shapes().values()]
-    assert millions(tower + head) == models()["laion-aesthetics"].parameters
+    assert millions(tower + head) == registered_models()["laion-aesthetics"].parameters
 
 
 def test_what_is_said_to_be_counted_is_counted():
-    counted = {name for name, model in models().items() if model.counted}
+    counted = {name for name, model in registered_models().items() if model.counted}
     assert counted == {*PUBLISHED, *FORMATS, *SAME, "laion-aesthetics"}
 
 
 def test_memory_is_that_of_the_precision_and_quantising_leaves_embeddings_alone():
-    judge = models()["qwen2.5-vl-7b"]
-    assert judge.memory("bfloat16") == pytest.approx(2 * 8292.2e6)
-    assert judge.memory("float32") == 2 * judge.memory("bfloat16")
-    assert judge.memory("nf4") == pytest.approx((8292.2 - 1092.3) * 1e6 * BYTES["nf4"] + 2 * 1092.3e6)
+    judge = registered_models()["qwen2.5-vl-7b"]
+    assert judge.weight_bytes("bfloat16") == pytest.approx(2 * 8292.2e6)
+    assert judge.weight_bytes("float32") == 2 * judge.weight_bytes("bfloat16")
+    assert judge.weight_bytes("nf4") == pytest.approx((8292.2 - 1092.3) * 1e6 * BYTES_PER_WEIGHT["nf4"] + 2 * 1092.3e6)

@@ -1,4 +1,4 @@
-"""Experts that ask for the same weights in the same way have one model between them."""
+"""Experts with the same weights and loading options share one model."""
 
 import functools
 import gc
@@ -13,11 +13,12 @@ import pytest
 import torch
 from transformers import BitImageProcessorPil, Dinov2Config, Dinov2Model
 
-from editcritic.reward import Embed, Measured, Rate, Region, Reward, load_experts
+from editcritic.reward import Reward, load_experts
 from editcritic.reward.experts.dino import Dino
-from editcritic.reward.models.local import LocalExpert
+from editcritic.reward.experts.loading.local_expert import LocalExpert
+from editcritic.reward.queries import Embed, Measurement, Rate, Region
 
-from ..fakes import picture
+from ...fakes import picture
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 PICTURE = picture(1)
@@ -36,30 +37,30 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture
 def loads(monkeypatch) -> list[str]:
-    """Every load of a model."""
-    found: list[str] = []
+    """Records every load of a model."""
+    parameter: list[str] = []
     load = Dinov2Model.from_pretrained.__func__
 
-    def counted(cls, name, *given, **options):
-        found.append(str(name))
-        return load(cls, name, *given, **options)
+    def counted(cls, name, *positional, **options):
+        parameter.append(str(name))
+        return load(cls, name, *positional, **options)
 
     monkeypatch.setattr(Dinov2Model, "from_pretrained", classmethod(counted))
-    return found
+    return parameter
 
 
-class Brightness(LocalExpert[Measured]):
+class Brightness(LocalExpert[Measurement]):
     """Another expert on the same weights."""
 
     loader, processor, plain_processor, kinds = "AutoModel", "AutoImageProcessor", "ViTImageProcessorPil", (Rate,)
-    usual = Dino.usual
+    default_load_options = Dino.default_load_options
 
     def __init__(self, name: str, **loading) -> None:
-        super().__init__(name, batch=8, limit_bytes=10**6, **loading)
+        super().__init__(name, batch=8, cache_bytes=10**6, **loading)
 
-    def answers(self, queries: Sequence[Rate]) -> list[Measured]:
+    def answer_batch(self, queries: Sequence[Rate]) -> list[Measurement]:
         with self.checkpoint.use() as loaded:
-            return [Measured(float(loaded.model.embeddings.cls_token.sum())) for _ in queries]
+            return [Measurement(float(loaded.model.embeddings.cls_token.sum())) for _ in queries]
 
 
 def test_two_experts_load_it_once(folder, loads):
@@ -148,14 +149,14 @@ def test_the_last_expert_takes_the_weights_with_it(folder):
 
 
 def test_bytes_before_and_after(folder):
-    """Nothing of it is left on the device: storages that are alive, counted by the garbage collector."""
+    """Unloading frees all storages, counted by the garbage collector."""
 
     def alive() -> int:
         gc.collect()
         storages = {
-            found.untyped_storage().data_ptr(): found.untyped_storage().nbytes()
-            for found in gc.get_objects()
-            if type(found) is torch.nn.Parameter  # torch.compile leaves some that have no storage
+            parameter.untyped_storage().data_ptr(): parameter.untyped_storage().nbytes()
+            for parameter in gc.get_objects()
+            if type(parameter) is torch.nn.Parameter  # torch.compile leaves some that have no storage
         }
         return sum(storages.values())
 
@@ -174,9 +175,9 @@ def test_two_threads_that_ask_and_drop_always_get_an_answer(folder):
 
     def ask(expert: Dino) -> None:
         for _ in range(10):
-            (found,) = expert(ASKED)
-            if (found.values != expected.values).any():
-                wrong.append(found)
+            (parameter,) = expert(ASKED)
+            if (parameter.values != expected.values).any():
+                wrong.append(parameter)
             expert.unload()
 
     threads = [threading.Thread(target=ask, args=(expert,)) for expert in (one, other)]
@@ -199,7 +200,7 @@ def test_roles_with_equal_specs_share_the_expert_also_after_pickling(folder):
 
 @pytest.mark.parametrize("generates_code", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_compiled_layers_answer_the_same(folder, monkeypatch, generates_code):
-    """torch's own backend needs a compiler for C++ and a path to torch without blanks: `make test-all` has it."""
+    """torch's default backend needs a C++ compiler and a path to torch without spaces: `make test-all` has it."""
     graphs = []
 
     def backend(graph, inputs):
@@ -208,12 +209,12 @@ def test_compiled_layers_answer_the_same(folder, monkeypatch, generates_code):
 
     by_layer = functools.partialmethod(torch.nn.Module.compile, backend=backend)
     monkeypatch.setattr(torch.nn.Module, "compile", by_layer)
-    torch.compiler.reset()  # whatever was compiled before is compiled again
+    torch.compiler.reset()  # discard earlier compilations
     plain, compiled = Dino(str(folder), device="cpu"), Dino(str(folder), device="cpu", compiled=True)
     assert "compiled" in compiled.id
-    asked = [Embed(picture(3), (Region("cls"), Region("patches")))]
-    assert compiled(asked)[0].values == pytest.approx(plain(asked)[0].values, abs=1e-4)
-    assert len(graphs) == 1  # layers are alike
+    queries = [Embed(picture(3), (Region("cls"), Region("patches")))]
+    assert compiled(queries)[0].values == pytest.approx(plain(queries)[0].values, abs=1e-4)
+    assert len(graphs) == 1  # equal layers share a graph
 
 
 def test_a_device_map_places_it_and_offloading_drops_it(folder, loads):
@@ -227,7 +228,7 @@ def test_a_device_map_places_it_and_offloading_drops_it(folder, loads):
 
 
 def test_a_device_that_is_not_there_is_said_in_a_line(folder):
-    from editcritic.reward import ExpertDown
+    from editcritic.reward.queries import ExpertDown
 
     if torch.cuda.is_available():
         pytest.skip("there is one")

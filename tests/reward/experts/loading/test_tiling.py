@@ -1,4 +1,4 @@
-"""Tiles cover a picture within their bounds, and what is laid out of them is the picture again, seams and all."""
+"""Tiles cover an image within their bounds, and blending them restores it without seams."""
 
 import itertools
 
@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward.models.tiles import OVERLAP, Canvas, Tiling, least_side
+from editcritic.reward.experts.loading.tiling import OVERLAP, Canvas, Tiling, min_tile_size
 
 SIDES = st.integers(1, 900)
 
 
 @given(st.tuples(SIDES, SIDES), st.integers(0, 200), st.sampled_from([1, 4, 8]))
 def test_tiles_are_no_larger_than_asked_for_and_overlap_their_neighbours(size, more, align):
-    side = least_side(align) + more
+    side = min_tile_size(align) + more
     tiles = list(Tiling(size, side, align))
     for low, high in ((0, 2), (1, 3)):
         spans = sorted({(tile[low], tile[high]) for tile in tiles})
@@ -34,8 +34,8 @@ def test_a_picture_cut_into_tiles_is_put_together_again(size, factor, align):
     canvas = Canvas(size, factor)
     for x0, y0, x1, y1 in Tiling(size, 128, align):
         part = larger[y0 * factor : y1 * factor, x0 * factor : x1 * factor]
-        canvas.lay((x0, y0, x1, y1), part.astype(np.float32) / np.float32(255))
-    assert canvas.sound
+        canvas.add_tile((x0, y0, x1, y1), part.astype(np.float32) / np.float32(255))
+    assert canvas.is_finite
     assert np.array_equal(canvas.pixels(), larger)
 
 
@@ -44,18 +44,18 @@ def test_what_a_model_makes_up_at_the_rim_of_a_tile_does_not_show():
     canvas = Canvas(size, 2)
     for x0, y0, x1, y1 in Tiling(size, 128):
         values = np.full(((y1 - y0) * 2, (x1 - x0) * 2, 3), 0.5, np.float32)
-        values[:, : OVERLAP // 2 if x0 else 0] = 1.0  # in pixels of the larger picture: a quarter of what is shared
+        values[:, : OVERLAP // 2 if x0 else 0] = 1.0  # in pixels of the enlarged image: a quarter of the overlap
         values[:, values.shape[1] - (OVERLAP // 2 if x1 < 300 else 0) :] = 0.0
-        canvas.lay((x0, y0, x1, y1), values)
+        canvas.add_tile((x0, y0, x1, y1), values)
     assert np.unique(canvas.pixels()).tolist() == [128]
 
 
 def test_overshooting_is_cut_and_what_is_no_number_is_noticed():
     canvas = Canvas((1, 1), 2)
-    canvas.lay((0, 0, 1, 1), np.full((2, 2, 3), 1.7, np.float32))
+    canvas.add_tile((0, 0, 1, 1), np.full((2, 2, 3), 1.7, np.float32))
     assert (canvas.pixels() == 255).all()
-    canvas.lay((0, 0, 1, 1), np.full((2, 2, 3), np.nan, np.float32))
-    assert not canvas.sound
+    canvas.add_tile((0, 0, 1, 1), np.full((2, 2, 3), np.nan, np.float32))
+    assert not canvas.is_finite
 
 
 def test_a_side_that_is_all_overlap_is_refused():

@@ -1,4 +1,4 @@
-"""Vision-language models as they are published: a LoRA on its base, and a folder of a model on the hub."""
+"""Vision-language models in published layouts: a LoRA on its base, and a subfolder of a hub repository."""
 
 import shutil
 from pathlib import Path
@@ -11,12 +11,13 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from editcritic.reward import ExpertDown, Image, Judge, Message, YesNo
+from editcritic.reward import Image
+from editcritic.reward.experts.loading.hub_files import split_repository
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.forms import Reply
-from editcritic.reward.models.published import repository
+from editcritic.reward.queries import ExpertDown, Judge, Message, YesNo
+from editcritic.reward.queries.response_formats import Reply
 
-from ..experts.tiny_vlms import tiny_qwen2_5_vl, tiny_qwen3_vl
+from ..tiny_vlms import tiny_qwen2_5_vl, tiny_qwen3_vl
 
 BASES = {"qwen2_5_vl": tiny_qwen2_5_vl, "qwen3_vl": tiny_qwen3_vl}
 PICTURE = Image.of(np.random.default_rng(0).integers(0, 256, (56, 56, 3), dtype=np.uint8))
@@ -25,24 +26,24 @@ ASKED = Judge((Message((PICTURE, "Is it good?")),), YesNo())
 
 @pytest.fixture(scope="module", params=BASES)
 def base(request, tmp_path_factory) -> Path:
-    where = tmp_path_factory.mktemp(request.param)
-    BASES[request.param](where)
-    return where
+    path = tmp_path_factory.mktemp(request.param)
+    BASES[request.param](path)
+    return path
 
 
 @pytest.fixture(scope="module")
 def adapter(base, tmp_path_factory) -> Path:
-    """As trainers save one: on words and, as EditScore's for Qwen3-VL, on the vision side."""
-    where = tmp_path_factory.mktemp("lora")
+    """As trainers save one: on the language model and, as EditScore's for Qwen3-VL, on the vision tower."""
+    path = tmp_path_factory.mktemp("lora")
     torch.manual_seed(0)
     model = transformers.AutoModelForImageTextToText.from_pretrained(base)
     settings = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj", "down_proj", "qkv"], init_lora_weights=False)
-    peft.get_peft_model(model, settings).save_pretrained(where)
-    return where
+    peft.get_peft_model(model, settings).save_pretrained(path)
+    return path
 
 
 def judge(folder: Path, **options: Any) -> Vlm:
-    return Vlm(str(folder), device="cpu", least_mass=0.0, **options)
+    return Vlm(str(folder), device="cpu", min_option_mass=0.0, **options)
 
 
 def yes(expert: Vlm) -> float:
@@ -62,9 +63,9 @@ def test_a_lora_answers_as_the_merged_model_does(base, adapter, tmp_path):
     plain = transformers.AutoModelForImageTextToText.from_pretrained(base)
     peft.PeftModel.from_pretrained(plain, adapter).merge_and_unload().save_pretrained(tmp_path)
     transformers.AutoProcessor.from_pretrained(base).save_pretrained(tmp_path)
-    found, merged = yes(judge(base, lora=str(adapter))), yes(judge(tmp_path))
-    assert found == pytest.approx(merged, abs=1e-5)
-    assert abs(found - yes(judge(base))) > 1e-3  # it would see an adapter that is not there
+    with_adapter, merged = yes(judge(base, lora=str(adapter))), yes(judge(tmp_path))
+    assert with_adapter == pytest.approx(merged, abs=1e-5)
+    assert abs(with_adapter - yes(judge(base))) > 1e-3  # the comparison detects a missing adapter
 
 
 def test_the_id_holds_model_and_adapter(base, adapter, tmp_path):
@@ -94,7 +95,7 @@ def test_an_adapter_for_another_model_is_refused(base, adapter, tmp_path):
         judge(base, lora=str(other)).load()
 
 
-@pytest.mark.parametrize("base", ["qwen2_5_vl"], indirect=True)  # of Qwen3-VL there was never another layout
+@pytest.mark.parametrize("base", ["qwen2_5_vl"], indirect=True)  # Qwen3-VL has only one layout
 def test_names_of_older_libraries_are_known(adapter, base, tmp_path):
     old = copied(
         adapter,
@@ -107,9 +108,7 @@ def test_names_of_older_libraries_are_known(adapter, base, tmp_path):
 
 
 def test_an_adapter_alone_is_refused_and_says_for_what_it_is(adapter):
-    with pytest.raises(
-        ExpertDown, match=r"it is an adapter for .*: give that model .* as the name, and this one as lora"
-    ):
+    with pytest.raises(ExpertDown, match=r"it is an adapter for .*: give that model .* as name, and this one as lora"):
         judge(adapter).load()
 
 
@@ -133,7 +132,7 @@ def test_a_folder_of_a_model_on_the_hub_is_a_model(base, tmp_path, monkeypatch):
     shutil.copytree(base, cache / "snapshots" / ("c0ffee" * 6 + "abcd") / "rating" / "large")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("transformers.utils.hub.TRANSFORMERS_CACHE", str(tmp_path), raising=False)
-    expert = Vlm("someone/family/rating/large", device="cpu", least_mass=0.0)
+    expert = Vlm("someone/family/rating/large", device="cpu", min_option_mass=0.0)
     assert "someone/family/rating/large@c0ffeec0ffee" in expert.id
     assert yes(expert) == yes(judge(base))
 
@@ -148,4 +147,4 @@ def test_a_folder_of_a_model_on_the_hub_is_a_model(base, tmp_path, monkeypatch):
     ],
 )
 def test_names_on_the_hub_and_folders_in_them(name, parts):
-    assert repository(name) == parts
+    assert split_repository(name) == parts

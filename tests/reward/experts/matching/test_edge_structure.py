@@ -1,11 +1,11 @@
-"""Where an edit has another structure than its base picture, and where it only has other colours."""
+"""Structural changes of an edit, and edits that change colours only."""
 
 import cv2
 import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward.structure import Pose, Pyramid
+from editcritic.reward.experts.matching.edge_structure import Pose, Pyramid
 
 COFFEE = cv2.resize(skimage.data.coffee(), (384, 256), interpolation=cv2.INTER_AREA)
 BASE = Pyramid(COFFEE)
@@ -14,7 +14,7 @@ MIDDLE = Pose(192, 128, 64, 64)
 
 
 def changes(edited):
-    return Pyramid(edited).changes(BASE)
+    return Pyramid(edited).changes_from(BASE)
 
 
 def noisy(picture):
@@ -34,16 +34,16 @@ def test_what_leaves_the_edges_changes_nothing(edit):
 def test_something_new_changes_its_place_and_no_other():
     edited = COFFEE.copy()
     edited[16:80, 16:80] = cv2.resize(skimage.data.brick(), (64, 64))[..., None]
-    found = changes(edited)
-    assert found.around is not None
-    assert np.abs(np.array(found.around) - (16, 16, 80, 80)).max() < 16
-    assert found.touch(CORNER)
-    assert not found.touch(MIDDLE)
-    assert not found.wide
+    detected = changes(edited)
+    assert detected.around is not None
+    assert np.abs(np.array(detected.around) - (16, 16, 80, 80)).max() < 16
+    assert detected.touch(CORNER)
+    assert not detected.touch(MIDDLE)
+    assert not detected.wide
 
 
 def test_nothing_can_be_said_of_the_base_itself_or_of_another_shape():
-    assert BASE.changes(BASE).everywhere
+    assert BASE.changes_from(BASE).everywhere
     assert changes(COFFEE[:, :200]).everywhere
     assert changes(COFFEE[:, :200]).touch(MIDDLE)
 
@@ -54,5 +54,5 @@ def test_another_photograph_is_another_structure():
 
 
 def test_a_picture_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="expected a uint8 picture H x W x 3"):
+    with pytest.raises(ValueError, match="expected a uint8 image H x W x 3"):
         Pyramid(np.zeros((4, 4), np.uint8))

@@ -1,4 +1,4 @@
-"""Objects on photographs are found again by structure: kept, moved, copied, recoloured; not when they are gone."""
+"""Objects in photographs are matched by structure if kept, moved, copied or recoloured, not if removed."""
 
 import warnings
 from itertools import pairwise
@@ -8,30 +8,30 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward.refind import Featureless, Pyramid, Template, find_again
+from editcritic.reward.experts.matching.object_matching import ObjectTemplate, Pyramid, TooLittleStructure, find_object
 
 PHOTOS = {name: getattr(skimage.data, name)() for name in ("astronaut", "coffee", "chelsea", "rocket")}
 BASES = {name: Pyramid(photo) for name, photo in PHOTOS.items()}
 BOXES = [
     ("astronaut", (132, 347, 210, 425)),  # a patch
     ("astronaut", (277, 338, 330, 380)),  # a name tag
-    ("astronaut", (353, 0, 460, 288)),  # a model of the shuttle, at the picture's edge
+    ("astronaut", (353, 0, 460, 288)),  # a model of the shuttle, at the image's edge
     ("coffee", (325, 235, 407, 326)),  # a spoon
     ("coffee", (173, 17, 410, 285)),  # a cup
     ("chelsea", (134, 83, 208, 150)),  # an eye; the other one is not it
     ("chelsea", (230, 223, 293, 268)),  # a nose
     ("rocket", (308, 125, 336, 410)),  # a rocket, long and thin
 ]
-TEMPLATES = {(name, box): Template(BASES[name], box) for name, box in BOXES}
+TEMPLATES = {(name, box): ObjectTemplate(BASES[name], box) for name, box in BOXES}
 PATCH = BOXES[0]
 EACH = pytest.mark.parametrize("drawn", BOXES, ids=lambda drawn: f"{drawn[0]}-{drawn[1][0]}")
 
 
-def overlap(found, box):
-    w = min(found.x1, box[2]) - max(found.x0, box[0])
-    h = min(found.y1, box[3]) - max(found.y0, box[1])
+def overlap(match, box):
+    w = min(match.x1, box[2]) - max(match.x0, box[0])
+    h = min(match.y1, box[3]) - max(match.y0, box[1])
     shared = max(0, w) * max(0, h)
-    areas = (found.x1 - found.x0) * (found.y1 - found.y0) + (box[2] - box[0]) * (box[3] - box[1])
+    areas = (match.x1 - match.x0) * (match.y1 - match.y0) + (box[2] - box[0]) * (box[3] - box[1])
     return shared / (areas - shared)
 
 
@@ -84,10 +84,10 @@ HARMLESS = {
 @pytest.mark.parametrize("harm", HARMLESS)
 def test_an_untouched_object_stays_where_it_is(drawn, harm):
     name, box = drawn
-    found = [f for f in TEMPLATES[drawn].find(HARMLESS[harm](PHOTOS[name])) if f.score > 0.25]
-    assert len(found) == 1
-    assert found[0].score > 0.75
-    assert overlap(found[0], box) > 0.8
+    match = [f for f in TEMPLATES[drawn].find(HARMLESS[harm](PHOTOS[name])) if f.score > 0.25]
+    assert len(match) == 1
+    assert match[0].score > 0.75
+    assert overlap(match[0], box) > 0.8
 
 
 @EACH
@@ -125,11 +125,11 @@ def test_a_removed_object_is_nowhere(drawn, how):
         "smeared": lambda: np.where(inside, cv2.GaussianBlur(photo, (0, 0), 0.5 * min(x1 - x0, y1 - y0)), photo),
         "cloned over": lambda: pasted(photo, cv2.resize(beside, (x1 - x0, y1 - y0)), x0, y0),
     }[how]()
-    assert all(found.score < 0.25 for found in TEMPLATES[drawn].find(edited))
+    assert all(match.score < 0.25 for match in TEMPLATES[drawn].find(edited))
 
 
 COLOURS = [(drawn, new) for drawn in BOXES for new in ("hue turned", "dark blue", "nearly white", "nearly black")]
-COLOURS.remove((BOXES[7], "nearly black"))  # in the night sky a black rocket has no edges left to be known by
+COLOURS.remove((BOXES[7], "nearly black"))  # a black rocket has no edges in the night sky
 
 
 @pytest.mark.parametrize(("drawn", "colour"), COLOURS, ids=str)
@@ -158,7 +158,7 @@ MOVES = [(BOXES[0], (20, 400)), (BOXES[1], (150, 300)), (BOXES[3], (480, 20)), (
 def test_a_moved_object_is_at_its_new_place_only(drawn, to):
     name, box = drawn
     edited = pasted(inpainted(PHOTOS[name], box), piece_of(PHOTOS[name], box), *to)
-    present = [found for found in TEMPLATES[drawn].find(edited) if found.score > 0.3]
+    present = [match for match in TEMPLATES[drawn].find(edited) if match.score > 0.3]
     assert len(present) == 1
     assert overlap(present[0], (*to, to[0] + box[2] - box[0], to[1] + box[3] - box[1])) > 0.6
 
@@ -170,9 +170,9 @@ def test_copies_are_counted_whatever_their_size_and_side():
         piece = piece_of(PHOTOS[name], box, scale)
         edited = pasted(edited, piece[:, ::-1] if mirrored else piece, x, y)
         places.append((x, y, x + piece.shape[1], y + piece.shape[0]))
-        present = [found for found in TEMPLATES[PATCH].find(edited) if found.score > 0.3]
+        present = [match for match in TEMPLATES[PATCH].find(edited) if match.score > 0.3]
         assert len(present) == len(places)
-        assert all(max(overlap(found, place) for found in present) > 0.6 for place in places)
+        assert all(max(overlap(match, place) for match in present) > 0.6 for place in places)
 
 
 @EACH
@@ -182,14 +182,14 @@ def test_another_object_in_its_place_is_not_taken_for_it(drawn):
         if other != name:
             piece = cv2.resize(PHOTOS[other][y0:y1, x0:x1], (box[2] - box[0], box[3] - box[1]))
             edited = pasted(PHOTOS[name], piece, box[0], box[1])
-            assert all(found.score < 0.35 for found in TEMPLATES[drawn].find(edited)), other
+            assert all(match.score < 0.35 for match in TEMPLATES[drawn].find(edited)), other
 
 
 @pytest.mark.parametrize("texture", ["brick", "grass", "gravel", "page"])
 def test_nothing_is_found_in_unrelated_pictures(texture):
     picture = Pyramid(cv2.cvtColor(getattr(skimage.data, texture)(), cv2.COLOR_GRAY2RGB))
     for drawn, template in TEMPLATES.items():
-        assert all(found.score < 0.3 for found in template.find(picture)), drawn
+        assert all(match.score < 0.3 for match in template.find(picture)), drawn
 
 
 def test_another_text_on_a_sign_leaves_the_sign():
@@ -206,9 +206,9 @@ def test_another_text_on_a_sign_leaves_the_sign():
 def test_what_looked_like_it_before_the_edit_is_not_it():
     name, box = "chelsea", (134, 83, 208, 150)
     twin = pasted(PHOTOS[name], piece_of(PHOTOS[name], box), 20, 200)
-    assert len([f for f in find_again(twin, box, twin) if f.score > 0.3]) == 1
+    assert len([f for f in find_object(twin, box, twin) if f.score > 0.3]) == 1
     gone = inpainted(twin, box)
-    assert all(found.score < 0.3 for found in find_again(twin, box, gone))
+    assert all(match.score < 0.3 for match in find_object(twin, box, gone))
 
 
 @EACH
@@ -219,7 +219,7 @@ def test_the_score_falls_as_more_is_covered(drawn):
     for part in np.linspace(0, 1, 6):
         edited = PHOTOS[name].copy()
         edited[y0 : y0 + round(part * (y1 - y0)), x0:x1] = edited[y0:y1, x0:x1].mean(axis=(0, 1))
-        at_home = [f.score for f in TEMPLATES[drawn].find(edited, floor=0.0) if overlap(f, box) > 0.5]
+        at_home = [f.score for f in TEMPLATES[drawn].find(edited, min_score=0.0) if overlap(f, box) > 0.5]
         scores.append(max(at_home, default=0.0))
     assert scores[0] >= 0.97
     assert scores[-1] < 0.25
@@ -237,7 +237,7 @@ def test_nothing_is_on_blank_pictures_of_any_size(size, level):
 
 @pytest.mark.parametrize("box", [(-40, -40, 64, 160), (440, 400, 900, 700), (-9, -9, 999, 999), (1.5, 0.2, 510.9, 511)])
 def test_boxes_may_reach_beyond_the_picture(box):
-    best = find_again(PHOTOS["astronaut"], box, PHOTOS["astronaut"])[0]
+    best = find_object(PHOTOS["astronaut"], box, PHOTOS["astronaut"])[0]
     assert best.score >= 0.97
     inside = (max(box[0], 0), max(box[1], 0), min(box[2], 512), min(box[3], 512))
     assert overlap(best, inside) > 0.99
@@ -246,33 +246,33 @@ def test_boxes_may_reach_beyond_the_picture(box):
 @pytest.mark.parametrize(
     ("photo", "box", "reason"),
     [
-        ("rocket", (200, 20, 300, 100), "hardly any edges"),  # sky
-        ("coffee", (0, 0, 60, 60), "hardly any edges"),
+        ("rocket", (200, 20, 300, 100), "too few edges"),  # sky
+        ("coffee", (0, 0, 60, 60), "too few edges"),
         ("chelsea", (100, 100, 103, 103), "too few pixels"),
         ("chelsea", (0, 0, 451, 4), "too few pixels"),
     ],
 )
 def test_what_cannot_be_recognised_is_refused(photo, box, reason):
-    with pytest.raises(Featureless, match=reason):
-        Template(PHOTOS[photo], box)
+    with pytest.raises(TooLittleStructure, match=reason):
+        ObjectTemplate(PHOTOS[photo], box)
 
 
 def test_a_single_straight_edge_is_refused():
     halves = np.full((200, 200, 3), 60, np.uint8)
     halves[:, 100:] = 200
-    with pytest.raises(Featureless, match="one direction"):
-        Template(noisy(halves, 2), (60, 60, 140, 140))
+    with pytest.raises(TooLittleStructure, match="one direction"):
+        ObjectTemplate(noisy(halves, 2), (60, 60, 140, 140))
 
 
 @pytest.mark.parametrize("box", [(10, 10, 10, 40), (40, 10, 10, 40), (float("nan"), 0, 50, 50), (600, 600, 700, 700)])
 def test_what_is_no_box_in_the_picture_is_an_error(box):
-    with pytest.raises(ValueError, match=r"outside the picture|expected a box"):
-        Template(BASES["astronaut"], box)
+    with pytest.raises(ValueError, match=r"outside the image|expected a box"):
+        ObjectTemplate(BASES["astronaut"], box)
 
 
 @pytest.mark.parametrize("array", [np.zeros((9, 9), np.uint8), np.zeros((9, 9, 3)), np.zeros((0, 9, 3), np.uint8)])
 def test_what_is_no_picture_is_an_error(array):
-    with pytest.raises(ValueError, match="expected a uint8 picture"):
+    with pytest.raises(ValueError, match="expected a uint8 image"):
         Pyramid(array)
 
 
@@ -280,8 +280,8 @@ def test_one_call_or_shared_parts_find_the_same_and_change_nothing():
     name, box = PATCH
     base, edited = PHOTOS[name].copy(), noisy(PHOTOS[name])
     before = base.copy(), edited.copy()
-    once = find_again(base, box, edited)
-    shared = Template(BASES[name], box)
+    once = find_object(base, box, edited)
+    shared = ObjectTemplate(BASES[name], box)
     picture = Pyramid(edited)
     assert shared.find(PHOTOS[name]) != once
     assert shared.find(picture) == shared.find(picture) == once
@@ -292,7 +292,7 @@ def test_one_call_or_shared_parts_find_the_same_and_change_nothing():
 def test_floor_and_limit_cut_the_list():
     name, box = PATCH
     edited = pasted(pasted(PHOTOS[name], piece_of(PHOTOS[name], box), 10, 10), piece_of(PHOTOS[name], box), 300, 30)
-    found = TEMPLATES[PATCH].find(edited)
-    assert [f.score for f in found] == sorted((f.score for f in found), reverse=True)
-    assert TEMPLATES[PATCH].find(edited, limit=2) == found[:2]
-    assert TEMPLATES[PATCH].find(edited, floor=0.99) == [f for f in found if f.score >= 0.99]
+    match = TEMPLATES[PATCH].find(edited)
+    assert [f.score for f in match] == sorted((f.score for f in match), reverse=True)
+    assert TEMPLATES[PATCH].find(edited, max_results=2) == match[:2]
+    assert TEMPLATES[PATCH].find(edited, min_score=0.99) == [f for f in match if f.score >= 0.99]

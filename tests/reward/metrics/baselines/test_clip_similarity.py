@@ -7,25 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import EditSample, EmbedText, Reward, Score, Task
-from editcritic.reward.baselines.clip import ClipDirectional, ClipImage
-from editcritic.reward.baselines.thresholds import tuned_thresholds
-from editcritic.reward.query import Vectors
-from editcritic.reward.reward import no_download
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward import EditSample, Reward, Score, Task
+from editcritic.reward.config import build
+from editcritic.reward.metrics.baselines.clip_similarity import ClipDirectional, ClipImage
+from editcritic.reward.metrics.baselines.thresholds import tuned_thresholds
+from editcritic.reward.queries import EmbedText
+from editcritic.reward.queries.kinds import Embeddings
+from editcritic.reward.queries.specs import spec_of
+from editcritic.reward.reward import default_experts
 
-from ..fakes import alone, picture, sample
+from ...fakes import alone, picture, sample
 
 SOURCE, EDITED = picture(0), picture(1)
 CAPTIONS = {"source_caption": "a cup", "target_caption": "a blue cup"}
 
 
-def vectors(*values: float) -> Vectors:
-    return Vectors(np.array([values], np.float32), np.zeros(1, np.int64))
+def vectors(*values: float) -> Embeddings:
+    return Embeddings(np.array([values], np.float32), np.zeros(1, np.int64))
 
 
 def clip(source, edited, texts):
-    """An expert with these features of the two pictures, and of texts."""
+    """An expert with these features of the two images, and of texts."""
     pictures = {SOURCE.digest: source, EDITED.digest: edited}
 
     def rule(query):
@@ -46,16 +48,16 @@ def score(metric, rule, **fields) -> Score:
     [((0.0, 9.0, 0.0), 1.0), ((0.0, 0.0, 2.0), 0.5), ((1.0, -1e-4, 0.0), -0.7071), ((5.0, 0.0, 0.0), 0.0)],
 )
 def test_the_picture_is_to_move_as_its_caption_does_whatever_the_lengths(edited, cosine):
-    found = score(ClipDirectional(), clip((2.0, 0.0, 0.0), edited, TEXTS))
-    assert found.value == pytest.approx(cosine, abs=1e-3)
-    assert found.metric == "clip-directional@1"
+    result = score(ClipDirectional(), clip((2.0, 0.0, 0.0), edited, TEXTS))
+    assert result.value == pytest.approx(cosine, abs=1e-3)
+    assert result.metric == "clip-directional@1"
 
 
 def test_for_want_of_captions_the_instruction_is_the_direction():
     rule = clip((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), TEXTS)
-    found = score(ClipDirectional(text="instruction"), rule, metadata={})
-    assert found.value == pytest.approx(2**-0.5)
-    assert found.metric == "clip-directional@1[text=instruction]"
+    result = score(ClipDirectional(text="instruction"), rule, metadata={})
+    assert result.value == pytest.approx(2**-0.5)
+    assert result.metric == "clip-directional@1[text=instruction]"
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,9 @@ def test_for_want_of_captions_the_instruction_is_the_direction():
     ],
 )
 def test_without_two_different_captions_it_does_not_apply(captions, why):
-    found = score(ClipDirectional(), clip((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), TEXTS), metadata=captions)
-    assert found.status == "not_applicable"
-    assert why in found.reason
+    result = score(ClipDirectional(), clip((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), TEXTS), metadata=captions)
+    assert result.status == "not_applicable"
+    assert why in result.reason
 
 
 def test_pictures_are_compared():
@@ -80,10 +82,10 @@ def test_pictures_are_compared():
 def test_a_threshold_makes_a_verdict_by_type_of_task():
     metric = ClipImage(thresholds={"subject_remove": 0.5, "color_alter": 0.7})
     rule = clip((1.0, 0.0), (3.0, 4.0), {})
-    assert metric.card.is_share
-    found = score(metric, rule, task=Task("subject_remove", object="cup"))
-    assert (found.value, found.reason) == (1.0, "0.6000 against 0.5")
-    assert found.metric == "clip-image@1[color_alter=0.7, subject_remove=0.5]"
+    assert metric.card.is_unit_range
+    result = score(metric, rule, task=Task("subject_remove", object="cup"))
+    assert (result.value, result.reason) == (1.0, "0.6000 against 0.5")
+    assert result.metric == "clip-image@1[color_alter=0.7, subject_remove=0.5]"
     assert score(metric, rule, instruction="Change the color of cup to blue.").value == 0.0
     other = score(metric, rule, task=Task("subject_add", new="cup"))
     assert other.status == "not_applicable"
@@ -105,11 +107,11 @@ def test_options_that_mean_nothing_are_refused(metric, options):
 
 
 def test_an_expert_without_text_makes_it_fail_and_says_whom_to_bind():
-    asked = EditSample("s", "make it blue", (picture(0, 32, 32),), picture(1, 32, 32))
-    (found,) = Reward(ClipDirectional(text="instruction"), no_download())([asked])
-    assert found.status == "failed"
-    assert "not embed_text: bind another expert" in found.reason
-    (alike,) = Reward(ClipImage(), no_download())([asked])
+    edit_sample = EditSample("s", "make it blue", (picture(0, 32, 32),), picture(1, 32, 32))
+    (result,) = Reward(ClipDirectional(text="instruction"), default_experts())([edit_sample])
+    assert result.status == "failed"
+    assert "not embed_text: bind another expert" in result.reason
+    (alike,) = Reward(ClipImage(), default_experts())([edit_sample])
     assert alike.value is not None
     assert alike.value < 1
 
@@ -137,12 +139,12 @@ def test_a_threshold_agrees_with_people_as_often_as_it_can(labelled, threshold):
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.booleans()), min_size=1, max_size=12))
 def test_no_threshold_agrees_more_often(labelled):
-    (found,) = tuned(*labelled).values()
+    (result,) = tuned(*labelled).values()
 
     def right(threshold):
         return sum((value >= threshold) == good for value, good in labelled)
 
-    assert right(found) == max(map(right, [-2.0, 2.0, *(value for value, _ in labelled)]))
+    assert right(result) == max(map(right, [-2.0, 2.0, *(value for value, _ in labelled)]))
 
 
 def test_types_are_tuned_apart_and_what_has_no_value_or_type_is_left_out():

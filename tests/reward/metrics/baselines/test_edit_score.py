@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from editcritic.reward import Failure, Image, Reply, Reward
-from editcritic.reward.baselines.edit_score import EditScore
+from editcritic.reward import Image, Reward
+from editcritic.reward.config import build
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward.metrics.baselines.edit_score import EditScore
+from editcritic.reward.queries import Failure, Reply
+from editcritic.reward.queries.specs import spec_of
 
-from ..experts.tiny_vlms import tiny_qwen2_5_vl
-from ..fakes import Fake, alone, picture, sample
+from ...experts.tiny_vlms import tiny_qwen2_5_vl
+from ...fakes import Fake, alone, picture, sample
 
 
 def graded(*grades):
@@ -23,58 +25,58 @@ def judge(following, quality):
     """Says so to the two questions, by draw."""
 
     def rule(query):
-        said = quality if query.topic.endswith("quality") else following
-        return said[query.draw % 1000 % len(said)]
+        replies = quality if query.topic.endswith("quality") else following
+        return replies[query.draw % 1000 % len(replies)]
 
     return rule
 
 
-def asked(metric, one=None):
+def score_with_queries(metric, one=None):
     seen = []
 
     def rule(query):
         seen.append(query)
         return graded(20, 10)
 
-    found = alone(metric(one or sample()), rule)
-    return seen, found
+    score = alone(metric(one or sample()), rule)
+    return seen, score
 
 
 def test_one_draw_is_the_root_of_the_product_of_the_lower_grades():
-    found = alone(EditScore()(sample()), judge([graded(25, 10)], [graded(15, 5)]))
-    assert found.value == pytest.approx(math.sqrt(4.0 * 2.0))
-    assert {name: part.value for name, part in found.parts.items()} == {
+    score = alone(EditScore()(sample()), judge([graded(25, 10)], [graded(15, 5)]))
+    assert score.value == pytest.approx(math.sqrt(4.0 * 2.0))
+    assert {name: part.value for name, part in score.parts.items()} == {
         "following": 10.0,
         "consistency": 4.0,
         "quality": 2.0,
     }
-    assert [each.text for each in found.evidence] == ["it is (25, 10)", "it is (15, 5)"]
-    assert found.metric == "edit-score@1"
+    assert [each.text for each in score.evidence] == ["it is (25, 10)", "it is (15, 5)"]
+    assert score.metric == "edit-score@1"
 
 
 @pytest.mark.parametrize(
     "grades", [[(25, 25), (25, 25)], [(0, 25), (25, 25)], [(25, 25), (0, 0)], [(12.5, 20), (25, 13)]]
 )
 def test_the_score_lies_between_0_and_10_and_one_bad_half_is_none(grades):
-    found = alone(EditScore()(sample()), judge([graded(*grades[0])], [graded(*grades[1])]))
-    assert found.value is not None
-    assert 0.0 <= found.value <= 10.0
-    assert (found.value == 0.0) == (0 in (*grades[0], *grades[1]))
+    score = alone(EditScore()(sample()), judge([graded(*grades[0])], [graded(*grades[1])]))
+    assert score.value is not None
+    assert 0.0 <= score.value <= 10.0
+    assert (score.value == 0.0) == (0 in (*grades[0], *grades[1]))
 
 
 def test_draws_are_averaged_each_by_itself():
     rule = judge([graded(25, 25), graded(5, 25)], [graded(25, 25), graded(25, 5)])
-    found = alone(EditScore(draws=2)(sample()), rule)
-    assert found.value == pytest.approx((10.0 + 2.0) / 2)  # and not the root of the means' product
-    assert found.parts["quality"].value == pytest.approx((10.0 + 2.0) / 2)
-    assert len(found.evidence) == 4
-    assert found.metric == "edit-score@1[draws=2]"
+    score = alone(EditScore(draws=2)(sample()), rule)
+    assert score.value == pytest.approx((10.0 + 2.0) / 2)  # and not the root of the means' product
+    assert score.parts["quality"].value == pytest.approx((10.0 + 2.0) / 2)
+    assert len(score.evidence) == 4
+    assert score.metric == "edit-score@1[draws=2]"
 
 
 def test_a_draw_that_fails_fails_the_score():
-    found = alone(EditScore(draws=2)(sample()), judge([graded(25, 25), Failure("refused")], [graded(9, 9)]))
-    assert (found.status, found.value) == ("failed", None)
-    assert "refused" in found.reason
+    score = alone(EditScore(draws=2)(sample()), judge([graded(25, 25), Failure("refused")], [graded(9, 9)]))
+    assert (score.status, score.value) == ("failed", None)
+    assert "refused" in score.reason
 
 
 @pytest.mark.parametrize(
@@ -89,14 +91,14 @@ def test_a_draw_that_fails_fails_the_score():
     ],
 )
 def test_words_that_are_no_grades_fail_the_score_with_the_words(words, wrong):
-    found = alone(EditScore()(sample()), judge([graded(20, 20)], [Reply(words)]))
-    assert (found.status, found.value) == ("failed", None)
-    assert wrong in found.reason
+    score = alone(EditScore()(sample()), judge([graded(20, 20)], [Reply(words)]))
+    assert (score.status, score.value) == ("failed", None)
+    assert wrong in score.reason
 
 
 def test_each_question_is_shown_what_it_is_about():
     one = sample()
-    (following, quality), _ = asked(EditScore(), one)
+    (following, quality), _ = score_with_queries(EditScore(), one)
     assert [image.digest for image in following.images] == [one.source.digest, one.edited.digest]
     assert [image.digest for image in quality.images] == [one.edited.digest]
     assert "make it blue" in str(following.messages)
@@ -105,43 +107,43 @@ def test_each_question_is_shown_what_it_is_about():
 
 
 def test_the_looks_are_asked_about_once_for_all_instructions():
-    seen, _ = asked(EditScore())
-    other, _ = asked(EditScore(), sample(instruction="make it red"))
+    seen, _ = score_with_queries(EditScore())
+    other, _ = score_with_queries(EditScore(), sample(instruction="make it red"))
     assert seen[1] == other[1]
     assert seen[0] != other[0]
 
 
 def test_draws_are_questions_of_their_own_and_no_two_seeds_share_one():
-    seen, _ = asked(EditScore(draws=3))
-    more, _ = asked(EditScore(draws=3, seed=1))
+    seen, _ = score_with_queries(EditScore(draws=3))
+    more, _ = score_with_queries(EditScore(draws=3, seed=1))
     assert len({query.digest for query in (*seen, *more)}) == 12
 
 
 def test_an_instruction_that_looks_like_a_slot_is_only_words():
     one = sample(instruction="write {source} and \0edited\0 on it")
-    (following, _), _ = asked(EditScore(), one)
+    (following, _), _ = score_with_queries(EditScore(), one)
     assert len(following.images) == 2
-    assert "write {source} and \0edited\0 on it" in following.messages[0].parts[-1]
+    assert "write {source} and \0edited\0 on it" in following.messages[0].content[-1]
 
 
 def test_the_scale_is_said_and_read():
-    (following, quality), found = asked(EditScore(highest=20))
+    (following, quality), score = score_with_queries(EditScore(highest=20))
     assert "from 0 to 20" in str(following.messages)
     assert "from 0 to 20" in str(quality.messages)
-    assert found.value == pytest.approx(5.0)
-    assert found.metric == "edit-score@1[highest=20]"
+    assert score.value == pytest.approx(5.0)
+    assert score.metric == "edit-score@1[highest=20]"
 
 
 def test_the_edited_picture_is_brought_to_the_size_of_the_source_where_that_is_asked():
     one = sample(edited=Image.of(picture(1).pil().resize((30, 20))))
     for same, size in ((False, (30, 20)), (True, one.source.size)):
-        (following, quality), _ = asked(EditScore(same_size=same), one)
+        (following, quality), _ = score_with_queries(EditScore(same_size=same), one)
         assert following.images[1].size == quality.images[0].size == size
 
 
 def test_a_sample_of_several_sources_does_not_apply():
-    found = alone(EditScore()(sample(sources=(picture(0), picture(2)))), lambda query: graded(1, 1))
-    assert found.status == "not_applicable"
+    score = alone(EditScore()(sample(sources=(picture(0), picture(2)))), lambda query: graded(1, 1))
+    assert score.status == "not_applicable"
 
 
 def test_a_prompt_pack_says_where_pictures_stand(tmp_path):
@@ -149,10 +151,10 @@ def test_a_prompt_pack_says_where_pictures_stand(tmp_path):
     (tmp_path / "edit_score_quality.txt").write_text("Rate it to {highest}.", encoding="utf-8")
     one = sample()
     metric = EditScore(prompts=str(tmp_path))
-    (following, quality), found = asked(metric, one)
-    assert following.messages[0].parts == ("<img1>: ", one.source, "<img2>: ", one.edited, "Rate: make it blue")
-    assert quality.messages[0].parts == (one.edited, "Rate it to 25.")
-    assert found.metric.startswith("edit-score@1[prompts=")
+    (following, quality), score = score_with_queries(metric, one)
+    assert following.messages[0].content == ("<img1>: ", one.source, "<img2>: ", one.edited, "Rate: make it blue")
+    assert quality.messages[0].content == (one.edited, "Rate it to 25.")
+    assert score.metric.startswith("edit-score@1[prompts=")
     assert build(spec_of(metric)) == metric
 
 
@@ -165,13 +167,13 @@ def test_it_asks_a_judge_of_its_own_where_one_is_bound():
 def test_a_local_judge_is_held_to_the_form(tmp_path):
     """Random weights: whatever they write, there are reasons and two grades of the scale in it, or it fails."""
     tiny_qwen2_5_vl(tmp_path, spread=3.0)
-    (found,) = Reward(EditScore(), {"judge": Vlm(str(tmp_path), device="cpu")})([sample()])
-    if found.status == "failed":  # it was cut off: no text was left to write grades in
-        assert "JSON" in found.reason
+    (score,) = Reward(EditScore(), {"judge": Vlm(str(tmp_path), device="cpu")})([sample()])
+    if score.status == "failed":  # it was cut off: no text was left to write grades in
+        assert "JSON" in score.reason
     else:
-        assert found.value is not None
-        assert 0.0 <= found.value <= 10.0
-        assert len(found.evidence) == 2
+        assert score.value is not None
+        assert 0.0 <= score.value <= 10.0
+        assert len(score.evidence) == 2
 
 
 def test_the_published_weights_are_a_judge_by_name():

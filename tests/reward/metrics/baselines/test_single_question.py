@@ -2,14 +2,15 @@
 
 import pytest
 
-from editcritic.reward import Failure, Reply
-from editcritic.reward.baselines.judges import JudgeLevels, JudgeQuality, JudgeYesNo
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward.config import build
+from editcritic.reward.metrics.baselines.single_question import JudgeLevels, JudgeQuality, JudgeYesNo
+from editcritic.reward.queries import Failure, Reply
+from editcritic.reward.queries.specs import spec_of
 
-from ..fakes import alone, sample
+from ...fakes import alone, sample
 
 
-def asked(metric, one, reply):
+def score_with_queries(metric, one, reply):
     """What a metric asks about a sample, and its score where that is the reply."""
     seen = []
 
@@ -34,17 +35,17 @@ METRICS = [JudgeYesNo(), JudgeQuality(), JudgeLevels()]
     ],
 )
 def test_an_answer_is_worth_what_its_form_says(metric, reply, value):
-    found = alone(metric(sample()), lambda query: reply)
-    assert found.value == value
-    assert found.metric == metric.card.signature
-    assert found.evidence[0].text == reply.text
+    score = alone(metric(sample()), lambda query: reply)
+    assert score.value == value
+    assert score.metric == metric.card.signature
+    assert score.evidence[0].text == reply.text
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_words_that_are_no_answer_fail_and_are_told(metric):
-    found = alone(metric(sample()), lambda query: Reply("No idea"))
-    assert found.status == "failed"
-    assert "No idea" in found.reason
+    score = alone(metric(sample()), lambda query: Reply("No idea"))
+    assert score.status == "failed"
+    assert "No idea" in score.reason
     assert alone(metric(sample()), lambda query: Failure("down")).status == "failed"
 
 
@@ -59,20 +60,20 @@ def test_words_that_are_no_answer_fail_and_are_told(metric):
 def test_the_judge_sees_what_the_paper_shows_it(metric, topic, seen):
     one = sample()
     names = {one.source.digest: "source", one.edited.digest: "edited"}
-    (query,), _ = asked(metric, one, Reply("no"))
+    (query,), _ = score_with_queries(metric, one, Reply("no"))
     assert query.topic == topic
     assert [*(names[image.digest] for image in query.images), *dict(query.slots).values()] == seen
-    assert ("make it blue" in str(query.messages[0].parts[-1])) == ("make it blue" in seen)
+    assert ("make it blue" in str(query.messages[0].content[-1])) == ("make it blue" in seen)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_prompt_pack_is_asked_and_signed(metric, tmp_path):
     (tmp_path / f"{metric.topic}.txt").write_text("Just say it.", encoding="utf-8")
     packed = type(metric)(prompts=str(tmp_path))
-    (query,), found = asked(packed, sample(), Reply("yes"))
-    assert query.messages[0].parts[-1] == "Just say it."
+    (query,), score = score_with_queries(packed, sample(), Reply("yes"))
+    assert query.messages[0].content[-1] == "Just say it."
     assert packed.signature.startswith(f"{metric.card.name}@1[prompts=")
-    assert found.status == "failed" or found.metric == packed.signature
+    assert score.status == "failed" or score.metric == packed.signature
     assert build(spec_of(packed)) == packed
     with pytest.raises(ValueError, match="not a folder"):
         type(metric)(prompts="nowhere")

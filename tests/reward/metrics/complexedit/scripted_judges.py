@@ -4,26 +4,27 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from editcritic.reward import EditSample, Engine, Grade, Json, Judge, Reply, Score, YesNo
-from editcritic.reward.query import Outcome
+from editcritic.reward import EditSample, Engine, Score
+from editcritic.reward.queries import Grade, Json, Judge, Reply, YesNo
+from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.sample import Operation
 
-from ..fakes import Fake, picture
+from ...fakes import Fake, picture
 
 BEFORE, AFTER = picture(1), picture(2)
 OPERATIONS = (Operation("Remove the cup", "Remove an Object"), Operation("Turn the wall green", "Change Color"))
 
 
 def edit(name: str = "s", **fields: Any) -> EditSample:
-    given = {"instruction": "Remove the cup and turn the wall green", "sources": (BEFORE,), "edited": AFTER, **fields}
-    return EditSample(id=name, **given)
+    options = {"instruction": "Remove the cup and turn the wall green", "sources": (BEFORE,), "edited": AFTER, **fields}
+    return EditSample(id=name, **options)
 
 
 def verdict(following: int, preservation: int, operations: Sequence[int] = (5,), why: str = "I looked") -> Reply:
     """What a judge answers to the alignment judgement."""
     items = [{"operation": f"no. {place}", "score": score} for place, score in enumerate(operations, start=1)]
-    said = {"reasoning": why, "operations": items}
-    return Reply(json.dumps({**said, "instruction_following": following, "identity_preservation": preservation}))
+    reply = {"reasoning": why, "operations": items}
+    return Reply(json.dumps({**reply, "instruction_following": following, "identity_preservation": preservation}))
 
 
 def known(query: Judge) -> Outcome:
@@ -52,10 +53,10 @@ class Heard(Fake):
 
     def __init__(self, rule: Callable[[Any], Any] = known, **options: Any) -> None:
         super().__init__(rule, **options)
-        self.asked: list[Judge] = []
+        self.queries: list[Judge] = []
 
     def __call__(self, queries: Sequence[Any]) -> Any:
-        self.asked += queries
+        self.queries += queries
         return super().__call__(queries)
 
 
@@ -72,8 +73,8 @@ def score_of(metric: Any, rule: Callable[[Any], Any], sample: EditSample | None 
 
 def numbers(score: Score, what: str) -> dict[str, float]:
     """The numbers of the one evidence of that name."""
-    (found,) = [item for item in score.evidence if item.what == what]
-    return dict(found.numbers)
+    (item,) = [item for item in score.evidence if item.what == what]
+    return dict(item.numbers)
 
 
 def value_of(score: Score) -> float:
@@ -83,8 +84,8 @@ def value_of(score: Score) -> float:
 
 
 def words(query: Judge) -> str:
-    """What the judge is told, after the pictures."""
+    """What the judge is told, after the images."""
     (message,) = query.messages
-    text = message.parts[-1]
+    text = message.content[-1]
     assert isinstance(text, str)
     return text

@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Grade, Image, Json, Reply, YesNo
-from editcritic.reward.complexedit.alignment import IdentityPreservation, InstructionFollowing, judgement_form
+from editcritic.reward import Image
+from editcritic.reward.metrics.complexedit.alignment import (
+    ComplexEditInstructionFollowing,
+    IdentityPreservation,
+    judgement_form,
+)
+from editcritic.reward.queries import Grade, Json, Reply, YesNo
 from editcritic.reward.sample import Operation
 
-from ..fakes import picture
-from .judges import (
+from ...fakes import picture
+from .scripted_judges import (
     AFTER,
     BEFORE,
     OPERATIONS,
@@ -27,13 +32,13 @@ from .judges import (
     words,
 )
 
-BOTH = [InstructionFollowing, IdentityPreservation]
+BOTH = [ComplexEditInstructionFollowing, IdentityPreservation]
 
 
-def asked(metric, sample):
+def queries_of(metric, sample):
     judge = Heard()
     scored(metric, judge, sample)
-    return judge.asked
+    return judge.queries
 
 
 # -- what the judge sees -----------------------------------------------------------------------------------------------
@@ -41,11 +46,11 @@ def asked(metric, sample):
 
 @pytest.mark.parametrize("metric", BOTH)
 def test_the_judge_sees_source_then_edit_then_words(metric):
-    for query in asked(metric(n=3), edit()):
+    for query in queries_of(metric(n=3), edit()):
         (message,) = query.messages
-        assert message.speaker == "user"
-        assert [part for part in message.parts if isinstance(part, Image)] == [BEFORE, AFTER]
-        assert message.parts[:2] == (BEFORE, AFTER)
+        assert message.role == "user"
+        assert [part for part in message.content if isinstance(part, Image)] == [BEFORE, AFTER]
+        assert message.content[:2] == (BEFORE, AFTER)
         assert query.topic == "complexedit/alignment"
         assert isinstance(query.form, Json)
         assert query.form.temperature == 1.0
@@ -53,7 +58,7 @@ def test_the_judge_sees_source_then_edit_then_words(metric):
 
 def test_instruction_and_operations_are_in_words_and_slots():
     sample = edit(operations=OPERATIONS)
-    (query,) = asked(InstructionFollowing(n=1), sample)
+    (query,) = queries_of(ComplexEditInstructionFollowing(n=1), sample)
     assert query.slots == (
         ("instruction", sample.instruction),
         ("operations", '["Remove the cup", "Turn the wall green"]'),
@@ -63,14 +68,14 @@ def test_instruction_and_operations_are_in_words_and_slots():
 
 
 def test_unknown_operations_are_an_empty_list_and_one_item_for_the_whole():
-    (query,) = asked(InstructionFollowing(n=1), edit())
+    (query,) = queries_of(ComplexEditInstructionFollowing(n=1), edit())
     assert dict(query.slots)["operations"] == "[]"
     assert "the one operation of the list" in words(query)
     assert query.form == judgement_form(1)
 
 
 def test_both_rubrics_are_in_the_words_following_first():
-    text = words(asked(InstructionFollowing(n=1), edit())[0])
+    text = words(queries_of(ComplexEditInstructionFollowing(n=1), edit())[0])
     first, second = text.index("The scale of instruction following"), text.index("The scale of identity preservation")
     assert first < second < text.index("Reason first")
     assert text.count("failed completely") == 2
@@ -78,7 +83,7 @@ def test_both_rubrics_are_in_the_words_following_first():
 
 def test_an_instruction_with_braces_is_put_in_as_it_is():
     assert "write {rubric} {0} on it" in words(
-        asked(InstructionFollowing(n=1), edit(instruction="write {rubric} {0} on it"))[0]
+        queries_of(ComplexEditInstructionFollowing(n=1), edit(instruction="write {rubric} {0} on it"))[0]
     )
 
 
@@ -91,16 +96,16 @@ def test_the_judge_is_to_reason_before_it_grades():
 def test_an_unchanged_copy_reaches_the_judge_as_two_pictures_and_its_answer_the_score(metric):
     judge = Heard(lambda query: verdict(0, 10, [0]))
     (score,) = scored(metric(n=4), judge, edit(edited=BEFORE))
-    assert all(query.images == (BEFORE, BEFORE) for query in judge.asked)
-    assert len(judge.asked) == 4
-    assert score.value == (0.0 if metric is InstructionFollowing else 10.0)
+    assert all(query.images == (BEFORE, BEFORE) for query in judge.queries)
+    assert len(judge.queries) == 4
+    assert score.value == (0.0 if metric is ComplexEditInstructionFollowing else 10.0)
 
 
 @pytest.mark.parametrize("metric", BOTH)
 def test_an_edit_of_several_pictures_is_not_applicable_and_asks_nobody(metric):
     judge = Heard()
     (score,) = scored(metric(), judge, edit(sources=(BEFORE, AFTER)))
-    assert (score.status, judge.asked) == ("not_applicable", [])
+    assert (score.status, judge.queries) == ("not_applicable", [])
     assert "2 sources" in score.reason
 
 
@@ -109,13 +114,13 @@ def test_an_edit_of_several_pictures_is_not_applicable_and_asks_nobody(metric):
 
 def test_each_metric_is_the_mean_of_its_own_integer():
     rule = drawn(verdict(2, 9), verdict(3, 10), verdict(7, 5))
-    assert score_of(InstructionFollowing(n=3), rule).value == pytest.approx(4.0)
+    assert score_of(ComplexEditInstructionFollowing(n=3), rule).value == pytest.approx(4.0)
     assert score_of(IdentityPreservation(n=3), rule).value == pytest.approx(8.0)
 
 
 def test_the_spread_and_the_reasoning_nearest_to_the_mean_are_evidence():
     rule = drawn(verdict(2, 9, why="far"), verdict(4, 9, why="near"), verdict(9, 9, why="farther"))
-    score = score_of(InstructionFollowing(n=3), rule)
+    score = score_of(ComplexEditInstructionFollowing(n=3), rule)
     assert numbers(score, "measurements") == pytest.approx(
         {"mean": 5.0, "std": (26 / 3) ** 0.5, "lowest": 2.0, "highest": 9.0, "n": 3.0}
     )
@@ -128,7 +133,7 @@ def test_the_spread_and_the_reasoning_nearest_to_the_mean_are_evidence():
 
 def test_operations_are_credited_in_order_with_their_means():
     rule = drawn(verdict(5, 9, [10, 0]), verdict(6, 9, [8, 3]))
-    score = score_of(InstructionFollowing(n=2), rule, edit(operations=OPERATIONS))
+    score = score_of(ComplexEditInstructionFollowing(n=2), rule, edit(operations=OPERATIONS))
     assert {name: credit.value for name, credit in score.credits.items()} == {
         "1: Remove the cup": 9.0,
         "2: Turn the wall green": 1.5,
@@ -139,23 +144,23 @@ def test_operations_are_credited_in_order_with_their_means():
 
 
 def test_the_value_stays_the_judges_where_its_operations_say_otherwise_and_that_is_noted():
-    apart = score_of(InstructionFollowing(n=1), drawn(verdict(9, 9, [2, 3])), edit(operations=OPERATIONS))
+    apart = score_of(ComplexEditInstructionFollowing(n=1), drawn(verdict(9, 9, [2, 3])), edit(operations=OPERATIONS))
     assert apart.value == 9.0
     assert numbers(apart, "operations") == {"mean over operations": 2.5, "value": 9.0}
-    agreed = score_of(InstructionFollowing(n=1), drawn(verdict(4, 9, [3, 5])), edit(operations=OPERATIONS))
+    agreed = score_of(ComplexEditInstructionFollowing(n=1), drawn(verdict(4, 9, [3, 5])), edit(operations=OPERATIONS))
     assert [item.what for item in agreed.evidence] == ["measurements", "reasoning nearest to the mean"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_list_of_another_length_is_a_failed_measurement(count):
     rule = drawn(verdict(9, 9, [5] * count), verdict(4, 9, [4, 4]))
-    score = score_of(InstructionFollowing(n=1), rule, edit(operations=OPERATIONS))
+    score = score_of(ComplexEditInstructionFollowing(n=1), rule, edit(operations=OPERATIONS))
     assert score.value == 4.0
     assert numbers(score, "replaced") == {"measurements": 1.0}
 
 
 def test_there_are_no_credits_without_operations_nor_for_preservation():
-    assert score_of(InstructionFollowing(n=2), known).credits == {}
+    assert score_of(ComplexEditInstructionFollowing(n=2), known).credits == {}
     assert score_of(IdentityPreservation(n=2), known, edit(operations=OPERATIONS)).credits == {}
 
 
@@ -163,7 +168,7 @@ def test_there_are_no_credits_without_operations_nor_for_preservation():
 def test_the_mean_of_the_credits_is_the_mean_over_operations(rows):
     operations = tuple(Operation(name) for name in ("one", "two", "one"))  # the same twice stays two
     rule = drawn(*[verdict(0, 0, row) for row in rows])
-    score = score_of(InstructionFollowing(n=len(rows)), rule, edit(operations=operations))
+    score = score_of(ComplexEditInstructionFollowing(n=len(rows)), rule, edit(operations=operations))
     mean = sum(map(sum, rows)) / (3 * len(rows))
     assert sum(value_of(credit) for credit in score.credits.values()) / 3 == pytest.approx(mean)
     assert len(score.credits) == 3
@@ -172,7 +177,7 @@ def test_the_mean_of_the_credits_is_the_mean_over_operations(rows):
 @given(st.lists(st.tuples(st.integers(2, 5), st.integers(6, 9)), min_size=2, max_size=4, unique=True))
 def test_the_order_of_the_samples_does_not_matter(seeds):
     samples = [edit(str(at), sources=(picture(at),), edited=picture(to)) for at, to in seeds]
-    for metric in (InstructionFollowing(n=3), IdentityPreservation(mode="expected")):
+    for metric in (ComplexEditInstructionFollowing(n=3), IdentityPreservation(mode="expected")):
         forward = scored(metric, Heard(), *samples)
         backward = scored(metric, Heard(), *reversed(samples))
         assert forward == backward[::-1]
@@ -182,12 +187,13 @@ def test_the_order_of_the_samples_does_not_matter(seeds):
 
 
 @pytest.mark.parametrize(
-    ("metric", "topic"), [(InstructionFollowing, "following_yes_no"), (IdentityPreservation, "preservation_yes_no")]
+    ("metric", "topic"),
+    [(ComplexEditInstructionFollowing, "following_yes_no"), (IdentityPreservation, "preservation_yes_no")],
 )
 def test_token_probability_is_the_share_of_yes_times_ten(metric, topic):
-    judge = Heard(lambda query: Reply("yes", {"yes": 0.3, "no": 0.1}, mass=0.4))
+    judge = Heard(lambda query: Reply("yes", {"yes": 0.3, "no": 0.1}, option_mass=0.4))
     (score,) = scored(metric("token_probability"), judge, edit(operations=OPERATIONS))
-    (query,) = judge.asked
+    (query,) = judge.queries
     assert score.value == pytest.approx(7.5)
     assert "times 10" in score.reason
     assert numbers(score, "probabilities") == {"yes": 0.3, "no": 0.1, "mass": 0.4}
@@ -200,14 +206,14 @@ def test_token_probability_is_the_share_of_yes_times_ten(metric, topic):
 @pytest.mark.parametrize(
     ("metric", "topic", "scale"),
     [
-        (InstructionFollowing, "following", "The scale of instruction following"),
+        (ComplexEditInstructionFollowing, "following", "The scale of instruction following"),
         (IdentityPreservation, "preservation", "The scale of identity preservation"),
     ],
 )
 def test_expected_is_the_mean_over_the_probabilities_of_one_question(metric, topic, scale):
     judge = Heard(lambda query: Reply("9", {"2": 0.25, "6": 0.25, "9": 0.5}))
     (score,) = scored(metric("expected"), judge, edit())
-    (query,) = judge.asked
+    (query,) = judge.queries
     assert score.value == pytest.approx(0.5 + 1.5 + 4.5)
     assert numbers(score, "probabilities") == {"2": 0.25, "6": 0.25, "9": 0.5}
     assert (query.topic, query.form, query.images) == (f"complexedit/{topic}", Grade(0, 10), (BEFORE, AFTER))
@@ -217,21 +223,24 @@ def test_expected_is_the_mean_over_the_probabilities_of_one_question(metric, top
 
 
 def test_probabilities_that_add_up_to_a_little_more_than_one_stay_in_range():
-    score = score_of(InstructionFollowing("expected"), lambda query: Reply("10", {"10": 1.0, "9": 0.008}))
+    score = score_of(ComplexEditInstructionFollowing("expected"), lambda query: Reply("10", {"10": 1.0, "9": 0.008}))
     assert 9.9 < value_of(score) <= 10.0
 
 
 @pytest.mark.parametrize("mode", ["token_probability", "expected"])
 @pytest.mark.parametrize("metric", BOTH)
 def test_a_judge_without_probabilities_fails_with_what_to_do(metric, mode):
-    said = "yes" if mode == "token_probability" else "7"
-    score = score_of(metric(mode), lambda query: Reply(said))
+    reply_text = "yes" if mode == "token_probability" else "7"
+    score = score_of(metric(mode), lambda query: Reply(reply_text))
     assert score.status == "failed"
     assert f"mode {mode} needs the judge's probabilities" in score.reason
     assert "use mode numeric, or a judge that gives them" in score.reason
-    assert [item.text for item in score.evidence] == [said]
+    assert [item.text for item in score.evidence] == [reply_text]
 
 
-@pytest.mark.parametrize("found", [{"yes": 0.0, "no": 0.0}, {"yes": 0.7}, {"no": 0.7}])
-def test_half_of_the_probabilities_is_none(found):
-    assert score_of(InstructionFollowing("token_probability"), lambda query: Reply("yes", found)).status == "failed"
+@pytest.mark.parametrize("probabilities", [{"yes": 0.0, "no": 0.0}, {"yes": 0.7}, {"no": 0.7}])
+def test_half_of_the_probabilities_is_none(probabilities):
+    assert (
+        score_of(ComplexEditInstructionFollowing("token_probability"), lambda query: Reply("yes", probabilities)).status
+        == "failed"
+    )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.complexedit.variance import variation, variations
+from editcritic.reward.metrics.complexedit.measurement_variation import variation, variations
 
 GRADES = st.lists(st.integers(0, 10), min_size=4, max_size=40)
 
@@ -21,9 +21,9 @@ def test_equal_grades_do_not_vary():
 
 @given(GRADES)
 def test_there_is_one_for_every_k_that_has_enough_and_never_more_than_half_the_range(grades):
-    found = variations(grades)
-    assert list(found) == list(range(1, len(grades) // 4 + 1))
-    assert all(0 <= value <= (max(grades) - min(grades)) / 2 + 1e-9 for value in found.values())
+    result = variations(grades)
+    assert list(result) == list(range(1, len(grades) // 4 + 1))
+    assert all(0 <= value <= (max(grades) - min(grades)) / 2 + 1e-9 for value in result.values())
 
 
 @given(GRADES, st.integers(1, 10))
@@ -32,7 +32,7 @@ def test_it_does_not_depend_on_where_the_grades_start(grades, shift):
     assert variations(shifted) == pytest.approx(variations(grades))
 
 
-@pytest.mark.parametrize(("k", "says"), [(0, "one measurement or more"), (3, "want 12 of them, got 8: measure more")])
+@pytest.mark.parametrize(("k", "says"), [(0, "at least one measurement"), (3, "need 12 grades, got 8: measure more")])
 def test_too_few_measurements_are_refused(k, says):
     with pytest.raises(ValueError, match=says):
         variation([5] * 8, k)

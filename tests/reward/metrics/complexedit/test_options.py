@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from editcritic.benchmarks.suites.published import published_figures
+from editcritic.benchmarks.suites.published_figures import published_figures
 from editcritic.reward import spec_of
-from editcritic.reward.complexedit.alignment import IdentityPreservation, InstructionFollowing
-from editcritic.reward.complexedit.options import MODES
-from editcritic.reward.complexedit.overall import Overall
-from editcritic.reward.complexedit.quality import PerceptualQuality
-from editcritic.reward.spec import build
+from editcritic.reward.config import build
+from editcritic.reward.metrics.complexedit.alignment import ComplexEditInstructionFollowing, IdentityPreservation
+from editcritic.reward.metrics.complexedit.options import MODES
+from editcritic.reward.metrics.complexedit.overall import ComplexEditOverall
+from editcritic.reward.metrics.complexedit.quality import PerceptualQuality
 
-from .judges import Heard, edit, scored, words
+from .scripted_judges import Heard, edit, scored, words
 
-ALL = [InstructionFollowing, IdentityPreservation, PerceptualQuality, Overall]
+ALL = [ComplexEditInstructionFollowing, IdentityPreservation, PerceptualQuality, ComplexEditOverall]
 
 
 @pytest.mark.parametrize("metric", ALL)
@@ -22,12 +22,15 @@ ALL = [InstructionFollowing, IdentityPreservation, PerceptualQuality, Overall]
     ("options", "says"),
     [
         ({"mode": "guess"}, "unknown mode 'guess': complex-edit-.* has numeric, token_probability, expected"),
-        ({"n": 0}, "wants n >= 1"),
-        ({"spare": -1}, "spare >= 0"),
+        ({"n": 0}, "needs n >= 1"),
+        ({"max_replacements": -1}, "max_replacements >= 0"),
         ({"seed": -1}, "seed >= 0"),
-        ({"n": 999}, r"1000 draws a seed, got n \+ spare = 1001: lower n"),
-        ({"mode": "expected", "n": 5}, "asks once in mode expected, got n=5: leave it out"),
-        ({"mode": "token_probability", "seed": 5, "spare": 1}, "got seed=5, spare=1: leave it out"),
+        ({"n": 999}, r"1000 draws per seed, got n \+ max_replacements = 1001: lower n"),
+        ({"mode": "expected", "n": 5}, "sends one query in mode expected, got n=5: leave it out"),
+        (
+            {"mode": "token_probability", "seed": 5, "max_replacements": 1},
+            "got seed=5, max_replacements=1: leave it out",
+        ),
         ({"prompts": "/nowhere/to/be/found"}, "is not a folder"),
     ],
 )
@@ -38,14 +41,14 @@ def test_options_that_mean_nothing_are_refused(metric, options, says):
 
 def test_an_unknown_mean_is_refused_with_those_there_are():
     with pytest.raises(ValueError, match="unknown mean 'harmonic': complex-edit-o has arithmetic, geometric"):
-        Overall(mean="harmonic")  # type: ignore[arg-type]
+        ComplexEditOverall(mean="harmonic")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("metric", "short"), [*zip(ALL, ("if", "ip", "pq", "o"), strict=True)])
 def test_the_signature_names_mode_options_and_prompts(metric, short, tmp_path):
     assert metric().signature == f"complex-edit-{short}@1/numeric"
     assert metric("expected").signature == f"complex-edit-{short}@1/expected"
-    assert metric(n=5, spare=0).signature == f"complex-edit-{short}@1/numeric[n=5, spare=0]"
+    assert metric(n=5, max_replacements=0).signature == f"complex-edit-{short}@1/numeric[n=5, max_replacements=0]"
     (tmp_path / "quality.txt").write_text("How good?", encoding="utf-8")
     packed = metric(prompts=str(tmp_path)).signature
     (tmp_path / "quality.txt").write_text("How well?", encoding="utf-8")
@@ -55,7 +58,7 @@ def test_the_signature_names_mode_options_and_prompts(metric, short, tmp_path):
 
 @pytest.mark.parametrize("metric", ALL)
 def test_a_metric_can_be_written_down_and_built_again(metric):
-    for made in (metric(), metric("expected"), metric(n=3, seed=2, spare=1)):
+    for made in (metric(), metric("expected"), metric(n=3, seed=2, max_replacements=1)):
         assert build(json.loads(json.dumps(spec_of(made)))) == made
 
 
@@ -63,10 +66,10 @@ def test_a_pack_changes_the_words_of_every_metric(tmp_path):
     (tmp_path / "rubric_following.txt").write_text("Follow or fail.", encoding="utf-8")
     (tmp_path / "quality.txt").write_text("How good is it? {rubric}", encoding="utf-8")
     judge = Heard()
-    scored(Overall(n=1, prompts=str(tmp_path)), judge, edit())
-    said = {query.topic: words(query) for query in judge.asked}
-    assert "Follow or fail." in said["complexedit/alignment"]
-    assert said["complexedit/quality"].startswith("How good is it? The scale of perceptual quality")
+    scored(ComplexEditOverall(n=1, prompts=str(tmp_path)), judge, edit())
+    prompts = {query.topic: words(query) for query in judge.queries}
+    assert "Follow or fail." in prompts["complexedit/alignment"]
+    assert prompts["complexedit/quality"].startswith("How good is it? The scale of perceptual quality")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ def test_cards_say_what_there_is(metric, about):
     card = metric.card
     assert (card.range, card.unit, card.about, card.modes) == ((0.0, 10.0), "grade 0-10", about, MODES)
     assert card.roles == ("judge",)
-    assert card.gaming
+    assert card.failure_modes
     assert "section" in card.source
 
 
@@ -87,4 +90,4 @@ def test_cards_quote_the_correlations_of_the_published_table():
         for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability"):
             assert f"{rows[row][place]:.3f}" in metric.card.source
     for value in table["metaeval_pairwise_correlation"]["overall_mean"].values():
-        assert f"{value:.3f}" in Overall.card.source
+        assert f"{value:.3f}" in ComplexEditOverall.card.source

@@ -2,11 +2,15 @@
 
 import pytest
 
-from editcritic.reward import Failure
-from editcritic.reward.complexedit.alignment import IdentityPreservation, InstructionFollowing, judgement_form
-from editcritic.reward.forms import read_reply
+from editcritic.reward.metrics.complexedit.alignment import (
+    ComplexEditInstructionFollowing,
+    IdentityPreservation,
+    judgement_form,
+)
+from editcritic.reward.queries import Failure
+from editcritic.reward.queries.response_formats import parse_reply
 
-from .judges import OPERATIONS, edit, score_of
+from .scripted_judges import OPERATIONS, edit, score_of
 
 FORM = judgement_form(2)
 
@@ -122,9 +126,12 @@ FAILED = {
 
 def worth(text):
     """What the two metrics make of it as their only measurement."""
-    rule = lambda query: read_reply(query.form, text)  # noqa: E731
+    rule = lambda query: parse_reply(query.form, text)  # noqa: E731
     sample = edit(operations=OPERATIONS)
-    return [score_of(metric(n=1, spare=0), rule, sample) for metric in (InstructionFollowing, IdentityPreservation)]
+    return [
+        score_of(metric(n=1, max_replacements=0), rule, sample)
+        for metric in (ComplexEditInstructionFollowing, IdentityPreservation)
+    ]
 
 
 @pytest.mark.parametrize("name", READ)
@@ -143,9 +150,9 @@ def test_the_grades_are_taken_as_they_are(name):
 @pytest.mark.parametrize("name", FAILED)
 def test_what_is_no_answer_or_several_is_a_failed_measurement_with_the_words(name):
     text = FAILED[name]
-    found = read_reply(FORM, text)
-    assert isinstance(found, Failure)
-    assert found.raw == text
+    result = parse_reply(FORM, text)
+    assert isinstance(result, Failure)
+    assert result.raw == text
     for score in worth(text):
         assert (score.status, score.value) == ("failed", None)
         assert "the judge gave no answer" in score.reason

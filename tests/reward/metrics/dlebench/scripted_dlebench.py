@@ -1,4 +1,4 @@
-"""A judge that reads its replies from a script, beside experts that need no model, and what they were asked."""
+"""A judge that reads its replies from a script, beside experts that need no model, and the queries they got."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from editcritic.reward import Box, Detections, EditSample, Expert, Image, Judge
-from editcritic.reward.experts.differences import Differences
+from editcritic.reward import Box, EditSample, Expert, Image
 from editcritic.reward.experts.lanczos import Lanczos
-from editcritic.reward.forms import Reply
+from editcritic.reward.experts.pixel_differences import PixelDifferences
 from editcritic.reward.image import Corners
-from editcritic.reward.query import Detect, Differ, Outcome, Query, Upscale
+from editcritic.reward.queries import Detections, Judge
+from editcritic.reward.queries.kinds import Detect, Differ, Outcome, Query, Upscale
+from editcritic.reward.queries.response_formats import Reply
 
-from ..fakes import Fake, alone
+from ...fakes import Fake, alone
 
 SIZE = (640, 480)
 INSTRUCTION = "Change the red cup on the table to blue"
 
 
 def noise(seed: int, size: tuple[int, int] = SIZE) -> Image:
-    """A picture every part of which is another one."""
+    """An image every part of which is another one."""
     return Image.of(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
 
 
@@ -50,22 +51,22 @@ class Anybody(Fake):
 
 
 class Finds(Expert):
-    """A detector that finds what it was told, and keeps what it was asked."""
+    """A detector that returns given detections and records its queries."""
 
     id = "finds"
     kinds = (Detect,)
 
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes = outcomes
-        self.asked: list[Detect] = []
+        self.queries: list[Detect] = []
 
     def __call__(self, queries: Sequence[Detect]) -> list[Outcome]:
-        self.asked += queries
+        self.queries += queries
         return list(self.outcomes)
 
 
 def edit(**fields: Any) -> EditSample:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "instruction": INSTRUCTION,
         "sources": (SOURCE,),
         "edited": EDITED,
@@ -73,7 +74,7 @@ def edit(**fields: Any) -> EditSample:
         "targets": (box(*PLACE),),
         **fields,
     }
-    return EditSample("s", **given)
+    return EditSample("s", **options)
 
 
 def says(label: str, thought: str = "hm") -> str:
@@ -93,16 +94,16 @@ DETECT: Call = ("detect_object", {"target_image": "Edited Image", "detect_object
 
 
 class Experts:
-    """Answers questions. judge: its replies in order, or a rule; `asked` is what it was asked, `queries` all of it."""
+    """Answers questions. judge: its replies in order, or a rule; `judge_queries`: the judge's, `queries`: all."""
 
     def __init__(self, *judge: str | Outcome, by: Callable[[Judge], str] | None = None) -> None:
         self.replies = list(judge)
         self.by = by
         self.queries: list[Query[Any]] = []
-        self.found: Outcome = Detections((Box.from_corners(*PLACE, SIZE, score=0.8),))
+        self.detections: Outcome = Detections((Box.from_corners(*PLACE, SIZE, score=0.8),))
 
     @property
-    def asked(self) -> list[Judge]:
+    def judge_queries(self) -> list[Judge]:
         return [query for query in self.queries if isinstance(query, Judge)]
 
     def count(self, kind: type[Query[Any]]) -> int:
@@ -115,11 +116,11 @@ class Experts:
                 reply = self.by(query) if self.by else self.replies.pop(0)
                 return Reply(reply) if isinstance(reply, str) else reply
             case Differ():
-                return Differences()([query])[0]
+                return PixelDifferences()([query])[0]
             case Upscale():
                 return Lanczos()([query])[0]
             case Detect():
-                return self.found
+                return self.detections
             case _:
                 raise AssertionError(f"nobody asks for {query}")
 
@@ -128,14 +129,14 @@ class Experts:
 
 
 def pictures(question: Judge, message: int = -1) -> list[Image]:
-    return [part for part in question.messages[message].parts if isinstance(part, Image)]
+    return [part for part in question.messages[message].content if isinstance(part, Image)]
 
 
 def words(question: Judge, message: int = -1) -> str:
-    return "\n".join(part for part in question.messages[message].parts if isinstance(part, str))
+    return "\n".join(part for part in question.messages[message].content if isinstance(part, str))
 
 
 def same(seen: Sequence[Image], expected: Sequence[np.ndarray | Image]) -> bool:
-    """Whether pictures are pixel by pixel what is expected, in this order."""
+    """Whether images are pixel by pixel what is expected, in this order."""
     arrays = [picture.pixels if isinstance(picture, Image) else picture for picture in expected]
     return len(seen) == len(arrays) and all(np.array_equal(a.pixels, b) for a, b in zip(seen, arrays, strict=True))

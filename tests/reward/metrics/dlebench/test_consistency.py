@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from editcritic.reward.dlebench.consistency import VisualConsistency
-from editcritic.reward.dlebench.tools import localize_differences, zoom_in_image
-from editcritic.reward.query import Differ
+from editcritic.reward.metrics.dlebench.consistency import VisualConsistency
+from editcritic.reward.metrics.dlebench.tools import localize_differences, zoom_in_image
+from editcritic.reward.queries.kinds import Differ
 
-from .scripted import (
+from .scripted_dlebench import (
     DIFFER,
     PLACE,
     SIZE,
@@ -52,7 +52,7 @@ def test_a_label_is_worth_its_share(label, value, mode):
 def test_all_targets_are_white_in_all_three_pictures_and_nothing_else_is_touched():
     experts = Experts(says("Single Anomaly"))
     experts.score(VisualConsistency(), noisy(targets=(box(*PLACE), box(*SECOND))))
-    (question,) = experts.asked
+    (question,) = experts.judge_queries
     assert same(pictures(question), [painted(image, PLACE, SECOND) for image in (SOURCE, EDITED, REFERENCE)])
     assert question.topic == "dlebench/consistency_oracle"
     assert "white" in words(question)
@@ -62,7 +62,7 @@ def test_a_target_between_pixels_is_covered_and_one_at_the_border_is_cut():
     experts = Experts(says("Single Anomaly"))
     experts.score(VisualConsistency(), noisy(targets=(box(10.4, 20.6, 29.2, 39.9), box(600, -9, 700, 11))))
     expected = painted(SOURCE, (10, 20, 30, 40), (600, 0, 640, 11))
-    assert same(pictures(experts.asked[0])[:1], [expected])
+    assert same(pictures(experts.judge_queries[0])[:1], [expected])
 
 
 def test_the_tools_see_the_painted_pictures():
@@ -72,15 +72,15 @@ def test_the_tools_see_the_painted_pictures():
     source, edited = painted(SOURCE, PLACE), painted(elsewhere, PLACE)
     zoomed, differences = zoom_in_image(ZOOM[1]["bbox_2d"], edited), localize_differences(source, edited)
     assert len(differences.pictures) == 1  # the target's own region is gone
-    assert same(pictures(experts.asked[1]), [*zoomed.pictures, *differences.pictures])
+    assert same(pictures(experts.judge_queries[1]), [*zoomed.pictures, *differences.pictures])
 
 
 def test_the_reference_is_no_image_of_the_tools():
     wanted = ("zoom_in_image", {**ZOOM[1], "target_image": "Reference Image"})
     experts = Experts(calls(wanted), says("Single Anomaly"))
     experts.score(VisualConsistency(), noisy())
-    assert "there is no image 'Reference Image'" in words(experts.asked[1])
-    assert pictures(experts.asked[1]) == []
+    assert "there is no image 'Reference Image'" in words(experts.judge_queries[1])
+    assert pictures(experts.judge_queries[1]) == []
 
 
 def test_pictures_of_another_size_are_brought_to_the_sources_before_they_are_painted():
@@ -88,31 +88,31 @@ def test_pictures_of_another_size_are_brought_to_the_sources_before_they_are_pai
     experts = Experts(says("Single Anomaly"))
     score = experts.score(VisualConsistency(), noisy(edited=edited, reference=reference))
     expected = [painted(image.resized(*SIZE), PLACE) for image in (SOURCE, edited, reference)]
-    assert same(pictures(experts.asked[0]), expected)
+    assert same(pictures(experts.judge_queries[0]), expected)
     assert [item.what for item in score.evidence][:2] == ["resized", "resized"]
 
 
 def test_with_tools_the_whole_pictures_are_shown_and_compared():
     experts = Experts(calls(DIFFER), says("Single Anomaly"))
     experts.score(VisualConsistency(mode="tools"), edit(sources=(SOURCE,), edited=patched(SOURCE, PLACE)))
-    assert same(pictures(experts.asked[0]), [SOURCE, patched(SOURCE, PLACE)])
-    assert len(pictures(experts.asked[1])) == 1
+    assert same(pictures(experts.judge_queries[0]), [SOURCE, patched(SOURCE, PLACE)])
+    assert len(pictures(experts.judge_queries[1])) == 1
     assert experts.count(Differ) == 1
-    assert experts.asked[0].topic == "dlebench/consistency_tools"
+    assert experts.judge_queries[0].topic == "dlebench/consistency_tools"
 
 
 def test_with_tools_the_edit_is_shown_and_compared_at_the_sources_size():
     large = patched(SOURCE, PLACE).resized(1280, 960)
     experts = Experts(calls(DIFFER), says("Single Anomaly"))
     experts.score(VisualConsistency(mode="tools"), edit(sources=(SOURCE,), edited=large))
-    assert same(pictures(experts.asked[0]), [SOURCE, large.resized(*SIZE)])
-    assert "brought" not in words(experts.asked[1])
+    assert same(pictures(experts.judge_queries[0]), [SOURCE, large.resized(*SIZE)])
+    assert "brought" not in words(experts.judge_queries[1])
 
 
 def test_plain_shows_both_pictures_as_they_are_and_offers_no_tools():
     experts = Experts(says("Single Anomaly"))
     experts.score(VisualConsistency(mode="plain"), noisy(edited=noise(4, (320, 240))))
-    (question,) = experts.asked
+    (question,) = experts.judge_queries
     assert same(pictures(question), [SOURCE, noise(4, (320, 240))])
     assert "tool_call" not in words(question)
     assert question.topic == "dlebench/consistency_plain"
@@ -121,7 +121,7 @@ def test_plain_shows_both_pictures_as_they_are_and_offers_no_tools():
 def test_an_edit_that_is_the_source_reaches_the_judge_painted_alike():
     experts = Experts(says("Perfect Consistency"))
     experts.score(VisualConsistency(), noisy(edited=SOURCE))
-    first, second, _ = pictures(experts.asked[0])
+    first, second, _ = pictures(experts.judge_queries[0])
     assert first == second
 
 

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import Abstention, Detections, Engine, Failure, Judge
-from editcritic.reward.compose import signed
-from editcritic.reward.dlebench.consistency import VisualConsistency
-from editcritic.reward.dlebench.following import SmallObjectFollowing
-from editcritic.reward.dlebench.tools import detect_object, localize_differences, zoom_in_image
-from editcritic.reward.forms import Reply, ToolCall
-from editcritic.reward.query import Detect, Differ, Upscale
+from editcritic.reward import Engine
+from editcritic.reward.metrics.compose import score_with_signature
+from editcritic.reward.metrics.dlebench.consistency import VisualConsistency
+from editcritic.reward.metrics.dlebench.following import SmallObjectFollowing
+from editcritic.reward.metrics.dlebench.tools import detect_object, localize_differences, zoom_in_image
+from editcritic.reward.queries import Abstention, Detections, Failure, Judge
+from editcritic.reward.queries.kinds import Detect, Differ, Upscale
+from editcritic.reward.queries.response_formats import Reply, ToolCall
 
-from ..fakes import Fake, run_all
-from .scripted import (
+from ...fakes import Fake, run_all
+from .scripted_dlebench import (
     DETECT,
     DIFFER,
     EDITED,
@@ -38,15 +39,15 @@ Following = partial(SmallObjectFollowing, mode="tools")
 FLAWLESS = says("Flawless Execution")
 
 
-def told(call, metric=None):
+def result_message(call, metric=None):
     """What a judge is told when it asks for this tool, or says this, and then comes to its verdict."""
     experts = Experts(call if isinstance(call, str | Reply) else calls(call), FLAWLESS)
     score = experts.score(metric or Following())
     assert score.value == 1.0
-    first, second = experts.asked
+    first, second = experts.judge_queries
     assert second.messages[0] == first.messages[0]
     assert (second.topic, second.slots, second.form) == (first.topic, first.slots, first.form)
-    assert [message.speaker for message in second.messages] == ["user", "assistant", "user"]
+    assert [message.role for message in second.messages] == ["user", "assistant", "user"]
     return second, experts
 
 
@@ -56,9 +57,9 @@ def told(call, metric=None):
 def test_the_first_message_shows_source_and_edit_and_names_the_tools():
     experts = Experts(FLAWLESS)
     experts.score(Following())
-    (question,) = experts.asked
+    (question,) = experts.judge_queries
     assert same(pictures(question), [SOURCE, EDITED])
-    assert question.messages[0].parts[:2] == (SOURCE, EDITED)
+    assert question.messages[0].content[:2] == (SOURCE, EDITED)
     for name in ("zoom_in_image", "localize_differences", "detect_object", "640 x 480", INSTRUCTION):
         assert name in words(question)
 
@@ -68,17 +69,17 @@ def test_the_first_message_shows_source_and_edit_and_names_the_tools():
     [
         (ZOOM, lambda: zoom_in_image([300, 200, 340, 230], EDITED)),
         (DIFFER, lambda: localize_differences(SOURCE, EDITED)),
-        (DETECT, lambda: detect_object(EDITED, "red cup", detector=Finds(Experts().found))),
+        (DETECT, lambda: detect_object(EDITED, "red cup", detector=Finds(Experts().detections))),
     ],
 )
 def test_a_judge_sees_what_the_tool_shows_anybody(call, by_hand):
-    question, _ = told(call)
+    question, _ = result_message(call)
     assert same(pictures(question), by_hand().pictures)
 
 
 def test_results_come_in_one_message_in_the_order_of_the_calls():
-    question, experts = told(calls(DETECT, ZOOM, DIFFER))
-    parts = question.messages[-1].parts
+    question, experts = result_message(calls(DETECT, ZOOM, DIFFER))
+    parts = question.messages[-1].content
     shape = ["picture" if not isinstance(part, str) else part.split(":")[0] for part in parts]
     assert shape[:-1] == [
         "Result 1 of 3, detect_object",
@@ -94,28 +95,28 @@ def test_results_come_in_one_message_in_the_order_of_the_calls():
 
 @pytest.mark.parametrize("name", ["Source Image", "Original Image", "source image", " SourceImage ", "original_image"])
 def test_the_source_has_two_names_and_case_does_not_matter(name):
-    question, _ = told(("zoom_in_image", {"bbox_2d": [0, 0, 300, 300], "target_image": name}))
+    question, _ = result_message(("zoom_in_image", {"bbox_2d": [0, 0, 300, 300], "target_image": name}))
     assert same(pictures(question), [SOURCE.pixels[:300, :300]])
 
 
 def test_differences_are_the_source_on_the_left_whichever_is_named_first():
     turned = {"comparison_image_1": "Edited Image", "comparison_image_2": "Original Image"}
-    assert pictures(told(("localize_differences", turned))[0]) == pictures(told(DIFFER)[0])
+    assert pictures(result_message(("localize_differences", turned))[0]) == pictures(result_message(DIFFER)[0])
 
 
 def test_what_a_judge_makes_up_behind_its_call_is_not_in_the_conversation():
     invented = calls(ZOOM) + "\nResult: the cup is perfectly blue.\nFlawless Execution"
-    question, _ = told(invented)
+    question, _ = result_message(invented)
     assert words(question, 1) == calls(ZOOM)
     assert same(pictures(question), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
 
 
 def test_native_calls_are_answered_like_written_ones():
-    native = Reply("I look.", calls=(ToolCall(ZOOM[0], json.dumps(ZOOM[1]), "call1"),))
-    question, _ = told(native)
+    native = Reply("I look.", tool_calls=(ToolCall(ZOOM[0], json.dumps(ZOOM[1]), "call1"),))
+    question, _ = result_message(native)
     assert same(pictures(question), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
     assert "<tool_call>" in words(question, 1)
-    assert not question.messages[1].calls
+    assert not question.messages[1].tool_calls
 
 
 # -- what cannot be done ----------------------------------------------------------------------------------------------
@@ -140,8 +141,8 @@ def test_native_calls_are_answered_like_written_ones():
         (("detect_object", {**DETECT[1], "detect_object_name": " "}), "not a part of the editing instruction"),
         ("<tool_call>{oops}</tool_call>", "not JSON"),
         ("<tool_call></tool_call>", "empty"),
-        (Reply("", calls=(ToolCall("zoom_in_image", "oops"),)), "not JSON"),
-        (Reply("", calls=(ToolCall("zoom_in_image", "[" * 9000),)), "do not fit"),
+        (Reply("", tool_calls=(ToolCall("zoom_in_image", "oops"),)), "not JSON"),
+        (Reply("", tool_calls=(ToolCall("zoom_in_image", "[" * 9000),)), "do not fit"),
         (calls(ZOOM) + FLAWLESS, "one of the two"),
         (FLAWLESS + says("Wrong Action"), "two different verdicts"),
         (says("not Flawless Execution"), "alone"),
@@ -149,7 +150,7 @@ def test_native_calls_are_answered_like_written_ones():
     ],
 )
 def test_what_cannot_be_done_is_told_and_nobody_else_is_asked(call, why):
-    question, experts = told(call)
+    question, experts = result_message(call)
     assert why in words(question)
     assert pictures(question) == []
     assert len(experts.queries) == 2
@@ -158,13 +159,13 @@ def test_what_cannot_be_done_is_told_and_nobody_else_is_asked(call, why):
 
 def test_a_good_call_beside_a_bad_one_is_made():
     bad = ("zoom_in_image", {**ZOOM[1], "bbox_2d": [0, 0, 9999, 9]})
-    question, _ = told(calls(bad, ZOOM))
+    question, _ = result_message(calls(bad, ZOOM))
     assert same(pictures(question), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
     assert "Result 1 of 2, zoom_in_image: not done" in words(question)
 
 
 def test_no_more_than_eight_calls_are_made_at_once():
-    question, _ = told(calls(*[ZOOM] * 20))
+    question, _ = result_message(calls(*[ZOOM] * 20))
     assert len(pictures(question)) == 8
     assert "Result 9 of 20, zoom_in_image: not done: no more than 8" in words(question)
     assert "Result 10" not in words(question)
@@ -172,28 +173,28 @@ def test_no_more_than_eight_calls_are_made_at_once():
 
 @pytest.mark.parametrize("name", ["RED  cup", "cup", "table", "red\ncup"])
 def test_a_name_is_a_part_of_the_instruction_but_for_case_and_spaces(name):
-    _, experts = told(("detect_object", {**DETECT[1], "detect_object_name": name}))
+    _, experts = result_message(("detect_object", {**DETECT[1], "detect_object_name": name}))
     assert experts.count(Detect) == 1
 
 
 @pytest.mark.parametrize("outcome", [Failure("CUDA is gone"), Abstention("CUDA is gone")])
 def test_a_tool_that_cannot_answer_is_told_and_the_conversation_goes_on(outcome):
     experts = Experts(calls(DETECT, ZOOM), FLAWLESS)
-    experts.found = outcome
+    experts.detections = outcome
     score = experts.score(Following())
     assert score.value == 1.0
-    assert "Result 1 of 2, detect_object: the tool could not answer" in words(experts.asked[1])
-    assert "CUDA" not in words(experts.asked[1])
-    assert same(pictures(experts.asked[1]), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
+    assert "Result 1 of 2, detect_object: the tool could not answer" in words(experts.judge_queries[1])
+    assert "CUDA" not in words(experts.judge_queries[1])
+    assert same(pictures(experts.judge_queries[1]), zoom_in_image([300, 200, 340, 230], EDITED).pictures)
     assert any("CUDA is gone" in item.text for item in score.evidence)
 
 
 def test_the_evidence_says_in_which_picture_its_boxes_are():
     score = Experts(calls(ZOOM, DIFFER, DETECT), FLAWLESS).score(Following())
-    told = [item for item in score.evidence if item.what.startswith("told the judge")]
-    assert [item.image for item in told] == [EDITED.digest] * 3
-    assert told[0].boxes[0].corners(EDITED.size) == (300, 200, 340, 230)
-    assert told[1].boxes[0].corners(EDITED.size) == pytest.approx((300, 200, 340, 230), abs=2)
+    messages = [item for item in score.evidence if item.what.startswith("told the judge")]
+    assert [item.image for item in messages] == [EDITED.digest] * 3
+    assert messages[0].boxes[0].corners(EDITED.size) == (300, 200, 340, 230)
+    assert messages[1].boxes[0].corners(EDITED.size) == pytest.approx((300, 200, 340, 230), abs=2)
 
 
 def test_conversations_go_on_side_by_side_in_an_engine_though_the_detector_is_down():
@@ -204,7 +205,7 @@ def test_conversations_go_on_side_by_side_in_an_engine_though_the_detector_is_do
 
     expert, broken = Anybody(rule), Fake(lambda query: Failure("it is down"), name="broken")
     with Engine() as engine:
-        programs = [signed(Following(), edit(edited=edited)) for edited in (EDITED, SOURCE, EDITED)]
+        programs = [score_with_signature(Following(), edit(edited=edited)) for edited in (EDITED, SOURCE, EDITED)]
         scores = run_all(engine, programs, expert, differences=expert, enhancer=expert, detector=broken)
     assert [score.value for score in scores] == [1.0] * 3
     assert all(any("it is down" in item.text for item in score.evidence) for score in scores)
@@ -215,13 +216,13 @@ def test_conversations_go_on_side_by_side_in_an_engine_though_the_detector_is_do
 
 def test_a_judge_that_never_decides_fails_the_score_with_what_it_said():
     experts = Experts(*[calls(ZOOM)] * 3)
-    score = experts.score(Following(turns=3))
+    score = experts.score(Following(max_turns=3))
     assert (score.status, score.value) == ("failed", None)
     assert "no verdict in 3 replies; of the last one: it asked for tools" in score.reason
     assert [item.text for item in score.evidence if item.what.startswith("reply")] == [calls(ZOOM)] * 3
-    assert len(experts.asked) == 3
+    assert len(experts.judge_queries) == 3
     assert experts.count(Upscale) == 2  # the calls of the last reply are nobody's to use
-    assert "Replies left: 1" in words(experts.asked[2])
+    assert "Replies left: 1" in words(experts.judge_queries[2])
 
 
 def test_a_judge_that_fails_fails_the_score():
@@ -232,7 +233,7 @@ def test_a_judge_that_fails_fails_the_score():
 
 def test_a_verdict_after_errors_counts():
     experts = Experts("I cannot tell.", calls(ZOOM) + FLAWLESS, says("Wrong Action"))
-    assert experts.score(Following(turns=3)).value == pytest.approx(1 / 3)
+    assert experts.score(Following(max_turns=3)).value == pytest.approx(1 / 3)
 
 
 FRAGMENTS = [
@@ -250,17 +251,17 @@ REPLIES = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join)
 @given(st.lists(REPLIES, min_size=1, max_size=4), st.sampled_from([SmallObjectFollowing, VisualConsistency]))
 def test_whatever_the_judge_says_the_conversation_ends_within_its_turns(replies, metric):
     def judge(question: Judge) -> str:
-        said.append(question)
-        return replies[(len(said) - 1) % len(replies)]
+        questions.append(question)
+        return replies[(len(questions) - 1) % len(replies)]
 
-    said: list[Judge] = []
+    questions: list[Judge] = []
     experts = Experts(by=judge)
-    experts.found = Detections(())
-    score = experts.score(metric(mode="tools", turns=4))
-    assert 1 <= len(said) <= 4
+    experts.detections = Detections(())
+    score = experts.score(metric(mode="tools", max_turns=4))
+    assert 1 <= len(questions) <= 4
     assert score.status in ("scored", "failed")
     assert (score.status == "scored") == any(item.what == "label" for item in score.evidence)
-    assert [len(question.messages) for question in said] == [2 * turn + 1 for turn in range(len(said))]
+    assert [len(question.messages) for question in questions] == [2 * turn + 1 for turn in range(len(questions))]
     if score.status == "failed":
-        assert len(said) == 4
+        assert len(questions) == 4
         assert "no verdict in 4 replies" in score.reason

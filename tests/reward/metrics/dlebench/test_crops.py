@@ -3,10 +3,16 @@
 import pytest
 
 from editcritic.reward import Box, Image
-from editcritic.reward.asking import Ask
-from editcritic.reward.dlebench.crops import around, check_context, enlarged, growth, pixels_of
+from editcritic.reward.engine.program import Ask
+from editcritic.reward.metrics.dlebench.crops import (
+    check_context,
+    crop_corners,
+    crop_scale,
+    enlarge_small_crops,
+    touched_pixels,
+)
 
-from .scripted import Experts, box, noise
+from .scripted_dlebench import Experts, box, noise
 
 LARGE = (4000, 3000)
 
@@ -15,7 +21,7 @@ LARGE = (4000, 3000)
     ("shorter", "factor"), [(1, 6.0), (16, 6.0), (32, 6.0), (88, 4.575), (144, 3.15), (256, 0.3), (400, 0.3)]
 )
 def test_the_factor_falls_from_6_at_32_pixels_to_03_at_256(shorter, factor):
-    assert growth(shorter) == pytest.approx(factor)
+    assert crop_scale(shorter) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize(
@@ -41,12 +47,12 @@ def test_the_factor_falls_from_6_at_32_pixels_to_03_at_256(shorter, factor):
     ],
 )
 def test_a_crop_has_the_corners_that_are_computed_by_hand(corners, crop):
-    assert around(corners, LARGE) == crop
+    assert crop_corners(corners, LARGE) == crop
 
 
 def test_a_fixed_context_is_the_same_for_all_sizes():
-    assert around((100, 100, 120, 140), LARGE, 0.5) == (95, 90, 125, 150)
-    assert around((100, 100, 120, 140), LARGE, 0) == (100, 100, 120, 140)
+    assert crop_corners((100, 100, 120, 140), LARGE, 0.5) == (95, 90, 125, 150)
+    assert crop_corners((100, 100, 120, 140), LARGE, 0) == (100, 100, 120, 140)
 
 
 @pytest.mark.parametrize("context", ["wide", -0.1, float("nan"), float("inf"), None])
@@ -67,19 +73,19 @@ def test_a_context_that_means_nothing_is_refused(context):
 )
 def test_a_box_has_the_pixels_it_touches(corners, size, pixels):
     x0, y0, x1, y1 = corners
-    assert pixels_of(Box.from_corners(x0, y0, x1, y1, size), size) == pixels
+    assert touched_pixels(Box.from_corners(x0, y0, x1, y1, size), size) == pixels
 
 
 def test_every_whole_pixel_survives_the_way_through_fractions():
     for side in (7, 331, 512, 3841):
         for start in range(0, side - 1, max(1, side // 50)):
-            assert pixels_of(box(start, 0, start + 1, 1, (side, 1)), (side, 1)) == (start, 0, start + 1, 1)
+            assert touched_pixels(box(start, 0, start + 1, 1, (side, 1)), (side, 1)) == (start, 0, start + 1, 1)
 
 
 def test_only_small_crops_are_enlarged_and_none_beyond_bounds():
     crops = [noise(1, (100, 255)), noise(2, (256, 300)), noise(3, (1025, 20)), noise(4, (1024, 20))]
     experts = Experts()
-    program = enlarged(crops, 256)
+    program = enlarge_small_crops(crops, 256)
     request = next(program)
     assert isinstance(request, Ask)
     with pytest.raises(StopIteration) as done:
@@ -91,5 +97,5 @@ def test_only_small_crops_are_enlarged_and_none_beyond_bounds():
 
 def test_nothing_is_asked_where_nothing_is_small():
     with pytest.raises(StopIteration) as done:
-        next(enlarged([noise(1, (300, 300))], 256))
+        next(enlarge_small_crops([noise(1, (300, 300))], 256))
     assert isinstance(done.value.value[0], Image)

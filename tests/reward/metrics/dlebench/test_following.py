@@ -5,15 +5,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from editcritic.reward import Abstention, Engine, Failure, Image, Judge
-from editcritic.reward.asking import Gather
-from editcritic.reward.compose import signed
-from editcritic.reward.dlebench.following import SmallObjectFollowing
-from editcritic.reward.forms import Reply
-from editcritic.reward.query import Upscale
+from editcritic.reward import Engine, Image
+from editcritic.reward.engine.program import Gather
+from editcritic.reward.metrics.compose import score_with_signature
+from editcritic.reward.metrics.dlebench.following import SmallObjectFollowing
+from editcritic.reward.queries import Abstention, Failure, Judge
+from editcritic.reward.queries.kinds import Upscale
+from editcritic.reward.queries.response_formats import Reply
 
-from ..fakes import run_all
-from .scripted import (
+from ...fakes import run_all
+from .scripted_dlebench import (
     EDITED,
     INSTRUCTION,
     PLACE,
@@ -46,8 +47,8 @@ def test_a_label_is_worth_its_share(label, value, mode):
     score = Experts(says(label)).score(SmallObjectFollowing(mode=mode))
     assert score.value == pytest.approx(value)
     assert label in score.reason
-    found = next(item for item in score.evidence if item.what == "label")
-    assert found.numbers == {"score": 1 + 3 * score.value, "of 100": pytest.approx(100 * value)}
+    labels = next(item for item in score.evidence if item.what == "label")
+    assert labels.numbers == {"score": 1 + 3 * score.value, "of 100": pytest.approx(100 * value)}
 
 
 def test_the_judge_sees_a_crop_of_source_edit_and_reference_and_nothing_else():
@@ -56,10 +57,10 @@ def test_the_judge_sees_a_crop_of_source_edit_and_reference_and_nothing_else():
     targets = (box(*place, (800, 900)),)
     experts = Experts(says("Wrong Action"))
     score = experts.score(Oracle(), edit(sources=(source,), edited=edited, reference=reference, targets=targets))
-    (question,) = experts.asked
+    (question,) = experts.judge_queries
     crop = (slice(0, 659), slice(0, 473))
     assert same(pictures(question), [picture.pixels[crop] for picture in (source, edited, reference)])
-    assert question.messages[0].parts[:3] == tuple(pictures(question))
+    assert question.messages[0].content[:3] == tuple(pictures(question))
     assert experts.count(Judge) == len(experts.queries) == 1
     numbers = score.evidence[0].numbers
     assert (numbers["x0"], numbers["y0"], numbers["x1"], numbers["y1"]) == (0, 0, 473, 659)
@@ -74,31 +75,33 @@ def test_small_crops_are_enlarged_all_three_alike():
     experts = Experts(says("Wrong Action"))
     experts.score(Oracle(), edit(targets=(box(300, 200, 316, 216),)))
     crop = (252, 152, 364, 264)
-    assert same(pictures(experts.asked[0]), [p.crop(*crop).resized(448, 448) for p in (SOURCE, EDITED, REFERENCE)])
+    assert same(
+        pictures(experts.judge_queries[0]), [p.crop(*crop).resized(448, 448) for p in (SOURCE, EDITED, REFERENCE)]
+    )
     assert experts.count(Upscale) == 3
     plain = Experts(says("Wrong Action"))
-    plain.score(Oracle(enhance_below=0), edit(targets=(box(300, 200, 316, 216),)))
-    assert same(pictures(plain.asked[0]), [p.crop(*crop) for p in (SOURCE, EDITED, REFERENCE)])
+    plain.score(Oracle(min_crop_side=0), edit(targets=(box(300, 200, 316, 216),)))
+    assert same(pictures(plain.judge_queries[0]), [p.crop(*crop) for p in (SOURCE, EDITED, REFERENCE)])
     assert plain.count(Upscale) == 0
 
 
 def test_the_context_is_an_option_that_the_evidence_and_the_signature_tell():
-    metric = Oracle(context=0.5, enhance_below=0)
+    metric = Oracle(context=0.5, min_crop_side=0)
     experts = Experts(says("Wrong Action"))
     score = experts.score(metric, edit(targets=(box(100, 100, 200, 140),)))
-    assert same(pictures(experts.asked[0])[:1], [SOURCE.pixels[90:150, 75:225]])
+    assert same(pictures(experts.judge_queries[0])[:1], [SOURCE.pixels[90:150, 75:225]])
     assert score.evidence[0].text == "context: 0.5"
-    assert score.metric == "dlebench-if@1/oracle[enhance_below=0, context=0.5]"
+    assert score.metric == "dlebench-if@1/oracle[min_crop_side=0, context=0.5]"
 
 
 def test_edit_and_reference_of_another_size_are_brought_to_the_sources_and_that_is_evidence():
-    metric = Oracle(enhance_below=0)
+    metric = Oracle(min_crop_side=0)
     experts = Experts(says("Wrong Action"))
     edited, reference = noise(1, (320, 240)), noise(2, (1280, 960))
     score = experts.score(metric, edit(edited=edited, reference=reference, targets=(box(100, 100, 400, 400),)))
     crop = (55, 55, 445, 445)
     expected = [SOURCE, edited.resized(*SIZE), reference.resized(*SIZE)]
-    assert same(pictures(experts.asked[0]), [picture.crop(*crop) for picture in expected])
+    assert same(pictures(experts.judge_queries[0]), [picture.crop(*crop) for picture in expected])
     texts = [item.text for item in score.evidence if item.what == "resized"]
     assert texts == [
         "the edited picture was brought from 320 x 240 to the source's size",
@@ -121,7 +124,7 @@ def test_the_worst_of_several_targets_counts_and_each_is_judged_alone(labels):
     # 40 x 30 pixels grow by 6 x 20 and 6 x 15 to each side
     crops = [source.crop(180, 110, 460, 320), source.crop(0, 0, 210, 170)]
     larger = [crop.resized(4 * crop.width, 4 * crop.height) for crop in crops]
-    assert same([pictures(question)[0] for question in experts.asked], larger)
+    assert same([pictures(question)[0] for question in experts.judge_queries], larger)
 
 
 def test_targets_are_asked_about_side_by_side():
@@ -186,7 +189,7 @@ def test_plain_mode_shows_both_pictures_as_they_are_and_offers_no_tools():
     edited = noise(1, (320, 240))
     experts = Experts(says("Wrong Action"))
     experts.score(Plain(), edit(edited=edited))
-    (question,) = experts.asked
+    (question,) = experts.judge_queries
     assert same(pictures(question), [SOURCE, edited])
     assert "tool_call" not in words(question)
     assert question.topic == "dlebench/following_plain"
@@ -196,8 +199,8 @@ def test_tools_mode_shows_the_edit_at_the_sources_size_so_that_pixels_mean_the_s
     edited = noise(1, (320, 240))
     experts = Experts(says("Wrong Action"))
     score = experts.score(SmallObjectFollowing(mode="tools"), edit(edited=edited))
-    assert same(pictures(experts.asked[0]), [SOURCE, edited.resized(*SIZE)])
-    assert experts.asked[0].topic == "dlebench/following_tools"
+    assert same(pictures(experts.judge_queries[0]), [SOURCE, edited.resized(*SIZE)])
+    assert experts.judge_queries[0].topic == "dlebench/following_tools"
     assert score.evidence[0].what == "resized"
 
 
@@ -207,15 +210,15 @@ def test_an_unclear_verdict_is_a_failed_score_with_the_words_in_the_evidence(mod
     score = Experts(reply).score(SmallObjectFollowing(mode=mode))
     assert (score.status, score.value) == ("failed", None)
     assert "unclear" in score.reason
-    told = [*score.evidence, *(item for credit in score.credits.values() for item in credit.evidence)]
-    assert [item.text for item in told if item.what == "reply"] == [reply]
+    evidence = [*score.evidence, *(item for credit in score.credits.values() for item in credit.evidence)]
+    assert [item.text for item in evidence if item.what == "reply"] == [reply]
 
 
 @pytest.mark.parametrize("mode", ["oracle", "tools", "plain"])
 def test_an_edit_that_is_the_source_reaches_the_judge_as_it_is(mode):
     experts = Experts(says("Localization Failure"))
     experts.score(SmallObjectFollowing(mode=mode), edit(edited=SOURCE))
-    first, second, *_ = pictures(experts.asked[0])
+    first, second, *_ = pictures(experts.judge_queries[0])
     assert first == second
     if mode != "oracle":
         assert first == SOURCE
@@ -225,7 +228,7 @@ def test_an_edit_that_is_the_source_reaches_the_judge_as_it_is(mode):
 
 
 def judged_by_pixels(query):
-    """A judge that sees whether the last picture but the reference is blue at its centre."""
+    """A judge that sees whether the last image but the reference is blue at its centre."""
     if not isinstance(query, Judge):
         return Experts()(query)
     seen = pictures(query)[1].pixels
@@ -235,19 +238,19 @@ def judged_by_pixels(query):
 
 def test_swapping_two_samples_swaps_their_scores_and_what_is_shared_is_asked_once():
     good, bad = edit(), edit(edited=patched(SOURCE, PLACE, colour=(250, 0, 0)))
-    found = []
+    labels = []
     for samples in ([good, bad], [bad, good]):
         expert = Anybody(judged_by_pixels)
         with Engine() as engine:
-            scores = run_all(engine, [signed(Oracle(), s) for s in samples], expert, enhancer=expert)
-        found.append([score.value for score in scores])
+            scores = run_all(engine, [score_with_signature(Oracle(), s) for s in samples], expert, enhancer=expert)
+        labels.append([score.value for score in scores])
         # three crops a sample are enlarged, those of source and reference once; and two questions to the judge
         assert sum(expert.seen.values()) == 4 + 2
-    assert found == [[1.0, 0.0], [0.0, 1.0]]
+    assert labels == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_a_crop_that_was_never_seen_can_be_asked_about():
-    names = [Image.unseen(letter * 64, SIZE) for letter in "abc"]
+    names = [Image.from_digest(letter * 64, SIZE) for letter in "abc"]
     program = Oracle()(edit(sources=(names[0],), edited=names[1], reference=names[2]))
     gathered = next(program)
     assert isinstance(gathered, Gather)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from editcritic.reward.dlebench.labels import CONSISTENCY, FOLLOWING
+from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from editcritic.reward.dlebench.labels import CONSISTENCY, FOLLOWING
     ],
 )
 def test_a_label_is_worth_what_the_paper_says(scale, label, score, share):
-    assert scale.score(label) == score
-    assert scale.share(label) == pytest.approx(share)
+    assert scale.rubric_score(label) == score
+    assert scale.normalized_score(label) == pytest.approx(share)
 
 
 @pytest.mark.parametrize("scale", [FOLLOWING, CONSISTENCY])
 def test_no_spelling_of_a_label_is_one_of_another(scale):
     for label in [*scale.labels, *(f"{label}s" for label in scale.labels)]:
-        assert scale.exactly(label) in {None, *(each for each in scale.labels if label.startswith(each[:5]))}
+        assert scale.parse_exact(label) in {None, *(each for each in scale.labels if label.startswith(each[:5]))}

@@ -7,16 +7,17 @@ from string import Formatter
 
 import pytest
 
-from editcritic.reward.dlebench.consistency import VisualConsistency
-from editcritic.reward.dlebench.following import SmallObjectFollowing
-from editcritic.reward.dlebench.options import PACKAGE
-from editcritic.reward.prompts import Prompts
-from editcritic.reward.spec import build, spec_of
+from editcritic.reward.config import build
+from editcritic.reward.metrics.dlebench.consistency import VisualConsistency
+from editcritic.reward.metrics.dlebench.following import SmallObjectFollowing
+from editcritic.reward.metrics.dlebench.options import PACKAGE
+from editcritic.reward.queries.prompts import Prompts
+from editcritic.reward.queries.specs import spec_of
 
-from .scripted import INSTRUCTION, Experts, edit, says, words
+from .scripted_dlebench import INSTRUCTION, Experts, edit, says, words
 
-ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "reward" / "dlebench" / "prompts"
+ROOT = Path(__file__).resolve().parents[4]
+FOLDER = ROOT / "reward" / "metrics" / "dlebench" / "prompts"
 METRICS = [SmallObjectFollowing, VisualConsistency]
 MODES = ["oracle", "tools", "plain"]
 
@@ -30,12 +31,12 @@ def test_a_mode_that_does_not_exist_is_refused_with_those_that_do(metric):
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
-        (SmallObjectFollowing, {"turns": 3}),
-        (SmallObjectFollowing, {"regions": 3}),
-        (SmallObjectFollowing, {"detection": 0.2}),
+        (SmallObjectFollowing, {"max_turns": 3}),
+        (SmallObjectFollowing, {"max_regions": 3}),
+        (SmallObjectFollowing, {"detection_threshold": 0.2}),
         (SmallObjectFollowing, {"mode": "tools", "context": 1.0}),
-        (SmallObjectFollowing, {"mode": "plain", "enhance_below": 1}),
-        (VisualConsistency, {"mode": "plain", "turns": 3}),
+        (SmallObjectFollowing, {"mode": "plain", "min_crop_side": 1}),
+        (VisualConsistency, {"mode": "plain", "max_turns": 3}),
     ],
 )
 def test_an_option_that_the_mode_does_not_use_is_refused(metric, options):
@@ -47,12 +48,12 @@ def test_an_option_that_the_mode_does_not_use_is_refused(metric, options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"turns": 0},
-        {"regions": 0},
+        {"max_turns": 0},
+        {"max_regions": 0},
         {"max_tokens": 0},
-        {"detection": 1.0},
-        {"detection": -0.1},
-        {"enhance_below": -1},
+        {"detection_threshold": 1.0},
+        {"detection_threshold": -0.1},
+        {"min_crop_side": -1},
         {"prompts": "/nowhere/at/all"},
     ],
 )
@@ -69,8 +70,8 @@ def test_the_card_asks_for_what_the_mode_needs(metric):
     assert tools.requires == plain.requires == ("sources", "edited", "instruction")
     assert set(tools.roles) == {"judge", "differences", "detector", "enhancer"}
     assert plain.roles == ("judge",)
-    assert oracle.gaming
-    assert oracle.is_share
+    assert oracle.failure_modes
+    assert oracle.is_unit_range
     assert oracle.about == {"dlebench-if": "following", "dlebench-vc": "consistency"}[oracle.name]
 
 
@@ -81,16 +82,16 @@ def test_only_the_oracles_consistency_asks_for_tools():
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_metric_is_rebuilt_from_its_spec_and_travels(metric):
-    made = metric(mode="tools", turns=3, regions=2, detection=0.2)
+    made = metric(mode="tools", max_turns=3, max_regions=2, detection_threshold=0.2)
     assert build(spec_of(made)) == made
     assert pickle.loads(pickle.dumps(made)) == made
-    assert made.signature == f"{made.card.signature}/tools[turns=3, regions=2, detection=0.2]"
+    assert made.signature == f"{made.card.signature}/tools[max_turns=3, max_regions=2, detection_threshold=0.2]"
 
 
 def test_all_there_is_to_it_reaches_the_judge():
     experts = Experts(says("Wrong Action"))
     experts.score(SmallObjectFollowing(mode="tools", max_tokens=99))
-    assert experts.asked[0].form.max_tokens == 99
+    assert experts.judge_queries[0].form.max_tokens == 99
 
 
 # -- prompts ----------------------------------------------------------------------------------------------------------
@@ -100,9 +101,9 @@ def test_all_there_is_to_it_reaches_the_judge():
 @pytest.mark.parametrize("mode", MODES)
 def test_a_prompt_has_the_instruction_the_labels_and_no_slot_left(metric, mode):
     made = metric(mode=mode)
-    text = made.words(edit(instruction="paint {the} cup"), (64, 48))
+    text = made.render_prompt(edit(instruction="paint {the} cup"), (64, 48))
     assert "paint {the} cup" in text
-    for label in made.scale.labels:
+    for label in made.label_scale.labels:
         assert text.count(label) >= 2
     assert not re.search(r"\{[a-z_]+\}", text.replace("{the}", ""))
     assert ("<tool_call>" in text) == (mode == "tools" or (mode, made.card.name) == ("oracle", "dlebench-vc"))
@@ -115,13 +116,13 @@ def test_a_prompt_pack_replaces_what_it_has_and_is_signed(tmp_path):
     packed = SmallObjectFollowing(mode="plain", prompts=str(tmp_path))
     experts = Experts(says("Wrong Action"), says("Single Anomaly"))
     score = experts.score(packed)
-    assert words(experts.asked[0]) == f"Judge this: {INSTRUCTION}"
+    assert words(experts.judge_queries[0]) == f"Judge this: {INSTRUCTION}"
     digest = Prompts(PACKAGE, str(tmp_path)).digest
     assert score.metric == f"dlebench-if@1/plain[prompts={digest}]"
     other = VisualConsistency(mode="plain", prompts=str(tmp_path))
     experts.score(other)
-    assert "Perfect or not." in words(experts.asked[1])
-    assert "You judge edits" in words(experts.asked[1])
+    assert "Perfect or not." in words(experts.judge_queries[1])
+    assert "You judge edits" in words(experts.judge_queries[1])
 
 
 def rows():

@@ -5,33 +5,33 @@ from functools import partial
 
 import pytest
 
-from editcritic.reward.dlebench.labels import FOLLOWING
-from editcritic.reward.dlebench.replies import Calls, Malformed, Verdict, read_reply
-from editcritic.reward.dlebench.verdicts import said_verdict
-from editcritic.reward.forms import Reply, ToolCall
+from editcritic.reward.metrics.dlebench.labels import FOLLOWING
+from editcritic.reward.metrics.dlebench.tool_replies import FinalAnswer, MalformedReply, ToolCallReply, parse_tool_reply
+from editcritic.reward.metrics.dlebench.verdict_parsing import parse_verdict
+from editcritic.reward.queries.response_formats import Reply, ToolCall
 
-from .scripted import DETECT, ZOOM, calls, says
+from .scripted_dlebench import DETECT, ZOOM, calls, says
 
 A, B = '{"name": "a", "parameters": {"x": 1}}', '{"name": "b", "parameters": {}}'
 
 
 def read(text, *native):
-    return read_reply(Reply(text, calls=native), partial(said_verdict, FOLLOWING))
+    return parse_tool_reply(Reply(text, tool_calls=native), partial(parse_verdict, FOLLOWING))
 
 
 def names(step):
-    assert isinstance(step, Calls)
-    return [call.name if isinstance(call, ToolCall) else None for call in step.wanted]
+    assert isinstance(step, ToolCallReply)
+    return [call.name if isinstance(call, ToolCall) else None for call in step.calls]
 
 
 def test_a_verdict_is_one():
-    assert read(says("Wrong Action")) == Verdict("Wrong Action")
+    assert read(says("Wrong Action")) == FinalAnswer("Wrong Action")
 
 
 def test_calls_are_read_in_order_with_their_parameters():
     step = read(calls(ZOOM, DETECT))
     assert names(step) == ["zoom_in_image", "detect_object"]
-    assert [json.loads(call.arguments) for call in step.wanted] == [ZOOM[1], DETECT[1]]
+    assert [json.loads(call.arguments) for call in step.calls] == [ZOOM[1], DETECT[1]]
 
 
 @pytest.mark.parametrize(
@@ -81,23 +81,23 @@ def test_what_is_in_a_block(text, wanted):
 )
 def test_a_call_and_a_verdict_in_one_reply_are_neither(text):
     step = read(text)
-    assert isinstance(step, Malformed)
-    assert "one of the two" in step.why
+    assert isinstance(step, MalformedReply)
+    assert "one of the two" in step.reason
 
 
 def test_a_native_call_and_a_verdict_are_neither_too():
-    assert isinstance(read(says("Wrong Action"), ToolCall("a", "{}")), Malformed)
+    assert isinstance(read(says("Wrong Action"), ToolCall("a", "{}")), MalformedReply)
 
 
 def test_what_is_written_behind_calls_is_no_part_of_what_was_said():
     step = read(f"<tool_call>{A}</tool_call>\nObservation: the cup is blue.\nFlawless Execution")
-    assert step == Calls((ToolCall("a", '{"x": 1}'),), f"<tool_call>{A}</tool_call>")
+    assert step == ToolCallReply((ToolCall("a", '{"x": 1}'),), f"<tool_call>{A}</tool_call>")
 
 
 def test_native_calls_are_written_down_in_the_grammar():
     step = read("I look.", ToolCall("a", '{"x": 1}', "id1"), ToolCall("b", "oops", "id2"))
     assert names(step) == ["a", "b"]
-    assert step.said == (
+    assert step.text == (
         'I look.\n<tool_call>\n{"name": "a", "parameters": {"x": 1}}\n{"name": "b", "parameters": oops}\n</tool_call>'
     )
     assert names(read("", ToolCall("a", "{}"))) == ["a"]
@@ -105,4 +105,4 @@ def test_native_calls_are_written_down_in_the_grammar():
 
 @pytest.mark.parametrize("text", ["I cannot tell.", says("none of them"), "</tool_call>", "tool_call: zoom"])
 def test_a_reply_without_calls_and_verdict_is_neither(text):
-    assert isinstance(read(text), Malformed)
+    assert isinstance(read(text), MalformedReply)

@@ -3,14 +3,21 @@
 import numpy as np
 import pytest
 
-from editcritic.reward import Abstention, Box, Detections, Failure, Image
-from editcritic.reward.dlebench import tools
-from editcritic.reward.dlebench.crops import around
-from editcritic.reward.dlebench.tools import ToolError, detect_object, enhance, localize_differences, zoom_in_image
-from editcritic.reward.experts.differences import Differences
-from editcritic.reward.query import Detect
+from editcritic.reward import Box, Image
+from editcritic.reward.experts.pixel_differences import PixelDifferences
+from editcritic.reward.metrics.dlebench import tools
+from editcritic.reward.metrics.dlebench.crops import crop_corners
+from editcritic.reward.metrics.dlebench.tools import (
+    ToolError,
+    detect_object,
+    enhance,
+    localize_differences,
+    zoom_in_image,
+)
+from editcritic.reward.queries import Abstention, Detections, Failure
+from editcritic.reward.queries.kinds import Detect
 
-from .scripted import EDITED, PLACE, SIZE, SOURCE, Finds, noise, patched, same
+from .scripted_dlebench import EDITED, PLACE, SIZE, SOURCE, Finds, noise, patched, same
 
 RED = (255, 0, 0)
 
@@ -20,16 +27,16 @@ RED = (255, 0, 0)
 
 def test_zooming_shows_the_pixels_of_the_box():
     image = noise(1)
-    found = zoom_in_image([100, 50, 400, 350], image)
-    assert same(found.pictures, [image.pixels[50:350, 100:400]])
-    assert "[100, 50, 400, 350]" in found.text
+    observation = zoom_in_image([100, 50, 400, 350], image)
+    assert same(observation.pictures, [image.pixels[50:350, 100:400]])
+    assert "[100, 50, 400, 350]" in observation.text
 
 
 def test_small_crops_are_enlarged_four_times_by_the_enhancer():
     image = noise(1)
-    found = zoom_in_image([10, 20, 30, 60], image)
-    assert same(found.pictures, [Image.of(image.pixels[20:60, 10:30]).resized(80, 160)])
-    assert "4 times as large" in found.text
+    observation = zoom_in_image([10, 20, 30, 60], image)
+    assert same(observation.pictures, [Image.of(image.pixels[20:60, 10:30]).resized(80, 160)])
+    assert "4 times as large" in observation.text
     plain = zoom_in_image([10, 20, 30, 60], image, enhance_below=0)
     assert same(plain.pictures, [image.pixels[20:60, 10:30]])
     assert "large" not in plain.text
@@ -37,8 +44,8 @@ def test_small_crops_are_enlarged_four_times_by_the_enhancer():
 
 def test_fractions_of_pixels_are_rounded_outwards_and_any_picture_will_do():
     pixels = noise(1).pixels
-    found = zoom_in_image((10.5, 20.0, 299.2, 300.0), np.array(pixels))
-    assert same(found.pictures, [pixels[20:300, 10:300]])
+    observation = zoom_in_image((10.5, 20.0, 299.2, 300.0), np.array(pixels))
+    assert same(observation.pictures, [pixels[20:300, 10:300]])
 
 
 @pytest.mark.parametrize(
@@ -77,17 +84,17 @@ def test_a_box_that_is_none_is_refused_with_the_size_of_the_picture(bbox, why):
 
 
 def test_a_difference_is_shown_before_and_after_with_a_red_line_between():
-    found = localize_differences(SOURCE, EDITED, enhance_below=0)
-    (pair,) = found.pictures
-    (region,) = Differences()._regions(SOURCE.pixels, EDITED.pixels)
-    x0, y0, x1, y1 = around(region.corners(SIZE), SIZE)
+    observation = localize_differences(SOURCE, EDITED, enhance_below=0)
+    (pair,) = observation.pictures
+    (region,) = PixelDifferences()._regions(SOURCE.pixels, EDITED.pixels)
+    x0, y0, x1, y1 = crop_corners(region.corners(SIZE), SIZE)
     assert same([pair.crop(0, 0, x1 - x0, y1 - y0)], [SOURCE.pixels[y0:y1, x0:x1]])
     assert same([pair.crop(pair.width - (x1 - x0), 0, pair.width, y1 - y0)], [EDITED.pixels[y0:y1, x0:x1]])
     line = pair.pixels[:, x1 - x0 : pair.width - (x1 - x0)]
     assert line.shape[1] == 4
     assert (line == RED).all()
-    assert found.boxes == (region,)
-    assert str(list(region.corners(SIZE))) in found.text
+    assert observation.boxes == (region,)
+    assert str(list(region.corners(SIZE))) in observation.text
     assert region.corners(SIZE) == pytest.approx(PLACE, abs=2)
 
 
@@ -100,31 +107,31 @@ def test_both_sides_of_a_small_pair_are_enlarged():
 def test_the_largest_regions_are_shown_first_and_the_rest_is_counted():
     areas = [(50, 50, 60, 60), (200, 50, 230, 80), (400, 300, 460, 360)]
     edited = patched(SOURCE, *areas)
-    found = localize_differences(SOURCE, edited, regions=2, enhance_below=0)
-    crops = [around(box.corners(SIZE), SIZE) for box in found.boxes[:2]]
-    shown = [pair.crop(0, 0, (pair.width - 4) // 2, pair.height) for pair in found.pictures]
+    observation = localize_differences(SOURCE, edited, regions=2, enhance_below=0)
+    crops = [crop_corners(box.corners(SIZE), SIZE) for box in observation.boxes[:2]]
+    shown = [pair.crop(0, 0, (pair.width - 4) // 2, pair.height) for pair in observation.pictures]
     assert same(shown, [SOURCE.crop(*crop) for crop in crops])
-    assert "3 regions differ, the 2 largest are shown" in found.text
-    assert [box.corners(SIZE) for box in found.boxes] == [
+    assert "3 regions differ, the 2 largest are shown" in observation.text
+    assert [box.corners(SIZE) for box in observation.boxes] == [
         pytest.approx(area, abs=2) for area in (areas[2], areas[1], areas[0])
     ]
 
 
 def test_equal_pictures_have_no_pair():
-    found = localize_differences(SOURCE, SOURCE)
-    assert found.pictures == found.boxes == ()
-    assert "No region" in found.text
+    observation = localize_differences(SOURCE, SOURCE)
+    assert observation.pictures == observation.boxes == ()
+    assert "No region" in observation.text
 
 
 def test_a_picture_of_another_size_is_brought_to_the_first_ones_and_that_is_said():
-    found = localize_differences(SOURCE, EDITED.resized(1280, 960))
-    assert "brought from 1280 x 960 to 640 x 480" in found.text
-    assert len(found.pictures) == 1
+    observation = localize_differences(SOURCE, EDITED.resized(1280, 960))
+    assert "brought from 1280 x 960 to 640 x 480" in observation.text
+    assert len(observation.pictures) == 1
     assert "brought" not in localize_differences(SOURCE, EDITED).text
 
 
 def test_what_counts_as_a_difference_are_options_of_the_expert():
-    assert localize_differences(SOURCE, EDITED, differences=Differences(threshold=254)).boxes == ()
+    assert localize_differences(SOURCE, EDITED, differences=PixelDifferences(threshold=254)).boxes == ()
 
 
 # -- objects ----------------------------------------------------------------------------------------------------------
@@ -135,21 +142,23 @@ def test_objects_are_outlined_outside_of_their_boxes_best_first():
     boxes = [Box.from_corners(*far, SIZE, score=0.5), Box.from_corners(*near, SIZE, score=0.9)]
     weak = Box.from_corners(0, 0, 50, 50, SIZE, score=0.3)
     detector = Finds(Detections((*boxes, weak)))
-    found = detect_object(SOURCE, "cup", detector=detector)
-    assert detector.asked == [Detect(SOURCE, ("cup",))]
-    assert found.text.index("[100, 100, 140, 130] (score 0.90)") < found.text.index("[400, 300, 420, 320] (score 0.50)")
+    observation = detect_object(SOURCE, "cup", detector=detector)
+    assert detector.queries == [Detect(SOURCE, ("cup",))]
+    assert observation.text.index("[100, 100, 140, 130] (score 0.90)") < observation.text.index(
+        "[400, 300, 420, 320] (score 0.50)"
+    )
     expected = np.array(SOURCE.pixels)
     for x0, y0, x1, y1 in (near, far):
         expected[y0 - 2 : y1 + 2, x0 - 2 : x1 + 2] = RED
         expected[y0:y1, x0:x1] = SOURCE.pixels[y0:y1, x0:x1]
-    assert same(found.pictures, [expected])
-    assert [box.score for box in found.boxes] == [0.9, 0.5]
+    assert same(observation.pictures, [expected])
+    assert [box.score for box in observation.boxes] == [0.9, 0.5]
 
 
 def test_what_is_not_found_is_said_without_a_picture():
-    found = detect_object(SOURCE, "cup", detector=Finds(Detections(())))
-    assert found.pictures == ()
-    assert "'cup' was not found" in found.text
+    observation = detect_object(SOURCE, "cup", detector=Finds(Detections(())))
+    assert observation.pictures == ()
+    assert "'cup' was not found" in observation.text
 
 
 @pytest.mark.parametrize("outcome", [Failure("out of memory"), Abstention("out of memory")])
@@ -162,7 +171,7 @@ def test_no_name_is_no_question():
     detector = Finds()
     with pytest.raises(ToolError, match="empty"):
         detect_object(SOURCE, " ", detector=detector)
-    assert detector.asked == []
+    assert detector.queries == []
 
 
 # -- enhancer ---------------------------------------------------------------------------------------------------------

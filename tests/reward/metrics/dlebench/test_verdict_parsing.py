@@ -2,8 +2,8 @@
 
 import pytest
 
-from editcritic.reward.dlebench.labels import CONSISTENCY, FOLLOWING
-from editcritic.reward.dlebench.verdicts import said_verdict, without_thinking
+from editcritic.reward.metrics.dlebench.labels import CONSISTENCY, FOLLOWING
+from editcritic.reward.metrics.dlebench.verdict_parsing import parse_verdict, without_thinking
 
 FLAWLESS, OVER, WRONG, LOST = FOLLOWING.labels
 PERFECT, SINGLE, MULTIPLE, COLLAPSE = CONSISTENCY.labels
@@ -122,22 +122,22 @@ def test_there_are_sixty_raw_answers_and_more():
 
 @pytest.mark.parametrize(("text", "label"), GIVEN)
 def test_a_clear_verdict_is_read(text, label):
-    assert said_verdict(FOLLOWING, text) == label
+    assert parse_verdict(FOLLOWING, text) == label
 
 
 @pytest.mark.parametrize(("text", "why"), UNCLEAR)
 def test_an_unclear_verdict_is_none(text, why):
     with pytest.raises(ValueError, match=why):
-        said_verdict(FOLLOWING, text)
+        parse_verdict(FOLLOWING, text)
 
 
 @pytest.mark.parametrize(("words", "label"), COUNTED)
 def test_one_anomaly_or_several_is_what_counts(words, label):
     if label is None:
         with pytest.raises(ValueError, match="alone"):
-            said_verdict(CONSISTENCY, tagged(words))
+            parse_verdict(CONSISTENCY, tagged(words))
     else:
-        assert said_verdict(CONSISTENCY, tagged(words)) == label
+        assert parse_verdict(CONSISTENCY, tagged(words)) == label
 
 
 @pytest.mark.parametrize("text", [text for text, _ in GIVEN + UNCLEAR])

@@ -9,25 +9,25 @@ from typing import Any, ClassVar
 import pytest
 
 from editcritic.reward.boxes import Box
-from editcritic.reward.edival.following import InstructionFollowing
-from editcritic.reward.engine import Engine
-from editcritic.reward.expert import Expert
-from editcritic.reward.forms import Reply
+from editcritic.reward.engine.engine import Engine
 from editcritic.reward.image import Image
-from editcritic.reward.outcomes import Abstention, Failure
-from editcritic.reward.query import Detect, Detections, Judge, Outcome, Query, Reading, ReadText
+from editcritic.reward.metrics.edival.following import InstructionFollowing
+from editcritic.reward.queries.expert import Expert
+from editcritic.reward.queries.kinds import Detect, Detections, Judge, Outcome, Query, ReadText, RecognizedText
+from editcritic.reward.queries.outcomes import Abstention, Failure
+from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import EditSample, Task
 from editcritic.reward.score import Score
 
-SOURCE = Image.unseen("a" * 64, (512, 512))
-EDITED = Image.unseen("b" * 64, (512, 512))
+SOURCE = Image.from_digest("a" * 64, (512, 512))
+EDITED = Image.from_digest("b" * 64, (512, 512))
 
 
 @dataclass
 class Scene(Expert):
-    """What detector, judge and reader have to say about one edit; `asked` is what they were asked.
+    """What detector, judge and reader have to say about one edit; `queries` are those that it got.
 
-    Boxes are (cx, cy, w, h, score). A picture that is not `SOURCE`, or cut out of it, is the edited one.
+    Boxes are (cx, cy, w, h, score). An image that is not `SOURCE`, or cut out of it, is the edited one.
     """
 
     source: Mapping[str, Sequence[tuple[float, ...]]] = field(default_factory=dict)
@@ -36,13 +36,13 @@ class Scene(Expert):
     text: str = ""
     unknown: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
-    asked: list[Query[Any]] = field(default_factory=list)
+    queries: list[Query[Any]] = field(default_factory=list)
     id: str = "scene"
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Judge, ReadText)
 
     def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
-        self.asked += queries
+        self.queries += queries
         return [self._answer(query) for query in queries]
 
     def _answer(self, query: Query[Any]) -> Outcome:
@@ -53,11 +53,11 @@ class Scene(Expert):
                 return Failure(f"crashed on {phrase}")
             case Detect(image, (phrase,)):
                 boxes = (self.source if _root(image) == SOURCE else self.edited).get(phrase, ())
-                return Detections(tuple(Box(cx, cy, w, h, p, phrase) for cx, cy, w, h, p in boxes), floor=0.05)
+                return Detections(tuple(Box(cx, cy, w, h, p, phrase) for cx, cy, w, h, p in boxes), min_score=0.05)
             case Judge(slots=slots):
                 return Reply(self.judge[dict(slots)["object"]]) if isinstance(self.judge, dict) else self.judge
             case _:
-                return Reading.plain(self.text)
+                return RecognizedText.without_boxes(self.text)
 
 
 def _root(image: Image) -> Image:
@@ -75,8 +75,8 @@ def follow() -> Follow:
 
     def run(task: Task | str, scene: Scene, *, metric: InstructionFollowing | None = None, **options: Any) -> Score:
         instruction = task if isinstance(task, str) else "see the task"
-        given = None if isinstance(task, str) else task
-        sample = EditSample("s", instruction, (SOURCE,), EDITED, task=given)
+        task_value = None if isinstance(task, str) else task
+        sample = EditSample("s", instruction, (SOURCE,), EDITED, task=task_value)
         metric = metric or InstructionFollowing(**options)
         with Engine() as engine:
             return engine.submit(metric(sample), dict.fromkeys(metric.card.roles, scene), sample).result(timeout=60)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from editcritic.reward.edival.degree import Finding, all_of, any_of, finding, normalised
-from editcritic.reward.forms import Reply
+from editcritic.reward.metrics.edival.conditions import Condition, all_hold, any_holds, make_condition, normalize_text
+from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import POSITIONS, TASK_TYPES, Task
 
 share = st.floats(0, 1)
@@ -19,37 +19,37 @@ BOTH = pytest.mark.parametrize("protocol", ["paper", "official"])
 
 
 @st.composite
-def findings(draw: st.DrawFn) -> Finding:
-    return finding(draw(st.booleans()), draw(share), draw(share), "")
+def findings(draw: st.DrawFn) -> Condition:
+    return make_condition(draw(st.booleans()), draw(share), draw(share), "")
 
 
 @given(st.lists(findings(), min_size=1, max_size=5), st.integers(0, 2))
-def test_all_of_holds_when_each_was_looked_at_and_holds(parts: list[Finding], missing: int) -> None:
-    whole = all_of(parts, of=len(parts) + missing)
+def test_all_of_holds_when_each_was_looked_at_and_holds(parts: list[Condition], missing: int) -> None:
+    whole = all_hold(parts, total=len(parts) + missing)
     assert whole.holds == (all(part.holds for part in parts) and not missing)
     assert whole.holds == (whole.degree >= 0.5)
-    assert any_of(parts).holds == any(part.holds for part in parts)
+    assert any_holds(parts).holds == any(part.holds for part in parts)
 
 
 @given(st.lists(findings(), min_size=1, max_size=5), findings(), st.integers(0, 2))
-def test_a_better_part_never_makes_the_whole_worse(parts: list[Finding], better: Finding, missing: int) -> None:
+def test_a_better_part_never_makes_the_whole_worse(parts: list[Condition], better: Condition, missing: int) -> None:
     assume(better.degree >= parts[0].degree)
     count = len(parts) + missing
-    assert all_of([better, *parts[1:]], of=count).degree >= all_of(parts, of=count).degree
-    assert any_of([better, *parts[1:]]).degree >= any_of(parts).degree
-    assert all_of([*parts, better], of=count + 1).degree >= all_of(parts, of=count + 1).degree
+    assert all_hold([better, *parts[1:]], total=count).degree >= all_hold(parts, total=count).degree
+    assert any_holds([better, *parts[1:]]).degree >= any_holds(parts).degree
+    assert all_hold([*parts, better], total=count + 1).degree >= all_hold(parts, total=count + 1).degree
 
 
 def test_a_degree_on_the_wrong_side_of_its_verdict_is_refused() -> None:
     with pytest.raises(ValueError, match="does not hold"):
-        Finding(False, 0.5, "a bug")
+        Condition(False, 0.5, "a bug")
     with pytest.raises(ValueError, match="holds"):
-        Finding(True, 0.49, "a bug")
+        Condition(True, 0.49, "a bug")
 
 
 @given(st.text())
 def test_normalising_twice_changes_nothing(text: str) -> None:
-    assert normalised(normalised(text)) == normalised(text)
+    assert normalize_text(normalize_text(text)) == normalize_text(text)
 
 
 # -- dense and binary agree --------------------------------------------------------------------------------------------
@@ -96,10 +96,10 @@ paper_options = st.fixed_dictionaries(
         "position_margin": st.just(0.0),
         "text_match": st.just("substring"),
         "attribute_view": st.sampled_from(["whole", "both"]),
-        "replace_precheck": st.just(False),
-        "replace_old_gone": st.just(True),
-        "largest_box": st.none(),
-        "count_overlap": st.just(1.0),
+        "judge_replacement": st.just(False),
+        "require_old_absent": st.just(True),
+        "max_box_size": st.none(),
+        "duplicate_iou": st.just(1.0),
     },
 )
 
@@ -122,8 +122,8 @@ def test_dense_and_binary_say_the_same(
         options = {}
 
     def score(dense: bool) -> Any:
-        told = scene(source, edited, reply, text, tuple(unknown), tuple(broken))
-        return follow(task, told, protocol=protocol, dense=dense, **options)
+        experts = scene(source, edited, reply, text, tuple(unknown), tuple(broken))
+        return follow(task, experts, protocol=protocol, dense=dense, **options)
 
     binary, dense = score(False), score(True)
     assert (dense.status, dense.reason) == (binary.status, binary.reason)
@@ -178,7 +178,7 @@ LADDERS: dict[str, tuple[str, Task, dict[str, Any], int, Callable[..., Scenery]]
         lambda old, new, near, p: ({"dog": [box(old, 0.2)]}, {"cat": [box(new, 0.9 - 0.7 * near)]}, says(p), ""),
     ),
     "replace, old gone": (
-        "paper", Task("subject_replace", object="dog", new="cat"), {"replace_old_gone": True}, 1,
+        "paper", Task("subject_replace", object="dog", new="cat"), {"require_old_absent": True}, 1,
         lambda gone: ({"dog": [box(0.9)]}, {"cat": [box(0.9)], "dog": [box(1 - gone)]}, SURE, ""),
     ),
     "move": (

@@ -5,27 +5,21 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward import (
+from editcritic.reward import Box, EditSample, Engine, Expert, Image, Pools, Task
+from editcritic.reward.experts.pixel_features import PixelFeatures
+from editcritic.reward.metrics.edival.consistency import BackgroundConsistency, ContentConsistency, ObjectConsistency
+from editcritic.reward.queries import (
     Abstention,
-    Box,
     Detect,
     Detections,
-    EditSample,
     Embed,
-    Engine,
-    Expert,
+    Embeddings,
     Failure,
-    Image,
     Measure,
-    Pools,
-    Reading,
     ReadText,
-    Task,
-    Vectors,
+    RecognizedText,
 )
-from editcritic.reward.edival.consistency import BackgroundConsistency, ContentConsistency, ObjectConsistency
-from editcritic.reward.experts.pixels import PixelFeatures
-from editcritic.reward.query import TextLine
+from editcritic.reward.queries.kinds import TextLine
 
 # Boxes end where patches of 32 pixels do. Patches beside a spoiled box still see its edge: 0.95 is next to untouched.
 PHOTO = cv2.resize(skimage.data.coffee(), (448, 448), interpolation=cv2.INTER_AREA)
@@ -37,7 +31,7 @@ KNOWN = {"cup": (CUP,), "spoon": (SPOON,), "lamp": (LAMP,)}
 
 
 class Finds(Expert):
-    """Knows where things are, in every picture or (`only`) in some; abstains on what is `unknown`."""
+    """Knows where things are, in every image or (`only`) in some; abstains on what is `unknown`."""
 
     kinds = (Detect,)
 
@@ -46,17 +40,17 @@ class Finds(Expert):
         self.known = KNOWN if known is None else known
         self.unknown = unknown
         self.only = only or {}
-        self.asked = []
+        self.queries = []
 
     def __call__(self, queries):
-        self.asked += queries
+        self.queries += queries
         return [self.answer(query) for query in queries]
 
     def answer(self, query):
         if strangers := [phrase for phrase in query.phrases if phrase in self.unknown]:
             return Abstention(f"no box of {strangers[0]} is known")
         known = self.only.get(query.image, self.known)
-        return Detections(tuple(box.labelled(name) for name in query.phrases for box in known.get(name, ())))
+        return Detections(tuple(box.with_label(name) for name in query.phrases for box in known.get(name, ())))
 
 
 class Broken(Expert):
@@ -70,7 +64,7 @@ class Broken(Expert):
 
 
 class Opposite(Expert):
-    """Vectors that point one way for one picture, and the other way for all others."""
+    """Vectors that point one way for one image, and the other way for all others."""
 
     id = "opposite"
     kinds = (Embed,)
@@ -81,7 +75,7 @@ class Opposite(Expert):
 
     def __call__(self, queries):
         return [
-            Vectors(
+            Embeddings(
                 np.full((len(query.regions), 3), 1.0 if query.image == self.image else -1.0, np.float32),
                 np.ones(len(query.regions), np.int64),
             )
@@ -177,7 +171,7 @@ def test_objects_are_looked_for_where_they_are_in_the_base():
     score = run(ObjectConsistency(), sample(edited), detector)
     assert score.parts["cup"].value == pytest.approx(1.0, abs=1e-6)
     assert score.parts["spoon"].value < 0.6
-    assert {query.image for query in detector.asked} == {Image.of(PHOTO)}
+    assert {query.image for query in detector.queries} == {Image.of(PHOTO)}
 
 
 def test_the_background_leaves_out_boxes_of_both_pictures():
@@ -279,7 +273,7 @@ def test_fixed_asks_name_by_name_and_official_all_at_once():
     for protocol in ("fixed", "official"):
         detector = Finds()
         run(ContentConsistency(protocol), sample(spoiled(CUP)), detector)
-        by_protocol[protocol] = {query.phrases for query in detector.asked}
+        by_protocol[protocol] = {query.phrases for query in detector.queries}
     assert by_protocol["fixed"] == {("cup",), ("spoon",), ("lamp",)}
     assert by_protocol["official"] == {("cup", "spoon"), ("cup", "spoon", "lamp")}
 
@@ -335,10 +329,10 @@ def test_another_size_is_brought_to_one_and_said(protocol, size):
     detector = Finds()
     score = run(ContentConsistency(protocol), sample(edited), detector)
     assert score.value > 0.97
-    assert {query.image.size for query in detector.asked} == {size}
-    said = {item.what: item.text for item in score.parts["objects"].evidence if item.text}
-    assert said["current picture resized"] == f"from 900 x 600 to {size[0]} x {size[1]}"
-    assert ("base picture resized" in said) == (protocol == "official")
+    assert {query.image.size for query in detector.queries} == {size}
+    texts = {item.what: item.text for item in score.parts["objects"].evidence if item.text}
+    assert texts["current picture resized"] == f"from 900 x 600 to {size[0]} x {size[1]}"
+    assert ("base picture resized" in texts) == (protocol == "official")
 
 
 # -- detectors that know only what was there at first ------------------------------------------------------------------
@@ -370,7 +364,7 @@ def test_an_unknown_option_is_refused_with_those_there_are(metric):
 
 
 class Reads(Expert):
-    """Reads the same lines in every picture."""
+    """Reads the same lines in every image."""
 
     id = "reads"
     kinds = (ReadText,)
@@ -379,7 +373,7 @@ class Reads(Expert):
         self.lines = tuple(TextLine(text, box) for text, box in lines.items())
 
     def __call__(self, queries):
-        return [Reading(self.lines) for _ in queries]
+        return [RecognizedText(self.lines) for _ in queries]
 
 
 WRITTEN = Box.from_corners(0, 288, 191, 447, SIZE)
@@ -399,4 +393,4 @@ def test_official_asks_the_detector_for_an_added_text():
     pools = Pools(all=("cup", "text"), unchanged=("cup",))
     detector = Finds()
     run(BackgroundConsistency("official"), sample(PHOTO, pools, "Add text 'OPEN' on the image"), detector)
-    assert {query.phrases for query in detector.asked} == {("cup", "text")}
+    assert {query.phrases for query in detector.queries} == {("cup", "text")}

@@ -7,42 +7,32 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from editcritic.reward import (
-    Box,
-    Detect,
-    Detections,
-    EditSample,
-    Embed,
-    Engine,
-    Expert,
-    Image,
-    Pools,
-    Score,
-)
-from editcritic.reward.edival.consistency import ContentConsistency
-from editcritic.reward.experts.pixels import PixelFeatures
-from editcritic.reward.pooling import guess_grid, vectors
+from editcritic.reward import Box, EditSample, Engine, Expert, Image, Pools, Score
+from editcritic.reward.experts.loading.pooling import guess_grid, pool_query
+from editcritic.reward.experts.pixel_features import PixelFeatures
+from editcritic.reward.metrics.edival.consistency import ContentConsistency
+from editcritic.reward.queries import Detect, Detections, Embed
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "edival_consistency"
+GOLDEN = Path(__file__).parents[3] / "golden" / "edival_consistency"
 CASES = [json.loads(line) for line in (GOLDEN / "cases.jsonl").read_text().splitlines()]
 
 
 class Recorded(Expert):
-    """The detections of a case, by picture; joint prompts are answered name by name."""
+    """The detections of a case, by image; joint prompts are answered name by name."""
 
     id = "recorded detections"
     kinds = (Detect,)
 
     def __init__(self, case, source, edited):
-        self.found = {source: case["detections"]["source"], edited: case["detections"]["edited"]}
+        self.detections = {source: case["detections"]["source"], edited: case["detections"]["edited"]}
 
     def __call__(self, queries):
         return [
             Detections(
                 tuple(
-                    Box(*numbers).labelled(name)
+                    Box(*numbers).with_label(name)
                     for name in query.phrases
-                    for numbers in self.found[query.image].get(name, ())
+                    for numbers in self.detections[query.image].get(name, ())
                 )
             )
             for query in queries
@@ -56,7 +46,7 @@ class StandIn(Expert):
     kinds = (Embed,)
 
     def __call__(self, queries):
-        return [vectors(token_map(query.image), 4, (14, 14), query) for query in queries]
+        return [pool_query(token_map(query.image), 4, (14, 14), query) for query in queries]
 
 
 def token_map(image):
@@ -75,7 +65,7 @@ def scored(case) -> Score:
     edited = Image.of(GOLDEN / f"{case['id']}_edited.png")
     if edited == source:
         # Some edits are copies, for which other detections are recorded than for the source. One bit of one pixel, far
-        # below the tolerance, makes two pictures of them again.
+        # below the tolerance, makes two images of them again.
         pixels = source.pixels.copy()
         pixels[0, 0, 0] ^= 1
         edited = Image.of(pixels)

@@ -6,16 +6,16 @@ from string import Formatter
 
 import pytest
 
-from editcritic.reward.edival.following import InstructionFollowing
-from editcritic.reward.forms import Reply
-from editcritic.reward.outcomes import Abstention, Failure
-from editcritic.reward.prompts import Prompts
-from editcritic.reward.query import Judge
+from editcritic.reward.metrics.edival.following import InstructionFollowing
+from editcritic.reward.queries.kinds import Judge
+from editcritic.reward.queries.outcomes import Abstention, Failure
+from editcritic.reward.queries.prompts import Prompts
+from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import Task
 
 BOX = (0.5, 0.5, 0.2, 0.2, 0.9)
 RECOLOUR = Task("color_alter", object="cup", value="blue")
-PROMPTS = Path(__file__).resolve().parents[3] / "reward" / "edival" / "prompts"
+PROMPTS = Path(__file__).resolve().parents[4] / "reward" / "metrics" / "edival" / "prompts"
 
 
 def test_a_protocol_that_does_not_exist_is_refused_with_those_that_do() -> None:
@@ -32,9 +32,9 @@ def test_a_protocol_that_does_not_exist_is_refused_with_those_that_do() -> None:
         {"attribute_view": "half"},
         {"threshold": 0.0},
         {"threshold": 1.0},
-        {"largest_box": 0.0},
-        {"count_overlap": 1.5},
-        {"smallest_crop": -1},
+        {"max_box_size": 0.0},
+        {"duplicate_iou": 1.5},
+        {"min_crop_size": -1},
     ],
 )
 def test_options_that_mean_nothing_are_refused(options) -> None:
@@ -61,13 +61,13 @@ def test_the_signature_names_protocol_options_and_prompts(tmp_path: Path) -> Non
 
 def test_an_instruction_of_no_known_form_is_not_applicable(follow, scene) -> None:
     for protocol in ("paper", "official"):
-        asked = scene()
-        score = follow("Make it pop", asked, protocol=protocol)
+        judge_evidence = scene()
+        score = follow("Make it pop", judge_evidence, protocol=protocol)
         assert (score.status, score.value) == ("not_applicable", None)
         assert "'Make it pop' is none of EdiVal's nine forms" in score.reason
         assert "task=Task(" in score.reason
         assert score.metric == f"edival-if@1/{protocol}"
-        assert not asked.asked
+        assert not judge_evidence.queries
 
 
 def test_what_experts_cannot_know_or_do_is_no_number(follow, scene) -> None:
@@ -88,11 +88,15 @@ def test_evidence_tells_what_was_looked_at_and_how_it_was_weighed(follow, scene)
     score = follow(
         RECOLOUR, scene(edited={"cup": [BOX, (*BOX[:4], 0.2)]}, judge=Reply("Yes!", {"yes": 0.8, "no": 0.2}))
     )
-    looked, asked, there, judged, verdict = score.evidence
+    looked, judge_evidence, there, judged, verdict = score.evidence
     assert (looked.what, looked.text, looked.image) == ("detect edited", "cup", "b" * 64)
     assert [box.score for box in looked.boxes] == [0.9]
     assert looked.numbers == {"threshold": 0.35, "strongest": 0.9}
-    assert (asked.what, asked.text, asked.numbers) == ("judge color", "Yes!", {"yes": 0.8, "no": 0.2})
+    assert (judge_evidence.what, judge_evidence.text, judge_evidence.numbers) == (
+        "judge color",
+        "Yes!",
+        {"yes": 0.8, "no": 0.2},
+    )
     assert there.text == "cup is in the edited image (0.90 > 0.35)"
     assert judged.numbers == {"holds": 1.0, "degree": pytest.approx(0.8)}
     assert verdict.what == "verdict"
@@ -125,7 +129,7 @@ def test_every_prompt_uses_exactly_the_slots_it_is_given() -> None:
 def test_yes_no_prompts_ask_for_one_word() -> None:
     for name in SLOTS.keys() - {"core_name"}:
         assert (
-            Prompts("editcritic.reward.edival")
+            Prompts("editcritic.reward.metrics.edival")
             .render(name, **dict.fromkeys(SLOTS[name], "x"))
             .endswith("Answer with one word: yes or no.")
         )
@@ -136,10 +140,10 @@ def test_a_prompt_pack_replaces_what_it_holds(follow, scene, tmp_path: Path) -> 
     pack = str(tmp_path)
     packed = scene(edited={"cup": [BOX]})
     follow(RECOLOUR, packed, prompts=pack)
-    (question,) = [query for query in packed.asked if isinstance(query, Judge)]
-    assert question.messages[0].parts[-1] == "Is the cup blue?"
+    (question,) = [query for query in packed.queries if isinstance(query, Judge)]
+    assert question.messages[0].content[-1] == "Is the cup blue?"
     ours = scene()
     follow(Task("background_change", value="beach"), ours, prompts=pack)
-    assert "Answer with one word" in str(ours.asked[0].messages[0].parts[-1])
+    assert "Answer with one word" in str(ours.queries[0].messages[0].content[-1])
     with pytest.raises(ValueError, match="is not a folder"):
         InstructionFollowing(prompts=str(tmp_path / "none"))

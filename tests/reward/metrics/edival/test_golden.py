@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.golden import Case, RecordedAnswers, detector_calls, read_cases, replay_cases
-from editcritic.reward.asking import Ask
-from editcritic.reward.edival.following import InstructionFollowing
-from editcritic.reward.query import Detect, Query
+from editcritic.benchmarks.run.golden_cases import GoldenCase, GoldenExpert, detector_calls, read_cases, replay_cases
+from editcritic.reward.engine.program import Ask
+from editcritic.reward.metrics.edival.following import InstructionFollowing
+from editcritic.reward.queries.kinds import Detect, Query
 from editcritic.reward.score import Score
 
 
 @pytest.fixture(scope="module")
 def golden() -> Path:
-    return Path(__file__).parents[2] / "golden" / "edival_instruction_following.jsonl"
+    return Path(__file__).parents[3] / "golden" / "edival_instruction_following.jsonl"
 
 
 def test_all_golden_cases_agree_in_verdict_and_detector_calls(golden: Path) -> None:
@@ -26,33 +26,33 @@ def test_all_golden_cases_agree_in_verdict_and_detector_calls(golden: Path) -> N
 def test_the_detector_is_asked_in_the_order_of_the_released_code(golden: Path) -> None:
     """What the evidence says was asked is what was asked: the program is stepped through by hand."""
     cases = list(read_cases(golden))
-    recorded = RecordedAnswers(cases)
+    recorded = GoldenExpert(cases)
     metric = InstructionFollowing("official")
     for case in cases:
-        score, asked = by_hand(metric, case, recorded)
+        score, queries = by_hand(metric, case, recorded)
         names = {case.picture(name).digest: name for name in ("source", "edited")}
-        assert [(names[query.image.digest], *query.phrases) for query in asked] == [call[:2] for call in case.calls]
+        assert [(names[query.image.digest], *query.phrases) for query in queries] == [call[:2] for call in case.calls]
         assert detector_calls(score, case) == case.calls
         assert score.value == case.expected
 
 
-def by_hand(metric: InstructionFollowing, case: Case, recorded: RecordedAnswers) -> tuple[Score, list[Detect]]:
-    program, answers, asked = metric(case.sample), None, []
+def by_hand(metric: InstructionFollowing, case: GoldenCase, recorded: GoldenExpert) -> tuple[Score, list[Detect]]:
+    program, answers, queries = metric(case.sample), None, []
     try:
         while True:
             request = program.send(answers)
             assert isinstance(request, Ask)
-            asked += [query for query in request.queries if isinstance(query, Detect)]
-            adapted = [recorded.adapt(query, case.sample) for query in request.queries]
+            queries += [query for query in request.queries if isinstance(query, Detect)]
+            adapted = [recorded.rewrite_query(query, case.sample) for query in request.queries]
             answers = tuple(recorded([query for query in adapted if isinstance(query, Query)]))
     except StopIteration as stop:
-        return stop.value, asked
+        return stop.value, queries
 
 
 def test_the_dense_form_agrees_with_every_golden_verdict(golden: Path) -> None:
     metric = InstructionFollowing("official", dense=True)
     cases = list(read_cases(golden))
-    recorded = RecordedAnswers(cases)
+    recorded = GoldenExpert(cases)
     degrees = {}
     for case in cases:
         score, _ = by_hand(metric, case, recorded)
@@ -76,10 +76,10 @@ def test_a_case_that_comes_out_otherwise_is_told(golden: Path, tmp_path: Path) -
     file.write_text("".join(json.dumps(case) + "\n" for case in (wrong, shuffled, silent)), encoding="utf-8")
     agree, total, disagreements = replay_cases(file, "official")
     assert (agree, total) == (0, 3)
-    told = [str(item) for item in disagreements]
-    assert told[0].startswith(f"{wrong['id']}: expected {wrong['expected']}, got {1 - wrong['expected']}")
-    assert "expected detector calls" in told[1]
-    assert "got failed (golden edival-if: no answer is recorded for 'added')" in told[2]
+    lines = [str(item) for item in disagreements]
+    assert lines[0].startswith(f"{wrong['id']}: expected {wrong['expected']}, got {1 - wrong['expected']}")
+    assert "expected detector calls" in lines[1]
+    assert "got failed (golden edival-if: no answer is recorded for 'added')" in lines[2]
 
 
 def test_calls_do_not_count_for_other_protocols(golden: Path) -> None:

@@ -1,11 +1,11 @@
-"""StillThere: an edit that empties the picture is caught, one that loses an object or two is not."""
+"""StillThere: an edit that empties the image is caught, one that loses an object or two is not."""
 
 import pytest
 
 from editcritic.reward import EditSample, Engine, Image, Pools
-from editcritic.reward.edival.still_there import StillThere
+from editcritic.reward.metrics.edival.objects_preserved import ObjectsPreserved
 
-SOURCE, EDITED = Image.unseen("a" * 64, (512, 512)), Image.unseen("b" * 64, (512, 512))
+SOURCE, EDITED = Image.from_digest("a" * 64, (512, 512)), Image.from_digest("b" * 64, (512, 512))
 
 
 def at(score):
@@ -14,12 +14,12 @@ def at(score):
 
 def judged(scene, before, after, unchanged):
     sample = EditSample("s", "Remove dog", (SOURCE,), EDITED, pools=Pools(("dog", *unchanged), unchanged, unchanged))
-    found = scene(
+    experts = scene(
         source={name: at(score) for name, score in before.items()},
         edited={name: at(score) for name, score in after.items()},
     )
     with Engine() as engine:
-        return engine.submit(StillThere()(sample), {"detector": found}, sample).result(20)
+        return engine.submit(ObjectsPreserved()(sample), {"detector": experts}, sample).result(20)
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,5 @@ def test_without_objects_to_stay_it_does_not_apply(scene):
 def test_a_detector_that_cannot_know_leaves_it_open(scene):
     sample = EditSample("s", "Remove dog", (SOURCE,), EDITED, pools=Pools(("dog", "cup"), ("cup",), ("cup",)))
     with Engine() as engine:
-        program = StillThere()(sample)
+        program = ObjectsPreserved()(sample)
         assert engine.submit(program, {"detector": scene(unknown=("cup",))}, sample).result(20).status == "abstained"

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Card, EditSample, Engine, Image, Score, spec_of
-from editcritic.reward.asking import Asks
-from editcritic.reward.edival.consistency import ContentConsistency
-from editcritic.reward.edival.following import InstructionFollowing
-from editcritic.reward.edival.overall import Chain, EditOverall
-from editcritic.reward.spec import build
+from editcritic.reward.config import build
+from editcritic.reward.engine.program import Program
+from editcritic.reward.metrics.edival.consistency import ContentConsistency
+from editcritic.reward.metrics.edival.following import InstructionFollowing
+from editcritic.reward.metrics.edival.overall import EditOverall, MultiTurnFollowing
 
 CARD = Card("says", 1, "what it was told")
 STATUSES = ("scored", "not_applicable", "abstained", "failed")
@@ -28,7 +28,7 @@ class Says:
     seen: list[EditSample] = field(default_factory=list, compare=False)
     card: Card = CARD
 
-    def __call__(self, sample: EditSample) -> Asks[Score]:
+    def __call__(self, sample: EditSample) -> Program[Score]:
         self.seen.append(sample)
         return self.scores[sample.id]
         yield  # a program, although it asks nobody
@@ -91,7 +91,7 @@ def test_overall_refuses_parts_that_are_no_shares():
 
 
 def test_overall_can_be_written_down_and_built_again():
-    metric = EditOverall(Chain(InstructionFollowing(protocol="official")), ContentConsistency("official"))
+    metric = EditOverall(MultiTurnFollowing(InstructionFollowing(protocol="official")), ContentConsistency("official"))
     assert build(spec_of(metric)) == metric
     assert build(spec_of(EditOverall())) == EditOverall()
 
@@ -101,8 +101,8 @@ def test_overall_can_be_written_down_and_built_again():
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=4))
 def test_a_chain_of_verdicts_is_their_and(verdicts):
-    said = Says({f"t{number}": Score.of(verdict) for number, verdict in enumerate(verdicts, start=1)})
-    score = run(Chain(said), turns(len(verdicts)))
+    metric = Says({f"t{number}": Score.of(verdict) for number, verdict in enumerate(verdicts, start=1)})
+    score = run(MultiTurnFollowing(metric), turns(len(verdicts)))
     assert score.value == float(all(verdicts))
     assert [credit.value for credit in score.credits.values()] == verdicts
     assert list(score.credits) == [f"turn {number}" for number in range(1, len(verdicts) + 1)]
@@ -110,52 +110,52 @@ def test_a_chain_of_verdicts_is_their_and(verdicts):
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=4))
 def test_a_dense_chain_is_at_least_half_exactly_when_all_turns_are(degrees):
-    said = Says({f"t{number}": Score.of(degree) for number, degree in enumerate(degrees, start=1)})
-    score = run(Chain(said), turns(len(degrees)))
+    metric = Says({f"t{number}": Score.of(degree) for number, degree in enumerate(degrees, start=1)})
+    score = run(MultiTurnFollowing(metric), turns(len(degrees)))
     assert (score.value >= 0.5) == all(degree >= 0.5 for degree in degrees)
     assert score.value == min(degrees)
 
 
 @given(st.lists(st.sampled_from(STATUSES), min_size=1, max_size=4))
 def test_no_turn_is_left_out_of_a_chain(statuses):
-    said = Says({f"t{number}": score_of(status, 0.0) for number, status in enumerate(statuses, start=1)})
-    score = run(Chain(said), turns(len(statuses)))
+    metric = Says({f"t{number}": score_of(status, 0.0) for number, status in enumerate(statuses, start=1)})
+    score = run(MultiTurnFollowing(metric), turns(len(statuses)))
     assert score.status == max(statuses, key=STATUSES.index)
     assert [credit.status for credit in score.credits.values()] == statuses
 
 
 def test_each_turn_is_judged_against_the_turn_before_and_knows_those_before_it():
-    said = Says({f"t{number}": Score.of(1.0) for number in (1, 2, 3)})
-    run(Chain(said), turns(3))
-    by_id = {sample.id: sample for sample in said.seen}
+    metric = Says({f"t{number}": Score.of(1.0) for number in (1, 2, 3)})
+    run(MultiTurnFollowing(metric), turns(3))
+    by_id = {sample.id: sample for sample in metric.seen}
     assert [by_id[name].source for name in ("t1", "t2", "t3")] == [picture(0), picture(1), picture(2)]
     assert [by_id[name].turn for name in ("t1", "t2", "t3")] == [1, 2, 3]
-    assert {sample.base for sample in said.seen} == {picture(0)}
+    assert {sample.base for sample in metric.seen} == {picture(0)}
 
 
 def test_a_chain_can_be_the_following_of_overall():
-    said = Says({"t1": Score.of(0.0), "t2": Score.of(1.0)})
+    metric = Says({"t1": Score.of(0.0), "t2": Score.of(1.0)})
     kept = Says({"t2": Score.of(1.0)})
-    assert run(EditOverall(Chain(said), kept), turns(2)).value == 0.0
-    assert run(EditOverall(said, kept), turns(2)).value == 1.0
+    assert run(EditOverall(MultiTurnFollowing(metric), kept), turns(2)).value == 0.0
+    assert run(EditOverall(metric, kept), turns(2)).value == 1.0
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5))
 def test_a_chain_of_means_gives_a_credit_a_turn(verdicts):
-    said = Says({f"t{number}": Score.of(value) for number, value in enumerate(verdicts, start=1)})
-    score = run(Chain(said, combine="mean"), turns(len(verdicts)))
+    metric = Says({f"t{number}": Score.of(value) for number, value in enumerate(verdicts, start=1)})
+    score = run(MultiTurnFollowing(metric, reduction="mean"), turns(len(verdicts)))
     assert score.value == pytest.approx(sum(verdicts) / len(verdicts))
     assert [credit.value for credit in score.credits.values()] == verdicts
-    assert score.metric == "edival-chain@1[combine=mean]"
+    assert score.metric == "edival-chain@1[reduction=mean]"
 
 
 def test_a_chain_combines_in_two_ways_only():
     with pytest.raises(ValueError, match="minimum or mean"):
-        build("edival-chain?combine=median")
+        build("edival-chain?reduction=median")
 
 
 def test_overall_has_the_credits_of_its_following():
-    said = Says({"t1": Score.of(1.0), "t2": Score.of(0.0)})
-    score = run(EditOverall(Chain(said, combine="mean"), Says({"t2": Score.of(0.5)})), turns(2))
+    metric = Says({"t1": Score.of(1.0), "t2": Score.of(0.0)})
+    score = run(EditOverall(MultiTurnFollowing(metric, reduction="mean"), Says({"t2": Score.of(0.5)})), turns(2))
     assert score.value == pytest.approx(0.5)
     assert [(name, credit.value) for name, credit in score.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from editcritic.reward.forms import Reply
 from editcritic.reward.image import Image
-from editcritic.reward.query import Detect, Judge, ReadText
+from editcritic.reward.queries.kinds import Detect, Judge, ReadText
+from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import Task
 
-EDITED = Image.unseen("b" * 64, (512, 512))
+EDITED = Image.from_digest("b" * 64, (512, 512))
 DOG = (0.5, 0.5, 0.2, 0.2, 0.9)
 WHOLE = (0.5, 0.5, 0.99, 0.99, 0.9)
 
@@ -32,9 +32,9 @@ def test_a_score_must_lie_strictly_above_the_threshold_of_its_task(follow, scene
     there = {"cat": [at(0.9)], "dog": [at(0.2, score=threshold + 0.001)]}
     equal = {"cat": [at(0.9)], "dog": [at(0.2, score=threshold)]}
     before = {} if task.type == "subject_add" else {"dog": [DOG]}
-    found = 0.0 if task.type == "subject_remove" else 1.0
-    assert follow(task, scene(source=before, edited=there)).value == found
-    assert follow(task, scene(source=before, edited=equal)).value == 1.0 - found
+    detection_score = 0.0 if task.type == "subject_remove" else 1.0
+    assert follow(task, scene(source=before, edited=there)).value == detection_score
+    assert follow(task, scene(source=before, edited=equal)).value == 1.0 - detection_score
 
 
 def test_one_threshold_can_replace_them_all(follow, scene) -> None:
@@ -56,7 +56,7 @@ def test_boxes_of_nearly_the_whole_picture_are_dropped(follow, scene, w, h, drop
 
 def test_the_large_box_filter_can_be_left_out(follow, scene) -> None:
     covered = scene(source={"dog": [DOG]}, edited={"dog": [WHOLE]})
-    assert follow(Task("subject_remove", object="dog"), covered, largest_box=None).value == 0
+    assert follow(Task("subject_remove", object="dog"), covered, max_box_size=None).value == 0
 
 
 # -- algorithm by algorithm --------------------------------------------------------------------------------------------
@@ -130,20 +130,20 @@ def test_replace_asks_the_judge_unless_told_not_to(follow, scene) -> None:
     task = Task("subject_replace", object="dog", new="cat")
     doubted = scene(source={"dog": [DOG]}, edited={"cat": [DOG]}, judge=Reply("No, that is a dog."))
     assert follow(task, doubted).value == 0
-    (question,) = [query for query in doubted.asked if isinstance(query, Judge)]
+    (question,) = [query for query in doubted.queries if isinstance(query, Judge)]
     assert question.topic == "edival/replaced"
     assert dict(question.slots) == {"object": "dog", "new": "cat"}
     assert len(question.images) == 2
     unasked = scene(source={"dog": [DOG]}, edited={"cat": [DOG]}, judge=Reply("No"))
-    assert follow(task, unasked, replace_precheck=False).value == 1
-    assert not any(isinstance(query, Judge) for query in unasked.asked)
+    assert follow(task, unasked, judge_replacement=False).value == 1
+    assert not any(isinstance(query, Judge) for query in unasked.queries)
 
 
 def test_replace_can_want_the_old_object_gone(follow, scene) -> None:
     task = Task("subject_replace", object="dog", new="cat")
     both = scene(source={"dog": [DOG]}, edited={"cat": [DOG], "dog": [DOG]})
     assert follow(task, both).value == 1
-    assert follow(task, both, replace_old_gone=True).value == 0
+    assert follow(task, both, require_old_absent=True).value == 0
 
 
 def test_position_refuses_more_of_the_moved_object_than_before(follow, scene) -> None:
@@ -161,8 +161,8 @@ def test_count_looks_at_the_edited_image_alone_and_counts_doubles_once(follow, s
     task = Task("count_change", object="cup", count=2)
     doubled = scene(edited={"cup": [at(0.1), at(0.8), at(0.801)]})
     assert follow(task, doubled).value == 1
-    assert [query.image.digest[0] for query in doubled.asked] == ["b"]
-    literally = follow(task, doubled, count_overlap=1.0)
+    assert [query.image.digest[0] for query in doubled.queries] == ["b"]
+    literally = follow(task, doubled, duplicate_iou=1.0)
     assert literally.value == 0
     assert literally.reason == "3 x cup in the edited image: count 3 != 2"
     assert follow(Task("count_change", object="cup", count=0), scene()).value == 1
@@ -173,7 +173,7 @@ def test_attributes_are_judged_on_the_crop_of_the_object(follow, scene, kind, to
     task = Task(kind, object="cup", value="blue")
     shown = scene(edited={"cup": [at(0.25, 0.75, size=0.2)]})
     assert follow(task, shown).value == 1
-    (question,) = [query for query in shown.asked if isinstance(query, Judge)]
+    (question,) = [query for query in shown.queries if isinstance(query, Judge)]
     assert question.topic == f"edival/{topic}"
     assert dict(question.slots) == {"object": "cup", "value": "blue"}
     (crop,) = question.images
@@ -187,11 +187,11 @@ def test_attributes_can_be_judged_on_the_whole_image_or_on_both_crops(follow, sc
     task = Task("color_alter", object="cup", value="blue")
     whole = scene()
     assert follow(task, whole, attribute_view="whole").value == 1
-    (question,) = whole.asked
+    (question,) = whole.queries
     assert question.images[0].size == (512, 512)
     both = scene(source={"cup": [at(0.2)]}, edited={"cup": [at(0.8)]})
     assert follow(task, both, attribute_view="both").value == 1
-    (question,) = [query for query in both.asked if isinstance(query, Judge)]
+    (question,) = [query for query in both.queries if isinstance(query, Judge)]
     assert question.topic == "edival/color_pair"
     assert len(question.images) == 2
     assert follow(task, scene(edited={"cup": [at(0.8)]}), attribute_view="both").value == 0
@@ -199,10 +199,10 @@ def test_attributes_can_be_judged_on_the_whole_image_or_on_both_crops(follow, sc
 
 def test_crops_of_tiny_objects_are_widened(follow, scene) -> None:
     task = Task("color_alter", object="button", value="blue")
-    for options, size in (({}, 26), ({"smallest_crop": 0.0}, 6)):
+    for options, size in (({}, 26), ({"min_crop_size": 0.0}, 6)):
         tiny = scene(edited={"button": [(0.5, 0.5, 0.01, 0.01, 0.9)]})
         follow(task, tiny, **options)
-        (question,) = [query for query in tiny.asked if isinstance(query, Judge)]
+        (question,) = [query for query in tiny.queries if isinstance(query, Judge)]
         assert abs(question.images[0].width - size) <= 1
 
 
@@ -215,14 +215,14 @@ def test_a_crop_lies_inside_of_the_picture(follow, scene) -> None:
 def test_added_text_is_read_in_the_whole_image_and_changed_text_on_its_object(follow, scene) -> None:
     anywhere = scene(text="OPEN")
     assert follow(Task("text_change", text="OPEN"), anywhere).value == 1
-    (reading,) = anywhere.asked
+    (reading,) = anywhere.queries
     assert isinstance(reading, ReadText)
     assert reading.image.size == (512, 512)
     somewhere = scene(edited={"sign": [at(0.5)]}, text="OPEN")
     task = Task("text_change", text="OPEN", object="sign", old="SHUT")
     assert follow(task, somewhere).value == 1
-    assert [type(query) for query in somewhere.asked] == [Detect, ReadText]
-    assert somewhere.asked[1].image.width < 100
+    assert [type(query) for query in somewhere.queries] == [Detect, ReadText]
+    assert somewhere.queries[1].image.width < 100
     assert follow(task, scene(text="OPEN")).value == 0
 
 
@@ -252,9 +252,9 @@ def test_texts_are_compared_without_case_punctuation_and_blanks(follow, scene, r
 
 def test_background_is_a_question_about_the_edited_image(follow, scene) -> None:
     task = Task("background_change", value="beach", keep=("dog",))
-    asked = scene()
-    assert follow(task, asked).value == 1
-    (question,) = asked.asked
+    experts = scene()
+    assert follow(task, experts).value == 1
+    (question,) = experts.queries
     assert question.topic == "edival/background"
     assert dict(question.slots) == {"value": "beach"}
     assert follow(task, scene(judge=Reply("no"))).value == 0

@@ -7,43 +7,43 @@ from typing import Any
 import pytest
 
 from editcritic.reward.boxes import Box
-from editcritic.reward.edival.instructions import parse
-from editcritic.reward.edival.pools import apply, pools_of, renamed
 from editcritic.reward.image import Image
+from editcritic.reward.metrics.edival.pools import pools_of, renamed_object, update_pools
+from editcritic.reward.metrics.edival.task_parser import parse_instruction
 from editcritic.reward.sample import EditSample, Pools, Task, TaskType
 
-from ...edival_chains import CHAINS
+from ....edival_chains import CHAINS
 
 Turns = dict[int, tuple[Task, Pools]]
 
 
 @pytest.fixture(scope="module")
 def chains() -> dict[int, Turns]:
-    """Per picture: the task of each turn, and the published pools after it."""
+    """Per image: the task of each turn, and the published pools after it."""
     read: dict[int, Turns] = defaultdict(dict)
     for index, rows in CHAINS.items():
         for turn, row in enumerate(rows, start=1):
-            task = parse(row.instruction)
+            task = parse_instruction(row.instruction)
             assert task is not None
             read[index][turn] = (task, Pools(row.all, row.available, row.unchanged, row.background))
     return read
 
 
 def objects_at_first(chain: Turns) -> tuple[str, ...]:
-    """What was in the picture before the first turn: what is there after it but for what it brought, the last."""
+    """What was in the image before the first turn: what is there after it but for what it brought, the last."""
     task, after = chain[1]
     before = Pools(after.all[:-1], after.all[:-1], after.all[:-1])
-    return before.all if apply(before, task).all == after.all else after.all
+    return before.all if update_pools(before, task).all == after.all else after.all
 
 
 def test_published_pools_follow_from_the_turn_before_in_order(chains: dict[int, Turns]) -> None:
     steps = [(*chain[turn], chain[turn - 1][1]) for chain in chains.values() for turn in (2, 3)]
-    differing = [(task, after, before) for task, after, before in steps if apply(before, task) != after]
+    differing = [(task, after, before) for task, after, before in steps if update_pools(before, task) != after]
     assert (len(steps), len(differing)) == (10, 1)
     # As all that differ in the published file, it is a change of background, in one thing: `available` lacks what an
     # earlier turn brought or renamed, though the instruction itself lists it among what is to be kept.
     for task, after, before in differing:
-        ours = apply(before, task)
+        ours = update_pools(before, task)
         assert task.type == "background_change"
         assert replace(ours, available=after.available) == after
         assert set(after.available) < set(ours.available) <= set(task.keep)
@@ -55,14 +55,14 @@ def test_all_of_them_do_when_the_original_foreground_objects_are_given(chains: d
         for turn in (2, 3):
             task, after = chain[turn]
             foreground = [name for name in task.keep if name in originals]
-            assert apply(chain[turn - 1][1], task, foreground=foreground) == after
+            assert update_pools(chain[turn - 1][1], task, foreground=foreground) == after
 
 
 def test_first_turns_follow_from_the_objects_of_the_picture(chains: dict[int, Turns]) -> None:
     for chain in chains.values():
         task, after = chain[1]
         names = objects_at_first(chain)
-        assert apply(Pools(names, names, names), task) == after
+        assert update_pools(Pools(names, names, names), task) == after
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,11 @@ def test_first_turns_follow_from_the_objects_of_the_picture(chains: dict[int, Tu
     ],
 )
 def test_renaming(kind: TaskType, name: str, value: str, new: str) -> None:
-    assert renamed(Task(kind, object=name, value=value)) == new
+    assert renamed_object(Task(kind, object=name, value=value)) == new
 
 
 def sample(instruction: str, *earlier: EditSample, **fields: Any) -> EditSample:
-    image = Image.unseen("0" * 64, (8, 8))
+    image = Image.from_digest("0" * 64, (8, 8))
     return EditSample("s", instruction, (image,), image, earlier=earlier, **fields)
 
 
@@ -95,9 +95,9 @@ def test_pools_of_a_chain_begin_with_the_names_of_the_boxes() -> None:
 
 
 def test_pools_that_are_given_come_first() -> None:
-    given = Pools(("dog", "hat"), ("dog", "hat"), ("dog",))
-    first = sample("Surprise me", pools=given)
-    assert pools_of(first) is given
+    pools = Pools(("dog", "hat"), ("dog", "hat"), ("dog",))
+    first = sample("Surprise me", pools=pools)
+    assert pools_of(first) is pools
     assert pools_of(sample("Remove the dog", first)) == Pools(("dog", "hat"), ("hat",), ())
     assert pools_of(sample("Remove the dog", first, pools=Pools())) == Pools()
 
@@ -110,6 +110,6 @@ def test_pools_nobody_knows() -> None:
 def test_a_background_change_keeps_what_stands_before_it_and_ends_background_scoring() -> None:
     before = Pools(("dog", "wall"), ("dog", "wall"), ("dog", "wall"))
     task = Task("background_change", value="beach", keep=("dog",))
-    assert apply(before, task) == Pools(("dog", "wall"), ("dog",), ("dog",), background=False)
-    assert apply(before, task, foreground=["wall"]).unchanged == ("wall",)
-    assert apply(apply(before, task), Task("subject_remove", object="dog")).background is False
+    assert update_pools(before, task) == Pools(("dog", "wall"), ("dog",), ("dog",), background=False)
+    assert update_pools(before, task, foreground=["wall"]).unchanged == ("wall",)
+    assert update_pools(update_pools(before, task), Task("subject_remove", object="dog")).background is False

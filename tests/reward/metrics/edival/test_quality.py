@@ -3,27 +3,28 @@
 import numpy as np
 import pytest
 
-from editcritic.reward import EditSample, Engine, Expert, Failure, Image, Measured, Rate
-from editcritic.reward.edival.quality import VisualQuality
-from editcritic.reward.experts.pixels import PixelFeatures
+from editcritic.reward import EditSample, Engine, Expert, Image
+from editcritic.reward.experts.pixel_features import PixelFeatures
+from editcritic.reward.metrics.edival.quality import VisualQuality
+from editcritic.reward.queries import Failure, Measurement, Rate
 
 
 class Brightness(Expert):
-    """Likes bright pictures and long prompts; fails on one picture."""
+    """Likes bright images and long prompts; fails on one image."""
 
     id = "likes bright pictures"
     kinds = (Rate,)
 
     def __init__(self, fails_on=None):
         self.fails_on = fails_on
-        self.asked = []
+        self.queries = []
 
     def __call__(self, queries):
-        self.asked += queries
+        self.queries += queries
         return [
             Failure("no rating today")
             if query.image == self.fails_on
-            else Measured(float(query.image.pixels.mean()) / 10 + len(query.prompt))
+            else Measurement(float(query.image.pixels.mean()) / 10 + len(query.prompt))
             for query in queries
         ]
 
@@ -51,7 +52,7 @@ def test_it_is_the_rating_of_the_edited_picture_and_knows_the_change(prompt, wor
     assert score.value == pytest.approx(edited)
     assert score.parts["base"].value == pytest.approx(base)
     assert score.parts["change"].value == pytest.approx(edited - base)
-    assert {(query.image, query.prompt) for query in expert.asked} == {(EDITED, words), (BASE, words)}
+    assert {(query.image, query.prompt) for query in expert.queries} == {(EDITED, words), (BASE, words)}
     assert score.metric == f"edival-vq@1/{prompt}"
 
 

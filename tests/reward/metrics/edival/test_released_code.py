@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from editcritic.reward.edival.following import InstructionFollowing
-from editcritic.reward.engine import Engine
-from editcritic.reward.forms import Reply
+from editcritic.reward.engine.engine import Engine
 from editcritic.reward.image import Image
-from editcritic.reward.outcomes import Failure
-from editcritic.reward.query import Detect, Judge, ReadText
+from editcritic.reward.metrics.edival.following import InstructionFollowing
+from editcritic.reward.queries.kinds import Detect, Judge, ReadText
+from editcritic.reward.queries.outcomes import Failure
+from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import EditSample, Task
 
 BOX = (0.5, 0.5, 0.2, 0.2, 0.9)
@@ -44,13 +44,13 @@ def test_a_background_change_that_keeps_nothing_scores_nothing(follow, scene) ->
     score = follow("Change the background to garden", unread, protocol="official")
     assert score.value == 0
     assert "names nothing to keep" in rules(score)
-    assert not unread.asked
+    assert not unread.queries
 
 
 def test_phrases_are_lower_case_without_full_stops(follow, scene) -> None:
     seen = scene(source={"tv st stand": [BOX]})
     follow(Task("subject_remove", object="TV St. Stand"), seen, protocol="official")
-    assert [query.phrases for query in seen.asked] == [("tv st stand",)] * 2
+    assert [query.phrases for query in seen.queries] == [("tv st stand",)] * 2
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_core_names_are_asked_for_and_an_empty_one_fails(follow, scene) -> None:
     place = {"red cup": [(0.2, 0.5, 0.1, 0.1, 0.9)], "cup": [BOX], "old dog": [BOX], "dog": [BOX]}
     seen = scene(source=place, edited=place, judge={"red cup": "Cup", "old dog": "dog"})
     assert follow(task, seen, protocol="official").value == 1
-    phrases = [query.phrases[0] for query in seen.asked if isinstance(query, Detect)]
+    phrases = [query.phrases[0] for query in seen.queries if isinstance(query, Detect)]
     assert sorted(phrases) == ["cup", "cup", "dog", "dog", "old dog", "red cup"]
     silent = follow(task, scene(judge={"red cup": " ", "old dog": "dog"}), protocol="official")
     assert silent.status == "failed"
@@ -90,7 +90,7 @@ def test_pictures_are_forced_to_512_by_512(scene) -> None:
     metric, judge = InstructionFollowing("official"), scene()
     with Engine() as engine:
         score = engine.submit(metric(sample), {"judge": judge}, sample).result(timeout=60)
-    (question,) = judge.asked
+    (question,) = judge.queries
     assert isinstance(question, Judge)
     assert [image.size for image in question.images] == [(512, 512)] * 2
     assert rules(score) == "released code: the edited image, 60 x 40, is resized to 512 x 512"
@@ -127,7 +127,7 @@ def test_changed_text_is_read_where_the_object_was_before(follow, scene) -> None
     seen = scene(source={"sign": [(0.25, 0.25, 0.25, 0.25, 0.9)]}, edited={"sign": [BOX]}, text="It says OPEN.")
     score = follow(Task("text_change", text="open", object="sign"), seen, protocol="official")
     assert score.value == 1
-    (reading,) = [query for query in seen.asked if isinstance(query, ReadText)]
+    (reading,) = [query for query in seen.queries if isinstance(query, ReadText)]
     assert reading.image.origin is not None
     assert reading.image.origin[1] == '["crop", 64, 64, 192, 192]'
     assert "cropped where the object was in the source image" in rules(score)

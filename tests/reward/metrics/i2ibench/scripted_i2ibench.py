@@ -1,4 +1,4 @@
-"""A small world for I2I-Bench: two sources, an edit, and experts that say by topic and picture what they are told.
+"""A small world for I2I-Bench: two sources, an edit, and experts that say by topic and image what they are told.
 
 What they are not told they make up of the question's digest, the same each time.
 """
@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.reward import EditSample, Engine, Failure, Image, Judge, Mask, Measured, Metric, Reading, Reply, Score
-from editcritic.reward.compose import signed
-from editcritic.reward.query import Embed, Query, Rate, ReadText, Segment, Vectors
-from editcritic.reward.spec import build
+from editcritic.reward import EditSample, Engine, Image, Score
+from editcritic.reward.config import build
+from editcritic.reward.metrics import Metric
+from editcritic.reward.metrics.compose import score_with_signature
+from editcritic.reward.queries import Failure, Judge, Mask, Measurement, RecognizedText, Reply
+from editcritic.reward.queries.kinds import Embed, Embeddings, Query, Rate, ReadText, Segment
 
-from ..fakes import Fake, picture
+from ...fakes import Fake, picture
 
 FIRST, SECOND, THIRD = picture(1, 12, 8), picture(2, 8, 10), picture(3, 6, 6)
 EDITED = picture(9, 10, 8)
@@ -54,8 +56,14 @@ def several(name: str = "two", **fields: Any) -> EditSample:
 
 
 def _sample(name: str, sources: tuple[Image, ...], fields: Mapping[str, Any]) -> EditSample:
-    given = {"instruction": "make the cup blue", "edited": EDITED, "text": "OPEN", "hint": "blue as the sky", **fields}
-    return EditSample(id=name, **{"sources": sources, **given})
+    options = {
+        "instruction": "make the cup blue",
+        "edited": EDITED,
+        "text": "OPEN",
+        "hint": "blue as the sky",
+        **fields,
+    }
+    return EditSample(id=name, **{"sources": sources, **options})
 
 
 def of(dimension: str, **options: Any) -> Any:
@@ -63,11 +71,11 @@ def of(dimension: str, **options: Any) -> Any:
     half, name = (
         ("multi", dimension.removeprefix("multi-")) if dimension.startswith("multi-") else ("single", dimension)
     )
-    return build(f"editcritic.reward.i2ibench.{half}:{name.replace('-', '_')}", **options)
+    return build(f"editcritic.reward.metrics.i2ibench.{half}_source:{name.replace('-', '_')}", **options)
 
 
 def mask(*filled: tuple[slice, slice], of: Image = EDITED) -> Mask:
-    """A mask of a picture's size with these rows and columns in it."""
+    """A mask of an image's size with these rows and columns in it."""
     values = np.zeros((of.height, of.width), bool)
     for rows, columns in filled:
         values[rows, columns] = True
@@ -78,10 +86,10 @@ LEFT = (slice(None), slice(0, 4))
 
 
 class World:
-    """Experts for every role of I2I-Bench. `asked` holds what reached them: (role, question), each once.
+    """Experts for every role of I2I-Bench. `queries`: those that it got, as (role, query), each once.
 
     says: by topic, what the judge says (text, JSON, a Reply, a Failure, or a function of the question). masks: of
-    (picture, command) or of a command. vectors: of (picture, mask). read: of a picture. ratings: by role, of a picture.
+    (image, command) or of a command. vectors: of (image, mask). read: of an image. ratings: by role, of an image.
     """
 
     def __init__(
@@ -97,13 +105,13 @@ class World:
         self.vectors = vectors
         self.read = read
         self.ratings = {"quality": lambda image: 4.0, "aesthetics": lambda image: 60.0, **(ratings or {})}
-        self.asked: list[tuple[str, Any]] = []
+        self.queries: list[tuple[str, Any]] = []
         roles = ("judge", "segmenter", "features", "reader", "quality", "aesthetics")
         self.experts = {role: Fake(self._rule(role), name=role) for role in roles}
 
     def score(self, metric: Metric, *samples: EditSample) -> list[Score]:
         with Engine() as engine:
-            futures = [engine.submit(signed(metric, sample), self.experts, sample) for sample in samples]
+            futures = [engine.submit(score_with_signature(metric, sample), self.experts, sample) for sample in samples]
             return [future.result(60) for future in futures]
 
     @property
@@ -113,11 +121,11 @@ class World:
 
     @property
     def judged(self) -> list[Any]:
-        return [query for _, query in self.asked if isinstance(query, Judge)]
+        return [query for _, query in self.queries if isinstance(query, Judge)]
 
     def _rule(self, role: str) -> Callable[[Any], Any]:
         def answer(query: Any) -> Any:
-            self.asked.append((role, query))
+            self.queries.append((role, query))
             return self._answer(role, query)
 
         return answer
@@ -133,11 +141,11 @@ class World:
             case Embed(image, (region,)):
                 inside = region.inside
                 values = self.vectors(image, inside) if self.vectors and inside else _random(query).random(4) + 0.1
-                return Vectors(np.array([values], np.float32), np.array([1]))
+                return Embeddings(np.array([values], np.float32), np.array([1]))
             case ReadText(image):
-                return Reading.plain(self.read(image))
+                return RecognizedText.without_boxes(self.read(image))
             case Rate(image):
-                return Measured(self.ratings[role](image))
+                return Measurement(self.ratings[role](image))
             case _:
                 raise AssertionError(f"nobody asks {query!r}")
 

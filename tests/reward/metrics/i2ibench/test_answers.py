@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Failure, Json, Reply
-from editcritic.reward.forms import read_reply
-from editcritic.reward.i2ibench.questions import QUESTIONS
-from editcritic.reward.i2ibench.similarity import COMMANDS, COMMANDS_BY_SOURCE
-from editcritic.reward.i2ibench.text import STYLE
+from editcritic.reward.metrics.i2ibench.questions import QUESTIONS
+from editcritic.reward.metrics.i2ibench.similarity import COMMANDS, COMMANDS_BY_SOURCE
+from editcritic.reward.metrics.i2ibench.text_content_style import STYLE
+from editcritic.reward.queries import Failure, Json, Reply
+from editcritic.reward.queries.response_formats import parse_reply
 
 FIVE = [f"Is {number} right?" for number in range(5)]
 ASKED = json.dumps({"questions": FIVE})
@@ -106,15 +106,15 @@ UNREAD: list[tuple[Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("form", "said", "value"), READ)
-def test_what_is_plain_is_read(form, said, value):
-    reply = read_reply(form, said)
+@pytest.mark.parametrize(("form", "reply_text", "value"), READ)
+def test_what_is_plain_is_read(form, reply_text, value):
+    reply = parse_reply(form, reply_text)
     assert isinstance(reply, Reply), reply
-    assert form.value(reply) == value
+    assert form.reply_value(reply) == value
 
 
-@pytest.mark.parametrize(("form", "said"), UNREAD)
-def test_what_is_not_plain_is_a_failure_with_the_words(form, said):
-    failure = read_reply(form, said)
+@pytest.mark.parametrize(("form", "reply_text"), UNREAD)
+def test_what_is_not_plain_is_a_failure_with_the_words(form, reply_text):
+    failure = parse_reply(form, reply_text)
     assert isinstance(failure, Failure)
-    assert failure.raw == said
+    assert failure.raw == reply_text

@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Judge, Reply, build, spec_of
-from editcritic.reward.forms import Levels, YesNo
-from editcritic.reward.i2ibench import multi as multi_module
-from editcritic.reward.i2ibench import single as single_module
-from editcritic.reward.i2ibench.table import TABLE
+from editcritic.reward import build, spec_of
+from editcritic.reward.metrics.i2ibench import multi_source as multi_module
+from editcritic.reward.metrics.i2ibench import single_source as single_module
+from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
+from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.queries.response_formats import Levels, YesNo
 
-from ..fakes import picture
-from .world import EDITED, FIRST, QUESTIONS, SECOND, World, of, several, single
+from ...fakes import picture
+from .scripted_i2ibench import EDITED, FIRST, QUESTIONS, SECOND, World, of, several, single
 
-ALL = sorted(TABLE)
+ALL = sorted(DIMENSIONS)
 BOTH, SOURCES = "sources, edited", "sources"
 
 
@@ -72,10 +73,10 @@ ASKED = {
 
 
 def sample_for(dimension, **fields):
-    return several(**fields) if TABLE[dimension].multi else single(**fields)
+    return several(**fields) if DIMENSIONS[dimension].multi else single(**fields)
 
 
-def pictures_of(asked, sample):
+def pictures_of(image_names, sample):
     return {
         BOTH: (*sample.sources, sample.edited),
         SOURCES: sample.sources,
@@ -83,7 +84,7 @@ def pictures_of(asked, sample):
         "edited at the source's size": (sample.edited.resized(*sample.source.size),),
         "source 1": sample.sources[:1],
         "source 2": sample.sources[1:2],
-    }[asked]
+    }[image_names]
 
 
 @pytest.mark.parametrize("dimension", ALL)
@@ -94,13 +95,13 @@ def test_every_expert_sees_the_pictures_it_is_to_see_in_order(dimension):
     assert score.value is not None
     assert 0 <= score.value <= 1
     assert score.metric == f"i2i-{dimension}@1"
-    found = [(query.topic if isinstance(query, Judge) else query.kind, query.images) for _, query in world.asked]
-    wanted = [(what, pictures_of(asked, sample)) for what, asked in ASKED[dimension]]
+    queries = [(query.topic if isinstance(query, Judge) else query.kind, query.images) for _, query in world.queries]
+    expected = [(what, pictures_of(image_names, sample)) for what, image_names in ASKED[dimension]]
     # Several questions that are asked at once go to their experts in any order of these.
     key = repr
-    assert sorted(found, key=key) == sorted(wanted, key=key)
-    by_kind = {what: [images for name, images in found if name == what] for what, _ in found}
-    assert by_kind == {what: [images for name, images in wanted if name == what] for what, _ in wanted}
+    assert sorted(queries, key=key) == sorted(expected, key=key)
+    by_kind = {what: [images for name, images in queries if name == what] for what, _ in queries}
+    assert by_kind == {what: [images for name, images in expected if name == what] for what, _ in expected}
 
 
 @pytest.mark.parametrize("dimension", ALL)
@@ -108,35 +109,35 @@ def test_its_card_names_the_experts_it_asks_and_no_others(dimension):
     world = World()
     world.score(of(dimension), sample_for(dimension))
     card = of(dimension).card
-    assert set(card.roles) == {role for role, _ in world.asked}
+    assert set(card.roles) == {role for role, _ in world.queries}
     assert card.name == f"i2i-{dimension}"
     assert card.range == (0.0, 1.0)
-    assert card.about == TABLE[dimension].about
+    assert card.about == DIMENSIONS[dimension].about
     assert card.source.startswith("I2I-Bench, ")
-    assert card.gaming
+    assert card.failure_modes
 
 
-@pytest.mark.parametrize("dimension", [name for name in ALL if TABLE[name].pipeline != "specialist"])
+@pytest.mark.parametrize("dimension", [name for name in ALL if DIMENSIONS[name].pipeline != "specialist"])
 def test_what_the_judge_is_told_stands_in_its_words(dimension):
     world = World()
     world.score(of(dimension), sample_for(dimension))
     for question in world.judged:
         (message,) = question.messages
-        assert isinstance(message.parts[-1], str)
+        assert isinstance(message.content[-1], str)
         for _, text in question.slots:
-            assert text in message.parts[-1]
-        assert "{" not in message.parts[-1].replace('{"', "")
+            assert text in message.content[-1]
+        assert "{" not in message.content[-1].replace('{"', "")
 
 
 def test_every_picture_is_named_before_it_is_shown():
     world = World()
     world.score(of("multi-world-knowledge"), several())
-    *shown, words = world.judged[0].messages[0].parts
+    *shown, words = world.judged[0].messages[0].content
     assert shown == ["Source picture 1:", FIRST, "Source picture 2:", SECOND, "Edited picture:", EDITED]
     assert isinstance(words, str)
     world = World()
     world.score(of("world-knowledge"), single())
-    *shown, words = world.judged[0].messages[0].parts
+    *shown, words = world.judged[0].messages[0].content
     assert shown == ["Source picture:", FIRST, "Edited picture:", EDITED]
 
 
@@ -146,20 +147,20 @@ def test_every_picture_is_named_before_it_is_shown():
 @pytest.mark.parametrize("dimension", ALL)
 def test_it_does_not_apply_to_another_number_of_sources(dimension):
     world = World()
-    other = single if TABLE[dimension].multi else several
+    other = single if DIMENSIONS[dimension].multi else several
     for sample in (other(), other(dimensions=("object manipulatoin",))):
         (score,) = world.score(of(dimension), sample)
         assert score.status == "not_applicable"
         assert score.metric == f"i2i-{dimension}@1"
-    assert world.asked == []
+    assert world.queries == []
 
 
 @pytest.mark.parametrize("dimension", ALL)
 def test_the_samples_dimensions_decide(dimension):
     others = tuple(
-        name for name in ALL if not TABLE[dimension].is_called(name) and not TABLE[name].is_called(dimension)
+        name for name in ALL if not DIMENSIONS[dimension].is_called(name) and not DIMENSIONS[name].is_called(dimension)
     )
-    known = TABLE[dimension]
+    known = DIMENSIONS[dimension]
     bare = dimension.removeprefix("multi-")
     names = [
         bare,
@@ -169,7 +170,7 @@ def test_the_samples_dimensions_decide(dimension):
         known.title,
         f"i2i-{dimension}",
     ]
-    names += [*known.also, *([dimension, f"Multi {known.title}"] if known.multi else [])]
+    names += [*known.aliases, *([dimension, f"Multi {known.title}"] if known.multi else [])]
     samples = [sample_for(dimension, dimensions=(name, others[0])) for name in names]
     scores = World().score(of(dimension), *samples)
     assert [score.status for score in scores] == ["scored"] * len(names)
@@ -193,19 +194,19 @@ def test_a_dimension_that_there_is_not_fails_rather_than_being_left_out(dimensio
     assert "object-manipulation" in score.reason
 
 
-@pytest.mark.parametrize("dimension", [name for name in ALL if TABLE[name].needs])
+@pytest.mark.parametrize("dimension", [name for name in ALL if DIMENSIONS[name].needs])
 def test_it_does_not_apply_without_what_it_needs(dimension):
-    needs = TABLE[dimension].needs
+    needs = DIMENSIONS[dimension].needs
     for options in ({}, {"judge_only": True}):
         world = World()
         (score,) = world.score(of(dimension, **options), sample_for(dimension, **{needs: " "}))
         assert score.status == "not_applicable"
         assert needs in score.reason
-        assert world.asked == []
+        assert world.queries == []
 
 
 def test_only_text_and_world_knowledge_need_more_than_pictures_and_instruction():
-    needing = {name.removeprefix("multi-"): known.needs for name, known in TABLE.items() if known.needs}
+    needing = {name.removeprefix("multi-"): known.needs for name, known in DIMENSIONS.items() if known.needs}
     assert needing == {"text-content-style": "text", "world-knowledge": "hint"}
 
 
@@ -220,32 +221,32 @@ def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
     assert score.value == 0.25
     assert score.metric == f"i2i-{dimension}@1[judge_only]"
     assert metric.card.roles == ("judge",)
-    ((role, question),) = world.asked
+    ((role, question),) = world.queries
     assert (role, question.topic) == ("judge", "i2i/level")
     assert question.images == (*sample.sources, sample.edited)
     assert isinstance(question.form, Levels)
     assert question.form.options == ("excellent", "good", "fair", "poor", "bad")
-    known = TABLE[dimension]
+    known = DIMENSIONS[dimension]
     needed: dict[str, str] = {known.needs: getattr(sample, known.needs)} if known.needs else {}
     assert dict(question.slots) == {"instruction": sample.instruction, "dimension": known.title, **needed}
-    words = question.messages[0].parts[-1]
+    words = question.messages[0].content[-1]
     assert known.meaning in words
     for text in needed.values():
         assert text in words
 
 
 def test_the_ablation_takes_no_options_of_the_pipeline_it_replaces():
-    with pytest.raises(ValueError, match="judge_only takes no other options, got answering=edited"):
-        of("physical-plausibility", judge_only=True, answering="edited")
+    with pytest.raises(ValueError, match="judge_only takes no other options, got answering_view=edited"):
+        of("physical-plausibility", judge_only=True, answering_view="edited")
 
 
 # -- writing it down --------------------------------------------------------------------------------------------------
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "blending-naturalness": {"sees": "edited"},
-    "composition-interaction": {"answering": "edited"},
+    "blending-naturalness": {"shown_images": "edited"},
+    "composition-interaction": {"answering_view": "edited"},
     "multi-inter-subject-consistency": {"protocol": "five_levels"},
-    "multi-cross-source-attribute": {"protocol": "two_levels", "answering": "edited"},
+    "multi-cross-source-attribute": {"protocol": "two_levels", "answering_view": "edited"},
     "multi-non-edited-fidelity": {"inverted": True},
     "text-content-style": {"content": "part"},
     "image-quality": {"scale": [1, 10]},
@@ -266,16 +267,16 @@ def test_it_can_be_written_down_and_built_again(dimension, tmp_path):
 
 
 def test_options_in_a_string_reach_it():
-    metric = build("editcritic.reward.i2ibench.single:image_quality?scale=[0,10]")
+    metric = build("editcritic.reward.metrics.i2ibench.single_source:image_quality?scale=[0,10]")
     assert metric == of("image-quality", scale=(0, 10))
-    metric = build("editcritic.reward.i2ibench.single:object_manipulation?judge_only=true")
+    metric = build("editcritic.reward.metrics.i2ibench.single_source:object_manipulation?judge_only=true")
     assert metric == of("object-manipulation", judge_only=True)
 
 
 def test_the_modules_name_all_dimensions_and_nothing_else():
     for module, is_multi in ((single_module, False), (multi_module, True)):
         named = {name for name, value in vars(module).items() if isinstance(getattr(value, "args", None), tuple)}
-        known = {name.removeprefix("multi-") for name, found in TABLE.items() if found.multi == is_multi}
+        known = {name.removeprefix("multi-") for name, queries in DIMENSIONS.items() if queries.multi == is_multi}
         assert {name.replace("_", "-") for name in named} == known
         for name in named:
             assert getattr(module, name)().dimension.removeprefix("multi-") == name.replace("_", "-")
@@ -284,7 +285,7 @@ def test_the_modules_name_all_dimensions_and_nothing_else():
 @pytest.mark.parametrize("dimension", ALL)
 def test_a_pipeline_refuses_the_dimensions_of_others(dimension):
     metric = of(dimension)
-    other = next(name for name in ALL if TABLE[name].pipeline != TABLE[dimension].pipeline)
+    other = next(name for name in ALL if DIMENSIONS[name].pipeline != DIMENSIONS[dimension].pipeline)
     with pytest.raises(ValueError, match=f"has no dimension '{other}': it has .*{dimension}"):
         type(metric)(other)
 
@@ -293,7 +294,7 @@ def test_a_prompt_pack_replaces_words_and_changes_the_signature(tmp_path):
     (tmp_path / "success.txt").write_text("Now, {instruction}?", encoding="utf-8")
     world, metric = World(), of("object-manipulation", prompts=str(tmp_path))
     (score,) = world.score(metric, single())
-    assert world.judged[0].messages[0].parts[-1] == "Now, make the cup blue?"
+    assert world.judged[0].messages[0].content[-1] == "Now, make the cup blue?"
     assert score.metric.startswith("i2i-object-manipulation@1[prompts=")
     with pytest.raises(ValueError, match="not a folder"):
         of("object-manipulation", prompts=str(tmp_path / "none"))
@@ -303,7 +304,7 @@ def test_a_prompt_pack_replaces_words_and_changes_the_signature(tmp_path):
 
 
 def share(digest):
-    """A number in [0, 1) that a question or a picture has for itself."""
+    """A number in [0, 1) that a question or an image has for itself."""
     return int(digest[:4], 16) / 65536
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from editcritic.reward import Failure, Reply
+from editcritic.reward.queries import Failure, Reply
 
-from .world import EDITED, FIRST, SECOND, World, mask, of, several
+from .scripted_i2ibench import EDITED, FIRST, SECOND, World, mask, of, several
 
 COUNTED = Reply("yes", {"yes": 0.75, "no": 0.25})
 
@@ -51,7 +51,7 @@ def test_it_asks_what_subject_consistency_asks():
     world.score(of("multi-subject-consistency"), several())
     before = set(world.seen)
     world.score(of("multi-subject-extraction"), several())
-    new = {query.digest: query for _, query in world.asked if query.digest not in before}
+    new = {query.digest: query for _, query in world.queries if query.digest not in before}
     assert [query.topic for query in new.values()] == ["i2i/count"]
 
 
@@ -60,7 +60,7 @@ def test_a_prompt_pack_is_for_both(tmp_path):
     (tmp_path / "segment_details_multi.txt").write_text("Which? {instruction}", encoding="utf-8")
     world = World()
     world.score(of("multi-subject-extraction", prompts=str(tmp_path)), several())
-    assert {query.messages[0].parts[-1] for query in world.judged} == {
+    assert {query.messages[0].content[-1] for query in world.judged} == {
         "How many? make the cup blue",
         "Which? make the cup blue",
     }

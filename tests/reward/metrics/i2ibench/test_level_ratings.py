@@ -2,9 +2,9 @@
 
 import pytest
 
-from editcritic.reward import Failure, Reply
+from editcritic.reward.queries import Failure, Reply
 
-from .world import EDITED, World, of, several, single
+from .scripted_i2ibench import EDITED, World, of, several, single
 
 LEVELS = {"excellent": 0.1, "good": 0.2, "fair": 0.3, "poor": 0.3, "bad": 0.1}
 
@@ -32,20 +32,20 @@ def test_blending_is_not_told_the_instruction():
     world.score(of("blending-naturalness"), single(instruction="xyzzy"))
     (question,) = world.judged
     assert question.slots == ()
-    assert "xyzzy" not in question.messages[0].parts[-1]
+    assert "xyzzy" not in question.messages[0].content[-1]
 
 
 def test_blending_may_be_judged_by_the_edited_picture_alone():
     world = World()
-    (score,) = world.score(of("blending-naturalness", sees="edited"), single())
+    (score,) = world.score(of("blending-naturalness", shown_images="edited"), single())
     (question,) = world.judged
     assert question.images == (EDITED,)
     assert (question.topic, question.slots) == ("i2i/blending", ())
-    assert score.metric == "i2i-blending-naturalness@1[sees=edited]"
-    with pytest.raises(ValueError, match="sees is for blending-naturalness"):
-        of("editing-artifacts", sees="edited")
+    assert score.metric == "i2i-blending-naturalness@1[shown_images=edited]"
+    with pytest.raises(ValueError, match="shown_images is for blending-naturalness"):
+        of("editing-artifacts", shown_images="edited")
     with pytest.raises(ValueError, match="sees is one of both, edited, got 'all'"):
-        of("blending-naturalness", sees="all")
+        of("blending-naturalness", shown_images="all")
 
 
 @pytest.mark.parametrize(("dimension", "topic"), [("local-attribute", "success"), ("world-knowledge", "knowledge")])

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from editcritic.reward import Failure, Reply
+from editcritic.reward.queries import Failure, Reply
 
-from ..fakes import picture
-from .world import EDITED, FIRST, QUESTIONS, SECOND, World, of, several, single
+from ...fakes import picture
+from .scripted_i2ibench import EDITED, FIRST, QUESTIONS, SECOND, World, of, several, single
 
 SUBJECTS = {
     "physical-plausibility": "physical",
@@ -68,7 +68,7 @@ def test_a_probability_of_a_half_is_a_yes_and_less_is_none():
 
 
 def test_an_answer_that_cannot_be_read_fails_the_score():
-    says = {"answer": lambda query: "Hard to say" if QUESTIONS[3] in query.messages[0].parts[-1] else "yes"}
+    says = {"answer": lambda query: "Hard to say" if QUESTIONS[3] in query.messages[0].content[-1] else "yes"}
     (score,) = World(says=says).score(of("physical-plausibility"), single())
     assert score.status == "failed"
     assert "Hard to say" in score.reason
@@ -95,8 +95,8 @@ def test_questions_that_are_not_five_to_seven_fail_the_score(written):
 
 def test_answers_may_be_given_by_the_edited_picture_alone():
     world = World()
-    (score,) = world.score(of("physical-plausibility", answering="edited"), single())
-    assert score.metric == "i2i-physical-plausibility@1[answering=edited]"
+    (score,) = world.score(of("physical-plausibility", answering_view="edited"), single())
+    assert score.metric == "i2i-physical-plausibility@1[answering_view=edited]"
     writing, *answers = world.judged
     assert writing.images == (FIRST,)
     for query, question in zip(answers, QUESTIONS, strict=True):
@@ -135,6 +135,6 @@ def test_a_protocol_belongs_to_its_dimensions():
     with pytest.raises(ValueError, match="has no protocol 'five_levels'"):
         of("multi-cross-source-attribute", protocol="five_levels")
     with pytest.raises(ValueError, match="five_levels asks none"):
-        of("multi-inter-subject-consistency", protocol="five_levels", answering="edited")
-    with pytest.raises(ValueError, match="answering is one of full, edited, got 'none'"):
-        of("physical-plausibility", answering="none")
+        of("multi-inter-subject-consistency", protocol="five_levels", answering_view="edited")
+    with pytest.raises(ValueError, match="answering_view is one of full, edited, got 'none'"):
+        of("physical-plausibility", answering_view="none")

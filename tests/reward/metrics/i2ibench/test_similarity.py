@@ -1,18 +1,18 @@
-"""Hybrid similarity: masks and pictures reach their experts by content, and cosines are put together by hand."""
+"""Hybrid similarity: masks and images reach their experts by content, and cosines are put together by hand."""
 
 import numpy as np
 import pytest
 
-from editcritic.reward import Embed, Mask, Segment
+from editcritic.reward.queries import Embed, Mask, Segment
 
-from ..fakes import picture
-from .world import EDITED, FIRST, LEFT, SECOND, World, mask, of, several, single
+from ...fakes import picture
+from .scripted_i2ibench import EDITED, FIRST, LEFT, SECOND, World, mask, of, several, single
 
 CUP, TABLE_, WALL = "Please segment the cup", "Please segment the table", "Please segment the wall"
 
 
-def asked(world, kind):
-    return [query for _, query in world.asked if isinstance(query, kind)]
+def queries_of(world, kind):
+    return [query for _, query in world.queries if isinstance(query, kind)]
 
 
 def empty(of=EDITED):
@@ -29,9 +29,9 @@ def full(of=EDITED):
 def test_the_inverted_mask_of_the_edited_picture_lies_over_both_at_one_size():
     world = World(masks={CUP: mask(LEFT)})
     world.score(of("non-edited-fidelity"), single())
-    (segment,) = asked(world, Segment)
+    (segment,) = queries_of(world, Segment)
     assert (segment.image, segment.command) == (EDITED, CUP)
-    before, after = asked(world, Embed)
+    before, after = queries_of(world, Embed)
     right = np.ones((8, 10), bool)
     right[:, :4] = False
     for embed in (before, after):
@@ -57,28 +57,28 @@ def test_its_value_is_the_cosine_and_never_below_zero(before, after, value, reas
     assert score.reason == reason
 
 
-@pytest.mark.parametrize(("found", "reason"), [(empty(), "Please segment the cup"), (full(), "nothing lies outside")])
-def test_it_abstains_where_nothing_is_found_or_nothing_is_left(found, reason):
-    world = World(masks={CUP: found})
+@pytest.mark.parametrize(("mask", "reason"), [(empty(), "Please segment the cup"), (full(), "nothing lies outside")])
+def test_it_abstains_where_nothing_is_found_or_nothing_is_left(mask, reason):
+    world = World(masks={CUP: mask})
     (score,) = world.score(of("non-edited-fidelity"), single())
     assert score.status == "abstained"
     assert reason in score.reason
-    assert asked(world, Embed) == []
+    assert queries_of(world, Embed) == []
     assert [item.what for item in score.evidence] == ["judge i2i/segment_edited", "segment"]
 
 
 @pytest.mark.parametrize(
-    "said", ['"Please segment the cup"', "**Please segment the cup**", " please segment the cup.\n"]
+    "reply_text", ['"Please segment the cup"', "**Please segment the cup**", " please segment the cup.\n"]
 )
-def test_marks_around_a_command_are_left_out(said):
-    world = World(says={"segment_edited": said})
+def test_marks_around_a_command_are_left_out(reply_text):
+    world = World(says={"segment_edited": reply_text})
     world.score(of("non-edited-fidelity"), single())
-    (segment,) = asked(world, Segment)
+    (segment,) = queries_of(world, Segment)
     assert segment.command.lower().rstrip(".") == CUP.lower()
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply_text",
     [
         "Segment the cup",
         "Sure! Please segment the cup",
@@ -90,13 +90,13 @@ def test_marks_around_a_command_are_left_out(said):
         "Please segment:",
     ],
 )
-def test_what_is_not_one_command_fails_with_the_words(said):
-    world = World(says={"segment_edited": said})
+def test_what_is_not_one_command_fails_with_the_words(reply_text):
+    world = World(says={"segment_edited": reply_text})
     (score,) = world.score(of("non-edited-fidelity"), single())
     assert score.status == "failed"
     assert "Please segment" in score.reason
-    assert score.evidence[0].text == said
-    assert asked(world, Segment) == []
+    assert score.evidence[0].text == reply_text
+    assert queries_of(world, Segment) == []
 
 
 # -- regions that are to stay -----------------------------------------------------------------------------------------
@@ -109,9 +109,9 @@ def test_each_command_is_segmented_in_both_pictures_and_each_mask_stays_with_its
     }
     world = World(masks=masks)
     world.score(of("subject-identity"), single())
-    assert [(query.image, query.command) for query in asked(world, Segment)] == list(masks)
-    assert [(query.image, query.regions[0].inside) for query in asked(world, Embed)] == [
-        (image, found) for (image, _), found in masks.items()
+    assert [(query.image, query.command) for query in queries_of(world, Segment)] == list(masks)
+    assert [(query.image, query.regions[0].inside) for query in queries_of(world, Embed)] == [
+        (image, region) for (image, _), region in masks.items()
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_subject_is_looked_for_in_the_source_it_comes_from(dimension):
     says = {MULTI[dimension]: [named(1, "cat"), named(0, "hat")]}
     world = World(says=says, vectors=lambda image, inside: {FIRST: (1, 0), SECOND: (3, 4), EDITED: (0, 1)}[image])
     (score,) = world.score(of(dimension), several())
-    assert [(query.image, query.command) for query in asked(world, Segment)] == [
+    assert [(query.image, query.command) for query in queries_of(world, Segment)] == [
         (SECOND, "Please segment the cat"),
         (EDITED, "Please segment the cat"),
         (FIRST, "Please segment the hat"),
@@ -161,7 +161,7 @@ def test_an_empty_list_abstains(dimension):
     (score,) = world.score(of(dimension), several() if dimension in MULTI else single())
     assert score.status == "abstained"
     assert "names nothing" in score.reason
-    assert len(world.asked) == 1
+    assert len(world.queries) == 1
 
 
 @pytest.mark.parametrize("dimension", MULTI)
@@ -171,7 +171,7 @@ def test_a_source_that_there_is_not_fails(dimension):
     assert score.status == "failed"
     assert "names source 2, and they are 0 to 1" in score.reason
     assert "dog" in score.evidence[0].text
-    assert asked(world, Segment) == []
+    assert queries_of(world, Segment) == []
 
 
 @pytest.mark.parametrize(("gone", "where"), [(EDITED, "the edited picture"), (SECOND, "source picture 2")])
@@ -180,7 +180,7 @@ def test_what_is_not_found_in_one_of_the_pictures_abstains(gone, where):
     (score,) = world.score(of("multi-non-edited-fidelity"), several())
     assert score.status == "abstained"
     assert score.reason == f"in {where} nothing is what was meant by 'Please segment the cat'"
-    assert asked(world, Embed) == []
+    assert queries_of(world, Embed) == []
 
 
 def test_elements_may_be_compared_outside_of_their_masks():
@@ -189,12 +189,12 @@ def test_elements_may_be_compared_outside_of_their_masks():
     world = World(masks=masks)
     (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
     assert score.metric == "i2i-multi-non-edited-fidelity@1[inverted=True]"
-    for embed, ((image, _), found) in zip(asked(world, Embed), masks.items(), strict=True):
+    for embed, ((image, _), expected) in zip(queries_of(world, Embed), masks.items(), strict=True):
         assert embed.image == image
-        assert np.array_equal(embed.regions[0].inside.values, ~found.values)
+        assert np.array_equal(embed.regions[0].inside.values, ~expected.values)
     world = World(masks={(EDITED, cat): full()})
     (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
-    assert (score.status, asked(world, Embed)) == ("abstained", [])
+    assert (score.status, queries_of(world, Embed)) == ("abstained", [])
     assert "in the edited picture nothing lies outside of" in score.reason
     for other in ("subject-identity", "multi-detail-fidelity"):
         with pytest.raises(ValueError, match="inverted is for multi-non-edited-fidelity"):
@@ -205,22 +205,24 @@ def test_what_is_not_found_abstains_inverted_too():
     world = World(masks={(EDITED, "Please segment the cat"): empty()})
     (score,) = world.score(of("multi-non-edited-fidelity", inverted=True), several())
     assert score.status == "abstained"
-    assert asked(world, Embed) == []
+    assert queries_of(world, Embed) == []
 
 
 def test_what_is_named_twice_counts_once():
     world = World(says={"segment_unchanged": [TABLE_, TABLE_, WALL]})
     (score,) = world.score(of("subject-identity"), single())
     assert len(score.parts) == 2
-    assert len(asked(world, Segment)) == 4
+    assert len(queries_of(world, Segment)) == 4
 
 
-@pytest.mark.parametrize("said", [["the table"], [TABLE_, ""], [f"{TABLE_}\n{WALL}"], {"commands": [TABLE_]}, "none"])
-def test_lists_of_anything_but_commands_fail(said):
-    world = World(says={"segment_unchanged": said})
+@pytest.mark.parametrize(
+    "reply_text", [["the table"], [TABLE_, ""], [f"{TABLE_}\n{WALL}"], {"commands": [TABLE_]}, "none"]
+)
+def test_lists_of_anything_but_commands_fail(reply_text):
+    world = World(says={"segment_unchanged": reply_text})
     (score,) = world.score(of("subject-identity"), single())
     assert score.status == "failed"
-    assert asked(world, Segment) == []
+    assert queries_of(world, Segment) == []
 
 
 def test_consistency_and_details_are_one_list_and_one_set_of_masks():
@@ -237,5 +239,5 @@ def test_masks_of_two_edits_are_not_mixed_up():
     masks = {(EDITED, CUP): mask(LEFT), (other, CUP): mask((slice(0, 2), slice(None)))}
     world = World(masks=masks)
     world.score(of("non-edited-fidelity"), single(), single("other", edited=other))
-    after = {query.image: query.regions[0].inside for query in asked(world, Embed) if query.image != FIRST}
-    assert after == {image.resized(*FIRST.size): Mask(~found.values) for (image, _), found in masks.items()}
+    after = {query.image: query.regions[0].inside for query in queries_of(world, Embed) if query.image != FIRST}
+    assert after == {image.resized(*FIRST.size): Mask(~region.values) for (image, _), region in masks.items()}

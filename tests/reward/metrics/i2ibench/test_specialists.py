@@ -2,9 +2,9 @@
 
 import pytest
 
-from editcritic.reward.query import Rate
+from editcritic.reward.queries.kinds import Rate
 
-from .world import EDITED, World, of, several, single
+from .scripted_i2ibench import EDITED, World, of, several, single
 
 ROLES = {"image-quality": "quality", "aesthetic-quality": "aesthetics"}
 
@@ -49,7 +49,7 @@ def test_another_model_has_another_scale():
 
 @pytest.mark.parametrize("scale", [(5, 1), (1, 1), (0, float("inf")), (float("nan"), 1), (1, 2, 3), ()])
 def test_a_scale_has_two_ends(scale):
-    with pytest.raises(ValueError, match="scale is the lowest and the highest rating"):
+    with pytest.raises(ValueError, match="scale must be the lowest and the highest rating"):
         of("image-quality", scale=scale)
 
 
@@ -60,4 +60,4 @@ def test_the_expert_of_its_role_rates_the_edited_picture(dimension, quality):
     for name, sample in ((dimension, single()), (f"multi-{dimension}", several())):
         world = World()
         world.score(of(name), sample)
-        assert world.asked == [(ROLES[dimension], Rate(EDITED, quality=quality))]
+        assert world.queries == [(ROLES[dimension], Rate(EDITED, quality=quality))]

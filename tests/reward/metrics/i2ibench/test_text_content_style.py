@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward.i2ibench.text import distance, gate, likeness
+from editcritic.reward.metrics.i2ibench.text_content_style import edit_distance, text_accuracy, text_accuracy_factor
 
-from .world import EDITED, STYLE, World, of, several, single
+from .scripted_i2ibench import EDITED, STYLE, World, of, several, single
 
 
 def scored(read, style, text="hello", **options):
@@ -63,7 +63,7 @@ def test_a_style_that_is_no_grade_fails(style):
 
 @pytest.mark.parametrize(("right", "worth"), [(1, 1), (0.999, 0.8), (0.8, 0.8), (0.799, 0.5), (0.6, 0.5), (0.599, 0.1)])
 def test_the_gate_has_the_steps_of_equation_5(right, worth):
-    assert gate(right) == worth
+    assert text_accuracy_factor(right) == worth
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_the_gate_has_the_steps_of_equation_5(right, worth):
     [("kitten", "sitting", 3), ("flaw", "lawn", 2), ("", "abc", 3), ("abc", "", 3), ("abc", "abc", 0), ("ab", "ba", 2)],
 )
 def test_known_distances(a, b, steps):
-    assert distance(a, b) == distance(b, a) == steps
+    assert edit_distance(a, b) == edit_distance(b, a) == steps
 
 
 def test_known_distances_of_a_part():
-    assert distance("sale", "big sale today", part=True) == 0
-    assert distance("sale", "big sole today", part=True) == 1
-    assert distance("sale", "", part=True) == 4
+    assert edit_distance("sale", "big sale today", part=True) == 0
+    assert edit_distance("sale", "big sole today", part=True) == 1
+    assert edit_distance("sale", "", part=True) == 4
 
 
 words = st.text("abc", max_size=8)
@@ -92,16 +92,16 @@ def slow(a, b):
 
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
 def test_the_distance_is_the_fewest_changes(a, b):
-    assert distance(a, b) == slow(a, b)
+    assert edit_distance(a, b) == slow(a, b)
     parts = [b[i:j] for i in range(len(b) + 1) for j in range(i, len(b) + 1)]
-    assert distance(a, b, part=True) == min(slow(a, part) for part in parts)
+    assert edit_distance(a, b, part=True) == min(slow(a, part) for part in parts)
 
 
 @given(words, words)
 def test_likeness_is_a_share_and_one_only_for_the_same_letters(a, b):
-    assert 0 <= likeness(a, b) <= 1
-    assert (likeness(a, b) == 1) == (a == b)
-    assert likeness(a, b) == likeness(b, a)
+    assert 0 <= text_accuracy(a, b) <= 1
+    assert (text_accuracy(a, b) == 1) == (a == b)
+    assert text_accuracy(a, b) == text_accuracy(b, a)
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_likeness_is_a_share_and_one_only_for_the_same_letters(a, b):
     ],
 )
 def test_case_marks_and_width_do_not_count(read, wanted):
-    assert likeness(read, wanted) == 1
+    assert text_accuracy(read, wanted) == 1

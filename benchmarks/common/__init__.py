@@ -1,0 +1,1 @@
+"""What suites, reports and commands share: errors, inputs, optional imports, progress."""

@@ -1,0 +1,1 @@
+"""Inspection of models: what runs here, what it would load, whether it answers as published."""

@@ -1,1 +1,0 @@
-"""Making the data: the construction pipelines of the papers, with any judge."""

@@ -1,1 +1,0 @@
-"""What things cost: scripts that print ratios and figures. Timings are printed, never asserted."""

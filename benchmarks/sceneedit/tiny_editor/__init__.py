@@ -1,0 +1,1 @@
+"""A tiny editor trained on SceneEdit: a diffusers pipeline for selection and RL experiments."""

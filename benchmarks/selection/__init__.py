@@ -1,1 +1,0 @@
-"""What selectors gain where the truth is known: `python -m editcritic.benchmarks.selection`."""

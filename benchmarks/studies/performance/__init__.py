@@ -1,0 +1,1 @@
+"""Cost measurements: scripts that print ratios and figures. Timings are printed, never asserted."""

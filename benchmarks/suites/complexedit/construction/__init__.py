@@ -1,0 +1,1 @@
+"""Complex-Edit's construction of compound instructions."""

@@ -1,0 +1,1 @@
+"""Construction and download of benchmark data: what all suites share."""

@@ -1,0 +1,1 @@
+"""DLEBench's construction of edits of small objects."""

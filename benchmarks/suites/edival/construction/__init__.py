@@ -1,0 +1,1 @@
+"""EdiVal-Agent's construction of instruction chains."""

@@ -1,0 +1,1 @@
+"""The commands `editcritic bench ...`, one module each."""

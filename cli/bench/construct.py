@@ -1,0 +1,218 @@
+"""`editcritic bench construct`: benchmark data constructed from images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
+from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed
+
+if TYPE_CHECKING:
+    from ...benchmarks.suites.construction.construction_report import ConstructionReport
+
+
+app = typer.Typer(
+    name="construct",
+    help="Construct benchmark data from your own images, in the published formats, with any judge.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+ImageFolder = Annotated[Path, typer.Argument(metavar="IMAGES", help="Image folder.")]
+
+
+Out = Annotated[Path, typer.Option("-o", "--out", help="Output folder. Running the same command again resumes.")]
+
+
+JudgeSpec = Annotated[
+    str,
+    typer.Option(
+        "--judge",
+        help="Judge expert: a spec such as 'served?model=…&url=…', module:Name, or a TOML file (its own table or "
+        "[experts.judge], as in `score`).",
+    ),
+]
+
+
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N images.")]
+
+
+PromptPack = Annotated[
+    str | None, typer.Option("--prompts", help="Folder of prompt files (<name>.txt) that override the built-in ones.")
+]
+
+
+Window = Annotated[int, typer.Option("--max-in-flight", min=1, help="Images processed concurrently.")]
+
+
+@app.command("edival")
+@exit_code_command
+def construct_edival(
+    images: ImageFolder,
+    out: Out,
+    judge: JudgeSpec,
+    detector: Annotated[
+        str,
+        typer.Option(
+            "--detector", help="Detector that verifies the objects listed by the judge; same format as --judge."
+        ),
+    ] = "grounding-dino",
+    turns: Annotated[int, typer.Option("--turns", min=1, help="Number of turns per chain.")] = 3,
+    target_counts: Annotated[
+        str, typer.Option("--target-counts", help="Allowed target counts of count-change edits.")
+    ] = "3-5",
+    oversized: Annotated[
+        str,
+        typer.Option(
+            "--oversized",
+            help="Reject detections above the side (0.9) or area (0.4) limit: `either` as in the paper, "
+            "`both` as in the released code.",
+        ),
+    ] = "either",
+    seed: Seed = 0,
+    limit: Limit = None,
+    prompts: PromptPack = None,
+    window: Window = 64,
+    as_json: Json = False,
+) -> int:
+    """EdiVal-Agent: objects listed by a judge and verified by a detector, and chains of instructions about them."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts, parse_range
+    from ...benchmarks.suites.edival.construction import pipeline
+    from ...benchmarks.suites.edival.construction.chains import EdiValAgent
+    from ...benchmarks.suites.edival.construction.objects import OVERSIZED, Grounding
+    from ...reward.queries import Detect, Judge
+
+    if oversized not in OVERSIZED:
+        raise InputError(f"--oversized is {' or '.join(OVERSIZED)}, got {oversized!r}")
+    try:
+        agent = EdiValAgent(
+            turns=turns,
+            seed=seed,
+            counts=parse_range(target_counts),
+            grounding=Grounding(oversized=OVERSIZED[oversized]),
+            prompts=load_prompts(prompts),
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    numbered_images = list_numbered_images(images, limit)
+    judge_expert = load_expert(judge, "judge", Judge)
+    detector_expert = load_expert(detector, "detector", Detect)
+    with progress_bar(len(numbered_images), "constructing") as (step, _):
+        report = pipeline.construct(
+            numbered_images, out, agent, judge=judge_expert, detector=detector_expert, step=step, window=window
+        )
+    return render_report(report, "chains", as_json)
+
+
+@app.command("complex-edit")
+@exit_code_command
+def construct_complex_edit(
+    images: ImageFolder,
+    out: Out,
+    judge: JudgeSpec,
+    num_operations: Annotated[
+        int, typer.Option("--num-operations", min=1, help="Atomic instructions per image (complexity levels C1 to CN).")
+    ] = 8,
+    split: Annotated[str, typer.Option("--split", help="test_real (photographs) or test_syn (synthetic images).")] = (
+        "test_real"
+    ),
+    seed: Seed = 0,
+    limit: Limit = None,
+    prompts: PromptPack = None,
+    window: Window = 64,
+    as_json: Json = False,
+) -> int:
+    """Complex-Edit: a sequence of atomic instructions per image, simplified, and combined step by step."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.common.optional_imports import bench_library
+    from ...benchmarks.suites.complexedit.construction import pipeline
+    from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts
+    from ...reward.queries import Judge
+
+    if split not in pipeline.SPLITS:
+        raise InputError(f"--split is {' or '.join(pipeline.SPLITS)}, got {split!r}")
+    bench_library("pyarrow")  # fail before the work, not after it
+    builder = pipeline.ComplexEditBuilder(num_operations, seed, load_prompts(prompts))
+    numbered_images = list_numbered_images(images, limit)
+    judge_expert = load_expert(judge, "judge", Judge)
+    with progress_bar(len(numbered_images), "constructing") as (step, _):
+        report = pipeline.construct(
+            numbered_images, out, builder, judge=judge_expert, split=split, step=step, window=window
+        )
+    return render_report(report, "images with instructions", as_json)
+
+
+@app.command("dlebench")
+@exit_code_command
+def construct_dlebench(
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="QUESTIONS",
+            help="A JSONL file of visual questions (image, question, options, answer, boxes), or a folder "
+            "with a questions.jsonl; image paths relative to it.",
+        ),
+    ],
+    out: Out,
+    judge: JudgeSpec,
+    pipeline: Annotated[str, typer.Option("--pipeline", help="Editor of the crops, as in `editcritic edit`.")],
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option("--labels", help="Human labels of references from `bench label`. Repeatable."),
+    ] = None,
+    seed: Seed = 0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N questions.")] = None,
+    prompts: PromptPack = None,
+    window: Window = 64,
+    pipeline_args: PipelineArgs = None,
+    batch_size: BatchSize = 8,
+    dtype: Dtype = None,
+    device: Device = None,
+    download: Download = False,
+    as_json: Json = False,
+) -> int:
+    """DLEBench: an edit that makes a wrong answer to a question true, and a reference image of it.
+
+    References wait for review in review.jsonl: fill in `accept`, `regenerate` or `discard`, and run the command again.
+    """
+    from ...benchmarks.common.inputs import parse_pipeline_args
+    from ...benchmarks.suites.construction.workspace import load_expert, load_prompts
+    from ...benchmarks.suites.dlebench.construction.counterfactual import read_questions
+    from ...benchmarks.suites.dlebench.construction.pipeline import DleBenchBuilder
+    from ...reward.queries import Judge
+    from ..editor_spec import EditorSpec
+
+    question_list = list(read_questions(questions))[:limit]
+    judge_expert = load_expert(judge, "judge", Judge)
+    prompt_pack = load_prompts(prompts)
+    editor = EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), batch_size, dtype, device, download).load()
+    with progress_bar(len(question_list), "constructing") as (step, _):
+        builder = DleBenchBuilder(judge_expert, editor, seed, prompt_pack, tuple(labels or ()), window)
+        report = builder.make(question_list, out, step=step)
+    return render_report(report, "samples", as_json)
+
+
+def render_report(report: ConstructionReport, noun: str, as_json: bool) -> int:
+    """Print what was constructed. Returns the exit code."""
+    if as_json:
+        print_json({**report.to_json(), "exit_code": report.exit_code})
+        return report.exit_code
+    echo(
+        f"{report.num_constructed} {noun} constructed, {report.num_rejected} rejected (see rejections.jsonl)",
+        stderr=False,
+    )
+    for path in report.files:
+        echo(f"  {path}", stderr=False)
+    if report.failures:
+        name, reason = next(iter(report.failures.items()))
+        echo(
+            f"editcritic: {len(report.failures)} failed, the first {name}: {reason}; run the same command again to "
+            "retry only these"
+        )
+    return report.exit_code

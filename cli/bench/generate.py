@@ -1,0 +1,132 @@
+"""`editcritic bench generate`: an editor's outputs for a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
+from ..options import DEFAULT_REWARD, Data, Device, Download, Dtype, Experts, Json, PipelineArgs, SuiteName
+from .run import print_problems
+
+if TYPE_CHECKING:
+    from ...verifiers import Editor
+
+
+@exit_code_command
+def generate(
+    suite: SuiteName,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Output folder for images, in the suite's layout.")],
+    data: Data = None,
+    pipeline: Annotated[
+        str | None,
+        typer.Option("--pipeline", help="The editor, as in `edit`: a diffusers pipeline, module:name, or `sceneedit`."),
+    ] = None,
+    editor_url: Annotated[
+        str | None,
+        typer.Option(
+            "--editor-url", help="An editor behind HTTP: JSON with instruction, images and seed is posted to this URL."
+        ),
+    ] = None,
+    editor_name: Annotated[
+        str, typer.Option("--editor-name", help="Name of the model behind --editor-url. Default: the URL.")
+    ] = "",
+    editor_key_env: Annotated[
+        str, typer.Option("--editor-key-env", help="Environment variable with the key of --editor-url.")
+    ] = "",
+    timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Timeout of a request in seconds.")] = 600.0,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="Retries of a request.")] = 2,
+    selector: Annotated[
+        str | None, typer.Option("--selector", help="Generate candidates and select among them, e.g. `best-of?n=8`.")
+    ] = None,
+    reward: Annotated[str, typer.Option("--reward", help="Reward of --selector, as in `score`.")] = DEFAULT_REWARD,
+    experts: Experts = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Budget per item with --selector, e.g. nfe=64,judge_calls=50.")
+    ] = None,
+    sequential: Annotated[
+        bool, typer.Option("--sequential", help="Apply the operations of a compound instruction one per step.")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Base seed; each item's seed is derived from it and the item id.")
+    ] = 0,
+    pipeline_args: PipelineArgs = None,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", min=1, help="Images per pipeline call, or concurrent requests.")
+    ] = 8,
+    dtype: Dtype = None,
+    device: Device = None,
+    download: Download = False,
+    as_json: Json = False,
+) -> int:
+    """Generate an editor's outputs for a suite. Running the same command again resumes: existing outputs are kept.
+
+    `generated.jsonl` in the output folder records editor, seed and seconds of each output. Exit code 1 if an output
+    could not be generated.
+    """
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.common.inputs import load_selector, parse_budget, parse_pipeline_args, spec_argument
+    from ...benchmarks.run.http_editor import HttpEditor
+    from ...benchmarks.run.output_generation import SelectionConfig, generate_outputs
+    from ...benchmarks.run.suite_loading import build_reward, load_suite
+    from ...reward import default_experts, load_experts
+    from ..editor_spec import EditorSpec
+
+    loaded = load_suite(suite, data)
+    print_problems(loaded)
+    if (pipeline is None) == (editor_url is None):
+        raise InputError("give an editor: either --pipeline or --editor-url")
+    if selector is not None and sequential:
+        raise InputError("--sequential is the selector sequential?n=1: give one of the two")
+    selection = SelectionConfig.sequential_operations() if sequential else None
+    if selector is not None:
+        bound_experts = load_experts(experts, default_experts()) if experts else None
+        selection = SelectionConfig(
+            load_selector(spec_argument(selector)),
+            build_reward(spec_argument(reward), bound_experts),
+            parse_budget(budget),
+        )
+    if editor_url is not None:
+        editor: Editor = HttpEditor(
+            editor_url,
+            name=editor_name,
+            key_env=editor_key_env,
+            batch_size=batch_size,
+            timeout_s=timeout,
+            retries=retries,
+        )
+    else:
+        editor_spec = EditorSpec(
+            str(pipeline), parse_pipeline_args(pipeline_args or ()), batch_size, dtype, device, download
+        )
+        samples_by_size = {tuple(image.size for image in item.sample.sources): item.sample for item in loaded.items}
+        for sample in samples_by_size.values():
+            editor_spec.check(sample)
+        editor = editor_spec.load()
+    with progress_bar(len(loaded.items), "generating") as (step, _):
+        report = generate_outputs(loaded, out, editor, selection=selection, seed=seed, step=step)
+    if as_json:
+        print_json(
+            {
+                "exit_code": report.exit_code,
+                "out": str(out),
+                "editor": editor.id,
+                "existing": len(report.existing),
+                "generated": len(report.generated),
+                "failed": {row.item: row.error for row in report.failed},
+                "stop_reason": report.stop_reason,
+            }
+        )
+        return report.exit_code
+    for row in report.failed:
+        echo(f"editcritic: {row.item}: {row.error}")
+    if report.stop_reason:
+        echo(f"editcritic: stopped: {report.stop_reason}; run the same command again to resume")
+    echo(
+        f"editcritic: {len(report.generated)} generated, {len(report.existing)} kept, "
+        f"{len(report.failed)} failed: {out}",
+        stderr=False,
+    )
+    return report.exit_code

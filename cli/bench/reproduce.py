@@ -1,0 +1,44 @@
+"""`editcritic bench reproduce`: a result scored again and compared byte by byte."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json
+from ..options import Experts, Json
+
+
+@exit_code_command
+def reproduce(
+    results: Annotated[Path, typer.Argument(metavar="RESULT_DIR", help="Result folder of `bench run`.")],
+    data: Annotated[Path | None, typer.Option("--data", help="Current data folder. Default: the recorded one.")] = None,
+    outputs: Annotated[
+        Path | None, typer.Option("--outputs", help="Current outputs folder. Default: the recorded one.")
+    ] = None,
+    experts: Experts = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Keep the new results in this folder. Default: a temporary folder."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Score a result again with new expert queries and compare it byte by byte. Exit code 1 if it differs."""
+    import tempfile
+
+    from ...benchmarks.run.reproduction import reproduce_run, run_spec_from_results
+    from ...benchmarks.run.run_config import ExecutionOptions
+    from ...benchmarks.run.run_progress import progress_reporter
+
+    spec = run_spec_from_results(results, data=data, outputs=outputs, experts=tuple(experts or ()))
+    with ExitStack() as stack:
+        folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        watch = stack.enter_context(progress_reporter("scoring again"))
+        report = reproduce_run(
+            spec, results, folder, ExecutionOptions(on_progress=watch, invocation=spec.to_json(folder))
+        )
+    print_json(report.to_json()) if as_json else echo(str(report), stderr=False)
+    return int(not report.equal)

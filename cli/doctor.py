@@ -1,0 +1,61 @@
+"""`editcritic doctor`: what is installed, and which experts can run on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from .options import Json
+
+
+@exit_code_command
+def doctor(
+    experts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--experts",
+            help="Show the load plan of these experts (source, licence, precision, memory) without loading "
+            "them: `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
+        ),
+    ] = None,
+    query_servers: Annotated[
+        bool, typer.Option("--query-servers", help="With --experts: query each server for the name of its model.")
+    ] = False,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--check-model",
+            help="Compare a local model with published scores: the name of a reference (`list` prints them), "
+            "or a TOML file. --experts selects the expert to compare.",
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option("--images", help="With --check-model: folder of the reference images.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Report what is installed, which experts can run on this machine, how fast, and what to install for the others."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.inspection import checkpoint_check, load_plan, load_plan_table, model_references
+    from ..benchmarks.inspection.doctor import render_report, run_diagnostics
+
+    if (images is not None and reference is None) or (query_servers and (reference is not None or not experts)):
+        raise InputError("--images needs --check-model; --query-servers needs --experts and no --check-model")
+    if reference == "list":
+        reference_names = list(model_references.references())
+        print_json(reference_names) if as_json else echo("\n".join(reference_names), stderr=False)
+        return 0
+    if reference is not None:
+        comparison = checkpoint_check.check_model(reference, images or Path(), experts or [])
+        print_json(comparison.to_json()) if as_json else render(checkpoint_check.table(comparison))
+        return comparison.exit_code
+    if experts:
+        plan = load_plan.plan_load(experts, query_servers=query_servers)
+        print_json(plan.to_json()) if as_json else render(load_plan_table.render_load_plan(plan))
+        return plan.exit_code
+    report = run_diagnostics()
+    print_json(report.to_json()) if as_json else render(render_report(report))
+    return report.exit_code

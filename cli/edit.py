@@ -1,0 +1,156 @@
+"""`editcritic edit`: best-of-N editing of one image."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from .options import (
+    DEFAULT_REWARD,
+    BatchSize,
+    Device,
+    Download,
+    Dtype,
+    Experts,
+    Json,
+    PipelineArgs,
+    Protocol,
+    RewardSpec,
+)
+
+
+@exit_code_command
+def edit(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE...", help="The image to edit; several images for one edit with several sources."
+        ),
+    ],
+    instruction: Annotated[
+        list[str],
+        typer.Option(
+            "--instruction", help="The edit instruction. Repeat for the operations of a compound instruction."
+        ),
+    ],
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            "--pipeline",
+            help="A diffusers pipeline (folder or hub id); module:name of a pipeline, an editor, a function "
+            "f(image, instruction, seed), or a factory without arguments that returns one of these; or "
+            "`sceneedit`, the built-in tiny editor.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Output folder; also holds the journal for resuming.")],
+    reward: RewardSpec = DEFAULT_REWARD,
+    experts: Experts = None,
+    protocol: Protocol = None,
+    selector: Annotated[
+        str,
+        typer.Option(
+            "--selector",
+            help="How candidates are generated and selected: a name with options, module:Name, or a TOML file.",
+        ),
+    ] = "best-of?n=16",
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Budget, e.g. nfe=128,judge_calls=50,seconds=600.")
+    ] = None,
+    tie_breaker: Annotated[
+        str | None, typer.Option("--tie-breaker", help="Reward that decides between candidates with equal scores.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the first candidate; further candidates increment it.")
+    ] = 0,
+    boxes: Annotated[
+        str | None,
+        typer.Option(
+            "--boxes", help='Boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file with that JSON.'
+        ),
+    ] = None,
+    pipeline_args: PipelineArgs = None,
+    batch_size: BatchSize = 8,
+    dtype: Dtype = None,
+    device: Device = None,
+    download: Download = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Overwrite the results of another run in the output folder.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Edit an image: generate candidates, score them and keep the best. Running the same command again resumes."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import (
+        load_reward,
+        load_selector,
+        parse_budget,
+        parse_pipeline_args,
+        read_edit_sample,
+        spec_argument,
+    )
+    from ..benchmarks.run.scoring_run import forward_warnings
+    from ..verifiers.selection import JournalError, SelectionStopped
+    from .edit_output import (
+        IMAGE,
+        REPORT,
+        SHEET,
+        EditOutputFolder,
+        EditRunConfig,
+        NotifyingJournal,
+        count_failures,
+        render_candidates,
+        summary_lines,
+    )
+    from .editor_spec import EditorSpec
+
+    config = EditRunConfig(
+        read_edit_sample(sources, instruction, boxes),
+        load_reward(spec_argument(reward), protocol, bindings=experts),
+        load_selector(spec_argument(selector)),
+        parse_budget(budget),
+        None if tie_breaker is None else load_reward(spec_argument(tie_breaker)),
+        seed,
+    )
+    config.check()
+    folder = EditOutputFolder(out, overwrite)
+    folder.check(config.to_json(), sources)
+    editor_spec = EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), batch_size, dtype, device, download)
+    editor_spec.check(config.sample)
+    with ExitStack() as stack, progress_bar(None, "candidates") as (step, tell), forward_warnings(tell):
+        try:
+            journal = stack.enter_context(NotifyingJournal(folder.journal, step))
+            tell(f"editcritic: loading {pipeline}")
+            editor = editor_spec.load()
+            folder.check(config.to_json(editor.id), sources)
+            selections = config.run(editor, journal)
+        except JournalError as error:
+            raise InputError(str(error)) from None
+        except SelectionStopped as error:
+            problem = f"{error} ({folder.journal}); run the same command again to resume"
+            echo(f"editcritic: {problem}")
+            if as_json:
+                print_json({"error": problem})
+            return 1
+        except KeyboardInterrupt:
+            stack.pop_all()  # the engine's thread may use the log until the process ends
+            echo(
+                f"editcritic: interrupted; the candidates are in {folder.journal}: run the same command again to resume"
+            )
+            return 130
+        report = folder.write(config, editor, selections)
+    code = int(selections[0].winner is None or count_failures(selections[0]) > 0)
+    if as_json:
+        print_json({**report, "out": str(out), "exit_code": code})
+        return code
+    render(render_candidates(selections[0]))
+    for line in summary_lines(selections):
+        echo(line, stderr=False)
+    written = [out / name for name in (IMAGE, SHEET, REPORT) if (out / name).exists()]
+    echo(", ".join(map(str, written)), stderr=False)
+    if failed := count_failures(selections[0]):
+        echo(f"editcritic: {failed} failed; run the same command again to retry them")
+    return code

@@ -1,0 +1,94 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_REWARD = "edit-balanced"
+
+Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output and nothing else.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+BootstrapSamples = Annotated[
+    int,
+    typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals."),
+]
+OptionalBootstrapSamples = Annotated[
+    int,
+    typer.Option(
+        "--bootstrap-samples", min=0, help="Number of bootstrap samples for confidence intervals; 0 disables them."
+    ),
+]
+
+# -- rewards and experts -----------------------------------------------------------------------------------------------
+
+RewardSpec = Annotated[
+    str,
+    typer.Option(
+        "--reward", help="A name (see `editcritic rewards`), `name?option=value`, `module:Name`, or a TOML file."
+    ),
+]
+Protocol = Annotated[
+    str | None, typer.Option("--protocol", help="Named variant of the metric; its card lists the variants.")
+]
+Experts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--experts",
+        help="Experts: `role=spec role=spec`, e.g. `detector=grounding-dino-tiny judge=openai:http://HOST/v1`; a TOML "
+        "file; or module:function returning role -> expert. Repeatable. Default: experts that need no download.",
+    ),
+]
+AnswerCache = Annotated[
+    Path | None, typer.Option("--cache", help="Answer log: expert answers are read from it and added to it.")
+]
+MaxFailureRate = Annotated[
+    float, typer.Option("--max-failure-rate", min=0.0, max=1.0, help="Maximum tolerated fraction of failed scores.")
+]
+OnFailures = Annotated[
+    str,
+    typer.Option(
+        "--on-failures",
+        help="Above that rate: raise (stop), none (continue), wait (retry until the experts recover).",
+    ),
+]
+
+# -- editors: `editor_spec.EditorSpec` ---------------------------------------------------------------------------------
+
+PipelineArgs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pipeline-arg", help="Keyword argument of the pipeline call, e.g. num_inference_steps=20. Repeatable."
+    ),
+]
+BatchSize = Annotated[int, typer.Option("--batch-size", min=1, help="Images per pipeline call.")]
+Dtype = Annotated[
+    str | None, typer.Option("--dtype", help="Dtype of the weights. Default: bfloat16 on a GPU, else float32.")
+]
+Device = Annotated[str | None, typer.Option("--device", help="Device, e.g. cuda:1. Default: the first GPU, else CPU.")]
+Download = Annotated[bool, typer.Option("--download", help="Allow downloads from the Hugging Face Hub.")]
+
+# -- suites and their results ------------------------------------------------------------------------------------------
+
+SuiteName = Annotated[
+    str, typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?mode=singlepass`.")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder of the suite's data; `sceneedit` is built in and needs none.")
+]
+SuiteProtocol = Annotated[str | None, typer.Option("--protocol", help="Named variant of the suite's metrics.")]
+Metric = Annotated[
+    list[str] | None, typer.Option("--metric", help="Only this metric of the suite. Repeatable. Default: all.")
+]
+Reproducible = Annotated[
+    bool, typer.Option("--reproducible", help="Query local models one at a time: slower, bitwise reproducible.")
+]
+ResultFolders = Annotated[
+    list[Path],
+    typer.Argument(metavar="RESULTS...", help="Result folders of one suite, or folders that contain them."),
+]
+SuiteSpec = Annotated[
+    str | None, typer.Option("--suite", help="Spec of the suite, if the name in the results does not load it.")
+]

@@ -1,0 +1,85 @@
+"""`editcritic rank`: candidate edits of a source, ranked."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, Protocol, RewardSpec
+
+if TYPE_CHECKING:
+    from ..reward import Score
+
+
+@exit_code_command
+def rank(
+    candidates: Annotated[
+        list[Path],
+        typer.Argument(help="Images, or folders of images, with --source and --instruction; or one file of samples."),
+    ],
+    source: Annotated[Path | None, typer.Option("--source", help="Source image of the candidates.")] = None,
+    instruction: Annotated[str | None, typer.Option("--instruction", help="The edit instruction.")] = None,
+    boxes: Annotated[
+        str | None,
+        typer.Option(
+            "--boxes", help='Boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file with that JSON.'
+        ),
+    ] = None,
+    reward: RewardSpec = DEFAULT_REWARD,
+    experts: Experts = None,
+    protocol: Protocol = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a contact sheet (HTML) to this file.")] = None,
+    cache: AnswerCache = None,
+    as_json: Json = False,
+) -> int:
+    """Rank candidate edits of a source: order, margins, reasons. Samples of a file are ranked within their groups."""
+    from ..benchmarks.common.inputs import load_reward, ranking_entries, spec_argument
+    from ..benchmarks.report import ranking
+    from ..benchmarks.run.scoring_run import forward_warnings, score_entries
+    from ..reward import AnswerLog
+
+    with ExitStack() as stack:
+        log = None if cache is None else stack.enter_context(AnswerLog(cache))
+        index = {} if log is None else log.files
+        entries = ranking_entries(candidates, source, instruction, boxes, index)
+        bound_reward = load_reward(spec_argument(reward), protocol, bindings=experts, log=log, on_failures="none")
+        if out is not None:
+            out.touch()  # fail before scoring, not after it
+        samples: list[Any] = []
+        scores: list[Score] = []
+
+        def write(name: str, score: Score) -> None:
+            scores.append(score)
+            step()
+
+        with progress_bar(len(entries), "scoring") as (step, tell), forward_warnings(tell):
+            outcome = score_entries(bound_reward, entries, write, on_problem=tell, on_sample=samples.append)
+        if outcome.interrupted:
+            stack.pop_all()
+            echo("editcritic: interrupted")
+            return 130
+        rankings = ranking.rank_candidates(samples, scores)
+        if out is not None and rankings:
+            from ..benchmarks.report.ranking_sheet import write_sheet
+
+            write_sheet(out, rankings, bound_reward.card)
+        if as_json:
+            groups = [group.to_json() for group in rankings]
+            sheet = str(out) if out is not None and rankings else None
+            print_json(
+                {
+                    "schema": ranking.SCHEMA,
+                    **outcome.to_json(),
+                    "reward": bound_reward.spec,
+                    "groups": groups,
+                    "sheet": sheet,
+                }
+            )
+        else:
+            for group in rankings:
+                render(ranking.render_ranking(group))
+        return outcome.exit_code

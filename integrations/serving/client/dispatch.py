@@ -1,0 +1,244 @@
+"""Send one chunk of a batch until it is scored: retried, sent to other replicas, split, or failed with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....reward import EditSample, Score
+from ....reward.timeout_compat import TIMEOUTS, timeout
+from ..http_protocol import Detail, ImageEncoding, scores_from_json
+from .replicas import Replica, ReplicaPool
+from .transport import RequestBody, Transport, TransportError, TransportResponse
+
+log = logging.getLogger("editcritic.serving")
+
+RESPONSE_GRACE_S = 1.0
+"""How long after the deadline a client waits for the response to arrive."""
+
+_MAX_ATTEMPTS = 3
+"""Attempts after errors that the request itself may cause: timeouts, HTTP 5xx without overload, invalid responses."""
+
+_MAX_LOST_CONNECTIONS = 8
+"""Lost connections during a request before it fails: the request may crash the servers."""
+
+_MAX_BACKOFF_S = 60.0
+
+FAILURE_WINDOW, MIN_FAILURE_WINDOW = 64, 16
+"""Size of the window of recent scores in which failures are counted, and its minimum size."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchOptions:
+    """Options of a client. See `RemoteReward`."""
+
+    detail: Detail
+    image_encoding: ImageEncoding
+    reward: str
+    timeout_s: float
+    outage_timeout_s: float
+    max_failure_rate: float
+    retry_failed: bool
+
+
+@dataclass(slots=True)
+class RequestChunk:
+    """Samples that are sent together, and their scores so far. refused: indices that every server rejects."""
+
+    samples: Sequence[EditSample]
+    scores: list[Score | None]
+    refused: set[int] = field(default_factory=set)
+
+    def set_scores(self, indices: Sequence[int], scores: Sequence[Score] | str) -> None:
+        """Set the scores at these indices, or fail all of them with one reason."""
+        for number, index in enumerate(indices):
+            self.scores[index] = Score.failed(scores) if isinstance(scores, str) else scores[number]
+
+
+@dataclass(slots=True)
+class DispatchStats:
+    """Statistics of a batch. late: ids of samples that were not scored in time."""
+
+    requests: int = 0
+    retries: Counter[str] = field(default_factory=Counter)
+    late: list[str] = field(default_factory=list)
+    replicas: Counter[str] = field(default_factory=Counter)
+
+    def stats(self, seconds: float) -> dict[str, Any]:
+        """The statistics in `Scores.stats`."""
+        stats = {"seconds": round(seconds, 4), "requests": self.requests, "retries": dict(self.retries)}
+        return stats | {"late": list(self.late), "replicas": dict(self.replicas)}
+
+
+class Dispatcher:
+    """Sends the chunks of one batch. recent_failures: whether each of the client's latest scores failed."""
+
+    def __init__(
+        self,
+        replicas: ReplicaPool,
+        transport: Transport,
+        slots: asyncio.Semaphore,
+        recent_failures: deque[bool],
+        options: DispatchOptions,
+        deadline_s: float | None,
+    ) -> None:
+        self._replicas, self._transport, self._slots, self._options = replicas, transport, slots, options
+        self._recent_failures = recent_failures
+        self._deadline_s = deadline_s
+        self._until = None if deadline_s is None else time.monotonic() + deadline_s
+        self._rng = random.Random()
+        self.stats = DispatchStats()
+
+    async def scores(self, key: str, samples: Sequence[EditSample]) -> list[Score]:
+        """One score per sample, in order. Errors become failed scores with a reason; nothing is raised."""
+        chunk = RequestChunk(samples, [None] * len(samples))
+        with contextlib.suppress(*TIMEOUTS):
+            async with timeout(self._remaining(RESPONSE_GRACE_S)), self._slots:
+                await self._send(key, chunk, range(len(samples)))
+                if self._options.retry_failed:
+                    await self._retry_failed(key, chunk)
+        scores = [self._late_score if score is None else score for score in chunk.scores]
+        self.stats.late += [
+            sample.id for sample, score in zip(samples, scores, strict=True) if score == self._late_score
+        ]
+        return scores
+
+    async def _retry_failed(self, key: str, chunk: RequestChunk) -> None:
+        """Retry failed samples: once immediately, then with growing pauses while most requests fail, up to
+        `outage_timeout_s`.
+        """
+        start, pause, retries = time.monotonic(), 0.0, 0
+        while not retries or self._is_outage():
+            failed = [
+                index for index, score in enumerate(chunk.scores) if score is not None and score.status == "failed"
+            ]
+            failed = [index for index in failed if index not in chunk.refused]
+            remaining, waited = self._remaining(), time.monotonic() - start
+            if not failed or waited >= self._options.outage_timeout_s or (remaining is not None and remaining <= 0):
+                return
+            await asyncio.sleep(min(pause, self._options.outage_timeout_s - waited) * self._rng.uniform(0.8, 1.0))
+            pause = min(max(1.0, 2 * pause), _MAX_BACKOFF_S)
+            retries += 1
+            self._count_retry("failed", str(chunk.scores[failed[0]]))
+            await self._send(f"{key}/retry-{retries}", chunk, failed)
+
+    def _is_outage(self) -> bool:
+        return len(self._recent_failures) >= MIN_FAILURE_WINDOW and sum(
+            self._recent_failures
+        ) > self._options.max_failure_rate * len(self._recent_failures)
+
+    async def _send(self, key: str, chunk: RequestChunk, indices: Sequence[int]) -> None:
+        """Send until there is a response for all of these samples, or a reason why not."""
+        options = self._options
+        samples = [chunk.samples[index] for index in indices]
+        body = RequestBody(samples, key, options.detail, options.reward, options.image_encoding)
+        start = time.monotonic()
+        faults, lost_connections, error_message = 0, 0, ""
+        avoid: Replica | None = None
+        while faults < _MAX_ATTEMPTS and lost_connections < _MAX_LOST_CONNECTIONS:
+            if failure := self._replicas.permanent_failure:
+                return chunk.set_scores(indices, failure)
+            replica = self._replicas.pick(samples[0].group, len(samples), avoid)
+            if replica is None:
+                waited = time.monotonic() - max(start, self._replicas.last_response_at)
+                if waited >= options.outage_timeout_s:
+                    return chunk.set_scores(indices, f"no response for {waited:.0f} s: {self._replicas.problems()}")
+                await self._replicas.wait(options.outage_timeout_s - waited)
+                continue
+            try:
+                response = await self._post(replica, body, len(samples))
+            except TransportError as error:
+                error_message, avoid = f"{replica.url}: {error}", replica
+                faults += error.timed_out
+                lost_connections += error.request_sent and not error.timed_out
+                self._replicas.mark_down(replica, str(error))
+                reason = "timeout" if error.timed_out else "connection_lost" if error.request_sent else "unreachable"
+                self._count_retry(reason, error_message)
+                continue
+            if response.status in (502, 503, 504):
+                self._replicas.mark_busy(replica, response.retry_after_s)
+                self._count_retry("busy", f"{replica.url} is at capacity: {response.message}")
+                continue
+            if response.status == 200:
+                scores = self._read_response(replica, response, samples)
+                if not isinstance(scores, str):
+                    return chunk.set_scores(indices, scores)
+                error_message = scores
+            elif response.status < 500 and response.status != 408:
+                return await self._handle_rejection(key, chunk, indices, replica, response)
+            else:
+                error_message = f"{replica.url} returned HTTP {response.status}: {response.message}"
+            avoid = replica
+            faults += 1
+            self._count_retry("server_error", error_message)
+            await asyncio.sleep(0.25 * 2**faults * self._rng.uniform(0.5, 1.0))
+        total = faults + lost_connections
+        return chunk.set_scores(indices, f"failed after {total} attempts, the last: {error_message}")
+
+    async def _handle_rejection(
+        self, key: str, chunk: RequestChunk, indices: Sequence[int], replica: Replica, response: TransportResponse
+    ) -> None:
+        """Handle a rejected request: split it, so that valid samples are scored without the invalid ones."""
+        if response.status in (400, 413, 422) and len(indices) > 1:
+            half = len(indices) // 2
+            self._count_retry("split", response.message)
+            await self._send(f"{key}/1", chunk, indices[:half])
+            await self._send(f"{key}/2", chunk, indices[half:])
+        else:
+            chunk.refused.update(indices)
+            chunk.set_scores(indices, f"{replica.url} rejected it (HTTP {response.status}): {response.message}")
+
+    async def _post(self, replica: Replica, body: RequestBody, count: int) -> TransportResponse:
+        """Post a request. Raises `TransportError`."""
+        remaining = self._remaining()
+        content, content_type = await asyncio.to_thread(
+            body.bytes, None if remaining is None else max(remaining, 0.001)
+        )
+        replica.in_flight += count
+        self.stats.requests += 1
+        try:
+            return await self._transport.post(f"{replica.url}/v1/score", content, content_type, self._options.timeout_s)
+        finally:
+            replica.in_flight -= count
+
+    def _read_response(
+        self, replica: Replica, response: TransportResponse, samples: Sequence[EditSample]
+    ) -> list[Score] | str:
+        """The scores of a response, or an error message if it is invalid."""
+        reward_info = self._replicas.reward_info
+        try:
+            scores = list(scores_from_json(response.data, [sample.id for sample in samples]))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return f"{replica.url} sent an invalid response ({error})"
+        served_reward = response.data.get("reward")
+        if reward_info is not None and served_reward != reward_info.card.signature:
+            expected = reward_info.card.signature
+            self._replicas.mark_down(replica, f"it scored with {served_reward} instead of {expected}")
+            return f"{replica.url} serves another reward: {served_reward}"
+        rows = response.data["scores"]
+        scores = [self._late_score if row.get("late") else score for row, score in zip(rows, scores, strict=True)]
+        self._recent_failures.extend(score.status == "failed" for score in scores)
+        self.stats.replicas[replica.url] += len(samples)
+        self._replicas.mark_answered(replica, response)
+        if replica.up and all(score.status == "failed" for score in scores):
+            # Its judge may be down; readiness is probed immediately.
+            self._replicas.mark_down(replica, "all scores of its last response failed")
+        return scores
+
+    @property
+    def _late_score(self) -> Score:
+        return Score.failed(f"not scored within {self._deadline_s or 0:g} s")
+
+    def _remaining(self, extra: float = 0.0) -> float | None:
+        return None if self._until is None else self._until + extra - time.monotonic()
+
+    def _count_retry(self, reason: str, message: str) -> None:
+        self.stats.retries[reason] += 1
+        log.info("retry (%s): %s", reason, message)

@@ -1,0 +1,28 @@
+"""Adapters to other trainers of image editors.
+
+Importing this package loads none of them; using one of its names loads its adapter.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .flow_factory import FlowFactoryReward
+    from .flow_grpo import FlowGRPOReward
+    from .trainer_batches import UnscoredError
+    from .unirl import UniRLRewardBackend
+
+__all__ = ["FlowFactoryReward", "FlowGRPOReward", "UniRLRewardBackend", "UnscoredError"]
+
+_MODULES = {
+    "FlowFactoryReward": "flow_factory",
+    "FlowGRPOReward": "flow_grpo",
+    "UniRLRewardBackend": "unirl",
+    "UnscoredError": "trainer_batches",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,0 +1,73 @@
+"""Run an editor on a policy's instructions during training: each distinct edit is generated once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...reward import EditSample, Image, build
+from ...reward.queries.specs import Spec
+from ...verifiers import Editor, Journal
+from ...verifiers.selection import CandidateRequest, NoiseSpec
+from ...verifiers.selection.generation import CandidateGenerator
+
+
+class RolloutEditor:
+    """The edits of one training step, all from one seed: equal instructions on equal images are one edit.
+
+    A failed edit is not retried; later requests for it get the same error.
+    """
+
+    def __init__(self, editor: Editor, seed: int) -> None:
+        self.editor = editor
+        self._seed = seed
+        self._journal = Journal()
+        self._generator = CandidateGenerator(editor, self._journal, lambda cost, cached: None)
+        self._edited: dict[object, Image | str] = {}
+
+    def edit(self, requests: Sequence[EditSample]) -> list[Image | str]:
+        """An image or the editor's error for each request; see `follow_up_request`.
+
+        Raises `EditorError` if the editor generated nothing at all in a few attempts.
+        """
+        keys = [_key(request) for request in requests]
+        new_requests = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._edited}
+        for start in range(0, len(new_requests), self.editor.batch_size):
+            batch = dict(list(new_requests.items())[start : start + self.editor.batch_size])
+            candidate_requests = [
+                CandidateRequest(str(number), request, request, NoiseSpec(self._seed))
+                for number, request in enumerate(batch.values())
+            ]
+            for key, candidate in zip(batch, self._generator.generate(candidate_requests), strict=True):
+                self._edited[key] = candidate.error if candidate.picture is None else candidate.picture
+        return [self._edited[key] for key in keys]
+
+    def close(self) -> None:
+        """Drop the cached images."""
+        self._journal.close()
+        self._edited.clear()
+
+    def __enter__(self) -> RolloutEditor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample:
+    """The request to the editor for the next instruction of a policy, applied to the current image."""
+    return replace(sample, instruction=instruction, sources=(image, *sample.sources[1:]))
+
+
+def resolve_editor(editor: Editor | Spec) -> Editor:
+    """An editor, built if a spec is given. Raises ValueError for anything else."""
+    resolved: Any = build(editor) if isinstance(editor, str | Mapping) else editor
+    if not isinstance(resolved, Editor):
+        raise ValueError(f"{editor!r} is no editor, but {type(resolved).__name__}")
+    return resolved
+
+
+def _key(request: EditSample) -> object:
+    earlier = tuple((turn.instruction, turn.edited.digest) for turn in request.earlier)
+    return tuple(image.digest for image in request.sources), request.instruction, earlier

@@ -1,0 +1,1 @@
+"""Shared by judges: chat templates, constrained decoding, log-probabilities, endpoints."""

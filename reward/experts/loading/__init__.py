@@ -1,0 +1,1 @@
+"""Shared by local models: loading, devices, micro-batching, image features."""

@@ -1,0 +1,1 @@
+"""Matching annotated objects in edited images, from pixels only."""

@@ -1,1 +1,0 @@
-"""What experts with models have in common: weights, prompts, answers, servers."""

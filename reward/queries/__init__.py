@@ -1,0 +1,83 @@
+"""Queries to experts, their answers, response formats and serialization."""
+
+from .expert import (
+    AsyncExpert,
+    Expert,
+    ExpertDown,
+)
+from .kinds import (
+    Detect,
+    Detections,
+    Differ,
+    Embed,
+    Embeddings,
+    EmbedText,
+    Judge,
+    Mask,
+    Match,
+    Measure,
+    Measurement,
+    Rate,
+    ReadText,
+    RecognizedText,
+    Region,
+    Segment,
+    Upscale,
+    UpscaledImage,
+)
+from .outcomes import (
+    Abstention,
+    Failure,
+)
+from .response_formats import (
+    FreeText,
+    Grade,
+    Json,
+    Levels,
+    Message,
+    Reply,
+    Tool,
+    ToolCall,
+    YesNo,
+)
+from .specs import (
+    SpecError,
+    spec_of,
+)
+
+__all__ = [
+    "Abstention",
+    "AsyncExpert",
+    "Detect",
+    "Detections",
+    "Differ",
+    "Embed",
+    "EmbedText",
+    "Embeddings",
+    "Expert",
+    "ExpertDown",
+    "Failure",
+    "FreeText",
+    "Grade",
+    "Json",
+    "Judge",
+    "Levels",
+    "Mask",
+    "Match",
+    "Measure",
+    "Measurement",
+    "Message",
+    "Rate",
+    "ReadText",
+    "RecognizedText",
+    "Region",
+    "Reply",
+    "Segment",
+    "SpecError",
+    "Tool",
+    "ToolCall",
+    "Upscale",
+    "UpscaledImage",
+    "YesNo",
+    "spec_of",
+]

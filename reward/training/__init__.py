@@ -1,0 +1,1 @@
+"""For RL training: advantages, reward-hacking monitor, judge variance."""

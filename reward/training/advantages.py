@@ -1,0 +1,219 @@
+"""Group-relative advantages of edits of the same source by the same instruction.
+
+    from editcritic.reward.training.advantages import advantages
+
+    judge_std = measure_judge_variance(reward, some_samples).std
+    result = advantages(reward(samples), [sample.group for sample in samples], judge_std=judge_std)
+
+Each edit is compared with its own group (GRPO: Shao et al. 2024, arXiv 2402.03300, section 4.1). A group is a source
+*and* an instruction, since scores of the same instruction on another image are not comparable. An edit without a score
+has no advantage and does not influence the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..score import Score
+
+ScaleRewards = Literal["group", "batch", "none"]
+"""The divisor of the difference to the group's mean."""
+
+NoiseCorrection = Literal["shrink", "floor"]
+"""The correction for a judge's noise."""
+
+_ROUNDING = 1e-9  # relative: smaller differences are rounding errors of summation, not spread
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advantages:
+    """values: (N,), in the order of the rows, 0 for rows that are not informative. scored: (N,), the rows with a score.
+
+    informative: (N,), the scored rows of groups that are neither degenerate nor lost in noise; a training step may drop
+    the others.
+
+    unscored: fraction of rows without a score. degenerate_groups: fraction of groups without a training signal: fewer
+    than two scored rows, or equal scores. lost: fraction of groups whose spread noise explains completely; 0 for
+    `floor`, which keeps them. std: mean over groups of the standard deviation within (n - 1), in units of the score,
+    over groups with two or more scored rows. noise_variance_share: fraction of the pooled variance within groups that
+    noise explains, in [0, 1].
+    """
+
+    values: FloatArray
+    scored: NDArray[np.bool_]
+    informative: NDArray[np.bool_]
+    unscored: float
+    degenerate_groups: float
+    lost: float
+    std: float
+    noise_variance_share: float
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Numbers to log, by name."""
+        return {
+            "frac_unscored": self.unscored,
+            "frac_reward_zero_std": self.degenerate_groups,
+            "frac_within_noise": self.lost,
+            "reward_std": self.std,
+            "noise_variance_share": self.noise_variance_share,
+        }
+
+
+def advantages(
+    scores: Sequence[Score | float | None],
+    groups: Sequence[str],
+    *,
+    judge_std: float = 0.0,
+    scale_rewards: ScaleRewards = "group",
+    noise_correction: NoiseCorrection = "shrink",
+    max_abs: float | None = None,
+) -> Advantages:
+    """Advantages within groups.
+
+    scores: N of them, such as `Scores` or plain values; None for an unscored row. groups: the group of each row
+    (`EditSample.group`), in any order. Groups must be complete: distributed processes gather their scores first.
+    max_abs: clips advantages to [-max_abs, max_abs]; clipped advantages may have a mean other than 0.
+
+    scale_rewards: `group` divides by the group's standard deviation (n - 1). `batch` divides by one standard deviation
+    for the batch: of the rows about the means of their groups, pooled, without differences between groups. `none` does
+    not divide (Dr. GRPO: Liu et al. 2025, arXiv 2503.20783, section 3): groups with more spread have more weight.
+
+    judge_std: standard deviation of repeated scores of one edit, in units of the score
+    (`measure_judge_variance(...).std`). Dividing by the standard deviation gives every group the same weight, even a
+    group of equal edits whose spread is the judge's noise. Of a variance V within a group, S = max(0, V - judge_std^2)
+    is due to the edits. `shrink` estimates the advantage under a judge without noise (the linear estimate of least
+    squared error, with V and S in place of the true variances): (r - mean) times sqrt(S) / V with division, times
+    S / V without. A group whose spread noise explains has the advantage 0. No advantage is enlarged, and none exceeds
+    |r - mean| / (2 judge_std). `floor` divides by max(std, judge_std) instead: a group lost in noise keeps advantages
+    of about 1, and `none` is unchanged.
+
+    Raises ValueError for scores that are not finite, and for invalid options.
+    """
+    _check(len(scores), len(groups), judge_std, scale_rewards, noise_correction, max_abs)
+    optional_values = [score.value if isinstance(score, Score) else score for score in scores]
+    scored = np.array([value is not None for value in optional_values], bool)
+    values = np.array([0.0 if value is None else value for value in optional_values], np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("scores are finite numbers, or None for a row without one; got a NaN or an infinity")
+    names, group = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
+    num_groups = len(names)
+    count = np.bincount(group[scored], minlength=num_groups)
+    mean = np.bincount(group[scored], values[scored], num_groups) / np.maximum(count, 1)
+    deviations = np.where(scored, values - mean[group], 0.0)
+    squares = np.bincount(group, deviations**2, num_groups)
+    variance = squares / np.maximum(count - 1, 1)
+    has_signal = (count >= 2) & (variance > 0) & _has_spread(values, scored, group, num_groups)
+    pooled = float(squares[has_signal].sum() / max(1, (count - 1)[count >= 2].sum()))
+
+    scale_variance = np.full(num_groups, pooled) if scale_rewards == "batch" else np.where(has_signal, variance, 0.0)
+    weight = np.where(has_signal, _weights(scale_variance, judge_std, scale_rewards, noise_correction), 0.0)
+    informative = scored & (weight > 0)[group]
+    result = np.where(informative, deviations * weight[group], 0.0)
+    return Advantages(
+        result if max_abs is None else np.clip(result, -max_abs, max_abs),
+        scored,
+        informative,
+        unscored=float(1 - scored.mean()) if len(scored) else 0.0,
+        degenerate_groups=float(1 - has_signal.mean()) if num_groups else 0.0,
+        lost=float((has_signal & (weight == 0)).mean()) if num_groups else 0.0,
+        std=float(np.sqrt(np.where(has_signal, variance, 0.0)[count >= 2]).mean()) if (count >= 2).any() else 0.0,
+        noise_variance_share=min(1.0, judge_std**2 / pooled) if pooled else float(judge_std > 0),
+    )
+
+
+def credit_advantages(
+    scores: Sequence[Score],
+    groups: Sequence[str],
+    *,
+    judge_std: float = 0.0,
+    scale_rewards: ScaleRewards = "group",
+    noise_correction: NoiseCorrection = "shrink",
+    max_abs: float | None = None,
+) -> dict[str, Advantages]:
+    """Advantages of each operation or turn, from the `credits` of scores; name -> N of them, in order.
+
+    A batch may hold several instructions: a credit counts in the groups in which any row has it, and its fractions
+    refer to these. A row there with a value but without the credit was rejected before its operations were scored, as
+    by `Gate`: its value is used instead, so that reward hacking is not penalised less than an honest failure. A row
+    whose credit has no value is unscored for this credit only. judge_std: of one credit. Otherwise as `advantages`.
+    """
+    names = dict.fromkeys(name for score in scores for name in score.credits)
+    if len(scores) != len(groups):
+        raise ValueError(f"scores and groups differ in length, got {len(scores)} scores and {len(groups)} groups")
+    result: dict[str, Advantages] = {}
+    for name in names:
+        groups_with_credit = {group for score, group in zip(scores, groups, strict=True) if name in score.credits}
+        rows = [row for row, group in enumerate(groups) if group in groups_with_credit]
+        credits = [scores[row].credits.get(name, scores[row]) for row in rows]
+        row_advantages = advantages(
+            credits,
+            [groups[row] for row in rows],
+            judge_std=judge_std,
+            scale_rewards=scale_rewards,
+            noise_correction=noise_correction,
+            max_abs=max_abs,
+        )
+        result[name] = _scatter_rows(row_advantages, rows, len(scores))
+    return result
+
+
+def _scatter_rows(part: Advantages, rows: list[int], count: int) -> Advantages:
+    """Extend the advantages of some rows to all rows; the others are unscored."""
+    values, scored, informative = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool)
+    values[rows], scored[rows], informative[rows] = part.values, part.scored, part.informative
+    return replace(part, values=values, scored=scored, informative=informative)
+
+
+def _weights(
+    variance: FloatArray, judge_std: float, scale_rewards: ScaleRewards, noise_correction: NoiseCorrection
+) -> FloatArray:
+    """The factor of the difference to the group's mean; 0 where noise explains all the variance.
+
+    Computed from the quotient judge_std / std, which is finite even where the squares underflow.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        std = np.sqrt(variance)
+        if noise_correction == "floor":
+            return np.ones_like(std) if scale_rewards == "none" else np.asarray(1 / np.maximum(std, judge_std))
+        signal_share = np.maximum(0.0, 1 - (judge_std / std) ** 2)
+        return np.asarray(signal_share if scale_rewards == "none" else np.sqrt(signal_share) / std)
+
+
+def _has_spread(
+    values: FloatArray, scored: NDArray[np.bool_], group: NDArray[np.intp], num_groups: int
+) -> NDArray[np.bool_]:
+    """Which groups have scores that differ by more than rounding errors."""
+    low, high = np.full(num_groups, np.inf), np.full(num_groups, -np.inf)
+    np.minimum.at(low, group[scored], values[scored])
+    np.maximum.at(high, group[scored], values[scored])
+    magnitude = np.where(np.isfinite(high), np.maximum(np.abs(low), np.abs(high)), 0.0)
+    return np.asarray(high - low > _ROUNDING * magnitude)
+
+
+def _check(
+    num_scores: int,
+    num_groups: int,
+    judge_std: float,
+    scale_rewards: str,
+    noise_correction: str,
+    max_abs: float | None,
+) -> None:
+    if num_scores != num_groups:
+        raise ValueError(f"scores and groups differ in length, got {num_scores} scores and {num_groups} groups")
+    if not (judge_std >= 0 and math.isfinite(judge_std)):
+        raise ValueError(f"judge_std is a standard deviation, 0 or more, got {judge_std}")
+    if scale_rewards not in get_args(ScaleRewards):
+        raise ValueError(f"scale_rewards is one of {', '.join(get_args(ScaleRewards))}, got {scale_rewards!r}")
+    if noise_correction not in get_args(NoiseCorrection):
+        raise ValueError(f"noise_correction is one of {', '.join(get_args(NoiseCorrection))}, got {noise_correction!r}")
+    if max_abs is not None and not max_abs > 0:
+        raise ValueError(f"max_abs is a positive number, or None for no clipping, got {max_abs}")

@@ -1,0 +1,212 @@
+"""Feynman-Kac steering: a particle filter over denoising trajectories, weighted by the reward of previews."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...reward import EditSample
+from ..selection.candidate import Selection
+from ..selection.generation import PartialCandidate
+from ..selection.selection_run import SelectionRun
+from .halving import advance_interleaved, check_checkpoints, fit_to_budget, stage_ends
+from .noise_search import branch_candidate
+
+_BELOW_ONE = np.nextafter(1.0, 0.0)
+
+Potential = Literal["difference", "max"]
+
+
+@dataclass(frozen=True)
+class FKSteering:
+    """Feynman-Kac (FK) steering (Singhal et al. 2025): a particle filter whose weights are rewards of previews.
+
+    At each checkpoint a particle's weight is multiplied by its potential. `difference`: exp(reward_scale * (reward -
+    reward at the last checkpoint)), so that the product is exp(reward_scale * reward). `max`: exp(reward_scale * the
+    highest reward so far), which keeps particles that were good once. reward_scale (lambda): in units of 1 / reward.
+
+    If the effective sample size 1 / sum(w^2) is below `ess_threshold` times the number of alive particles, all `n`
+    particles are resampled systematically and the weights become equal. The first copy of a particle continues
+    unchanged; because solvers are deterministic, the other copies are its preview with fresh noise at the level of
+    `renoise_steps` steps earlier. The winner is the finished particle with the highest score of its final image.
+
+    A particle whose preview has no value keeps its share of the weight. A particle whose editor call failed has weight
+    0. A larger n can lower the chosen value. If the budget is below the worst case (see `nfe_cost`), fewer particles
+    start.
+    """
+
+    n: int = 8
+    checkpoints: tuple[int, ...] = (2, 4)
+    reward_scale: float = 10.0
+    potential: Potential = "difference"
+    ess_threshold: float = 0.5
+    renoise_steps: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"a particle filter needs at least one particle, got n={self.n}")
+        check_checkpoints(self.checkpoints)
+        if not self.checkpoints or not 0 <= self.renoise_steps < self.checkpoints[0]:
+            raise ValueError(
+                f"renoise_steps must be >= 0 and less than the first checkpoint, because step 0 is pure noise: got "
+                f"renoise_steps={self.renoise_steps} and checkpoints {self.checkpoints}"
+            )
+        if not (self.reward_scale > 0 and math.isfinite(self.reward_scale)):
+            raise ValueError(f"reward_scale must be a positive number, got {self.reward_scale}")
+        if self.potential not in get_args(Potential):
+            raise ValueError(f"potential must be one of {', '.join(get_args(Potential))}, got {self.potential!r}")
+        if not 0 <= self.ess_threshold <= 1:
+            raise ValueError(f"ess_threshold must lie in [0, 1], got {self.ess_threshold}")
+
+    def nfe_cost(self, nfe: int) -> int:
+        """Maximum NFE per sample, with `nfe` per image: one particle replaces all others at each checkpoint."""
+        return self._work(self.n, nfe)[0]
+
+    def _work(self, number: int, nfe: int) -> tuple[int, int]:
+        renoised = len(self.checkpoints) * (number - 1) * self.renoise_steps
+        return number * nfe + renoised, number * (len(self.checkpoints) + 1)
+
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        initial = [[PartialCandidate(run.request(sample, number)) for number in range(self.n)] for sample in samples]
+        stages = stage_ends(run, self.checkpoints)
+        partials, stages, notes = fit_to_budget(
+            run, initial, stages, lambda number: self._work(number, run.nfe_per_image)
+        )
+        rows = [[Particle(partial) for partial in row] for row in partials]
+        dropped: list[list[PartialCandidate]] = [[] for _ in samples]
+        for turn, until_step in enumerate(stages):
+            advanced = advance_interleaved(run, [[particle.partial for particle in row] for row in rows], until_step)
+            rows = [
+                [replace(particle, partial=partial) for particle, partial in zip(row, partials_row, strict=True)]
+                for row, partials_row in zip(rows, advanced, strict=True)
+            ]
+            if until_step == run.nfe_per_image:
+                break
+            for number, sample in enumerate(samples):
+                row = self._weighed(rows[number], until_step)
+                weights = normalize_log_weights([particle.log_weight for particle in row])
+                alive = sum(math.isfinite(particle.log_weight) for particle in row)
+                if alive and effective_sample_size(weights) < self.ess_threshold * alive:
+                    counts = systematic_resample(weights, resampling_uniform(run.seed, sample.id, until_step))
+                    dropped[number] += [
+                        particle.partial for particle, count in zip(row, counts, strict=True) if not count
+                    ]
+                    row = self._resampled(run, row, counts, turn)
+                rows[number] = row
+        partials_by_sample = [
+            [*row_dropped, *(particle.partial for particle in row)]
+            for row_dropped, row in zip(dropped, rows, strict=True)
+        ]
+        candidates = [[run.to_candidate(particle) for particle in row] for row in partials_by_sample]
+        return [
+            run.make_selection(sample, row, len(row), notes=notes)
+            for sample, row in zip(samples, candidates, strict=True)
+        ]
+
+    def _weighed(self, row: Sequence[Particle], until_step: int) -> list[Particle]:
+        """The particles with their weights after this checkpoint."""
+        alive = [particle.partial.step == until_step and not particle.partial.error for particle in row]
+        weighted = {
+            position: particle.rewarded(particle.partial.value, self.reward_scale, self.potential)
+            for position, particle in enumerate(row)
+            if alive[position] and particle.partial.value is not None
+        }
+        # Particles without a value get the average gain of the others, so that their share of the weight is unchanged.
+        before = log_sum_exp([row[position].log_weight for position in weighted])
+        gain = (
+            log_sum_exp([particle.log_weight for particle in weighted.values()]) - before
+            if math.isfinite(before)
+            else 0.0
+        )
+        particles = []
+        for position, particle in enumerate(row):
+            if not alive[position]:
+                particles.append(replace(particle, log_weight=-math.inf))
+            elif position in weighted:
+                particles.append(weighted[position])
+            else:
+                particles.append(
+                    replace(
+                        particle, log_weight=particle.log_weight + gain, log_potential=particle.log_potential + gain
+                    )
+                )
+        return particles
+
+    def _resampled(
+        self, run: SelectionRun, row: Sequence[Particle], counts: NDArray[np.int64], turn: int
+    ) -> list[Particle]:
+        """Survivors at their positions, with equal weights; copies at the positions of dropped particles."""
+        particles = [replace(particle, log_weight=0.0) for particle in row]
+        free = [position for position, count in enumerate(counts) if not count]
+        for particle, count in zip(row, counts, strict=True):
+            for copy in range(1, count):
+                position = free.pop(0)
+                candidate_id = f"{particle.partial.request.id}.{turn + 1}.{copy}"
+                partial = branch_candidate(
+                    particle.partial, candidate_id, run.noise(position, turn + 2).seed, self.renoise_steps
+                )
+                particles[position] = replace(particle, partial=partial, log_weight=0.0)
+        return particles
+
+
+@dataclass(frozen=True, slots=True)
+class Particle:
+    """log_weight: since the last resampling, unnormalised. log_potential: sum over all checkpoints, including those of
+    its ancestors. max_reward: the highest preview reward, including those of its ancestors.
+    """
+
+    partial: PartialCandidate
+    log_weight: float = 0.0
+    log_potential: float = 0.0
+    max_reward: float = -math.inf
+
+    def rewarded(self, reward: float, reward_scale: float, potential: Potential) -> Particle:
+        """The particle after multiplication by the potential of a preview's reward."""
+        peak = max(self.max_reward, reward)
+        gain = reward_scale * reward - self.log_potential if potential == "difference" else reward_scale * peak
+        return replace(
+            self, log_weight=self.log_weight + gain, log_potential=self.log_potential + gain, max_reward=peak
+        )
+
+
+def log_sum_exp(logs: Sequence[float]) -> float:
+    """The logarithm of the sum of exponentials; -inf for no terms."""
+    top = max(logs, default=-math.inf)
+    return top + math.log(math.fsum(math.exp(log - top) for log in logs)) if math.isfinite(top) else top
+
+
+def normalize_log_weights(logs: Sequence[float]) -> NDArray[np.float64]:
+    """Weights that sum to 1 from their logarithms; all 0 if all are."""
+    total = log_sum_exp(logs)
+    return np.array([math.exp(log - total) if math.isfinite(log) else 0.0 for log in logs])
+
+
+def effective_sample_size(weights: NDArray[np.float64]) -> float:
+    """Effective sample size of normalised weights, from 1 to their number (Kong, Liu and Wong 1994)."""
+    return float(1 / np.square(weights).sum())
+
+
+def systematic_resample(weights: NDArray[np.float64], uniform: float) -> NDArray[np.int64]:
+    """Systematic resampling (Kitagawa 1996): the number of copies of each particle, within 1 of n times its weight.
+
+    uniform: a random number in [0, 1).
+    """
+    count = len(weights)
+    sums = np.cumsum(weights)
+    points = np.minimum(
+        (uniform + np.arange(count)) / count, _BELOW_ONE
+    )  # the last may round to 1, which is past the end
+    indices = np.searchsorted(sums / sums[-1], points, side="right")
+    return np.bincount(indices, minlength=count)
+
+
+def resampling_uniform(seed: int, sample_id: str, step: int) -> float:
+    """The random number of a resampling, which depends on the run's seed, the sample id and the step only."""
+    digest = hashlib.sha256(f"{seed} {step} {sample_id}".encode()).digest()
+    return float(np.random.default_rng(int.from_bytes(digest[:16], "big")).random())

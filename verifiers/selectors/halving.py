@@ -1,0 +1,176 @@
+"""Successive halving over previews: many candidates start, and only the most promising ones are finished."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ...reward import EditSample
+from ..selection.budget import Cost, unit_name
+from ..selection.candidate import Selection
+from ..selection.generation import PartialCandidate
+from ..selection.selection_run import SelectionRun
+
+CandidateRows = Sequence[Sequence[PartialCandidate]]
+"""Partial candidates, one row per sample."""
+
+
+@dataclass(frozen=True)
+class SuccessiveHalving:
+    """Successive halving (Jamieson and Talwalkar 2016) with denoising steps as the resource.
+
+    All `n` candidates advance to the first checkpoint (a denoising step) and their previews are scored. The best
+    advance to the next checkpoint; survivors of the last one are finished. The winner is the finished candidate with
+    the highest score of its final image. Without checkpoints it is best-of-n.
+
+    keep: number of survivors of each checkpoint, as counts (4) or as shares of n in (0, 1], rounded down, at least one;
+    decreasing. Default: half at each checkpoint.
+
+    Previews with equal scores are ranked by seed. Previews without a value rank after those with one, by seed. A
+    candidate whose editor call failed is dropped and the next one takes its place. With perfect previews the winner is
+    that of best-of-n; otherwise a larger n can lower the chosen value, because a preview can overestimate. If the
+    budget is too small for the plan, n is reduced before generation.
+    """
+
+    n: int = 16
+    checkpoints: tuple[int, ...] = (1, 2)
+    keep: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"halving needs at least one candidate, got n={self.n}")
+        check_checkpoints(self.checkpoints)
+        keep = self.keep
+        if keep is None:
+            return
+        if len(keep) != len(self.checkpoints):
+            raise ValueError(f"keep needs one value for each of {len(self.checkpoints)} checkpoints, got {keep}")
+        counted = [isinstance(count, int) for count in keep]
+        if any(counted) and not all(counted):
+            raise ValueError(f"keep must be counts, as in (8, 4), or shares, as in (0.5, 0.25), not both: got {keep}")
+        limit = self.n if any(counted) else 1
+        if not all(0 < count <= limit for count in keep) or any(a <= b for a, b in pairwise(keep)):
+            raise ValueError(f"keep must decrease, from {limit} at most, and stay above 0: got {keep}")
+
+    def nfe_cost(self, nfe: int) -> int:
+        """NFE per sample, with `nfe` per image."""
+        return self.nfe_and_scores(self.n, nfe)[0]
+
+    def survivors(self, number: int) -> tuple[int, ...]:
+        """Number of survivors of each checkpoint for `number` candidates."""
+        if self.keep is None:
+            shares = [number * 0.5**position for position in range(1, len(self.checkpoints) + 1)]
+        elif all(isinstance(count, int) for count in self.keep):
+            shares = [count * number / self.n for count in self.keep]
+        else:
+            shares = [count * number for count in self.keep]
+        return tuple(max(math.floor(round(share, 9)), 1) for share in shares)
+
+    def nfe_and_scores(self, number: int, nfe: int) -> tuple[int, int]:
+        """NFE and scored images for `number` candidates, with `nfe` per image."""
+        ends = (*self.checkpoints, nfe)
+        counts = (number, *self.survivors(number))
+        stages = zip(counts, (0, *self.checkpoints), ends, strict=True)
+        return sum(count * (end - start) for count, start, end in stages), sum(counts)
+
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        initial = [[PartialCandidate(run.request(sample, number)) for number in range(self.n)] for sample in samples]
+        rows, stages, notes = fit_to_budget(
+            run, initial, stage_ends(run, self.checkpoints), lambda n: self.nfe_and_scores(n, run.nfe_per_image)
+        )
+        counts = self.survivors(len(rows[0])) if len(stages) > 1 else ()
+        dropped: list[list[PartialCandidate]] = [[] for _ in samples]
+        for until_step, count in zip(stages, (*counts, 0), strict=True):
+            rows = advance_interleaved(run, rows, until_step)
+            kept = [rank_by_preview(row, until_step)[:count] for row in rows]
+            for row_dropped, row, survivors in zip(dropped, rows, kept, strict=True):
+                row_dropped += [
+                    partial
+                    for partial in row
+                    if partial.request.id not in {survivor.request.id for survivor in survivors}
+                ]
+            rows = kept
+        candidates = [[run.to_candidate(partial) for partial in sorted(row, key=_seed)] for row in dropped]
+        return [
+            run.make_selection(sample, row, self.n, notes=notes)
+            for sample, row in zip(samples, candidates, strict=True)
+        ]
+
+
+def check_checkpoints(checkpoints: Sequence[int]) -> None:
+    """Raise ValueError unless they are increasing steps from 1 on."""
+    if any(earlier >= later for earlier, later in zip((0, *checkpoints), checkpoints, strict=False)):
+        raise ValueError(f"checkpoints must be increasing denoising steps from 1 on, got {tuple(checkpoints)}")
+
+
+def stage_ends(run: SelectionRun, checkpoints: Sequence[int]) -> tuple[int, ...]:
+    """The checkpoints and the last step. Raises ValueError if the editor has too few steps."""
+    if checkpoints and checkpoints[-1] >= run.nfe_per_image:
+        raise ValueError(
+            f"checkpoints must lie before the last of {run.nfe_per_image} steps of {run.editor.id}, got "
+            f"{tuple(checkpoints)}"
+        )
+    return (*checkpoints, run.nfe_per_image)
+
+
+def fit_to_budget(
+    run: SelectionRun, rows: CandidateRows, ends: tuple[int, ...], plan_cost: Callable[[int], tuple[int, int]]
+) -> tuple[list[list[PartialCandidate]], tuple[int, ...], tuple[str, ...]]:
+    """The rows reduced to the budget, the steps to stop at, and a note if the rows were reduced.
+
+    plan_cost: number of candidates -> (NFE, images to score) of the plan for one sample; every sample has an equal part
+    of the budget. NFE are exact. If judge calls or seconds are limited, the first candidate advances to the first
+    checkpoint, and its score's cost is the estimate for all scores. If the plan does not fit for one candidate, each
+    row keeps one, which runs to the end without checkpoints.
+    """
+    fitted = [list(row) for row in rows]
+    count, limits = len(fitted[0]), run.budget.limits
+    spent, unit_cost, started = run.spent, Cost(), 1
+    if limits.keys() - {"nfe"}:
+        for started in range(1, count + 1):
+            (first,) = fitted[0][started - 1 : started] = run.advance(fitted[0][started - 1 : started], ends[0])
+            if not first.error:
+                unit_cost = first.cost
+                break
+    per_sample = {name: (limit - getattr(spent, name)) / len(fitted) for name, limit in limits.items()}
+
+    def fits(number: int) -> bool:
+        nfe, scores = plan_cost(number)
+        needed = {
+            "nfe": nfe,
+            "judge_calls": scores * unit_cost.judge_calls,
+            "seconds": max(scores, nfe / ends[0]) * unit_cost.seconds,
+        }
+        return all(needed[name] <= room for name, room in per_sample.items())
+
+    number = next((number for number in range(count, 0, -1) if fits(number)), 0)
+    if number == count:
+        return fitted, ends, ()
+    budget_text = ", ".join(f"{room:g} {unit_name(name)}" for name, room in per_sample.items())
+    suffix = "" if number else ", without previews"
+    kept = max(number, started)
+    note = f"{kept} of {count} candidates were started{suffix}: the budget has {budget_text} for each sample"
+    return [row[:kept] for row in fitted], ends if number else ends[-1:], (note,)
+
+
+def advance_interleaved(run: SelectionRun, rows: CandidateRows, until_step: int) -> list[list[PartialCandidate]]:
+    """`SelectionRun.advance` for several samples, round-robin, so that a budget that runs out treats all alike."""
+    positions = [(position, row) for row, partials in enumerate(rows) for position in range(len(partials))]
+    ordered = sorted(positions)
+    results = [list(row) for row in rows]
+    advanced = run.advance([rows[row][position] for position, row in ordered], until_step)
+    for (position, row), partial in zip(ordered, advanced, strict=True):
+        results[row][position] = partial
+    return results
+
+
+def rank_by_preview(partials: Sequence[PartialCandidate], until_step: int) -> list[PartialCandidate]:
+    """Candidates at step `until_step`, best preview first, those without a value last; equal ones by seed."""
+    reached = [partial for partial in partials if partial.step == until_step and not partial.error]
+    return sorted(reached, key=lambda partial: (partial.value is None, -(partial.value or 0.0), _seed(partial)))
+
+
+def _seed(partial: PartialCandidate) -> int:
+    return partial.request.noise.seed
