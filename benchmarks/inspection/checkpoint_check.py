@@ -160,7 +160,7 @@ def _answers(expert: Expert, queries: Sequence[Query[Any]]) -> list[Any]:
     if unsupported:
         names = ", ".join(sorted(kind.kind for kind in unsupported))
         raise ExpertDown(f"{type(expert).__name__} does not answer {names}")
-    expert.prepare()
+    expert.load()
     answers: dict[int, Any] = {}
     for kind in dict.fromkeys(map(type, queries)):
         indices = [index for index, query in enumerate(queries) if type(query) is kind]

@@ -104,7 +104,7 @@ def probe(name: str) -> dict[str, Any]:
         start = time.perf_counter()
         expert: Expert = expert_class()
         result["id"] = expert.id
-        expert.prepare()
+        expert.load()
         result["load_seconds"] = round(time.perf_counter() - start, 3)
         for kind in expert.kinds:
             times = []

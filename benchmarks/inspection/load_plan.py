@@ -28,7 +28,7 @@ class LoadPlanEntry:
 
     source: `folder`, `file`, `hub cache`, `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`.
     location: the same as text. licence, gated: from the model registry, empty for other models. weights: bytes, None if
-    unknown; exact: counted in the files, else estimated. cache_bytes: maximum bytes of cached features. budget: the
+    unknown; is_exact: counted in the files, else estimated. cache_bytes: maximum bytes of cached features. budget: the
     `max_memory` option. shares_weights_with: a role with the same weights. problem: why it would not load.
     """
 
@@ -44,7 +44,7 @@ class LoadPlanEntry:
     device: str = ""
     quantisation: str = ""
     weights: int | None = 0
-    exact: bool = True
+    is_exact: bool = True
     cache_bytes: int = 0
     budget: str = ""
     shares_weights_with: str = ""
@@ -298,7 +298,7 @@ def _devices(entries: Sequence[LoadPlanEntry]) -> list[DeviceMemory]:
                 name,
                 sum(entry.weights or 0 for entry in unshared),
                 sum(entry.cache_bytes for entry in on_device),
-                all(entry.exact for entry in unshared),
+                all(entry.is_exact for entry in unshared),
                 tuple(entry.roles[0] for entry in unshared if entry.weights is None),
                 free,
                 total,

@@ -40,7 +40,7 @@ def _experts(entries: Sequence[LoadPlanEntry]) -> Table:
             Text("\n".join(entry.roles)),
             _format_entry(entry),
             Text("\n".join(filter(None, form))),
-            Text(format_size(entry.weights, entry.exact) if local else ""),
+            Text(format_size(entry.weights, entry.is_exact) if local else ""),
             Text(format_size(entry.cache_bytes) if entry.cache_bytes else ""),
         )
     return grid

@@ -32,7 +32,7 @@ def ranking(**values):
 
 
 @pytest.mark.parametrize(
-    ("values", "holds"),
+    ("values", "expected"),
     [
         ({"good": 0.9, "sloppy": 0.8, "unchanged": 0.0, "blank": 0.0}, True),
         ({"good": 0.9, "sloppy": 0.9, "unchanged": 0.0, "blank": 0.0}, False),
@@ -42,5 +42,5 @@ def ranking(**values):
         ({"good": None, "sloppy": None, "unchanged": None, "blank": None}, False),
     ],
 )
-def test_what_counts_as_holding(values, holds):
-    assert ranking(**values).holds is holds
+def test_which_order_is_expected(values, expected):
+    assert ranking(**values).is_expected_order is expected

@@ -144,7 +144,7 @@ def test_a_budget_is_kept(editcritic: Command, session: Session) -> None:
     result = editcritic(*session.command(budget="nfe=20"))
     assert result.exit_code == 0, result.stderr
     assert session.painter.evaluated == 16
-    assert "ended early: 16 of 20 evaluations are spent" in result.stdout
+    assert "ended early: 16 of 20 NFE are spent" in result.stdout
 
 
 def test_several_instructions_are_one_compound_and_several_sources_one_edit(
@@ -413,7 +413,7 @@ def test_the_sheet_holds_all_candidates_the_chosen_one_first(editcritic: Command
     assert "b" not in page.tags
     assert f"chosen: candidate {selection['winner']}" in words
     assert words.index("1 chosen") < words.index("no paint for [4]")
-    for text in ["make <b>it</b> blue", "48 NFE, 5 judge calls", "BestOf(n=6)", session.painter.id, "following"]:
+    for text in ["make <b>it</b> blue", "48 NFE, 5 judge calls", "BestOfN(n=6)", session.painter.id, "following"]:
         assert text in words
 
 

@@ -40,7 +40,7 @@ def test_the_list_says_what_needs_no_download_and_what_needs_parts(editcritic: C
     assert rewards["edival-vq"]["unserved_roles"] == ["preference"]
     assert rewards["gate"]["is_composition"]
     assert rewards["gate"]["card"] is None
-    assert rewards["gate"]["summary"].startswith("The reward where the guard says 1")
+    assert rewards["gate"]["summary"].startswith("The reward if the guard scores 1")
 
 
 def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command) -> None:

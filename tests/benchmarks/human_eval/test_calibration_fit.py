@@ -213,5 +213,5 @@ def test_what_makes_no_map_is_refused():
     mixed = ScoreLookup([lookup().results[0], replace(lookup(signature="edival-if@1/official").results[1])])
     with pytest.raises(InputError, match=r"edival-if@1/paper\[dense\] \(40\) and edival-if@1/official \(40\)"):
         fitted(where=mixed)
-    with pytest.raises(InputError, match="do not say which metric"):
+    with pytest.raises(InputError, match="have no metric signature"):
         fitted(where=lookup(signature=""))

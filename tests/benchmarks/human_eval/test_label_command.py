@@ -106,7 +106,7 @@ def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
         (["--question", "pairs:overall"], "KIND:DIMENSION"),
         (["--question", "reference:reference"], "nothing to ask"),
         (["--definition", "overall"], "DIMENSION=TEXT"),
-        (["--gold-labels", "labels.jsonl"], "need a file each"),
+        (["--gold-labels", "labels.jsonl"], "use different files"),
         (["-o", "nowhere/labels.jsonl"], "no folder nowhere"),
     ],
 )

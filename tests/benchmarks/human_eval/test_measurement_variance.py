@@ -73,7 +73,7 @@ def test_where_it_settles():
 
 
 def test_a_k_without_enough_measurements_is_refused():
-    with pytest.raises(ValueError, match="80 of them, got 40"):
+    with pytest.raises(ValueError, match="need 80 grades, got 40"):
         measurements(1.0, 2, 40).variation_at(20)
 
 

@@ -67,7 +67,7 @@ def theirs(folder: Path, module: str) -> None:
 
 
 EXPERT = (
-    "from editcritic.reward import Expert\n"
+    "from editcritic.reward.queries import AsyncExpert, Expert\n"
     "class Theirs(Expert):\n"
     "    id, kinds = 'theirs', ()\n"
     "    def __init__(self, weights): ...\n"
@@ -79,7 +79,7 @@ EXPERT = (
     ("module", "status", "message", "install"),
     [
         (EXPERT, "not_tested", "needs weights", ""),
-        (EXPERT.replace("Expert", "AsyncExpert"), "not_tested", "queries a server", ""),
+        (EXPERT.replace("(Expert)", "(AsyncExpert)"), "not_tested", "queries a server", ""),
         ("import openai\n" + EXPERT, "not_installed", "openai is not installed", "pip install 'editcritic[judge]'"),
         ("import theirs_nowhere\n", "not_installed", "theirs_nowhere is not installed", ""),
         ("raise RuntimeError('out of order')\n", "failed", "RuntimeError: out of order", ""),

@@ -79,7 +79,7 @@ def plainly_loaded(folder: str, dtype: str) -> int:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_weights_of_a_folder_are_counted_to_the_byte(dino: str, hub: Path, dtype: str) -> None:
     (entry,) = plan_load([f"features={dino}?dtype={dtype}"]).entries
-    assert (entry.source, entry.exact, entry.problem) == ("folder", True, "")
+    assert (entry.source, entry.is_exact, entry.problem) == ("folder", True, "")
     assert entry.weights == plainly_loaded(dino, dtype)
     assert (entry.expert, entry.dtype, entry.roles) == ("Dino", dtype, ("features",))
     assert entry.cache_bytes == Dino(dino).cache_bytes
@@ -131,11 +131,11 @@ def test_a_damaged_file_is_a_problem_not_a_crash(damage: bytes, dino: str, hub: 
 def test_of_the_hub_only_the_cache_is_looked_into(dino: str, hub: Path) -> None:
     line = ["x=dinov3-vitb16"]
     (entry,) = plan_load(line).entries
-    assert (entry.source, entry.exact, entry.gated, entry.licence) == ("hub", False, True, "DINOv3 License")
+    assert (entry.source, entry.is_exact, entry.gated, entry.licence) == ("hub", False, True, "DINOv3 License")
     assert entry.weights == registered_models()["dinov3-vitb16"].weight_bytes("float32")
     cached(hub, "facebook/dinov3-vitb16-pretrain-lvd1689m", dino)
     (entry,) = plan_load(line).entries
-    assert (entry.source, entry.exact, entry.revision) == ("hub cache", True, COMMIT[:12])
+    assert (entry.source, entry.is_exact, entry.revision) == ("hub cache", True, COMMIT[:12])
     assert entry.weights == plainly_loaded(dino, "float32")
 
 
@@ -187,7 +187,7 @@ def test_a_server_is_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     ("spec", "message"),
     [
         ("dino:{dino}?device=cuda:7", "cuda:7"),
-        ("dino:{dino}?dtype=float33", "none of torch's"),
+        ("dino:{dino}?dtype=float33", "no torch dtype"),
         ("dino:{dino}?device=nonsense", "nonsense"),
         ("dino:/nowhere/at/all", "there is no /nowhere/at/all"),
     ],
@@ -251,7 +251,7 @@ def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub
         assert text in shown.stdout
     document = json.loads(editcritic("doctor", "--experts", line, "--json").stdout)
     assert [one["roles"] for one in document["experts"]] == [["detector"], ["features"], ["judge"]]
-    assert [one["exact"] for one in document["devices"]] == [False]
+    assert [one["is_exact"] for one in document["devices"]] == [False]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_of_a_rater_the_judges_weights_are_told(hub: Path) -> None:
 
 def test_who_chooses_says_whom_and_that_the_hub_was_not_asked(hub: Path) -> None:
     (entry,) = plan_load(["x=enhancer"]).entries
-    assert entry.expert == "Enhancer, which chooses Lanczos"
+    assert entry.expert == "BestAvailableUpscaler, which chooses Lanczos"
     assert "may be on the hub" in entry.location
 
 

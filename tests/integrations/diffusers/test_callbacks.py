@@ -160,7 +160,7 @@ def test_looks_are_those_of_the_last_call(editor):
     assert [len(step_previews) for step_previews in look.previews] == [1]
 
 
-@pytest.mark.parametrize("options", [{"on_failures": "none"}, {"max_failed": 0.0}])
+@pytest.mark.parametrize("options", [{"on_failures": "none"}, {"max_failure_rate": 0.0}])
 def test_a_judge_that_fails_stops_nothing(editor, options):
     few = {"rows": 20, "num_inference_steps": 3, "output_type": "np"}
     alone = edit(editor, **few)

@@ -189,7 +189,7 @@ def test_a_neighbour_and_another_way_on_are_pictures_too(case):
     first, near, far = (image for _, image in editor.advance(drafts, STEPS))
     assert off(near, first) < off(far, first)
     ((draft, _),) = editor.advance(drafts[:1], 3)
-    ((_, again),) = editor.advance(editor.back([draft], 1, [5]), STEPS)
+    ((_, again),) = editor.advance(editor.renoise([draft], 1, [5]), STEPS)
     assert again != first
 
 
@@ -408,7 +408,7 @@ def test_a_solver_that_was_exchanged_is_noticed(small):
     pipeline = type(small.pipeline)(**small.pipeline.components)
     editor: Any = make_editor(pipeline, num_inference_steps=STEPS, **small.settings)
     pipeline.scheduler = UniPCMultistepScheduler(use_flow_sigmas=True, prediction_type="flow_prediction")
-    with pytest.raises(TypeError, match=r"replaced by a UniPCMultistepScheduler .*: make another editor"):
+    with pytest.raises(TypeError, match=r"replaced by a UniPCMultistepScheduler .*: create a new editor"):
         editor.edit([(small.picture(),)], WORDS[:1], [0])
 
 

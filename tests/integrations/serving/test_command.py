@@ -39,7 +39,7 @@ def test_the_token_comes_from_where_nobody_sees_it_and_has_to_be_there(tmp_path:
     empty.write_text("\n")
     assert "no token" in refused("--token-file", str(empty))
     assert "No such file" in refused("--token-file", str(tmp_path / "missing"))
-    assert "not in both" in refused("--token-file", str(empty), "--token-env", "SHORT")
+    assert "give either" in refused("--token-file", str(empty), "--token-env", "SHORT")
 
 
 def test_limits_that_contradict_each_other_are_refused() -> None:
@@ -62,7 +62,7 @@ def test_rewards_share_experts_and_engine_and_are_told_apart_by_name() -> None:
         assert list(rewards) == ["rated", "half"]
         assert rewards["rated"].experts["preference"] is rewards["half"].experts["preference"]
         assert rewards["rated"].engine is rewards["half"].engine is engine
-        with pytest.raises(InputError, match="two rewards are called rated"):
+        with pytest.raises(InputError, match="two rewards have the name rated"):
             load_rewards([RATED, RATED], [SLOW], engine)
 
 

@@ -487,7 +487,7 @@ def test_grpo_says_what_went_wrong_and_goes_on(tmp_path):
     assert "Nothing was edited" in late
     assert "out of paint" in failed
     assert nothing == []
-    assert [words for words, _ in editor.asked] == ["make it bluer", "make it blue"] * 2
+    assert [words for words, _ in editor.requests] == ["make it bluer", "make it blue"] * 2
     assert [entry["graded/edits"] for entry in steps(trainer)] == [0.75, 0.75]
     rewards = list(trainer._logs["rewards"]["graded"])[-4:]
     assert [np.isnan(one) for one in rewards] == [False, False, True, False]

@@ -109,8 +109,8 @@ def test_what_is_no_edit_fails_by_itself_and_says_why(checkpoint):
     good, *bad = loaded(checkpoint)([queries()[0], picture_alone, two, silent, variance])
     assert isinstance(good, Measurement)
     messages = [
-        "got 0 sources",
-        "got 2 sources",
+        "one source image, got 0",
+        "one source image, got 2",
         "which is the instruction, is empty",
         f"rates preference, {FOLLOWING}, {QUALITY} only",
     ]

@@ -278,7 +278,7 @@ def test_matches_need_no_evaluations():
 @pytest.mark.parametrize("selector", [KnockoutTournament(2, JUDGE), RoundRobinTournament(2, JUDGE)])
 def test_a_comparison_that_nobody_can_answer_is_refused_before_anything_is_made(selector):
     painter = Painter()
-    with pytest.raises(ValueError, match=r"pairwise-judge asks judge\.pairwise"):
+    with pytest.raises(ValueError, match=r"pairwise-judge needs experts for judge\.pairwise"):
         select(selector, scenes(1), editor=painter, reward=graded(role="preference"))
     assert painter.calls == []
 

@@ -116,5 +116,5 @@ def test_commands_name_what_was_made_what_was_left_and_what_was_taken():
 
 
 def _new(case, number):
-    before = case.before.get(number)
-    return before is not None and before.colour != case.after.get(number).colour
+    before = case.before.object_by_id(number)
+    return before is not None and before.colour != case.after.object_by_id(number).colour

@@ -105,9 +105,9 @@ def test_the_commands(tmp_path: Path, capsys):
     [
         (["--prompts", "0"], "--prompts: expected a whole number of at least 1, got 0"),
         (["--seeds", "many"], "--seeds: expected a whole number of at least 1, got many"),
-        (["--json", "missing/card.json"], "--json: there is no folder missing for card.json: make it first"),
+        (["--json", "missing/card.json"], "--json: there is no folder missing for card.json: create it first"),
         (["--json", "."], "--json: expected a file, got the folder ."),
-        (["--sheet", "missing/sheet.png"], "--sheet: there is no folder missing for sheet.png: make it first"),
+        (["--sheet", "missing/sheet.png"], "--sheet: there is no folder missing for sheet.png: create it first"),
         (["--sheet", "sheet.doc"], "got sheet.doc"),
         (["--editor", "."], "no pipeline in .: expected a folder with model_index.json"),
         (["--editor", "missing"], "no pipeline in missing"),

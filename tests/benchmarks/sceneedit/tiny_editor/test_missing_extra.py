@@ -23,7 +23,7 @@ def test_they_say_in_a_line_what_to_install(command):
     script = WITHOUT_TORCH.format(command=command)
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert process.returncode == 2
-    assert "torch is needed here, and is not installed: pip install 'editcritic[diffusers]'" in process.stderr
+    assert "this requires torch, which is not installed: pip install 'editcritic[diffusers]'" in process.stderr
     assert process.stderr.count("\n") == 1
 
 
@@ -31,5 +31,5 @@ def test_they_say_in_a_line_what_to_install(command):
 def test_each_library_of_the_extra_is_missed(library, monkeypatch):
     assert optional_imports.require_diffusers().__name__ == "diffusers"
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(InputError, match=f"{library} is needed here.*'editcritic\\[diffusers\\]'"):
+    with pytest.raises(InputError, match=f"this requires {library}, which is not installed.*'editcritic\\[diffusers\\]'"):
         optional_imports.require_diffusers()

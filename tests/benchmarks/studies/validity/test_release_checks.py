@@ -137,7 +137,7 @@ def test_a_hack_that_is_worth_as_much_as_an_honest_edit_violates():
     values = {"honest": 0.5, "unknown": None, "missed": 0.1, "cheap": 0.2, "dear": 0.5, "mute": None}
     hacking = guarded(values)
     assert [(hack.case, honest.case) for hack, honest in hacking.violations] == [(4, 0)]
-    assert (hacking.pairs, hacking.hacks, hacking.agreement_without_hacks) == (50, (2, 1), (1, 1))
+    assert (hacking.pairs, hacking.hack_counts, hacking.honest_counts) == (50, (2, 1), (1, 1))
     assert not hacking.checks()[0].passed
 
 

@@ -114,7 +114,7 @@ def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, mo
 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", nowhere)
-    with pytest.raises(InputError, match=r"no home to keep it in: name a folder .* XDG_CACHE_HOME"):
+    with pytest.raises(InputError, match=r"has no home folder: set the environment variable XDG_CACHE_HOME"):
         find_base_images(path, [])
 
 

@@ -105,7 +105,7 @@ def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file:
     assert "DIFFERS  later turns whose pools follow from the previous turn: 9, expected 1069" in ran.stdout
     assert "agrees   problems: 0\n" in ran.stdout
     agree = sum(COUNTED[name] == number for name, number in expected().items())
-    assert f"{agree} of {len(COUNTED)} counts of {file} are those of the published file" in ran.stdout
+    assert f"{agree} of {len(COUNTED)} counts of {file} equal those of the published file" in ran.stdout
     document = json.loads(editcritic("bench", "prepare", "edival", "--check-csv", file, "--json").stdout)
     assert document["exit_code"] == 1
     assert {"name": "rows", "expected": 1716, "counted": 15, "agrees": False} in document["checks"]

@@ -292,7 +292,7 @@ def test_what_does_not_exist_is_refused_with_what_does(data: Path, tmp_path: Pat
         EdiVal(data, compression="keep")
     with pytest.raises(InputError, match="does not exist: give the folder with oai_instruction"):
         EdiVal(tmp_path / "none")
-    with pytest.raises(InputError, match="holds no CSV file"):
+    with pytest.raises(InputError, match="contains no CSV file"):
         EdiVal(tmp_path)
     with pytest.raises(InputError, match="edival needs its data"):
         EdiVal()

@@ -183,7 +183,7 @@ def test_enhancing_makes_a_picture_four_times_as_large_whatever_its_size():
 
 
 def test_an_answer_that_is_none_does_not_pass():
-    with pytest.raises(ValueError, match="detect wants"):
+    with pytest.raises(ValueError, match="detect expects"):
         detect_object(SOURCE, "cup", detector=Finds("here"))
 
 

@@ -44,7 +44,7 @@ def test_blending_may_be_judged_by_the_edited_picture_alone():
     assert score.metric == "i2i-blending-naturalness@1[shown_images=edited]"
     with pytest.raises(ValueError, match="shown_images is for blending-naturalness"):
         of("editing-artifacts", shown_images="edited")
-    with pytest.raises(ValueError, match="sees is one of both, edited, got 'all'"):
+    with pytest.raises(ValueError, match="shown_images is one of both, edited, got 'all'"):
         of("blending-naturalness", shown_images="all")
 
 
