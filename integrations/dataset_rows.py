@@ -36,7 +36,7 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     `instruction`: the edit is judged by it, whatever the policy wrote. `source`, `sources`, `image` or `images`: the
     source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
     has to be a vision-language model; otherwise use `source`. `edited`: the edited image, if a completion is neither an
-    image nor an instruction. `id`, `group`, `text`, `hint`, `mask`, `reference`; `boxes`: name -> boxes in pixel
+    image nor an instruction. `id`, `group`, `target_text`, `hint`, `mask`, `reference`; `boxes`: name -> boxes in pixel
     corners; `pools`: the fields of `Pools`; `operations`: a list of instructions. Images are anything `Image.of` takes,
     or the undecoded images of `datasets`.
 
@@ -50,7 +50,8 @@ def sample_from_row(row: DatasetRow) -> EditSample:
             "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
         )
     sources = columns[column]
-    fields: dict[str, Any] = {name: str(columns[name]) for name in ("id", "group", "text", "hint") if name in columns}
+    texts = ("id", "group", "target_text", "hint")
+    fields: dict[str, Any] = {name: str(columns[name]) for name in texts if name in columns}
     fields |= {name: to_image(columns[name]) for name in ("mask", "reference") if name in columns}
     if "boxes" in columns:  # Arrow gives every row the names of all rows
         fields["boxes"] = {

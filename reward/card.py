@@ -20,7 +20,7 @@ class Card:
     range: of the value. roles: experts that it queries. requires: required sample fields. protocols: named variants
     of the computation, default first (option `protocol`). modes: named variants of the queries (option `mode`).
     source: paper and section. failure_modes: how an editor could score high without a good edit.
-    about: the aspect of an edit that it measures; the validity report compares the metric with this ground truth.
+    aspect: the aspect of an edit that it measures; the validity report compares the metric with this ground truth.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Card:
     modes: tuple[str, ...] = ()
     source: str = ""
     failure_modes: str = ""
-    about: Aspect = ""
+    aspect: Aspect = ""
 
     @property
     def signature(self) -> str:

@@ -130,9 +130,9 @@ class EditSample:
     mask: white where the edit may change pixels. reference: an example of the result.
     operations: the edits of a compound instruction, in order.
     targets: boxes of the objects to edit, in the source.
-    text: the text that the edited image must show. hint: success criterion in words.
+    target_text: the text that the edited image must show. hint: success criterion in words.
     dimensions: the dimensions of I2I-Bench that apply to this instruction; None where not annotated.
-    earlier: the turns before this one, oldest first, each an EditSample.
+    history: the turns before this one, oldest first, each an EditSample.
     metadata: passed through to the results.
     """
 
@@ -148,10 +148,10 @@ class EditSample:
     reference: Image | None = None
     operations: tuple[Operation, ...] = ()
     targets: tuple[Box, ...] = ()
-    text: str = ""
+    target_text: str = ""
     hint: str = ""
     dimensions: tuple[str, ...] | None = None
-    earlier: tuple[EditSample, ...] = ()
+    history: tuple[EditSample, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=_empty_mapping)
 
     def __post_init__(self) -> None:
@@ -171,12 +171,12 @@ class EditSample:
     @property
     def turn(self) -> int:
         """Number of this turn, from 1."""
-        return len(self.earlier) + 1
+        return len(self.history) + 1
 
     @property
     def turns(self) -> tuple[EditSample, ...]:
         """This turn and those before it, oldest first."""
-        return (*self.earlier, self)
+        return (*self.history, self)
 
     @property
     def base(self) -> Image:

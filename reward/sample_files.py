@@ -6,9 +6,9 @@
 Fields: `instruction`, `edited`, and `source` or `sources` are required; `id` defaults to file name and line. Optional:
 `group`, `task` (slots of `Task`), `pools` (`all`, `available`, `unchanged`, `background`), `boxes` (objects of the base
 image, pixel corners x0, y0, x1, y1), `mask`, `reference`, `operations` (each `instruction`, optionally `name` and
-`task`), `targets` (boxes in the source, pixel corners), `text`, `hint`, `dimensions`, `metadata`, and `earlier`: the
-turns before this one, oldest first, each with `instruction`, `edited` and optionally `task`, `pools`. With `earlier`,
-`source` is the image before any edit, and each turn starts from the output of the turn before it.
+`task`), `targets` (boxes in the source, pixel corners), `target_text`, `hint`, `dimensions`, `metadata`, and
+`history`: the turns before this one, oldest first, each with `instruction`, `edited` and optionally `task`, `pools`.
+With `history`, `source` is the image before any edit, and each turn starts from the output of the turn before it.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ class _Sample(_Turn):
     operations: tuple[_Operation, ...] = ()
     targets: tuple[Corners, ...] = ()
     target_fractions: tuple[Fractions, ...] = ()
-    text: str = ""
+    target_text: str = ""
     hint: str = ""
     dimensions: tuple[str, ...] | None = None
-    earlier: tuple[_Turn, ...] = ()
+    history: tuple[_Turn, ...] = ()
     metadata: dict[str, Any] = {}
 
     @model_validator(mode="after")
@@ -166,8 +166,8 @@ def sample_from_json(
     boxes = {label: _boxes(label, corners, sources[0].size) for label, corners in row.boxes.items()}
     boxes |= {label: tuple(Box(*numbers, label) for numbers in items) for label, items in row.fractions.items()}
     identity = row.id or name
-    earlier: tuple[EditSample, ...] = ()
-    for number, turn in enumerate(row.earlier, start=1):
+    history: tuple[EditSample, ...] = ()
+    for number, turn in enumerate(row.history, start=1):
         sample = EditSample(
             id=f"{identity}/turn-{number}",
             instruction=turn.instruction,
@@ -176,10 +176,10 @@ def sample_from_json(
             task=_task(turn.task),
             pools=_pools(turn.pools),
             boxes=boxes,
-            earlier=earlier,
+            history=history,
             metadata=row.metadata,
         )
-        earlier, sources = (*earlier, sample), (sample.edited,)
+        history, sources = (*history, sample), (sample.edited,)
     operations = tuple(Operation(item.instruction, item.name, _task(item.task)) for item in row.operations)
     targets = (*_boxes("target", row.targets, sources[0].size), *(Box(*numbers) for numbers in row.target_fractions))
     return EditSample(
@@ -195,10 +195,10 @@ def sample_from_json(
         boxes=boxes,
         operations=operations,
         targets=targets,
-        text=row.text,
+        target_text=row.target_text,
         hint=row.hint,
         dimensions=row.dimensions,
-        earlier=earlier,
+        history=history,
         metadata=row.metadata,
     )
 
@@ -235,11 +235,11 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
         ]
     if sample.targets:
         data["target_fractions"] = [[b.cx, b.cy, b.w, b.h, b.score] for b in sample.targets]
-    data |= {name: value for name in ("text", "hint") if (value := getattr(sample, name))}
+    data |= {name: value for name in ("target_text", "hint") if (value := getattr(sample, name))}
     if sample.dimensions is not None:
         data["dimensions"] = list(sample.dimensions)
-    if sample.earlier:
-        data["earlier"] = [turn_json(turn) for turn in sample.earlier]
+    if sample.history:
+        data["history"] = [turn_json(turn) for turn in sample.history]
     if sample.metadata:
         data["metadata"] = dict(sample.metadata)
     return data

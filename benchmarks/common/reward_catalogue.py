@@ -160,7 +160,7 @@ def render_card(entry: CatalogEntry) -> RenderableType:
         for label, text in {
             "version": card.signature,
             "range": f"{format_range(card)} ({card.unit})",
-            "about": card.about,
+            "aspect": card.aspect,
             "roles": ", ".join(card.roles) or "none",
             "needs": ", ".join(card.requires) or "source, edited image and instruction",
             "protocols": ", ".join(card.protocols),

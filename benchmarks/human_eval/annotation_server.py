@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = _FILES[rest]
             return _file(name), kind
         if rest == "session":
-            return _json({"annotators": session.annotators, "suite": session.pool.suite.about.title})
+            return _json({"annotators": session.annotators, "suite": session.pool.suite.info.title})
         if rest == "question":
             number = _first_value(query, "number")
             if number is not None and not (number.isascii() and number.isdigit() and len(number) < 10):

@@ -76,7 +76,7 @@ def _sizes(suite: Suite) -> CountTable:
     }
     lengths = Counter(len(item.sample.operations) for item in suite.items if item.sample.operations)
     rows |= {f"items of {count} operations": [num_items] for count, num_items in sorted(lengths.items())}
-    return CountTable("size", f"{suite.about.title}: size", ["count"], rows)
+    return CountTable("size", f"{suite.info.title}: size", ["count"], rows)
 
 
 def _types(items: Sequence[SuiteItem]) -> CountTable:

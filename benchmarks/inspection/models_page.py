@@ -33,7 +33,7 @@ class ExpertPreset:
 
     name: str
     line: str
-    about: str
+    description: str
     time: str
 
 
@@ -155,7 +155,7 @@ def _presets() -> Iterator[str]:
         weights, cached = memory_use(load_experts(preset.line))
         yield f"| {preset.name} | {format_size(weights)} | {format_size(cached)} |"
     for preset in PRESETS:
-        yield f"\n### {preset.name}\n\n{preset.about}\n"
+        yield f"\n### {preset.name}\n\n{preset.description}\n"
         yield f"```text\n{preset.line}\n```\n"
         yield f"Time: {preset.time.format(**MEASURED)}."
 

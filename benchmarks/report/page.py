@@ -81,7 +81,7 @@ def write_page(
     provenance = report.results[0].provenance
     stream = environment.from_string(_file("page.html")).stream(
         suite=report.suite,
-        title=f"{report.suite.about.title or report.suite.name}: {_counted(report)}",
+        title=f"{report.suite.info.title or report.suite.name}: {_counted(report)}",
         sections=list(build_sections(report)),
         is_chart=lambda block: isinstance(block, Chart),
         swatch=legend_mark,

@@ -65,7 +65,7 @@ class SheetSection:
     def source_boxes(self) -> tuple[Box, ...]:
         """The sample's boxes, else the boxes that experts detected in the source."""
         sample = self.ranking.reference_sample
-        if sample.earlier or not sample.boxes:
+        if sample.history or not sample.boxes:
             boxes_by_candidate = (
                 boxes_on(sample.source, candidate.sample, candidate.score) for candidate in self.ranking.candidates
             )

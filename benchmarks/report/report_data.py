@@ -155,4 +155,4 @@ def _spec_subject(name: str, spec: Any) -> str:
         card = getattr(build(spec), "card", None) if spec is not None else None
     except (SpecError, ImportError, ValueError):
         card = None
-    return (card.about if isinstance(card, Card) else "") or metric_subject(name)
+    return (card.aspect if isinstance(card, Card) else "") or metric_subject(name)

@@ -111,10 +111,10 @@ class OutputThumbnails:
 def _roles(sample: EditSample, *, has_output: bool) -> Iterator[tuple[str, Image]]:
     """The images of a sample with their roles. has_output: whether the editor's output exists."""
     sources = sample.turns[0].sources
-    name = "input" if sample.earlier else "source"
+    name = "input" if sample.history else "source"
     for number, image in enumerate(sources, start=1):
         yield (name if len(sources) == 1 else f"{name} {number}"), image
-    for turn in sample.earlier:
+    for turn in sample.history:
         yield f"turn {turn.turn}", turn.edited
     if has_output:
         yield "edited", sample.edited

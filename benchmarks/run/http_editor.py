@@ -1,7 +1,7 @@
 """An editor served over HTTP.
 
 A request is `POST URL` with JSON: `instruction`, `images` (the sources, PNG in base64), `seed`, and, after the first
-turn of a chain, `earlier` (the previous instructions, oldest first). The response is an image
+turn of a chain, `history` (the previous instructions, oldest first). The response is an image
 (`image/…`), or JSON with the image in base64 under `image` (or `images`, of which the first is used).
 """
 
@@ -128,10 +128,10 @@ class HttpEditor:
         return urllib.request.Request(self._url, body.encode(), headers, method="POST")
 
 
-def _body(sources: tuple[Image, ...], instruction: str, seed: int, earlier: tuple[EditSample, ...]) -> str:
+def _body(sources: tuple[Image, ...], instruction: str, seed: int, history: tuple[EditSample, ...]) -> str:
     request: dict[str, Any] = {"instruction": instruction, "images": [_png(image) for image in sources], "seed": seed}
-    if earlier:
-        request["earlier"] = [turn.instruction for turn in earlier]
+    if history:
+        request["history"] = [turn.instruction for turn in history]
     return json.dumps(request)
 
 

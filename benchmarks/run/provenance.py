@@ -75,7 +75,7 @@ def run_provenance(
     complete: bool,
 ) -> dict[str, Any]:
     """The provenance in `result.json`: settings, digest of the outputs, versions, and the suite's citation."""
-    about = suite.about
+    info = suite.info
     return {
         **settings,
         "outputs_digest": outputs_digest((row.id, row.edited) for row in rows if row.edited),
@@ -84,11 +84,11 @@ def run_provenance(
         "bootstrap": {"samples": bootstrap_samples, "seed": seed},
         "complete": complete,
         "versions": library_versions(),
-        "about": {
-            "title": about.title,
-            "citation": about.citation,
-            "licence": about.licence,
-            "url": about.url,
+        "suite_info": {
+            "title": info.title,
+            "citation": info.citation,
+            "licence": info.licence,
+            "url": info.url,
         },
     }
 

@@ -70,7 +70,7 @@ class CombinedMetric:
     @property
     def card(self) -> Card:
         roles = (role for metric in self.metrics.values() for role in metric.card.roles)
-        return Card(self.suite.name, 1, self.suite.about.title, roles=tuple(dict.fromkeys(roles)))
+        return Card(self.suite.name, 1, self.suite.info.title, roles=tuple(dict.fromkeys(roles)))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         item = self.suite.by_id[sample.id]

@@ -148,8 +148,8 @@ def case_of(
 ) -> Case:
     """The last of these turns as a case. Each turn edits the result of the one before. extra_sources: beside the first.
 
-    Every sample has targets, text, hint and dimensions; the last one also has the perfect edit as its reference, and
-    captions. with_annotations: it has the boxes of the base and a mask of what the edit may change too, which metrics
+    Every sample has targets, a target text, a hint and dimensions; the last one also has captions, and the perfect edit
+    as its reference. with_annotations: it has the boxes of the base and a mask of what the edit may change too, which metrics
     and experts use instead of detections.
     """
     base = turns[0].before
@@ -167,9 +167,9 @@ def case_of(
                 turn.picture,
                 task=turn.request.task,
                 pools=pools,
-                earlier=tuple(samples),
+                history=tuple(samples),
                 targets=sample_annotations.target_boxes(turn.request, turn.before),
-                text=sample_annotations.text([turn.request]),
+                target_text=sample_annotations.target_text([turn.request]),
                 hint=sample_annotations.expected_state([turn.request]),
                 dimensions=sample_annotations.dimensions([turn.request], 1 + len(extra_sources)),
             )

@@ -139,7 +139,7 @@ def _compound_case(rng: random.Random, compound: CompoundRequest, config: SceneC
         reference=render(ideal),
         operations=tuple(sample_annotations.operation(step) for step in compound.steps),
         targets=tuple(box for step in compound.steps for box in sample_annotations.target_boxes(step, compound.scene)),
-        text=sample_annotations.text(compound.steps),
+        target_text=sample_annotations.target_text(compound.steps),
         hint=sample_annotations.expected_state(compound.steps),
         dimensions=sample_annotations.dimensions(compound.steps),
         metadata={"level": compound.level, **sample_annotations.captions(compound.scene, ideal)},

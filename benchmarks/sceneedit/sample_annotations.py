@@ -113,7 +113,7 @@ def _statements(request: SceneRequest) -> list[str]:
             return [f"There is one {obj.name}", f"{obj.name} is {position_phrase(task.position)} {task.reference}"]
 
 
-def text(requests: Sequence[SceneRequest]) -> str:
+def target_text(requests: Sequence[SceneRequest]) -> str:
     """The text that should be legible: of the one request about a text, or of an added sign."""
     texts = [request.task.text or "" for request in requests if request.task.type == "text_change"]
     texts += [obj.text for request in requests for obj in request.placed if obj.shape == SIGN and _is_new(request)]
@@ -140,7 +140,7 @@ def dimensions(requests: Collection[SceneRequest], sources: int = 1) -> tuple[st
         return (
             *_COMMON_DIMENSIONS,
             *_MULTI_SOURCE_DIMENSIONS,
-            *(("text-content-style",) if text(tuple(requests)) else ()),
+            *(("text-content-style",) if target_text(tuple(requests)) else ()),
         )
     types = {request.task.type for request in requests}
     names = [name for name, task_types in _DIMENSION_TASKS.items() if types & set(task_types)]

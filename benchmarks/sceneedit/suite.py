@@ -69,7 +69,7 @@ class SceneEdit(Suite):
     """
 
     name: ClassVar[str] = "sceneedit"
-    about: ClassVar[SuiteInfo] = SuiteInfo(
+    info: ClassVar[SuiteInfo] = SuiteInfo(
         "SceneEdit",
         "The editcritic authors: SceneEdit, drawn images whose truth is known (docs/sceneedit.md)",
         "Apache-2.0: the images are drawn by this package",
@@ -224,7 +224,7 @@ class TruthFollowed:
         requires=("metadata",),
         source="docs/sceneedit.md",
         failure_modes="It is the truth of SceneEdit only, as far as it can be recovered from the pixels.",
-        about="following",
+        aspect="following",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -242,7 +242,7 @@ class TruthUnchanged:
         requires=("metadata",),
         source="docs/sceneedit.md",
         failure_modes="It is the truth of SceneEdit only: an editor that returns the source has 1.",
-        about="consistency",
+        aspect="consistency",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:

@@ -67,7 +67,7 @@ class Suite(ABC):
     """
 
     name: ClassVar[str]
-    about: ClassVar[SuiteInfo]
+    info: ClassVar[SuiteInfo]
     items: Sequence[SuiteItem]
     """In the order of results; an item comes after its `previous` one."""
     problems: Sequence[DataProblem] = ()
@@ -115,7 +115,7 @@ class Suite(ABC):
             return replace(item.sample, edited=picture(item))
         previous = self.edited_sample(self.by_id[item.previous], picture)
         return replace(
-            item.sample, sources=(previous.edited,), edited=picture(item), earlier=previous.turns, group=""
+            item.sample, sources=(previous.edited,), edited=picture(item), history=previous.turns, group=""
         )  # the group depends on the sources
 
 

@@ -203,7 +203,7 @@ class DiffusionTrainer:
                 sample.sources,
                 sample.instruction,
                 NoiseSpec(_derived_seed(config.seed, step, process, row)),
-                sample.earlier,
+                sample.history,
             )
             for sample, row in requests
         ]
@@ -439,7 +439,7 @@ class DiffusionTrainer:
             return {}
         seeds = [_derived_seed(self.config.seed, "probe", row) for row in range(len(self.probes))]
         states = [
-            initial_state(sample.sources, sample.instruction, NoiseSpec(seed), sample.earlier)
+            initial_state(sample.sources, sample.instruction, NoiseSpec(seed), sample.history)
             for sample, seed in zip(self.probes, seeds, strict=True)
         ]
 

@@ -38,8 +38,8 @@ OnMissingScore = Literal["raise", "nan"]
 METADATA_KEY: Final = "editcritic"
 
 METADATA_FIELDS: Final = (
-    "task", "pools", "boxes", "fractions", "operations", "targets", "target_fractions", "text", "hint", "dimensions",
-    "metadata",
+    "task", "pools", "boxes", "fractions", "operations", "targets", "target_fractions", "target_text", "hint",
+    "dimensions", "metadata",
 )  # fmt: skip
 
 

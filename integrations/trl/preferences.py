@@ -193,8 +193,8 @@ def _groups(results: Iterable[Selection | Rollout], dropped: Counter[str]) -> li
                 dropped["unscored"] += 1
             if sample is None:
                 continue
-            earlier = tuple(turn.edited.digest for turn in sample.earlier)
-            key = (origin, sample.group, sample.instruction, tuple(image.digest for image in sample.sources), earlier)
+            history = tuple(turn.edited.digest for turn in sample.history)
+            key = (origin, sample.group, sample.instruction, tuple(image.digest for image in sample.sources), history)
             if value is not None:
                 groups.setdefault(key, []).append(PreferenceCandidate(sample, value, positions[key], text, prompt))
             positions[key] += 1

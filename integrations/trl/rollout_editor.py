@@ -69,5 +69,5 @@ def resolve_editor(editor: Editor | Spec) -> Editor:
 
 
 def _key(request: EditSample) -> object:
-    earlier = tuple((turn.instruction, turn.edited.digest) for turn in request.earlier)
-    return tuple(image.digest for image in request.sources), request.instruction, earlier
+    history = tuple((turn.instruction, turn.edited.digest) for turn in request.history)
+    return tuple(image.digest for image in request.sources), request.instruction, history

@@ -172,7 +172,7 @@ class Gate:
             range=self.reward.card.range,
             unit=self.reward.card.unit,
             source=self.reward.card.source,
-            about=self.reward.card.about,
+            aspect=self.reward.card.aspect,
         )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -292,7 +292,7 @@ def _check_unit_range(name: str, parts: Mapping[str, Metric]) -> None:
 def _composite_card(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
     cards = [part.card for part in parts.values()]
     lows, highs = [card.range[0] for card in cards], [card.range[1] for card in cards]
-    abouts = {card.about for card in cards}
+    aspects = {card.aspect for card in cards}
     return Card(
         name=name,
         version=1,
@@ -306,5 +306,5 @@ def _composite_card(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
         requires=tuple(dict.fromkeys(name for card in cards for name in card.requires)),
         source="; ".join(dict.fromkeys(card.source for card in cards if card.source)),
         failure_modes=" ".join(dict.fromkeys(card.failure_modes for card in cards if card.failure_modes)),
-        about=abouts.pop() if len(abouts) == 1 else "",
+        aspect=aspects.pop() if len(aspects) == 1 else "",
     )

@@ -53,7 +53,7 @@ class NotACopy:
         "the edit is not a copy of the source",
         roles=("differences",),
         failure_modes="Any visible change passes.",
-        about="cheating",
+        aspect="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -84,7 +84,7 @@ class NotBlank:
         "the edit is an image, not a flat field",
         roles=("pixels",),
         failure_modes="Any contrast passes.",
-        about="cheating",
+        aspect="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -126,7 +126,7 @@ class SameAspect:
         1,
         "the edit has the source's aspect ratio",
         failure_modes="Says nothing about the content.",
-        about="cheating",
+        aspect="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -159,7 +159,7 @@ class NotCollage:
         "the source is not pasted into the edit",
         roles=("differences", "pixels", "matcher"),
         failure_modes="An inset turned or smaller than half of the image is not found.",
-        about="cheating",
+        aspect="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -222,7 +222,7 @@ class NoPromptInjection:
         "no text in the edit is addressed to a judge",
         roles=("differences", "reader"),
         failure_modes="Words the reader misses, and phrases in languages the patterns do not cover.",
-        about="cheating",
+        aspect="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:

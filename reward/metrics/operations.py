@@ -49,9 +49,9 @@ def unfold_operations(sample: EditSample) -> EditSample:
     """
     if not sample.operations:
         raise ValueError(f"sample {sample.id!r} has no operations: give them, as in operations=(Operation(...), ...)")
-    turns = list(sample.earlier)
+    turns = list(sample.history)
     for operation in sample.operations:
-        plain = replace(sample, operations=(), pools=None, earlier=tuple(turns))
+        plain = replace(sample, operations=(), pools=None, history=tuple(turns))
         turns.append(replace(plain, instruction=operation.instruction, task=operation.task))
     return replace(turns[-1], pools=sample.pools)
 
@@ -89,7 +89,7 @@ class PerOperation:
         signature = self.card.signature
         if not sample.operations:
             return Score.not_applicable(_NO_OPERATIONS).with_signature(signature)
-        operations = unfold_operations(sample).turns[len(sample.earlier) :]
+        operations = unfold_operations(sample).turns[len(sample.history) :]
         samples = {f"operation {number}": operation for number, operation in enumerate(operations, start=1)}
         score = yield from aggregate_credits(WeightedMean, "per-operation", self.following, samples)
         return score.with_signature(signature)
@@ -121,7 +121,7 @@ class CompoundOverall:
                 "Operations count alike: the easy ones first. One that a later one covers up is not seen in the final "
                 "image. Where nobody says what is in the image, damage to the rest is free."
             ),
-            about="overall",
+            aspect="overall",
         )
 
     def __call__(self, sample: EditSample) -> Program[Score]:

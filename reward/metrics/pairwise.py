@@ -59,7 +59,7 @@ class PairwiseJudge:
             "One impression of one judge: it misses small changes and positions, prefers what looks prettier, and "
             "words written into an image may sway it."
         ),
-        about="overall",
+        aspect="overall",
     )
     form: ClassVar[Levels] = Levels(("first", "second", "same"), (1.0, 0.0, 0.5))
 
@@ -122,7 +122,7 @@ def compare_scores(first: Score, second: Score) -> Score:
 
 def pack_pair(first: EditSample, second: EditSample) -> EditSample:
     """A pair for `PairedSampleMetric`: the second sample, with the first one as the turn before it."""
-    return replace(second, id=f"{first.id} against {second.id}", earlier=(*first.earlier, first))
+    return replace(second, id=f"{first.id} against {second.id}", history=(*first.history, first))
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ class PairedSampleMetric:
         return self.metric.card
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        if not sample.earlier:
+        if not sample.history:
             raise ValueError(f"sample {sample.id!r} is not a pair: make one with pack_pair(first, second)")
-        first = sample.earlier[-1]
-        return (yield from self.metric(first, replace(sample, earlier=first.earlier)))
+        first = sample.history[-1]
+        return (yield from self.metric(first, replace(sample, history=first.history)))
 
 
 def _check(first: EditSample, second: EditSample) -> None:

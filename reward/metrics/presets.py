@@ -28,11 +28,11 @@ class WithDescription:
     metric: Metric
     summary: str
     failure_modes: str
-    about: Aspect = "overall"
+    aspect: Aspect = "overall"
 
     @property
     def card(self) -> Card:
-        return replace(self.metric.card, summary=self.summary, failure_modes=self.failure_modes, about=self.about)
+        return replace(self.metric.card, summary=self.summary, failure_modes=self.failure_modes, aspect=self.aspect)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         return self.metric(sample)

@@ -52,7 +52,7 @@ def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command
         "paper, official",
         "EdiVal-Agent",
         "failure modes",
-        "about",
+        "aspect",
         'protocol = "paper"',
     ]:
         assert text in shown.stdout

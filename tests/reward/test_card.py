@@ -29,12 +29,12 @@ def test_a_share_lies_in_0_to_1(bounds, share):
 
 
 def test_a_composition_speaks_about_what_all_its_parts_speak_about():
-    following, consistency = Says(about="following"), Says(about="consistency")
-    assert WeightedMean({"a": following, "b": following}).card.about == "following"
-    assert WeightedMean({"a": following, "b": consistency}).card.about == ""
+    following, consistency = Says(aspect="following"), Says(aspect="consistency")
+    assert WeightedMean({"a": following, "b": following}).card.aspect == "following"
+    assert WeightedMean({"a": following, "b": consistency}).card.aspect == ""
 
 
 def test_a_guarded_reward_speaks_about_what_the_reward_speaks_about():
-    assert Gate(Says(about="cheating"), Says(about="following")).card.about == "following"
-    assert all_guards().card.about == "cheating"
-    assert build("edit-balanced").card.about == "overall"
+    assert Gate(Says(aspect="cheating"), Says(aspect="following")).card.aspect == "following"
+    assert all_guards().card.aspect == "cheating"
+    assert build("edit-balanced").card.aspect == "overall"

@@ -74,8 +74,8 @@ def test_candidates_for_one_source_and_instruction_are_a_group():
 
 def test_turns_lead_back_to_the_base_picture():
     first = sample("first")
-    second = sample("second", sources=(first.edited,), earlier=(first,))
-    third = sample("third", sources=(second.edited,), edited=picture(3), earlier=(first, second))
+    second = sample("second", sources=(first.edited,), history=(first,))
+    third = sample("third", sources=(second.edited,), edited=picture(3), history=(first, second))
     assert [turn.turn for turn in third.turns] == [1, 2, 3]
     assert third.turns == (first, second, third)
     assert (third.source, third.base) == (second.edited, first.source)

@@ -61,7 +61,7 @@ def test_a_line_with_everything_is_a_sample(folder):
             {"instruction": "Sharpen it", "name": "Apply Filter"},
         ],
         "targets": [[0, 0, 8, 4]],
-        "text": "TEA",
+        "target_text": "TEA",
         "hint": "the cup is blue",
         "dimensions": ["local_attribute"],
         "metadata": {"seed": 3},
@@ -74,7 +74,7 @@ def test_a_line_with_everything_is_a_sample(folder):
         Operation("Sharpen it", "Apply Filter"),
     )
     assert sample.targets == (Box(0.25, 0.25, 0.5, 0.5),)
-    assert (sample.text, sample.hint, sample.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))
+    assert (sample.target_text, sample.hint, sample.dimensions) == ("TEA", "the cup is blue", ("local_attribute",))
     assert sample_from_json(sample_to_json(sample)) == sample
     assert (sample.id, sample.group, sample.metadata) == ("cup", "g", {"seed": 3})
     assert sample.task == Task("color_alter", object="cup", value="blue")
@@ -88,7 +88,7 @@ def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
         **GOOD,
         "edited": "later.png",
         "boxes": {"cup": [[0, 0, 8, 4]]},
-        "earlier": [
+        "history": [
             {
                 "instruction": "remove the lid",
                 "edited": "after.png",
@@ -108,7 +108,7 @@ def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
     assert sample.turns[0].task == Task("subject_remove", object="lid")
     assert sample.turns[1].pools == Pools(all=("cup",))
     assert sample.turns[1].boxes == sample.boxes
-    assert [turn.id for turn in sample.earlier] == ["samples:1/turn-1", "samples:1/turn-2"]
+    assert [turn.id for turn in sample.history] == ["samples:1/turn-1", "samples:1/turn-2"]
 
 
 def test_several_sources_are_taken_in_order(folder):
@@ -196,7 +196,7 @@ WRONG = {
     "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
     "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
     "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "holds a NaN"),
-    "an earlier turn without a picture": ({**GOOD, "earlier": [{"instruction": "x"}]}, "earlier.0.edited: Field"),
+    "an earlier turn without a picture": ({**GOOD, "history": [{"instruction": "x"}]}, "history.0.edited: Field"),
 }
 
 
@@ -269,7 +269,7 @@ def samples(draw):
             boxes=drawn,
             mask=draw(st.none() | st.just(image(100))) if last else None,
             reference=draw(st.none() | st.just(image(101))) if last else None,
-            earlier=tuple(turns),
+            history=tuple(turns),
             metadata=metadata,
         )
         turns.append(turn)

@@ -106,7 +106,7 @@ class CandidateGenerator:
             [request.editor_input.sources for request in requests],
             [request.editor_input.instruction for request in requests],
             [request.noise.seed for request in requests],
-            history=[request.editor_input.earlier for request in requests],
+            history=[request.editor_input.history for request in requests],
         )
         return [(picture, None) for picture in _check_count(pictures, requests, self.editor)]
 
@@ -134,14 +134,14 @@ class CandidateGenerator:
         arrays = self.journal.get_state(self._key(request, step))
         if arrays is not None:
             return DenoisingState(
-                editor_input.sources, editor_input.instruction, noise, step, arrays, editor_input.earlier
+                editor_input.sources, editor_input.instruction, noise, step, arrays, editor_input.history
             )
         if noise.parent is not None and not noise.radius:
             parent = self._state(replace(request, noise=noise.parent), noise.preview_step)
             state = self.editor.renoise([parent], noise.restart_step, [noise.seed])[0]
         else:
             state = self.editor.begin(
-                [editor_input.sources], [editor_input.instruction], [noise], history=[editor_input.earlier]
+                [editor_input.sources], [editor_input.instruction], [noise], history=[editor_input.history]
             )[0]
         if state.step < step:
             state = self.editor.advance([state], step)[0][0]
@@ -193,13 +193,13 @@ class CandidateGenerator:
 
     def _key(self, request: CandidateRequest, step: int) -> str:
         editor_input = request.editor_input
-        earlier = [
+        history = [
             [turn.instruction, turn.edited.digest, [source.digest for source in turn.sources]]
-            for turn in editor_input.earlier
+            for turn in editor_input.history
         ]
         sources = [image.digest for image in editor_input.sources]
         return json_digest(
-            ["made", self.editor.id, sources, editor_input.instruction, earlier, request.noise.describe(), step]
+            ["made", self.editor.id, sources, editor_input.instruction, history, request.noise.describe(), step]
         )
 
 

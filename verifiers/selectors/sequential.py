@@ -32,9 +32,9 @@ class SequentialEditing:
     Step k edits the best image of step k-1 by the instruction of operation k. A candidate is scored as an edit of the
     *original* image by T_k, the compound instruction of the first k operations: the sample's own at the last step,
     `metadata["compounds"]` if present (T_1, T_2, … as published by Complex-Edit; the last one may be missing), else
-    the operations' instructions joined. Fields about the final edit (task, reference, targets, text, hint, dimensions)
-    are passed to the reward at the last step only. The object pools of a step follow from boxes and operations; if they
-    do not, the objects that the final edit leaves unchanged must be unchanged at every step.
+    the operations' instructions joined. Fields about the final edit (task, reference, targets, target_text, hint,
+    dimensions) are passed to the reward at the last step only. The object pools of a step follow from boxes and
+    operations; if they do not, the objects that the final edit leaves unchanged must be unchanged at every step.
 
     `n=1` is plain sequential editing. A sample without operations takes one step. If no candidate of a step has a
     score, there is no winner, and `steps` has the candidates chosen so far. A budget of NFE is spread evenly over the
@@ -56,10 +56,10 @@ class MultiTurnEditing:
     """A chain of turns, each an edit of its own: `n` candidates per turn, of which the best is kept.
 
     The turns are the sample's `operations`. A candidate of turn t is scored as an edit of the image chosen at turn t-1,
-    by the instruction and task of turn t, with the turns before it as `earlier` and the object pools after it, which
+    by the instruction and task of turn t, with the turns before it as `history` and the object pools after it, which
     start from the names of the sample's boxes (pools without boxes: as in `SequentialEditing`). The editor gets
-    `earlier` too. Fields about the final edit (reference, text, hint) are passed to the reward at the last turn only;
-    targets and dimensions, which belong to one instruction, never.
+    `history` too. Fields about the final edit (reference, target_text, hint) are passed to the reward at the last turn
+    only; targets and dimensions, which belong to one instruction, never.
 
     Steps without a score and exhausted budgets: as in `SequentialEditing`.
     """
@@ -99,7 +99,7 @@ def compound_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, 
         pools=None,
         reference=None,
         targets=(),
-        text="",
+        target_text="",
         hint="",
         dimensions=None,
     )  # the mask stays: pixels that the final edit must preserve, every step must preserve
@@ -122,10 +122,10 @@ def turn_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, Edit
         reference=sample.reference if last else None,
         operations=(),
         targets=(),
-        text=sample.text if last else "",
+        target_text=sample.target_text if last else "",
         hint=sample.hint if last else "",
         dimensions=None,
-        earlier=(*sample.earlier, *(candidate.sample for candidate in path if candidate.sample is not None)),
+        history=(*sample.history, *(candidate.sample for candidate in path if candidate.sample is not None)),
     )
     turn = replace(turn, pools=pools_of(turn) or sample.pools)
     return turn, turn

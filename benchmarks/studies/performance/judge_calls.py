@@ -119,7 +119,7 @@ def _has_options(query: Judge) -> bool:
 def run(outputs: int, shapes: random_models.Shapes) -> dict[str, Any]:
     """The figures that the script prints."""
     composition = composition_cases(1)[0].sample
-    fields: dict[str, Any] = {"text": "OPEN", "hint": "as asked", "dimensions": None}  # so that every dimension applies
+    fields: dict[str, Any] = {"target_text": "OPEN", "hint": "as asked", "dimensions": None}  # every dimension applies
     single = [
         replace(case.sample, id=f"edit {number}", **fields)
         for number, case in enumerate(cases.same_truth_groups(1)[0][:outputs])

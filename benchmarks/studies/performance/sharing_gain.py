@@ -80,7 +80,7 @@ def chains(count: int, rollouts: int, size: int, seed: int = 0) -> list[EditSamp
         for rollout in range(min(rollouts, count - number * rollouts)):
             rerendered_turns = [replace(turn, after=rerendered(rng, turn.after)) for turn in turns]
             last = case_of(rerendered_turns, f"{number}-{rollout}").sample
-            samples += [*last.earlier, last]
+            samples += [*last.history, last]
     return samples
 
 

@@ -165,7 +165,7 @@ def select_metrics(specs: Iterable[str], experts: Mapping[str, Expert], cases: S
 
 
 def _evaluated_metric(spec: str, metric: Any, cases: Sequence[Case]) -> EvaluatedMetric:
-    truth = _TRUTH_OF[metric.card.about]
+    truth = _TRUTH_OF[metric.card.aspect]
     if truth == "quality" and not any(case.mode == DEGRADED for case in cases):
         truth = "overall"
     return EvaluatedMetric(spec, metric, truth)

@@ -113,7 +113,7 @@ def checks_summary(result: ValidityResult) -> str:
 
 def _counts(cases: Sequence[Case]) -> str:
     honest, hacks = sum(not case.mode for case in cases), sum(case.is_hack for case in cases)
-    chained = sum(bool(case.sample.earlier) for case in cases)
+    chained = sum(bool(case.sample.history) for case in cases)
     return f"{honest} honest, {len(cases) - honest - hacks} flawed, {hacks} hacks; {chained} later turns of chains"
 
 

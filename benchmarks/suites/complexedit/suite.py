@@ -53,7 +53,7 @@ class ComplexEdit(Suite):
     """
 
     name: ClassVar[str] = "complex-edit"
-    about: ClassVar[SuiteInfo] = SuiteInfo(
+    info: ClassVar[SuiteInfo] = SuiteInfo(
         "Complex-Edit",
         "S. Yang, M. Hui, B. Zhao, Y. Zhou, N. Ruiz, C. Xie: Complex-Edit: CoT-Like Instruction Generation for "
         "Complexity-Controllable Image Editing Benchmark. arXiv:2504.13143, 2025",

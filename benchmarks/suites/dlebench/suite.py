@@ -39,7 +39,7 @@ class DleBench(Suite):
     """
 
     name: ClassVar[str] = "dlebench"
-    about: ClassVar[SuiteInfo] = SuiteInfo(
+    info: ClassVar[SuiteInfo] = SuiteInfo(
         "DLEBench",
         "Hong, Ai, Kuang, Wang, Chen, Peng, Huang, Cao: DLEBench: Evaluating Small-scale Object Editing Ability for "
         "Instruction-based Image Editing Model, arXiv:2602.23622, 2026",

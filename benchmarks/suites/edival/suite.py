@@ -62,7 +62,7 @@ class EdiVal(Suite):
     """
 
     name: ClassVar[str] = "edival"
-    about: ClassVar[SuiteInfo] = SuiteInfo(
+    info: ClassVar[SuiteInfo] = SuiteInfo(
         "EdiVal-Bench",
         "T. Chen et al.: EdiVal-Agent: An Object-Centric Framework for Automated, Fine-Grained Evaluation of "
         "Multi-Turn Editing. arXiv:2509.13399, 2025",

@@ -34,7 +34,7 @@ class I2IPrompt:
     scene: str
     sources: tuple[Path, ...]
     instruction: str
-    text: str
+    target_text: str
     hint: str
     dimensions: tuple[str, ...]
 
@@ -89,15 +89,15 @@ def _prompt(folder: Path, location: str, row: Any) -> I2IPrompt:
         raise ValueError(f"{category.title} needs {expected}, got {len(sources)}")
     if missing_files := [str(path) for path in sources if not path.is_file()]:
         raise ValueError(f"there is no image {missing_files[0]}")
-    text, hint = (str(row.get(field) or "").strip() for field in ("target_text", "hint"))
+    texts = {field: str(row.get(field) or "").strip() for field in ("target_text", "hint")}
     dimensions = tuple(_parse_dimension(dimension_name, multi=category.multi) for dimension_name in row["dimensions"])
     for dimension in dimensions:
-        if dimension.needs and not {"text": text, "hint": hint}[dimension.needs]:
-            field = {"text": "target_text", "hint": "hint"}[dimension.needs]
+        if (field := dimension.required_field) and not texts[field]:
             raise ValueError(f"{dimension.title} needs {field}, which is missing: give it, or leave the dimension out")
     names = tuple(dict.fromkeys(dimension.name for dimension in dimensions))
     scene = str(row.get("scene") or name)
-    return I2IPrompt(location, name, category, scene, sources, str(row["instruction"]).strip(), text, hint, names)
+    instruction = str(row["instruction"]).strip()
+    return I2IPrompt(location, name, category, scene, sources, instruction, **texts, dimensions=names)
 
 
 def _is_string_list(value: Any) -> bool:

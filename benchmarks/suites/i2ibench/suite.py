@@ -33,7 +33,7 @@ class I2IBench(Suite):
     """
 
     name: ClassVar[str] = "i2ibench"
-    about: ClassVar[SuiteInfo] = SuiteInfo(
+    info: ClassVar[SuiteInfo] = SuiteInfo(
         "I2I-Bench",
         "Wang, Wang, Duan, Kang, Zhai, Min: I2I-Bench: A Comprehensive Benchmark Suite for Image-to-Image Editing "
         "Models, 2025",
@@ -110,7 +110,7 @@ class I2IBench(Suite):
                 prompt.instruction,
                 *sources,
                 id=prompt.id,
-                text=prompt.text,
+                target_text=prompt.target_text,
                 hint=prompt.hint,
                 dimensions=prompt.dimensions,
             )
@@ -123,4 +123,4 @@ def _item_digest_fields(item: SuiteItem) -> list[Any]:
     sample = item.sample
     sources = [source.digest for source in sample.sources]
     labels = dict(item.labels)
-    return [item.id, item.case, labels, sample.instruction, sample.text, sample.hint, sample.dimensions, sources]
+    return [item.id, item.case, labels, sample.instruction, sample.target_text, sample.hint, sample.dimensions, sources]

@@ -121,7 +121,7 @@ def _check_counts(samples: Any, limits: ServerLimits) -> None:
         raise APIError(f"{len(samples):,} samples: at most {limits.max_samples:,} are accepted per request", 413)
     for index, row in enumerate(samples):
         if isinstance(row, dict):
-            for field in ("earlier", "sources", "operations"):
+            for field in ("history", "sources", "operations"):
                 items = row.get(field)
                 if isinstance(items, list) and len(items) > limits.max_list_length:
                     raise APIError(

@@ -183,11 +183,11 @@ def _row(name: str, item: _Item, names: dict[str, str], parts: BodyParts) -> dic
         row = sample_row(name, texts[-1], image_names[:1], image_names[-1], item.metadata)
     except ValueError as error:
         raise APIError(str(error), 400) from None
-    earlier = [
+    history = [
         {"instruction": text, "edited": image_name}
         for text, image_name in zip(texts[:-1], image_names[1:-1], strict=True)
     ]
-    return {**row, "earlier": earlier}
+    return {**row, "history": history}
 
 
 def _version(service: ScoringService, item: _Item) -> str:

@@ -98,7 +98,7 @@ class ClipImage(ClipSimilarity):
         failure_modes=(
             "An unchanged copy wins. Small or fine changes may go unnoticed: features describe meaning, not pixels."
         ),
-        about="consistency",
+        aspect="consistency",
     )
 
     def cosine(self, sample: EditSample) -> Program[Score]:
@@ -138,7 +138,7 @@ class ClipDirectional(ClipSimilarity):
             "the whole. Letters in the image read like the thing they name. Without captions an instruction is not "
             "a direction, only a text that the change should resemble: a removal is rewarded for showing the object."
         ),
-        about="following",
+        aspect="following",
     )
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ class EditRewardScore:
             "It looks at about 450 x 450 pixels: what is smaller is free. Its parts count alike, so that a beautiful "
             "image makes up for an instruction that was half followed."
         ),
-        about="overall",
+        aspect="overall",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:

@@ -75,7 +75,7 @@ class EditScore:
             "One model's impression, and one that an editor was trained against: it misses small changes, and words "
             "written into the image may sway it. Twenty-six grades are coarse: many edits tie."
         ),
-        about="overall",
+        aspect="overall",
     )
 
     def __post_init__(self) -> None:

@@ -75,7 +75,7 @@ class JudgeYesNo(SingleQuestionJudge):
             "One impression of one judge: it sees objects that are not there and misses positions and counts, and "
             "words written into the image may sway it. What else has changed costs nothing."
         ),
-        about="following",
+        aspect="following",
     )
     topic: ClassVar[str] = "yes_no"
     form: ClassVar[ResponseFormat] = YesNo()
@@ -98,7 +98,7 @@ class JudgeQuality(SingleQuestionJudge):
         requires=("edited",),
         source="EdiVal-Agent (ICLR 2026), appendix N, figure 27: above 50 even for images with plain artifacts",
         failure_modes="Artifacts that a preference model sees cost nothing here, and beautifying pays.",
-        about="quality",
+        aspect="quality",
     )
     topic: ClassVar[str] = "quality"
     form: ClassVar[ResponseFormat] = Grade(0, 100)
@@ -125,7 +125,7 @@ class JudgeLevels(SingleQuestionJudge):
             "A judge that is asked for one level goes by its overall impression of the image, and words written "
             "into it may sway it."
         ),
-        about="following",
+        aspect="following",
     )
     topic: ClassVar[str] = "level"
     form: ClassVar[ResponseFormat] = FIVE_LEVELS

@@ -53,7 +53,7 @@ class ComplexEditInstructionFollowing(ComplexEditOptions):
             "larger than asked for, and words in the image that persuade the judge. Reward it together with "
             "complex-edit-ip."
         ),
-        about="following",
+        aspect="following",
     )
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class IdentityPreservation(ComplexEditOptions):
             "An unchanged copy has the highest value, and every timid edit a high one. Reward it together with "
             "complex-edit-if."
         ),
-        about="consistency",
+        aspect="consistency",
     )
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ class ComplexEditOverall(ComplexEditOptions):
             "In the arithmetic mean parts pay for each other: an unchanged copy of a good image has two thirds of "
             "the highest value. The geometric mean gives it nothing."
         ),
-        about="overall",
+        aspect="overall",
     )
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ class PerceptualQuality(ComplexEditOptions):
             "Neither source nor instruction is looked at: a good image wins, were it an unchanged copy or another "
             "image. What was asked to look odd costs. Reward it together with complex-edit-if and complex-edit-ip."
         ),
-        about="quality",
+        aspect="quality",
     )
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class VisualConsistency(DleBenchOptions):
             "the whole image are free by the rubric. In oracle mode what is painted white is not looked at, so that "
             "anything may be put there."
         ),
-        about="consistency",
+        aspect="consistency",
     )
     label_scale: ClassVar[LabelScale] = CONSISTENCY
     options_by_mode: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys(

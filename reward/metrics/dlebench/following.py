@@ -47,7 +47,7 @@ class SmallObjectFollowing(DleBenchOptions):
             "boxes a judge overlooks small objects, and an edit of a larger look-alike can pass. Reward it together "
             "with dlebench-vc."
         ),
-        about="following",
+        aspect="following",
     )
     label_scale: ClassVar[LabelScale] = FOLLOWING
     options_by_mode: ClassVar[Mapping[str, Sequence[str]]] = {

@@ -107,7 +107,7 @@ class DleBenchOptions:
 
     @property
     def _topic(self) -> str:
-        return self.base_card.about
+        return self.base_card.aspect
 
     def question(self, pictures: Sequence[Image], prompt: str, sample: EditSample) -> Judge:
         form = FreeText(max_tokens=self.max_tokens)

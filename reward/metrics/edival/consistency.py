@@ -63,7 +63,7 @@ class ObjectConsistency:
         protocols=get_args(ConsistencyProtocol),
         source="EdiVal-Agent, section 2.4",
         failure_modes="An unchanged copy has 1.0.",
-        about="consistency",
+        aspect="consistency",
     )
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class BackgroundConsistency:
         failure_modes=(
             "Damage under a box is not measured, and an object of the pools at a wrong position adds a box."
         ),
-        about="consistency",
+        aspect="consistency",
     )
 
     def __post_init__(self) -> None:
@@ -199,7 +199,7 @@ class ContentConsistency:
         failure_modes=(
             "An unchanged copy has 1.0: use it together with instruction following. Damage under boxes is not measured."
         ),
-        about="consistency",
+        aspect="consistency",
     )
 
     def __post_init__(self) -> None:

@@ -43,7 +43,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
             "detector finds nothing, a count by pasted stickers, a colour by painting the whole image, a judge by "
             "words written into it. Reward it together with content consistency."
         ),
-        about="following",
+        aspect="following",
     )
 
     protocol: str = "paper"

@@ -32,7 +32,7 @@ class ObjectsPreserved:
         "most of the objects that no instruction touches are still there",
         roles=("detector",),
         failure_modes="Half of the objects may go, and anything the detector takes for one will do.",
-        about="cheating",
+        aspect="cheating",
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:

@@ -38,7 +38,7 @@ class EditOverall:
         roles=("detector", "judge", "reader", "features", "pixels"),
         source="EdiVal-Agent, section 2.4",
         failure_modes="Visual quality is not in it: a faithful edit of poor quality has a high value.",
-        about="overall",
+        aspect="overall",
     )
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class MultiTurnFollowing:
         roles=("detector", "judge", "reader"),
         source="EdiVal-Agent, section 2.4",
         failure_modes="Later turns may undo what earlier ones did: each is judged when it is made.",
-        about="following",
+        aspect="following",
     )
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class MultiTurnFollowing:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         turns = {
-            f"turn {number}": replace(turn, earlier=sample.turns[: number - 1])
+            f"turn {number}": replace(turn, history=sample.turns[: number - 1])
             for number, turn in enumerate(sample.turns, start=1)
         }
         reduction = Minimum if self.reduction == "minimum" else WeightedMean

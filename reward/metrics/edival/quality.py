@@ -38,7 +38,7 @@ class VisualQuality:
         roles=("preference", "pixels"),
         source="EdiVal-Agent, section 2.4",
         failure_modes="Beautifying pays, whether it was asked for or not.",
-        about="quality",
+        aspect="quality",
     )
 
     def __post_init__(self) -> None:

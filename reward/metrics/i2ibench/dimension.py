@@ -82,7 +82,7 @@ class DimensionMetric(ABC):
             protocols=() if self.judge_only else self.protocols,
             source=f"I2I-Bench, {self.dimension_info.section}",
             failure_modes=_LEVEL_FAILURE_MODES if self.judge_only else self.failure_modes,
-            about=self.dimension_info.about,
+            aspect=self.dimension_info.aspect,
         )
 
     @property
@@ -124,13 +124,12 @@ class DimensionMetric(ABC):
 
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
         """The ablation: one query for a level of this dimension."""
-        required_field = self.dimension_info.needs
+        required_field = self.dimension_info.required_field
         slots = {"instruction": sample.instruction, "dimension": self.dimension_info.title}
-        if required_field:
-            slots[required_field] = getattr(sample, required_field)
-        prompt = self.render_prompt(
-            f"level_{required_field}" if required_field else "level", **slots, meaning=self.dimension_info.meaning
-        )
+        slot = required_field.removeprefix("target_")  # in prompts
+        if slot:
+            slots[slot] = getattr(sample, required_field)
+        prompt = self.render_prompt(f"level_{slot}" if slot else "level", **slots, meaning=self.dimension_info.meaning)
         message = Message((*labelled_images(sample.sources, sample.edited), prompt))
         return (yield from judge_value(Judge((message,), FIVE_LEVELS, "i2i/level", tuple(slots.items()))))
 

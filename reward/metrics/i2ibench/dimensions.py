@@ -20,8 +20,8 @@ class Dimension:
 
     name: as in `object-manipulation` and `multi-subject-extraction`. title: full name. meaning: of a high value. quota:
     number of the paper's 500 prompts that it is scored on; None if the paper's tables omit it, and then it is not in
-    the overall score. section: of the paper, for its pipeline. aliases: other names in the paper. needs: the sample
-    field it requires besides images and instruction.
+    the overall score. section: of the paper, for its pipeline. aliases: other names in the paper. required_field: the
+    sample field it requires besides images and instruction.
     """
 
     name: str
@@ -29,10 +29,10 @@ class Dimension:
     meaning: str
     pipeline: Pipeline
     quota: int | None
-    about: Aspect
+    aspect: Aspect
     section: str
     aliases: tuple[str, ...] = ()
-    needs: Literal["", "hint", "text"] = ""
+    required_field: Literal["", "hint", "target_text"] = ""
 
     @property
     def multi(self) -> bool:
@@ -63,8 +63,8 @@ class Dimension:
             return f"{self.title} is about edits of {expected}, and the sample has {len(sample.sources)}"
         if sample.dimensions is not None and not any(map(self.is_called, sample.dimensions)):
             return f"{self.title} is none of the sample's dimensions ({', '.join(sample.dimensions) or 'it has none'})"
-        if self.needs and not getattr(sample, self.needs).strip():
-            return f"{self.title} needs the sample's {self.needs}, and it has none"
+        if self.required_field and not getattr(sample, self.required_field).strip():
+            return f"{self.title} needs the sample's {self.required_field}, and it has none"
         return ""
 
 
@@ -211,7 +211,7 @@ _SINGLE = (
         100,
         "following",
         "section 3.2.1, appendix F.1.2",
-        needs="text",
+        required_field="target_text",
     ),
     Dimension(
         "world-knowledge",
@@ -221,7 +221,7 @@ _SINGLE = (
         100,
         "following",
         "section 3.2.1, appendix F.1.2",
-        needs="hint",
+        required_field="hint",
     ),
 )
 
@@ -364,7 +364,7 @@ _MULTI = (
         200,
         "following",
         "appendix F.2.2",
-        needs="text",
+        required_field="target_text",
     ),
     Dimension(
         "multi-world-knowledge",
@@ -374,7 +374,7 @@ _MULTI = (
         100,
         "following",
         "appendices C.3.4 and F.2.2",
-        needs="hint",
+        required_field="hint",
     ),
 )
 

@@ -69,7 +69,7 @@ class YesNoRating(DimensionMetric):
 
     def score(self, sample: EditSample) -> Program[Score]:
         images = labelled_images(sample.sources, sample.edited)
-        if self.dimension_info.needs == "hint":
+        if self.dimension_info.required_field == "hint":
             return judge_value(
                 self.judge_query("knowledge", YesNo(), images, instruction=sample.instruction, hint=sample.hint)
             )

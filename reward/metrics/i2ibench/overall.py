@@ -73,7 +73,7 @@ class I2IBenchOverall:
             failure_modes=(
                 "Half of the dimensions are high where next to nothing was edited, and a mean makes up for that."
             ),
-            about="overall",
+            aspect="overall",
         )
 
     @property

@@ -60,10 +60,12 @@ class TextContentStyle(DimensionMetric):
 
     def score(self, sample: EditSample) -> Program[Score]:
         images = labelled_images(edited=sample.edited)
-        question = self.judge_query("text_style", STYLE, images, instruction=sample.instruction, text=sample.text)
+        question = self.judge_query(
+            "text_style", STYLE, images, instruction=sample.instruction, text=sample.target_text
+        )
         reading, reply = yield from ask(ReadText(sample.edited), question)
         style = reply_value(question, reply)["score"]
-        accuracy = text_accuracy(reading.text, sample.text, part=self.content == "part")
+        accuracy = text_accuracy(reading.text, sample.target_text, part=self.content == "part")
         reason = f"style {style} of 5, {accuracy:.3f} of the text is right"
         boxes = tuple(line.box.with_label(line.text) for line in reading.lines)
         reading_evidence = Evidence("read", sample.edited.digest, boxes, reading.text, {"right": accuracy})

@@ -34,7 +34,7 @@ class Drawn(Suite):
     """Chains of turns with targets of growing area; every fifth case has two sources. `data` is unused."""
 
     name: ClassVar[str] = "drawn"
-    about: ClassVar[SuiteInfo] = SuiteInfo("Drawn edits", "nobody: nothing", "none", "")
+    info: ClassVar[SuiteInfo] = SuiteInfo("Drawn edits", "nobody: nothing", "none", "")
 
     def __init__(self, data: Path | None = None, *, count: int = 12, turns: int = 3, size: int = 32) -> None:
         self.count, self.turns, self.size = count, turns, size

@@ -188,7 +188,7 @@ def encoded(image: Image) -> bytes:
 
 def edited(request: dict[str, Any]) -> Image:
     sent = PIL.Image.open(io.BytesIO(base64.b64decode(request["images"][0])))
-    return brighter(Image.of(sent), 1 + len(request.get("earlier", ())))
+    return brighter(Image.of(sent), 1 + len(request.get("history", ())))
 
 
 def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> 
     def answer(request: dict[str, Any]) -> tuple[int, str, bytes]:
         heard.append(request)
         picture = encoded(edited(request))
-        if "earlier" not in request:
+        if "history" not in request:
             return 200, "image/png", picture
         return 200, "application/json", json.dumps({"image": base64.b64encode(picture).decode()}).encode()
 
@@ -208,7 +208,7 @@ def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> 
     assert {row["editor"] for row in read_generation_records(tmp_path / "served").values()} == {"mine"}
     for item in suite.items:
         assert Outputs(suite, tmp_path / "served").picture(item) == Outputs(suite, tmp_path / "here").picture(item)
-    assert [request.get("earlier") for request in heard] == [None, None, ["Make it number 1"], ["Make it number 1"]]
+    assert [request.get("history") for request in heard] == [None, None, ["Make it number 1"], ["Make it number 1"]]
     assert {request["seed"] for request in heard} == {item_seed(item.id) for item in suite.items}
 
 

@@ -24,7 +24,7 @@ def samples(folder: Folder) -> Path:
         folder.row(id="patched", boxes=BOXES),
         folder.row(id="copy", edited="copy.png", boxes=BOXES),
         folder.row(id="strange", instruction="Make it pretty", boxes=BOXES),
-        folder.row(id="later", edited="second.png", boxes=BOXES, earlier=[turn], metadata={"seed": 3}),
+        folder.row(id="later", edited="second.png", boxes=BOXES, history=[turn], metadata={"seed": 3}),
     )
 
 
@@ -128,7 +128,7 @@ def test_samples_come_back_from_a_recording_as_they_were(tmp_path: Path) -> None
     numbers = np.random.default_rng(0).uniform(0.05, 0.9, (200, 2))
     boxes = {"cup": tuple(Box(x, y, 1 / 3 * x, 0.07, 0.25) for x, y in numbers)}
     first = EditSample("a/turn-1", "Add cup", (source,), edited, boxes=boxes, metadata={"seed": 1})
-    sample = EditSample("a", "Remove cup", (edited,), edited, boxes=boxes, earlier=(first,), metadata={"seed": 1})
+    sample = EditSample("a", "Remove cup", (edited,), edited, boxes=boxes, history=(first,), metadata={"seed": 1})
     with AnswerLog(tmp_path / "run.db", record_queries=True) as log:
         RecordingWriter(log, Reward.of("guard-same-aspect")).add_sample(sample)
     recall = RecordingReader(tmp_path / "run.db")

@@ -81,7 +81,7 @@ def test_later_turns_edit_what_earlier_ones_made_and_carry_pools(edits):
         turns = case.sample.turns
         for earlier, later in itertools.pairwise(turns):
             assert later.source == earlier.edited
-            assert pools_of(replace(later, pools=None, earlier=(earlier,))) is not None
+            assert pools_of(replace(later, pools=None, history=(earlier,))) is not None
 
 
 def test_splits_do_not_share_pictures_or_scenes():
@@ -96,7 +96,7 @@ def test_the_same_scene_under_another_light_is_a_leak(edits):
     from editcritic.benchmarks.sceneedit.render import render
     from editcritic.benchmarks.sceneedit.scene_graph import Light
 
-    first = next(case for case in edits if not case.sample.earlier)
+    first = next(case for case in edits if not case.sample.history)
     relit = replace(first.before, light=Light(0.7), noise_seed=1)
     sample = replace(first.sample, sources=(render(relit),), edited=render(relit))
     assert len(split_leaks({"train": [first], "test": [replace(first, before=relit, sample=sample)]})) == 1

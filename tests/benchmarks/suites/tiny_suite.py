@@ -28,7 +28,7 @@ class Toy(Suite):
     """`count` chains; `data` is ignored."""
 
     name: ClassVar[str] = "toy"
-    about: ClassVar[SuiteInfo] = SuiteInfo("Toy", "nobody, nowhere", "none", "")
+    info: ClassVar[SuiteInfo] = SuiteInfo("Toy", "nobody, nowhere", "none", "")
 
     def __init__(self, data: Path | None = None, *, count: int = 4) -> None:
         self.count = count

@@ -190,7 +190,7 @@ WRONG: list[tuple[int, Any]] = [
     (400, changed(images={"a": PNG, "b": PNG}, **row(task={"type": "steal"}))),
     (413, changed(samples=ASKED["samples"] * 9)),
     (413, changed(images={"a": PNG, "b": PNG}, **row(instruction="x" * 200_000))),
-    (413, changed(images={"a": PNG, "b": PNG}, **row(earlier=[{"instruction": "x", "edited": "a"}] * 65))),
+    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[{"instruction": "x", "edited": "a"}] * 65))),
     (413, changed(images={"a": base64.b64encode(png(600, 600)).decode()})),
     (413, changed(images={str(n): base64.b64encode(png(512, 512)).decode() for n in range(5)})),
     (422, changed(images={"a": base64.b64encode(png(60_000, 60_000)).decode()})),
@@ -397,7 +397,18 @@ JSON = st.recursive(
 )
 FIELDS = (
     *("id", "group", "instruction", "source", "sources", "edited", "boxes", "fractions", "mask", "reference", "task"),
-    *("operations", "targets", "target_fractions", "text", "hint", "dimensions", "earlier", "metadata", "pools", "x"),
+    *(
+        "operations",
+        "targets",
+        "target_fractions",
+        "target_text",
+        "hint",
+        "dimensions",
+        "history",
+        "metadata",
+        "pools",
+        "x",
+    ),
 )
 
 

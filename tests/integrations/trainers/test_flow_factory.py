@@ -31,7 +31,7 @@ ROWS = [
         "prompt": prompt,
         "image": after.pil(),
         "condition_images": [one.pil() for one in before],
-        "metadata": json.dumps({"image": "a.png", "editcritic": {"text": "CAFE"}}),
+        "metadata": json.dumps({"image": "a.png", "editcritic": {"target_text": "CAFE"}}),
         "video": None,
         "latents": torch.zeros(4),
     }
@@ -66,7 +66,7 @@ def values() -> list[float | None]:
     called(reward_model(scored))
     assert [one.instruction for one in samples] == [row["prompt"] for row in ROWS]
     assert [one.sources for one in samples] == SOURCES
-    assert {one.text for one in samples} == {"CAFE"}
+    assert {one.target_text for one in samples} == {"CAFE"}
     return [known_score(one).value for one in samples]
 
 

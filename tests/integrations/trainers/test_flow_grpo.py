@@ -24,7 +24,7 @@ SOURCES = [picture(number) for number in (1, 1, 1, 2)]
 METADATA: list[dict[str, Any]] = [
     {"prompt": prompt, "image": f"images/{number}.png"} for number, prompt in enumerate(PROMPTS)
 ]
-METADATA[3]["editcritic"] = {"text": "CAFE"}
+METADATA[3]["editcritic"] = {"target_text": "CAFE"}
 
 IMAGES = torch.from_numpy(np.stack([one.pixels for one in EDITED])).movedim(3, 1) / 255
 REFERENCES = [one.pil() for one in SOURCES]
@@ -74,7 +74,7 @@ def test_edits_are_grouped_by_prompt_and_source():
     called(FlowGRPOReward(scorer))
     assert [one.instruction for one in samples] == PROMPTS
     assert [one.source for one in samples] == SOURCES
-    assert [one.text for one in samples] == ["", "", "", "CAFE"]
+    assert [one.target_text for one in samples] == ["", "", "", "CAFE"]
     groups = [one.group for one in samples]
     assert groups[0] == groups[1]
     assert len(set(groups)) == 3

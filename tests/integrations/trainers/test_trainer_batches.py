@@ -50,11 +50,15 @@ def test_groups_are_of_prompt_and_sources():
 
 
 def test_metadata_adds_the_fields_of_samples_and_nothing_else():
-    extra = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "CAFE", "task": {"type": "subject_remove", "object": "cup"}}
+    extra = {
+        "boxes": {"cup": [[0, 0, 4, 4]]},
+        "target_text": "CAFE",
+        "task": {"type": "subject_remove", "object": "cup"},
+    }
     plain, detailed = build_samples(["x"] * 2, [A] * 2, [[B]] * 2, [{"image": "/etc/passwd"}, {"editcritic": extra}])
     assert plain.metadata == {}
     assert detailed.task is not None
-    assert (list(detailed.boxes), detailed.text, detailed.task.object) == (["cup"], "CAFE", "cup")
+    assert (list(detailed.boxes), detailed.target_text, detailed.task.object) == (["cup"], "CAFE", "cup")
     for wrong, message in (
         ({"mask": "/etc/passwd"}, "unknown field 'mask'"),
         ({"group": "all"}, "unknown field 'group'"),

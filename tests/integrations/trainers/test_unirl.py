@@ -73,7 +73,7 @@ def request(**changes: Any) -> Request:
     fields = {
         "generated": {"image": images(*EDITED)},
         "primitives": {"text": Texts(PROMPTS), "image": images(*SOURCES)},
-        "metadata": [None, {"editcritic": {"text": "CAFE"}}, {"image": "a.png"}],
+        "metadata": [None, {"editcritic": {"target_text": "CAFE"}}, {"image": "a.png"}],
         "sample_ids": ["a", "b", "c"],
         "group_ids": ["g", "g", "g"],
     }
@@ -121,7 +121,7 @@ def test_edits_have_their_prompt_sources_and_groups_of_both():
     assert [one.instruction for one in samples] == PROMPTS
     assert [one.sources for one in samples] == [(one,) for one in SOURCES]
     assert [one.edited for one in samples] == EDITED
-    assert [one.text for one in samples] == ["", "CAFE", ""]
+    assert [one.target_text for one in samples] == ["", "CAFE", ""]
     assert len({one.group for one in samples}) == 3
 
 

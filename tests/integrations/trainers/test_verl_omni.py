@@ -100,11 +100,11 @@ def test_what_is_asked_for_is_the_instruction_else_the_ground_truth_and_groups_h
         samples.extend(batch)
         return [Score.of(0.5)]
 
-    for info in ({"instruction": "make it red"}, {"instruction": None}, {"editcritic": {"text": "CAFE"}}):
+    for info in ({"instruction": "make it red"}, {"instruction": None}, {"editcritic": {"target_text": "CAFE"}}):
         managed([row(3, **info)], reward=scorer)
     managed([row(4)], reward=scorer)
     assert [one.instruction for one in samples] == ["make it red", *["make it blue"] * 3]
-    assert [one.text for one in samples] == ["", "", "CAFE", ""]
+    assert [one.target_text for one in samples] == ["", "", "CAFE", ""]
     assert samples[1].group == samples[2].group
     assert len({one.group for one in samples}) == 3
 

@@ -92,7 +92,7 @@ def test_the_row_says_by_what_the_picture_is_judged():
 def test_the_editor_is_told_of_other_sources_and_of_earlier_turns():
     def chained(row):
         sample = sample_from_row(row)
-        return replace(sample, earlier=(replace(sample, instruction=row["before"]),))
+        return replace(sample, history=(replace(sample, instruction=row["before"]),))
 
     world = EditingEnvironments(graded(), editor=Painter(), to_sample=chained)
     pictures = [scene.source for scene in scenes(3)]
@@ -101,7 +101,7 @@ def test_the_editor_is_told_of_other_sources_and_of_earlier_turns():
         environment = begun(world, before=before, source=None, sources=[pictures[0], pictures[other]])
         environment.edit("wash")
         sample = environment.sample
-        images += Painter().edit([(pictures[0], pictures[other])], ["wash"], [0], history=[sample.earlier])
+        images += Painter().edit([(pictures[0], pictures[other])], ["wash"], [0], history=[sample.history])
         assert sample.edited == images[-1]
     assert len(set(images)) == 3
 
@@ -234,7 +234,7 @@ def test_what_the_reward_goes_by_is_not_shown():
         shown.append(sample)
         return "it"
 
-    hidden = {"boxes": {"cup": [[0, 0, 4, 4]]}, "text": "secret", "hint": "secret", "operations": ["secret"]}
+    hidden = {"boxes": {"cup": [[0, 0, 4, 4]]}, "target_text": "secret", "hint": "secret", "operations": ["secret"]}
     reference = {"reference": scenes(3)[2].source.pil(), "mask": scenes(2)[1].source.pil(), "id": "secret"}
     world = EditingEnvironments(graded(), editor=Painter(), describe=describe)
     environment = begun(world, **hidden, **reference)

@@ -254,7 +254,7 @@ def test_a_box_outside_of_the_picture_is_abstained_on_by_name(corners):
 
 def test_the_boxes_of_the_first_picture_serve_later_turns():
     first = sample(bluer(COFFEE, SPOON))
-    second = EditSample("s2", "...", (first.edited,), Image.of(bluer(COFFEE, CUP)), boxes=first.boxes, earlier=(first,))
+    second = EditSample("s2", "...", (first.edited,), Image.of(bluer(COFFEE, CUP)), boxes=first.boxes, history=(first,))
     _, (before, after) = outcomes([Detect(second.source, ("cup",)), Detect(second.edited, ("cup",))], second)
     assert all(answer.boxes[0].iou(drawn(CUP)) > 0.8 for answer in (before, after))
 

@@ -137,7 +137,7 @@ def test_nothing_is_worth_anything_where_following_does_not_apply():
 def test_pools_go_through_all_operations_and_earlier_turns():
     first = sample("t1", instruction="Remove hat.", sources=(picture(5),), edited=picture(0))
     kept = ByInstruction({GONE.instruction: Score.of(1)})
-    run(UnfoldedOperations(kept), made_of(BLUE, GONE, earlier=(first,)))
+    run(UnfoldedOperations(kept), made_of(BLUE, GONE, history=(first,)))
     (seen_sample,) = kept.seen
     assert [turn.instruction for turn in seen_sample.turns] == ["Remove hat.", BLUE.instruction, GONE.instruction]
     assert seen_sample.base == picture(5)
@@ -155,7 +155,7 @@ def test_pools_go_through_all_operations_and_earlier_turns():
 class Copies:
     """0 where the edited image is the source."""
 
-    card: ClassVar[Card] = Card("copies", 1, "no copy", about="cheating")
+    card: ClassVar[Card] = Card("copies", 1, "no copy", aspect="cheating")
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         return Score.of(sample.edited != sample.source, "" if sample.edited != sample.source else "a copy")

@@ -103,7 +103,7 @@ def test_a_pair_keeps_the_turns_before_it():
             seen.append((first, second))
             return alone_score(0.25)
 
-    a, b = replace(A, earlier=(turn,)), replace(B, earlier=(turn,))
+    a, b = replace(A, history=(turn,)), replace(B, history=(turn,))
     reward = Reward(PairedSampleMetric(Watching()), {"judge": Fake()})
     assert reward([pack_pair(a, b)])[0].value == 0.25
     ((first, second),) = seen

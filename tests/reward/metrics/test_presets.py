@@ -68,7 +68,7 @@ def run(metric: Any, sample: EditSample, experts: Mapping[str, Expert]) -> Score
 def test_the_card_says_what_a_preset_is_and_how_it_can_be_gamed(preset):
     card = preset.card
     assert card.is_unit_range
-    assert card.about == "overall"
+    assert card.aspect == "overall"
     assert "geometric mean of" not in card.summary
     assert card.failure_modes
     assert card.source
@@ -93,7 +93,7 @@ def test_a_compound_edit_that_is_half_done_earns_half_of_what_is_kept(experts):
 def test_turns_are_credited_one_by_one(experts):
     touched = BLUE.copy()
     touched[120:170, 5:40] = 128
-    second = edit(AWAY, sources=(EDITED,), edited=Image.of(touched), earlier=(edit(),))
+    second = edit(AWAY, sources=(EDITED,), edited=Image.of(touched), history=(edit(),))
     score = run(presets.multi_turn(), second, experts)
     assert [(name, credit.value) for name, credit in score.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]
     consistency = score.parts["reward"].parts["consistency"].value or 0
@@ -139,7 +139,7 @@ def test_what_a_preset_cannot_do_without_is_refused_at_once(experts):
     [
         (presets.small_object(), edit(edited=PHOTO)),
         (presets.compound(), edit(operations=(Operation(BLUER),), edited=PHOTO)),
-        (presets.multi_turn(), edit(sources=(EDITED,), edited=EDITED, earlier=(edit(),))),
+        (presets.multi_turn(), edit(sources=(EDITED,), edited=EDITED, history=(edit(),))),
         (presets.multi_reference(), edit(sources=(OTHER, PHOTO), edited=PHOTO)),
     ],
 )

@@ -119,7 +119,7 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
     mask, reference = Image.of(scenes(9)[7].source), Image.of(scenes(9)[8].source)
     whole: dict[str, Any] = {
         "reference": reference,
-        "text": "SALE",
+        "target_text": "SALE",
         "hint": "there is a plum",
         "targets": (Box(0.5, 0.5, 0.2, 0.2),),
         "task": ADD,
@@ -154,7 +154,7 @@ def test_pools_of_a_step_follow_from_its_boxes_or_are_those_of_the_finished_edit
 @pytest.mark.parametrize("selector", [SequentialEditing(1), MultiTurnEditing(1)])
 def test_a_reward_that_needs_what_is_told_at_the_end_is_refused_before_anything_is_made(selector):
     watching, painter = Watching(), Painter()
-    watching.card = replace(Watching.card, requires=("text",))
+    watching.card = replace(Watching.card, requires=("target_text",))
     with pytest.raises(ValueError, match=r"step 1 of 3: watching needs text"):
         select(selector, compounds(text="SALE"), editor=painter, reward=Reward(watching, {"judge": judge()}))
     assert painter.calls == []
@@ -330,7 +330,7 @@ def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_i
         for judged in watching.at(turn):
             assert (judged.instruction, judged.task, judged.pools) == (operation.instruction, task, pools)
             assert judged.source == (before[-1].picture if before else sample.source)
-            assert judged.earlier == tuple(chosen.sample for chosen in before)
+            assert judged.history == tuple(chosen.sample for chosen in before)
             assert (judged.turn, judged.base, judged.operations) == (turn, sample.source, ())
     assert pools == Pools(("cup", "fork", "blue cup", "plum"), ("blue cup", "plum"), ())
     assert one.winner == one.steps[-1]
@@ -349,7 +349,7 @@ def test_the_editor_is_given_the_turns_before():
 def test_a_chain_goes_on_from_turns_that_were_made_before():
     (turn,) = [replace(one, id="t1", task=REMOVE, boxes=BOXES, edited=scenes(4)[3].source) for one in scenes(1)]
     watching = Watching()
-    (sample,) = compounds(1, OPERATIONS[2:], boxes=BOXES, earlier=(turn,))
+    (sample,) = compounds(1, OPERATIONS[2:], boxes=BOXES, history=(turn,))
     select(
         MultiTurnEditing(1),
         replace(sample, sources=(turn.edited,)),
@@ -357,7 +357,7 @@ def test_a_chain_goes_on_from_turns_that_were_made_before():
         reward=Reward(watching, {"judge": judge()}),
     )
     (judged,) = watching.seen
-    assert judged.earlier == (turn,)
+    assert judged.history == (turn,)
     assert judged.pools == Pools(("cup", "fork", "plum"), ("cup", "plum"), ("cup",))
 
 

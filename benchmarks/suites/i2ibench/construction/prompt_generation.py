@@ -55,7 +55,7 @@ class GeneratedPrompt:
     scene: SourceSet
     category: Category
     instruction: str
-    text: str
+    target_text: str
     hint: str
     dimensions: tuple[str, ...]
 
@@ -72,7 +72,7 @@ class GeneratedPrompt:
             "scene": self.scene.name,
             "sources": [f"{IMAGES_SLOT}/{picture.name}" for picture in self.scene.sources],
             "instruction": self.instruction,
-            **({"target_text": self.text} if self.text else {}),
+            **({"target_text": self.target_text} if self.target_text else {}),
             **({"hint": self.hint} if self.hint else {}),
             "dimensions": [name.removeprefix("multi-") for name in DIMENSIONS if name in names],
         }
@@ -123,7 +123,7 @@ def _common(*, multi: bool) -> list[str]:
 
 def dimension_choices(category: Category) -> list[Dimension]:
     """Dimensions for the judge to choose from: those of some prompts only, not fixed by the category."""
-    decided = {name for names in _CATEGORY_DIMENSIONS.values() for name in names if DIMENSIONS[name].needs}
+    decided = {name for names in _CATEGORY_DIMENSIONS.values() for name in names if DIMENSIONS[name].required_field}
     category_dimensions = _CATEGORY_DIMENSIONS.get(category.name, ())
     return [
         dimension

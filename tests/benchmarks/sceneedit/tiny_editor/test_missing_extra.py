@@ -31,5 +31,7 @@ def test_they_say_in_a_line_what_to_install(command):
 def test_each_library_of_the_extra_is_missed(library, monkeypatch):
     assert optional_imports.require_diffusers().__name__ == "diffusers"
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(InputError, match=f"this requires {library}, which is not installed.*'editcritic\\[diffusers\\]'"):
+    with pytest.raises(
+        InputError, match=f"this requires {library}, which is not installed.*'editcritic\\[diffusers\\]'"
+    ):
         optional_imports.require_diffusers()

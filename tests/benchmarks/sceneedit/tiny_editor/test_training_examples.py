@@ -74,7 +74,9 @@ def test_what_is_left_alone_is_the_source_to_the_bit(kind):
 
 def test_a_thing_goes_to_the_free_cell_that_is_liked_best():
     scene, request = next(
-        (scene, request) for scene, request in (drawn("subject_add", k) for k in range(50)) if request.reference_id is None
+        (scene, request)
+        for scene, request in (drawn("subject_add", k) for k in range(50))
+        if request.reference_id is None
     )
     taken = {int(one.y * ACROSS) * ACROSS + int(one.x * ACROSS) for one in scene.objects}
     for cell in set(range(ACROSS**2)) - taken:

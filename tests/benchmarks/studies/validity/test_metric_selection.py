@@ -57,7 +57,7 @@ def test_a_metric_somebody_installs_appears_by_itself(tmp_path: Path, monkeypatc
         "@dataclass(frozen=True)\n"
         "class Theirs:\n"
         "    protocol: str = 'a'\n"
-        "    card: ClassVar = Card('theirs', 1, 'theirs', protocols=('a', 'b'), about='consistency')\n"
+        "    card: ClassVar = Card('theirs', 1, 'theirs', protocols=('a', 'b'), aspect='consistency')\n"
         "    def __call__(self, sample):\n"
         "        return Score.of(1.0)\n"
         "        yield\n"

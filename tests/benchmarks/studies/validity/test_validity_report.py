@@ -171,7 +171,10 @@ def test_the_command_writes_the_report_and_prints_the_numbers(
     assert "guard-not-a-copy" in out.read_text(encoding="utf-8")
     data = json.loads(editcritic(*arguments, "--json").stdout)
     assert (data["exit_code"], data["cases"], data["noise"], data["report"]) == (0, 18, None, str(out))
-    assert data["command"] == "editcritic bench validity --num-cases 18 --seed 0 --reward guard-not-a-copy --no-noise-sweep"
+    assert (
+        data["command"]
+        == "editcritic bench validity --num-cases 18 --seed 0 --reward guard-not-a-copy --no-noise-sweep"
+    )
 
 
 def test_missing_libraries_are_told_before_the_work(

@@ -94,7 +94,7 @@ def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(image
     assert {item.labels["category"] for item in suite.items} == set(CATEGORIES)
     assert [len(item.sample.sources) for item in suite.items[::5]] == [1, 1, 2, 3]
     sample = next(item for item in suite.items if item.labels["category"] == "combination-editing-text").sample
-    assert sample.text == "OPEN"
+    assert sample.target_text == "OPEN"
     assert {"multi-text-content-style", "multi-subject-extraction"} <= set(sample.dimensions or ())
 
 

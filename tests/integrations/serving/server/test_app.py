@@ -69,7 +69,7 @@ def test_scores_are_those_of_the_reward_however_the_pictures_come(way: Any, enco
     earlier = sample("turn", edited=picture(7))
     samples = [
         sample("several", sources=(picture(2), picture(3)), group="g", edited=picture(4)),
-        sample("later", sources=(picture(7),), edited=picture(8), earlier=(earlier,)),
+        sample("later", sources=(picture(7),), edited=picture(8), history=(earlier,)),
         sample("described", edited=picture(5), mask=picture(6), metadata={"seed": 3, "words": "Ωé"}, text="ÄÖ"),
         *edits(20),
     ]

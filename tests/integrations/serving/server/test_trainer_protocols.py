@@ -305,7 +305,7 @@ PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
         ({"prompts": ["half a letter \ud800"]}, 400, "lone surrogate"),
         ({name: [content[0]] * 5 for name, content in ONE.items()}, 413, "at most 4"),
         ({"metadatas": [{"editcritic": {"mask": "/etc/passwd"}}]}, 400, "unknown field 'mask'"),
-        ({"metadatas": [{"editcritic": {"text": b"bytes"}}]}, 400, "got bytes"),
+        ({"metadatas": [{"editcritic": {"target_text": b"bytes"}}]}, 400, "got bytes"),
         ({"metadatas": [{"editcritic": {"boxes": 3}}]}, 400, "boxes"),
         ({"metadatas": [{"editcritic": {"metadata": laughs(12)}}]}, 413, "too many values"),
         ({"metadatas": [{"editcritic": 3}]}, 400, "must be a table"),

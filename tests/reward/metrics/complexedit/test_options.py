@@ -73,11 +73,11 @@ def test_a_pack_changes_the_words_of_every_metric(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("metric", "about"), [*zip(ALL, ("following", "consistency", "quality", "overall"), strict=True)]
+    ("metric", "aspect"), [*zip(ALL, ("following", "consistency", "quality", "overall"), strict=True)]
 )
-def test_cards_say_what_there_is(metric, about):
+def test_cards_say_what_there_is(metric, aspect):
     card = metric.card
-    assert (card.range, card.unit, card.about, card.modes) == ((0.0, 10.0), "grade 0-10", about, MODES)
+    assert (card.range, card.unit, card.aspect, card.modes) == ((0.0, 10.0), "grade 0-10", aspect, MODES)
     assert card.roles == ("judge",)
     assert card.failure_modes
     assert "section" in card.source

@@ -72,7 +72,7 @@ def test_the_card_asks_for_what_the_mode_needs(metric):
     assert plain.roles == ("judge",)
     assert oracle.failure_modes
     assert oracle.is_unit_range
-    assert oracle.about == {"dlebench-if": "following", "dlebench-vc": "consistency"}[oracle.name]
+    assert oracle.aspect == {"dlebench-if": "following", "dlebench-vc": "consistency"}[oracle.name]
 
 
 def test_only_the_oracles_consistency_asks_for_tools():

@@ -160,7 +160,7 @@ def test_the_comparison_is_with_the_base_not_with_the_turn_before():
     base, drifted = Image.of(PHOTO), Image.of(spoiled(CUP))
     first = EditSample("1", "Remove spoon", (base,), drifted)
     second = EditSample(
-        "2", "Remove lamp", (drifted,), drifted, earlier=(first,), pools=Pools(all=("cup",), unchanged=("cup",))
+        "2", "Remove lamp", (drifted,), drifted, history=(first,), pools=Pools(all=("cup",), unchanged=("cup",))
     )
     assert run(ObjectConsistency(), second).value < 0.6
 

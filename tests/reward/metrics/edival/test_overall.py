@@ -46,7 +46,7 @@ def turns(count):
     sample = None
     for number in range(1, count + 1):
         earlier = () if sample is None else sample.turns
-        sample = EditSample(f"t{number}", f"do {number}", (picture(number - 1),), picture(number), earlier=earlier)
+        sample = EditSample(f"t{number}", f"do {number}", (picture(number - 1),), picture(number), history=earlier)
     return sample
 
 

@@ -81,7 +81,7 @@ def test_renaming(kind: TaskType, name: str, value: str, new: str) -> None:
 
 def sample(instruction: str, *earlier: EditSample, **fields: Any) -> EditSample:
     image = Image.from_digest("0" * 64, (8, 8))
-    return EditSample("s", instruction, (image,), image, earlier=earlier, **fields)
+    return EditSample("s", instruction, (image,), image, history=earlier, **fields)
 
 
 def test_pools_of_a_chain_begin_with_the_names_of_the_boxes() -> None:

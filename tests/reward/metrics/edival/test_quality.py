@@ -35,7 +35,7 @@ def ramp(top):
 
 BASE, MIDDLE, EDITED = ramp(100), ramp(150), ramp(250)
 FIRST = EditSample("1", "one", (BASE,), MIDDLE)
-SAMPLE = EditSample("2", "brighten it", (MIDDLE,), EDITED, earlier=(FIRST,))
+SAMPLE = EditSample("2", "brighten it", (MIDDLE,), EDITED, history=(FIRST,))
 
 
 def run(metric, expert, **experts):

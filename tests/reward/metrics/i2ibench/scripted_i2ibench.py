@@ -59,7 +59,7 @@ def _sample(name: str, sources: tuple[Image, ...], fields: Mapping[str, Any]) ->
     options = {
         "instruction": "make the cup blue",
         "edited": EDITED,
-        "text": "OPEN",
+        "target_text": "OPEN",
         "hint": "blue as the sky",
         **fields,
     }

@@ -112,7 +112,7 @@ def test_its_card_names_the_experts_it_asks_and_no_others(dimension):
     assert set(card.roles) == {role for role, _ in world.queries}
     assert card.name == f"i2i-{dimension}"
     assert card.range == (0.0, 1.0)
-    assert card.about == DIMENSIONS[dimension].about
+    assert card.aspect == DIMENSIONS[dimension].aspect
     assert card.source.startswith("I2I-Bench, ")
     assert card.failure_modes
 
@@ -194,9 +194,9 @@ def test_a_dimension_that_there_is_not_fails_rather_than_being_left_out(dimensio
     assert "object-manipulation" in score.reason
 
 
-@pytest.mark.parametrize("dimension", [name for name in ALL if DIMENSIONS[name].needs])
+@pytest.mark.parametrize("dimension", [name for name in ALL if DIMENSIONS[name].required_field])
 def test_it_does_not_apply_without_what_it_needs(dimension):
-    needs = DIMENSIONS[dimension].needs
+    needs = DIMENSIONS[dimension].required_field
     for options in ({}, {"judge_only": True}):
         world = World()
         (score,) = world.score(of(dimension, **options), sample_for(dimension, **{needs: " "}))
@@ -206,8 +206,10 @@ def test_it_does_not_apply_without_what_it_needs(dimension):
 
 
 def test_only_text_and_world_knowledge_need_more_than_pictures_and_instruction():
-    needing = {name.removeprefix("multi-"): known.needs for name, known in DIMENSIONS.items() if known.needs}
-    assert needing == {"text-content-style": "text", "world-knowledge": "hint"}
+    needing = {
+        name.removeprefix("multi-"): known.required_field for name, known in DIMENSIONS.items() if known.required_field
+    }
+    assert needing == {"text-content-style": "target_text", "world-knowledge": "hint"}
 
 
 # -- the ablation -----------------------------------------------------------------------------------------------------
@@ -227,7 +229,9 @@ def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
     assert isinstance(question.form, Levels)
     assert question.form.options == ("excellent", "good", "fair", "poor", "bad")
     known = DIMENSIONS[dimension]
-    needed: dict[str, str] = {known.needs: getattr(sample, known.needs)} if known.needs else {}
+    needed: dict[str, str] = (
+        {known.required_field: getattr(sample, known.required_field)} if known.required_field else {}
+    )
     assert dict(question.slots) == {"instruction": sample.instruction, "dimension": known.title, **needed}
     words = question.messages[0].content[-1]
     assert known.meaning in words

@@ -62,7 +62,7 @@ def test_dimensions_that_do_not_apply_are_left_out():
         "object-manipulation",
         "editing-artifacts",
     }
-    (score,) = World().score(I2IBenchOverall(), single(text="", hint=""))
+    (score,) = World().score(I2IBenchOverall(), single(target_text="", hint=""))
     left_out = {name for name, part in score.parts.items() if part.status == "not_applicable"}
     assert left_out == {"text-content-style", "world-knowledge"}
     (score,) = World().score(I2IBenchOverall(), single(dimensions=()))

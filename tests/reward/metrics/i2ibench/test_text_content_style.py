@@ -11,7 +11,7 @@ from .scripted_i2ibench import EDITED, STYLE, World, of, several, single
 
 def scored(read, style, text="hello", **options):
     world = World(says={"text_style": {**STYLE, "score": style}}, read=lambda image: read)
-    (score,) = world.score(of("text-content-style", **options), single(text=text))
+    (score,) = world.score(of("text-content-style", **options), single(target_text=text))
     return score
 
 
