@@ -149,8 +149,8 @@ def case_of(
     """The last of these turns as a case. Each turn edits the result of the one before. extra_sources: beside the first.
 
     Every sample has targets, a target text, a hint and dimensions; the last one also has captions, and the perfect edit
-    as its reference. with_annotations: it has the boxes of the base and a mask of what the edit may change too, which metrics
-    and experts use instead of detections.
+    as its reference. with_annotations: it has the boxes of the base and a mask of what the edit may change too, which
+    metrics and experts use instead of detections.
     """
     base = turns[0].before
     pools = Pools(base.names, base.names, base.names)

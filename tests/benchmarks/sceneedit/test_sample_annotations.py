@@ -42,9 +42,9 @@ def test_text_and_hint_say_what_is_to_be_seen():
     for case in SINGLE:
         task = case.sample.task
         assert task is not None
-        assert case.sample.text == (task.text or "")
+        assert case.sample.target_text == (task.text or "")
         assert case.sample.hint.endswith(".")
-    assert any(case.sample.text for case in COMPOSED)
+    assert any(case.sample.target_text for case in COMPOSED)
 
 
 def test_compounds_have_an_operation_a_step_and_a_hint_for_each():

@@ -242,7 +242,7 @@ def test_what_the_reward_goes_by_is_not_shown():
     assert environment.look() == "This is the picture after 1. wash. it"
     (sample,) = shown
     assert sample == EditSample("picture", "make it blue", environment.sample.sources, environment.sample.edited)
-    assert environment.sample.text == "secret"
+    assert environment.sample.target_text == "secret"
 
 
 def test_a_vision_policy_is_shown_the_picture():

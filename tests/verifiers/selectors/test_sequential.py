@@ -132,7 +132,7 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
     select(SequentialEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
     for step in (1, 2):
         (one,) = watching.at(step)
-        assert (one.reference, one.text, one.hint, one.targets, one.dimensions) == (None, "", "", (), None)
+        assert (one.reference, one.target_text, one.hint, one.targets, one.dimensions) == (None, "", "", (), None)
         assert one.group != "g"
         assert one.mask == mask
     (last,) = watching.at(3)
@@ -155,8 +155,8 @@ def test_pools_of_a_step_follow_from_its_boxes_or_are_those_of_the_finished_edit
 def test_a_reward_that_needs_what_is_told_at_the_end_is_refused_before_anything_is_made(selector):
     watching, painter = Watching(), Painter()
     watching.card = replace(Watching.card, requires=("target_text",))
-    with pytest.raises(ValueError, match=r"step 1 of 3: watching needs text"):
-        select(selector, compounds(text="SALE"), editor=painter, reward=Reward(watching, {"judge": judge()}))
+    with pytest.raises(ValueError, match=r"step 1 of 3: watching needs target_text"):
+        select(selector, compounds(target_text="SALE"), editor=painter, reward=Reward(watching, {"judge": judge()}))
     assert painter.calls == []
 
 
@@ -363,9 +363,9 @@ def test_a_chain_goes_on_from_turns_that_were_made_before():
 
 def test_what_is_said_of_the_end_of_a_chain_is_told_to_its_last_turn():
     watching = Watching()
-    (sample,) = compounds(text="SALE", hint="a plum", reference=scenes(3)[2].source, targets=BOXES["cup"])
+    (sample,) = compounds(target_text="SALE", hint="a plum", reference=scenes(3)[2].source, targets=BOXES["cup"])
     select(MultiTurnEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    as_json = [(one.text, one.hint, one.reference is not None, one.targets) for one in watching.seen]
+    as_json = [(one.target_text, one.hint, one.reference is not None, one.targets) for one in watching.seen]
     assert as_json == [("", "", False, ()), ("", "", False, ()), ("SALE", "a plum", True, ())]
 
 

@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_reward_however_the_pictures_come(way: Any, enco
     samples = [
         sample("several", sources=(picture(2), picture(3)), group="g", edited=picture(4)),
         sample("later", sources=(picture(7),), edited=picture(8), history=(earlier,)),
-        sample("described", edited=picture(5), mask=picture(6), metadata={"seed": 3, "words": "Ωé"}, text="ÄÖ"),
+        sample("described", edited=picture(5), mask=picture(6), metadata={"seed": 3, "words": "Ωé"}, target_text="ÄÖ"),
         *edits(20),
     ]
     with server(Fake(mixed)) as (client, _):

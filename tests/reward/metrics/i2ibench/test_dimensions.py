@@ -229,9 +229,8 @@ def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
     assert isinstance(question.form, Levels)
     assert question.form.options == ("excellent", "good", "fair", "poor", "bad")
     known = DIMENSIONS[dimension]
-    needed: dict[str, str] = (
-        {known.required_field: getattr(sample, known.required_field)} if known.required_field else {}
-    )
+    slots = {"": {}, "target_text": {"text": "OPEN"}, "hint": {"hint": "blue as the sky"}}
+    needed: dict[str, str] = slots[known.required_field]
     assert dict(question.slots) == {"instruction": sample.instruction, "dimension": known.title, **needed}
     words = question.messages[0].content[-1]
     assert known.meaning in words
