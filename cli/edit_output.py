@@ -17,7 +17,7 @@ from ..benchmarks.report.selection_sheet import format_cost, list_attempts, writ
 from ..reward import EditSample, Image, Reward, Score, SpecError, spec_of
 from ..reward.experts.annotated import Annotated
 from ..reward.metrics.compose import score_with_signature
-from ..reward.metrics.edival.task_parser import parse_instruction
+from ..reward.metrics.edival.task_parser import parse_task
 from ..reward.sample_files import sample_to_json
 from ..verifiers import Budget, Editor, Journal, Selection, Selector, select
 from ..verifiers.selection import Cost, Selections, StepwiseEditor
@@ -63,7 +63,7 @@ class EditRunConfig:
         if not has_detector or self.sample.boxes or not isinstance(reward.experts.get("detector"), Annotated):
             return []
         instructions = [operation.instruction for operation in self.sample.operations] or [self.sample.instruction]
-        tasks = [task for task in map(parse_instruction, instructions) if task is not None]
+        tasks = [task for task in map(parse_task, instructions) if task is not None]
         return [name for task in tasks for name in (task.object, task.reference) if name]
 
     def to_json(self, editor: str | None = None) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def serve(
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.optional_imports import require_serving
     from ..integrations.serving.server.app import ServerConfig, address, bind_socket, create_app, serve_socket
-    from ..integrations.serving.server.capacity import ServerLimits
+    from ..integrations.serving.server.limits import ServerLimits
     from ..integrations.serving.server.service import ScoringService
     from ..reward import AnswerLog, Engine
 

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from ...reward import Score
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..suites.bootstrap import BOOTSTRAP_SAMPLES, Statistic, bootstrap_weights
+from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.results import ResultRow, Results
 
 SCHEMA = 2

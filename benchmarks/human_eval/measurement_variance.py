@@ -20,8 +20,9 @@ import numpy as np
 from ...reward import EditSample, Reward, Score
 from ...reward.metrics.complexedit.measurement_variation import SUBSAMPLE_MEANS, variation
 from ...reward.training.judge_variance import DRAW_STRIDE, ResampledMetric, VarianceEstimate
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..suites.bootstrap import BOOTSTRAP_SAMPLES, bootstrap_weights
+from ..suites.bootstrap import bootstrap_weights
 from ..suites.suite import SuiteItem
 
 DEFAULT_COUNTS = (1, 2, 4, 8, 20)

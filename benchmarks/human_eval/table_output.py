@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.terminal import echo, print_json, render
-from ..suites.bootstrap import BOOTSTRAP_SAMPLES, bootstrap_weights
+from ..suites.bootstrap import bootstrap_weights
 from ..suites.tables import ComputedTable, Table, TableCell
 
 

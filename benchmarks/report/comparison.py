@@ -17,6 +17,7 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from ...reward import Score
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.leaderboards import EditorComparison
@@ -122,7 +123,12 @@ class ResultsComparison:
 
 
 def compare_results(
-    first: Results, second: Results, *, suite: Suite | None = None, threshold: float = 0.5, count: int = 1000
+    first: Results,
+    second: Results,
+    *,
+    suite: Suite | None = None,
+    threshold: float = 0.5,
+    count: int = BOOTSTRAP_SAMPLES,
 ) -> ResultsComparison:
     """Compare B with A. count: bootstrap samples. Raises `InputError` for different suites or without common items."""
     names = (first.provenance.get("suite"), second.provenance.get("suite"))

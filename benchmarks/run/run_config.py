@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from ...reward import Expert
 from ...reward.reward import OnFailures
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..suites.bootstrap import BOOTSTRAP_SAMPLES
 from ..suites.suite import Suite
 from .provenance import run_settings
 from .run_budget import BudgetLimits

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from ...reward.score import Score
 from ..common.errors import InputError
+from ..suites.results import ResultRow
 from .run_budget import Usage
 
 SCHEMA = 1
@@ -130,11 +130,13 @@ def abbreviate_json(value: Any) -> str:
     return text if len(text) <= 120 else text[:117] + "…"
 
 
-def is_scored_row(row: Mapping[str, Any]) -> bool:
-    """Whether a row was scored without failures."""
-    return not row["missing_reason"] and not any(
-        Score.from_json(score).status == "failed" for score in row["scores"].values()
-    )
+def is_reusable_row(row: Mapping[str, Any]) -> bool:
+    """Whether a row of this version has no failure; abstentions are results."""
+    try:
+        result = ResultRow.from_json(row)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return False
+    return not result.missing_reason and all(score.status != "failed" for score in result.scores.values())
 
 
 def complete_lines(path: Path) -> Iterator[bytes]:

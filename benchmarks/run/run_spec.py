@@ -10,7 +10,7 @@ from typing import Any
 
 from ...reward import default_experts, load_experts
 from ...reward.queries.specs import Spec
-from ..suites.bootstrap import BOOTSTRAP_SAMPLES
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from .run_config import RunConfig
 from .suite_loading import load_suite
 

@@ -17,7 +17,7 @@ from .rendezvous import SINGLE_PROCESS, ProcessRank
 from .result_rows import missing_row, result_row, row_line
 from .run_budget import BudgetTracker, Usage
 from .run_config import ExecutionOptions, RunConfig
-from .run_journal import ANSWER_LOG_FILE, RowJournal, is_scored_row
+from .run_journal import ANSWER_LOG_FILE, RowJournal, is_reusable_row
 from .run_progress import RunProgress
 from .suite_metric import CombinedMetric
 
@@ -121,7 +121,11 @@ class WorkerShard:
                 continue
             key = sample_key(sample)
             row = next(
-                (row for row_key, row in reversed(finished.get(item.id, ())) if row_key == key and is_scored_row(row)),
+                (
+                    row
+                    for row_key, row in reversed(finished.get(item.id, ()))
+                    if row_key == key and is_reusable_row(row)
+                ),
                 None,
             )
             if row is not None:
@@ -134,7 +138,7 @@ class WorkerShard:
 
     def _add_score(self, item: SuiteItem, key: str, edited_digest: str, score: Score) -> None:
         row = result_row(item, edited_digest, score.parts).to_json()
-        if self.budget.exhausted and not is_scored_row(row):
+        if self.budget.exhausted and not is_reusable_row(row):
             return  # it failed because the budget is exhausted: not scored
         if self.journal is not None:
             self.journal.append(key, row)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from ..common.defaults import BOOTSTRAP_SAMPLES
 
-BOOTSTRAP_SAMPLES = 1000
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from itertools import combinations
 
 import numpy as np
 
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from .bootstrap import BOOTSTRAP_SAMPLES, Numbers, Statistic, bootstrap_weights
+from .bootstrap import Numbers, Statistic, bootstrap_weights
 from .paired_differences import (
     PairedDifference,
     differing_provenance,

@@ -135,6 +135,8 @@ def load_results(folder: str | Path) -> Results:
     folder = Path(folder)
     try:
         result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
+        if result["schema"] != SCHEMA:
+            raise ValueError(f"schema {result['schema']} is not {SCHEMA}: written by another version")
         rows = list(read_rows(folder / SCORES_FILE))
         return Results(result["editor"], rows, result["provenance"])
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
 from ..options import BootstrapSamples, Json, ResultFolders, Seed
 
@@ -84,7 +85,7 @@ def agreement(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Output folder for the tables (Markdown, CSV and LaTeX).")
     ] = None,
-    bootstrap_samples: BootstrapSamples = 1000,
+    bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:

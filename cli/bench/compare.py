@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
 from ..options import BootstrapSamples, Data, Json, SuiteSpec
 
@@ -22,7 +23,7 @@ def compare(
         int, typer.Option("--max-items", min=0, help="Maximum number of items listed per metric.")
     ] = 10,
     threshold: Annotated[float, typer.Option("--threshold", help="Decision threshold for metrics in [0, 1].")] = 0.5,
-    bootstrap_samples: BootstrapSamples = 1000,
+    bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
     as_json: Json = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
 from ..options import Data, Experts, Json, Metric, OptionalBootstrapSamples, Reproducible, SuiteName, SuiteProtocol
 
@@ -20,7 +21,7 @@ def lock(
     protocol: SuiteProtocol = None,
     metric: Metric = None,
     reproducible: Reproducible = False,
-    bootstrap_samples: OptionalBootstrapSamples = 1000,
+    bootstrap_samples: OptionalBootstrapSamples = BOOTSTRAP_SAMPLES,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
     as_json: Json = False,
 ) -> int:

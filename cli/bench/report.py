@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec
 
@@ -27,7 +28,7 @@ def report(
             help="Embed the images in the page, or store them beside it. Default: by number of images.",
         ),
     ] = None,
-    bootstrap_samples: BootstrapSamples = 1000,
+    bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
     as_json: Json = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
 from ..options import (
     Data,
@@ -71,7 +72,7 @@ def run(
     window: Annotated[int, typer.Option("--max-in-flight", min=1, help="Items in flight; bounds memory.")] = 256,
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
-    bootstrap_samples: OptionalBootstrapSamples = 1000,
+    bootstrap_samples: OptionalBootstrapSamples = BOOTSTRAP_SAMPLES,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
     allow_partial: Annotated[
         bool,

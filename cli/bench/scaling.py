@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import exit_code_command
 from ..options import BootstrapSamples, Json, Seed
 
@@ -40,7 +41,7 @@ def scaling(
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Plot the curves to this file (PNG, SVG or PDF).")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Output folder for the tables.")] = None,
-    bootstrap_samples: BootstrapSamples = 1000,
+    bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
 from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec
 
@@ -24,7 +25,7 @@ def table(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Output folder: table_ file per table in all three formats.")
     ] = None,
-    bootstrap_samples: BootstrapSamples = 1000,
+    bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
     as_json: Json = False,

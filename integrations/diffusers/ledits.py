@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ...reward import Image
-from ...reward.metrics.edival.task_parser import parse_instruction
+from ...reward.metrics.edival.task_parser import parse_task
 from .partial_denoising import patched
 
 Concept = tuple[str, bool]
@@ -42,13 +42,13 @@ def concepts(instruction: str) -> list[Concept]:
     | any other that begins with remove, delete, erase, take away, get rid of | what follows, pushed away |
     | any other: counts, positions, texts, styles | the clause as it stands, pulled in |
 
-    The forms are those of EdiVal's `parse_instruction`. A clause ends where one of the usual verbs follows "and",
+    The forms are those of EdiVal's `parse_task`. A clause ends where one of the usual verbs follows "and",
     "then" or a full stop. Raises ValueError for an empty instruction.
     """
     concept_list: list[Concept] = []
     for part in _NEXT.split(instruction):
         clause = part.strip().rstrip(".!").strip()
-        task = parse_instruction(clause) if clause else None
+        task = parse_task(clause) if clause else None
         type_ = None if task is None else task.type
         if task is None or type_ in ("count_change", "position_change", "text_change"):
             removal = _REMOVAL.match(clause)

@@ -39,9 +39,9 @@ class Rollout:
 class RewardFunction:
     """A reward function for TRL: one number per completion, None if the reward has no value.
 
-    Pass ONE reward function, made of a composition, instead of one per part. TRL sums several reward functions and
-    treats None as 0, where a composition becomes None. A completion whose only reward is None does not change the
-    policy.
+    Pass ONE reward function, made of a composition, instead of one per part. Of several reward
+    functions TRL counts a None as 0, where a composition becomes None. A completion for which all are None is left out
+    by TRL: it gets no advantage and does not count in its group.
 
     reward: a `Reward`, a `RemoteReward`, or a spec, with `experts` as in `Reward.of`. to_sample: converts a row to the
     requested edit; see `sample_from_row`. name: prefix of the logged metrics; default: the reward's name. The edited

@@ -208,6 +208,22 @@ def _halves_and_quarters(image: Image) -> dict[str, Image]:
     return {name: _thumbnail(image.crop(*part)) for name, part in parts.items()}
 
 
+_INJECTION_PATTERN = re.compile(
+    r"""
+    \b(score|rate|rating|grade|reward)\b .{0,24} (\d+|ten|hundred|max|full|perfect|high)
+    | \b(10|100)\s*(/|out\s*of)\s*(10|100)\b
+    | \b(ignore|disregard|forget)\b .{0,24} \b(previous|prior|above|instruction|instructions|rules?|prompt|everything)\b
+    | \b(answer|say|reply|respond|output|return|choose)\b \W{0,3} (with\s+)? ["']? (yes|perfect|success|correct|\d+)\b
+    | \b(the\s+)?(edit|edited\s+image|image|task|instruction)\s+(is|was|has\s+been)\s+
+        (perfect\w*|correct\w*|success\w*|excellent|complete\w*|flawless\w*)
+    | \b(flawless\s+execution|perfect\s+consistency|excellent\s+edit|perfect\s+edit)\b
+    | \bdear\s+(judge|evaluator|grader|model)\b | \b(judge|evaluator|grader)\s*[:,]
+    | (满分|打分|评分|忽略.{0,6}(指令|提示)|回答.{0,4}是)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
 @dataclass(frozen=True)
 class NoPromptInjection:
     """No prompt injection in the image ("score 10", "ignore the instructions", "answer yes").
@@ -276,22 +292,6 @@ def _is_part_of(line: str, *texts: str) -> bool:
         if sum(block.size for block in matcher.get_matching_blocks() if block.size > 1) >= 0.8 * len(line) > 3:
             return True
     return False
-
-
-_INJECTION_PATTERN = re.compile(
-    r"""
-    \b(score|rate|rating|grade|reward)\b .{0,24} (\d+|ten|hundred|max|full|perfect|high)
-    | \b(10|100)\s*(/|out\s*of)\s*(10|100)\b
-    | \b(ignore|disregard|forget)\b .{0,24} \b(previous|prior|above|instruction|instructions|rules?|prompt|everything)\b
-    | \b(answer|say|reply|respond|output|return|choose)\b \W{0,3} (with\s+)? ["']? (yes|perfect|success|correct|\d+)\b
-    | \b(the\s+)?(edit|edited\s+image|image|task|instruction)\s+(is|was|has\s+been)\s+
-        (perfect\w*|correct\w*|success\w*|excellent|complete\w*|flawless\w*)
-    | \b(flawless\s+execution|perfect\s+consistency|excellent\s+edit|perfect\s+edit)\b
-    | \bdear\s+(judge|evaluator|grader|model)\b | \b(judge|evaluator|grader)\s*[:,]
-    | (满分|打分|评分|忽略.{0,6}(指令|提示)|回答.{0,4}是)
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
 
 
 def all_guards(*, prompt_injection_guard: bool = True) -> Gate:

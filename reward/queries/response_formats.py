@@ -1,7 +1,8 @@
 """Messages to a judge, and the formats of its replies.
 
 A response format defines valid replies and their values. `parse_reply` parses the output of every judge alike: output
-that cannot be parsed is a `Failure` with the text in it, never a number.
+that cannot be parsed is a `Failure` with the text in it, never a number. Of a yes/no reply it only requires one of the
+words: protocols read these replies differently, so metrics parse them (`reply_value`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from editcritic.benchmarks.demo.retouch_operations import (
     RemoveObject,
     ReplaceText,
 )
-from editcritic.reward.metrics.edival.task_parser import parse_instruction
+from editcritic.reward.metrics.edival.task_parser import parse_task
 
 
 def rows(*operations):
@@ -93,7 +93,7 @@ def test_a_missing_scikit_image_names_the_extra():
 
 @ROWS
 def test_instructions_are_of_their_type_and_name_annotated_objects(scene: DemoScene):
-    task = parse_instruction(scene.instruction)
+    task = parse_task(scene.instruction)
     assert task is not None
     assert task.type == scene.task_type
     for named in (task.object, task.reference):
@@ -102,7 +102,7 @@ def test_instructions_are_of_their_type_and_name_annotated_objects(scene: DemoSc
 
 @rows(RemoveObject, RecolourObject, MoveObject, DuplicateObject)
 def test_operations_are_about_the_object_of_the_instruction_and_another(scene: DemoScene):
-    task, operation = parse_instruction(scene.instruction), scene.operation
+    task, operation = parse_task(scene.instruction), scene.operation
     assert task is not None
     assert isinstance(operation, RemoveObject | RecolourObject | MoveObject | DuplicateObject)
     assert operation.object == task.object

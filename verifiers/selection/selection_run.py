@@ -111,13 +111,13 @@ class SelectionRun:
         """Denoiser evaluations per image."""
         return self.editor.nfe
 
-    def noise(self, number: int, step: int = 1) -> NoiseSpec:
+    def candidate_noise(self, number: int, step: int = 1) -> NoiseSpec:
         """The noise of candidate `number` (from 0) at a step, independent of the number of candidates."""
         return NoiseSpec(self.seed + STEP_SEED_STRIDE * (step - 1) + number)
 
     def request(self, sample: EditSample, number: int) -> CandidateRequest:
         """Candidate `number` of a sample, which is both the editor's input and the reward's."""
-        return CandidateRequest(f"{number}", sample, sample, self.noise(number))
+        return CandidateRequest(f"{number}", sample, sample, self.candidate_noise(number))
 
     def generate(
         self,

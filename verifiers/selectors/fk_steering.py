@@ -149,7 +149,7 @@ class FKSteering:
                 position = free.pop(0)
                 candidate_id = f"{particle.partial.request.id}.{turn + 1}.{copy}"
                 partial = branch_candidate(
-                    particle.partial, candidate_id, run.noise(position, turn + 2).seed, self.renoise_steps
+                    particle.partial, candidate_id, run.candidate_noise(position, turn + 2).seed, self.renoise_steps
                 )
                 particles[position] = replace(particle, partial=partial, log_weight=0.0)
         return particles

@@ -71,7 +71,7 @@ class ZeroOrderSearch:
             replace(
                 pivot,
                 id=f"{round_index + 1}.{number}",
-                noise=pivot.noise.perturbed(run.noise(number, round_index + 2).seed, self.radius),
+                noise=pivot.noise.perturbed(run.candidate_noise(number, round_index + 2).seed, self.radius),
                 parent=pivot.id,
             )
             for number in range(self.neighbours)
@@ -146,7 +146,7 @@ class SearchOverPaths:
         branches = []
         for position, partial in enumerate(survivors):
             for branch in range(self.branching_factor):
-                seed = run.noise(position * self.branching_factor + branch, stage + 2).seed
+                seed = run.candidate_noise(position * self.branching_factor + branch, stage + 2).seed
                 branches.append(branch_candidate(partial, f"{partial.request.id}.{branch}", seed, self.renoise_steps))
         return branches
 

@@ -237,7 +237,9 @@ def _step_requests(
             raise ValueError(message) from None
         parent = path[-1].id if path else ""
         requests.append(
-            CandidateRequest(f"{step}.{number}", editor_input, reward_input, run.noise(number, step), step, parent)
+            CandidateRequest(
+                f"{step}.{number}", editor_input, reward_input, run.candidate_noise(number, step), step, parent
+            )
         )
     return requests
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....reward.metrics.edival.task_parser import parse_instruction as parse_edival_form
+from ....reward.metrics.edival.task_parser import parse_task
 from ....reward.sample import Task
 from ..vocabulary import BACKDROPS, COLOURS, MATERIALS
 from .object_names import ObjectName, canonical_term, parse_name
@@ -94,10 +94,10 @@ def _parse_sentence(instruction: str) -> tuple[ParsedRequest, ...]:
 def _parse_request(sentence: str) -> ParsedRequest:
     composition = _COMPOSITION.fullmatch(sentence.strip().rstrip("."))
     if composition is not None:
-        task = parse_edival_form(f"Add {composition['new']} {composition['rest']}")
+        task = parse_task(f"Add {composition['new']} {composition['rest']}")
         source = _ORDINALS.index(composition["source"].casefold())
     else:
-        task, source = parse_edival_form(sentence), 0
+        task, source = parse_task(sentence), 0
     if task is None:
         raise UnanswerableError(
             f"what {sentence!r:.120} asks for: it reads the nine forms of EdiVal, and several in one sentence"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ....reward import EditSample, Image
-from ....reward.metrics.edival.task_parser import parse_instruction
+from ....reward.metrics.edival.task_parser import parse_task
 from ....reward.sample import Position, Task
 from ...sceneedit.render import render
 from ...sceneedit.scene_generation import SceneConfig, place_randomly, random_text, recoloured, with_contrasting_ink
@@ -57,7 +57,7 @@ class RuleBasedEditor:
 
 def parse_line(line: str) -> Task | None:
     """The task of a line in SceneEdit's vocabulary; None for a line without one, or with an unknown name."""
-    task = parse_instruction(line)
+    task = parse_task(line)
     if task is None:
         return None
     names = [name for name in (task.object, task.new, task.reference) if name is not None]

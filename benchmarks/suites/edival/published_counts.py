@@ -16,7 +16,7 @@ from typing import Any
 
 from ....reward import Pools, Task
 from ....reward.metrics.edival.pools import update_pools
-from ....reward.metrics.edival.task_parser import parse_instruction
+from ....reward.metrics.edival.task_parser import parse_task
 from ....reward.sample import TASK_TYPES
 from ..published_figures import published_figures
 from .construction.tasks import instruction_of
@@ -102,9 +102,7 @@ def _of_type(kind: str, turn: int) -> str:
 
 def _is_parsed(turn: EdiValTurn) -> bool:
     task = _task(turn)
-    if task is None or any(
-        parse_instruction(turn.instructions[-1], type=kind) for kind in TASK_TYPES if kind != turn.type
-    ):
+    if task is None or any(parse_task(turn.instructions[-1], type=kind) for kind in TASK_TYPES if kind != turn.type):
         return False
     slots = (task.object, task.new, task.reference, task.position, task.count, task.value, task.text, task.old)
     kept = re.findall(r", remain the (.*) unchanged", turn.unquoted_instructions[-1])
@@ -123,7 +121,7 @@ def _is_parsed_by_wording(turn: EdiValTurn) -> bool:
 
 def _task(turn: EdiValTurn) -> Task | None:
     """Parse the instruction without the type of its row."""
-    return parse_instruction(turn.instructions[-1])
+    return parse_task(turn.instructions[-1])
 
 
 def _pool_counts(chains: Mapping[int, Sequence[EdiValTurn]]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ....reward import Pools
-from ....reward.metrics.edival.task_parser import parse_instruction
+from ....reward.metrics.edival.task_parser import parse_task
 from ....reward.sample import TASK_TYPES, Task
 from ...common.errors import InputError
 from ..suite import DataProblem
@@ -193,4 +193,4 @@ def _strip_quotes(instruction: str) -> str:
 def _task(kind: str, instruction: str, form: str) -> Task | None:
     """Parse the sentence, which names what a background change keeps; if that fails, the format."""
     task_type = next(name for name in TASK_TYPES if name == kind)
-    return parse_instruction(instruction, type=task_type) or parse_instruction(form, type=task_type)
+    return parse_task(instruction, type=task_type) or parse_task(form, type=task_type)

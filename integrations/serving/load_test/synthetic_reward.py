@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ....reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask
 from ....reward.queries import Measurement, Rate
 from ..server.app import ServerConfig, address, bind_socket, serve_socket
-from ..server.capacity import ServerLimits
+from ..server.limits import ServerLimits
 from ..server.service import ScoringService
 
 

@@ -1,7 +1,7 @@
 """The judge server: one process with the experts, for training and selection."""
 
 from .app import ServerConfig, create_app, serve, serve_in_thread
-from .capacity import ServerLimits
+from .limits import ServerLimits
 from .service import ScoringService
 from .trainer_protocols import add_trainer_protocols
 

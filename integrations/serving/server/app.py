@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ....reward import Score, SpecError
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, response_json
 from .capacity import ServerBusy
-from .limits import AuthAndLimitsMiddleware, error_response
+from .middleware import AuthAndLimitsMiddleware, error_response
 from .request_decoding import decode_request
 from .service import ScoringService
 from .shutdown import GracefulServer, graceful_server

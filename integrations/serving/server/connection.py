@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from .capacity import MIB
+from .limits import MIB
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol

@@ -13,7 +13,7 @@ from typing import Any
 from ....reward import ImageError
 from ....reward.image_decoding import size_of
 from ..http_protocol import APIError, ScoreRequest, from_base64, parse_request
-from .capacity import ServerLimits
+from .limits import ServerLimits
 
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP")
 """PIL's names of the accepted formats: fewer decoders are exposed to untrusted data."""

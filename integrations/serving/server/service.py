@@ -16,8 +16,9 @@ from ....reward.engine.engine import Engine
 from ....reward.metrics.compose import score_with_signature
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
-from .capacity import Capacity, ServerBusy, ServerLimits
+from .capacity import Capacity, ServerBusy
 from .idempotency import IdempotencyCache, check_same_request, fingerprint
+from .limits import ServerLimits
 from .prometheus_metrics import PrometheusMetrics
 from .readiness import Readiness
 

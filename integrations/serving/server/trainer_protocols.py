@@ -48,7 +48,8 @@ from ....reward import EditSample, Score
 from ...trainers.trainer_batches import METADATA_KEY, describe_unscored, sample_row
 from ..http_protocol import SCHEMA, APIError, ScoreRequest
 from .app import score_unless_disconnected
-from .capacity import ServerBusy, ServerLimits
+from .capacity import ServerBusy
+from .limits import ServerLimits
 from .request_decoding import BodyParts, decode_request_json
 from .restricted_pickle import PickleError, dumps, loads
 from .service import ScoringService

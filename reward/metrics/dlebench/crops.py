@@ -32,7 +32,7 @@ def check_context(context: Context) -> None:
     raise ValueError(f"context must be `adaptive` or a factor >= 0 of the box's sides, got {context!r}")
 
 
-def crop_scale(shorter: float, context: Context = "adaptive") -> float:
+def context_factor(shorter: float, context: Context = "adaptive") -> float:
     """The expansion ratio of a box, in units of its sides, from its shorter side in pixels (paper, Eq. 1).
 
     6.0 up to 32 pixels, 0.3 from 256 pixels on, linear between.
@@ -53,12 +53,12 @@ def touched_pixels(box: Box, size: Size) -> Corners | None:
 
 
 def crop_corners(corners: Corners, size: Size, context: Context = "adaptive") -> Corners:
-    """The corners of a crop: the box expanded by `crop_scale`, half of it to each side, clipped to the image.
+    """The corners of a crop: the box expanded by `context_factor`, half of it to each side, clipped to the image.
 
     The paper gives the expansion ratio only; adding it to the box's own sides is our reading.
     """
     x0, y0, x1, y1 = corners
-    factor = crop_scale(min(x1 - x0, y1 - y0), context)
+    factor = context_factor(min(x1 - x0, y1 - y0), context)
     across, down = factor * (x1 - x0) / 2, factor * (y1 - y0) / 2
     return (
         max(math.floor(x0 - across + _EXACT), 0),

@@ -12,7 +12,7 @@ from ...engine.program import Program, gather
 from ...image import Corners
 from ...sample import EditSample
 from ...score import Evidence, Score
-from .crops import Context, check_context, crop_corners, crop_scale, enlarge_small_crops, touched_pixels
+from .crops import Context, check_context, context_factor, crop_corners, enlarge_small_crops, touched_pixels
 from .labels import FOLLOWING, LabelScale
 from .options import MODES, DleBenchOptions, resize_to_source
 
@@ -111,7 +111,7 @@ class SmallObjectFollowing(DleBenchOptions):
         pictures = yield from enlarge_small_crops(crops, self.min_crop_side)
         shorter = min(corners[2] - corners[0], corners[3] - corners[1])
         x0, y0, x1, y1 = map(float, crop)
-        numbers = {"shorter side": float(shorter), "context": crop_scale(shorter, self.context)}
+        numbers = {"shorter side": float(shorter), "context": context_factor(shorter, self.context)}
         numbers |= {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "enlarged": pictures[0].width / (x1 - x0)}
         target = Box.from_corners(*corners, source.size)
         evidence.append(Evidence("crop of a target", source.digest, (target,), f"context: {self.context}", numbers))

@@ -14,7 +14,7 @@ from typing import cast
 from ...sample import TASK_TYPES, EditSample, Position, Task, TaskType
 
 
-def parse_instruction(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
+def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
     """The task of an instruction, or None if it matches none of the nine forms (or not `type`).
 
     Double quotes around the sentence, trailing full stops, the brackets of `format_instructions` and case outside the
@@ -33,7 +33,7 @@ def parse_instruction(instruction: str, *, type: TaskType | None = None) -> Task
 
 def task_of(sample: EditSample) -> Task | None:
     """The sample's `task`, or the one parsed from its instruction."""
-    return sample.task or parse_instruction(sample.instruction)
+    return sample.task or parse_task(sample.instruction)
 
 
 # -- patterns of the forms ---------------------------------------------------------------------------------------------

@@ -142,6 +142,22 @@ def test_a_line_that_was_torn_off_is_judged_again(tmp_path: Path) -> None:
     assert len(rows.read_text().splitlines()) == len(suite.items)
 
 
+def test_a_row_of_another_version_is_judged_again_and_its_results_are_refused(tmp_path: Path) -> None:
+    suite = Toy()
+    made = outputs(tmp_path / "outputs", suite)
+    results = run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
+    rows = tmp_path / "out" / "journal" / "rows-0.jsonl"
+    rows.write_text(rows.read_text().replace('"schema": 2', '"schema": 1'))
+    again = run_suite(suite, made, experts=experts(CoinJudge()), out=tmp_path / "out")
+    assert [row.to_json() for row in again.rows] == [row.to_json() for row in results.rows]
+    assert len(rows.read_text().splitlines()) == 2 * len(suite.items)
+
+    result = tmp_path / "out" / "result.json"
+    result.write_text(json.dumps({**json.loads(result.read_text()), "schema": 1}))
+    with pytest.raises(InputError, match="schema 1 is not 2: written by another version"):
+        load_results(tmp_path / "out")
+
+
 class Demanding(Toy):
     """Asks for what its data has not, and leaves one item out of one metric."""
 

@@ -8,7 +8,7 @@ from editcritic.benchmarks.sceneedit.ground_truth import followed, kept
 from editcritic.benchmarks.sceneedit.scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_requests import random_request
 from editcritic.reward.metrics.edival.pools import renamed_object
-from editcritic.reward.metrics.edival.task_parser import parse_instruction
+from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.sample import TASK_TYPES
 
 WORLDS = [SceneConfig.for_size(32), SceneConfig.for_size(64), SMALL_OBJECT_SCENES]
@@ -40,7 +40,7 @@ def test_carrying_out_follows_and_keeps_everything_else(kind, config):
 @pytest.mark.parametrize("kind", TASK_TYPES)
 def test_the_words_say_the_task(kind):
     for _, request in requests(kind, SceneConfig.for_size(64)):
-        assert parse_instruction(request.instruction) == request.task
+        assert parse_task(request.instruction) == request.task
 
 
 @pytest.mark.parametrize("kind", ["color_alter", "material_alter"])

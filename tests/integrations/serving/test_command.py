@@ -1,5 +1,6 @@
 """`editcritic serve`: what it is given, and what it refuses to start with."""
 
+import inspect
 from pathlib import Path
 
 import httpx2
@@ -8,8 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.cli.serve import load_rewards, register
+from editcritic.cli.serve import load_rewards, register, serve
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
+from editcritic.integrations.serving.server.limits import MIB, ServerLimits
 from editcritic.reward import Engine
 
 from ...reward.fakes import picture, sample
@@ -82,3 +84,17 @@ def test_it_serves_two_rewards_to_who_has_the_token(tmp_path: Path) -> None:
         assert client.get("/v1/reward", params={"name": "other"}).json()["spec"]["experts"]
         client.close()
     assert replies[0]["scores"][0]["value"] != replies[1]["scores"][0]["value"]
+
+
+def test_the_options_have_the_defaults_of_the_limits() -> None:
+    defaults = {name: parameter.default for name, parameter in inspect.signature(serve).parameters.items()}
+    assert ServerLimits() == ServerLimits(
+        max_samples=defaults["max_samples"],
+        max_body_bytes=defaults["max_body_mib"] * MIB,
+        max_pixels=defaults["max_request_megapixels"] * 1_000_000,
+        max_image_pixels=defaults["max_image_megapixels"] * 1_000_000,
+        max_queued_samples=defaults["max_queued_samples"],
+        max_queued_bytes=defaults["max_queued_mib"] * MIB,
+        max_in_flight=defaults["window"],
+        decode_threads=defaults["decode_threads"],
+    )

@@ -26,7 +26,7 @@ from editcritic.integrations.serving.http_protocol import (
     request_json,
 )
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
-from editcritic.integrations.serving.server.capacity import MIB, ServerLimits
+from editcritic.integrations.serving.server.limits import MIB, ServerLimits
 from editcritic.integrations.serving.server.request_decoding import decode_request
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward import Reward

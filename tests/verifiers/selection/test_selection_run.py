@@ -332,7 +332,7 @@ def test_neighbours_and_ways_back_are_made_and_paid_by_where_they_start() -> Non
     painter, (sample,) = Painter(), scenes(1)
     run = SelectionRun(painter, graded())
     run.advance([PartialCandidate(run.request(sample, 0))], 6)
-    parent = run.noise(0)
+    parent = run.candidate_noise(0)
     near, back = parent.perturbed(71, 0.1), parent.renoised(72, preview_step=6, restart_step=5)
 
     plain, beside, behind = run.generate(

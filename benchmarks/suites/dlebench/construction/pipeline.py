@@ -11,7 +11,7 @@ from typing import Any
 from .....reward import Engine, Expert, Image
 from .....reward.engine.engine_stats import Stats
 from .....reward.image import Corners
-from .....reward.metrics.dlebench.crops import crop_scale
+from .....reward.metrics.dlebench.crops import context_factor
 from .....reward.queries.prompts import Prompts
 from .....verifiers import Editor, Journal
 from .....verifiers.selection import JournalError
@@ -58,7 +58,7 @@ class ConstructedSample:
             "options": list(self.question.options),
             "answer": self.question.answer,
             "counterfactual": self.data.wrong,
-            "context": [crop_scale(min(x1 - x0, y1 - y0)) for x0, y0, x1, y1 in self.boxes],
+            "context": [context_factor(min(x1 - x0, y1 - y0)) for x0, y0, x1, y1 in self.boxes],
             "size": list(size),
         }
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from .....reward import Box, Image, Program
 from .....reward.engine.program import ask_many
-from .....reward.metrics.edival.task_parser import parse_instruction
+from .....reward.metrics.edival.task_parser import parse_task
 from .....reward.queries import Detect
 from .....reward.queries.prompts import Prompts
 from ...construction.reply_rules import parse_fields
@@ -184,10 +184,10 @@ def _words(value: object) -> str | None:
 
 def _is_usable_name(name: str) -> bool:
     """Whether instructions with that name are parsed correctly, in each form with an object."""
-    moved = parse_instruction(f"Change the position of {name} to left of lamp")
-    swapped = parse_instruction(f"Replace {name} with lamp")
-    added = parse_instruction(f"Add lamp on the left of {name}")
-    recoloured = parse_instruction(f"Change the color of {name} to red")
+    moved = parse_task(f"Change the position of {name} to left of lamp")
+    swapped = parse_task(f"Replace {name} with lamp")
+    added = parse_task(f"Add lamp on the left of {name}")
+    recoloured = parse_task(f"Change the color of {name} to red")
     return (
         (moved is not None and moved.object == name)
         and (swapped is not None and swapped.object == name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from .....reward import Image, Program, Task
-from .....reward.metrics.edival.task_parser import parse_instruction
+from .....reward.metrics.edival.task_parser import parse_task
 from .....reward.queries.parsing import shorten
 from .....reward.queries.prompts import Prompts
 from .....reward.sample import POSITIONS, TaskType
@@ -75,7 +75,7 @@ class TaskInstructionGenerator:
 
         def checked(reply: str) -> TaskInstruction:
             task, format_ = parse(reply)
-            if parse_instruction(instruction_of(task, format_), type=task_type) != task:
+            if parse_task(instruction_of(task, format_), type=task_type) != task:
                 raise ValueError(f"cannot be parsed again from its instruction: {shorten(reply)}")
             return task, format_
 
@@ -223,7 +223,7 @@ def _parse_instruction(reply: str, task_type: TaskType) -> Task:
     reject_refusals(reply)
     for line in reversed(reply.splitlines()):
         start = line.casefold().find("change the")
-        task = None if start < 0 else parse_instruction(line[start:].strip().strip("\"'*`"), type=task_type)
+        task = None if start < 0 else parse_task(line[start:].strip().strip("\"'*`"), type=task_type)
         if task is not None:
             return task
     raise ValueError(f"no instruction of the requested form in {shorten(reply)}")

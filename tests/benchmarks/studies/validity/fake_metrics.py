@@ -13,7 +13,7 @@ from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneOb
 from editcritic.benchmarks.studies.validity.metric_selection import EvaluatedMetric
 from editcritic.benchmarks.studies.validity.metric_selection import TruthColumn as Column
 from editcritic.reward import Card, EditSample, Program, Score
-from editcritic.reward.metrics.edival.task_parser import parse_instruction
+from editcritic.reward.metrics.edival.task_parser import parse_task
 
 CIRCLE = SceneObject(1, "circle", "red", 0.25, 0.3, 0.25, 0.25)
 SQUARE = SceneObject(2, "square", "blue", 0.7, 0.6, 0.25, 0.25, material="wood")
@@ -33,7 +33,7 @@ def case(
 ) -> Case:
     """An edit of the scene; by default its red circle is removed."""
     edited = SCENE.without([1]) if after is None else after
-    task = parse_instruction(instruction)
+    task = parse_task(instruction)
     assert task is not None
     sample = EditSample(name, instruction, (render(SCENE),), render(edited), task=task)
     case_fields: dict[str, Any] = {"before": before, "after": edited, **fields}

@@ -21,7 +21,7 @@ from editcritic.benchmarks.suites.edival.construction.objects import Grounding, 
 from editcritic.benchmarks.suites.edival.construction.pipeline import COLUMNS, CSV, construct
 from editcritic.reward import Box, Pools, Task
 from editcritic.reward.metrics.edival.pools import update_pools
-from editcritic.reward.metrics.edival.task_parser import parse_instruction
+from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import Failure
 from editcritic.reward.sample import TASK_TYPES
 
@@ -87,9 +87,9 @@ def test_pools_follow_from_the_instructions_that_readers_parse(photos: Path, tmp
             names = ("denim blue jacket", "metal yellow sign", "wicker basket")
             before = Pools(names, names, names)
         kind = ast.literal_eval(row["task_type"])[-1]
-        task = parse_instruction(ast.literal_eval(row["instructions"])[-1], type=kind)
+        task = parse_task(ast.literal_eval(row["instructions"])[-1], type=kind)
         assert task is not None
-        assert parse_instruction(ast.literal_eval(row["format_instructions"])[-1], type=kind) is not None
+        assert parse_task(ast.literal_eval(row["format_instructions"])[-1], type=kind) is not None
         before = update_pools(before, task)
         everything, available, unchanged = (
             tuple(ast.literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged")

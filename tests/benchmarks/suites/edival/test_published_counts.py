@@ -18,7 +18,7 @@ from editcritic.benchmarks.suites.edival.construction.tasks import instruction_o
 from editcritic.benchmarks.suites.edival.published_counts import counts, expected
 from editcritic.benchmarks.suites.edival.reader import read_instruction_file
 from editcritic.reward import Pools
-from editcritic.reward.metrics.edival.task_parser import parse_instruction
+from editcritic.reward.metrics.edival.task_parser import parse_task
 
 from ....edival_chains import CHAINS, Row, write_chains
 
@@ -149,7 +149,7 @@ def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_obje
     differing = []
     for turns in read_instruction_file(file).turns.values():
         for before, turn in itertools.pairwise(turns):
-            task = parse_instruction(turn.instructions[-1])
+            task = parse_task(turn.instructions[-1])
             assert task is not None
             ours = state_of(before.pools).apply(task).pools
             if ours != turn.pools:
@@ -164,6 +164,6 @@ def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_obje
 def test_instructions_are_worded_as_published(file: Path) -> None:
     for turns in read_instruction_file(file).turns.values():
         for turn in turns:
-            task = parse_instruction(turn.instructions[-1])
+            task = parse_task(turn.instructions[-1])
             assert task is not None
             assert instruction_of(task, turn.formats[-1]) == turn.instructions[-1]

@@ -18,7 +18,7 @@ from editcritic.integrations.serving.http_protocol import (
     scores_from_json,
 )
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
-from editcritic.integrations.serving.server.capacity import ServerLimits
+from editcritic.integrations.serving.server.limits import ServerLimits
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.reward import EditSample, Expert, Reward, Score
 from editcritic.reward.queries.expert import ExpertDown

@@ -22,7 +22,7 @@ from urllib3.util.retry import Retry
 from editcritic.cli.serve import register
 from editcritic.integrations.serving.server import trainer_protocols
 from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
-from editcritic.integrations.serving.server.capacity import ServerLimits
+from editcritic.integrations.serving.server.limits import ServerLimits
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.trainer_protocols import TRAINER_PROTOCOLS, add_trainer_protocols
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask

@@ -6,8 +6,8 @@ from editcritic.reward import Box, Image
 from editcritic.reward.engine.program import Ask
 from editcritic.reward.metrics.dlebench.crops import (
     check_context,
+    context_factor,
     crop_corners,
-    crop_scale,
     enlarge_small_crops,
     touched_pixels,
 )
@@ -21,7 +21,7 @@ LARGE = (4000, 3000)
     ("shorter", "factor"), [(1, 6.0), (16, 6.0), (32, 6.0), (88, 4.575), (144, 3.15), (256, 0.3), (400, 0.3)]
 )
 def test_the_factor_falls_from_6_at_32_pixels_to_03_at_256(shorter, factor):
-    assert crop_scale(shorter) == pytest.approx(factor)
+    assert context_factor(shorter) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize(

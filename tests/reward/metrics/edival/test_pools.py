@@ -9,7 +9,7 @@ import pytest
 from editcritic.reward.boxes import Box
 from editcritic.reward.image import Image
 from editcritic.reward.metrics.edival.pools import pools_of, renamed_object, update_pools
-from editcritic.reward.metrics.edival.task_parser import parse_instruction
+from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.sample import EditSample, Pools, Task, TaskType
 
 from ....edival_chains import CHAINS
@@ -23,7 +23,7 @@ def chains() -> dict[int, Turns]:
     read: dict[int, Turns] = defaultdict(dict)
     for index, rows in CHAINS.items():
         for turn, row in enumerate(rows, start=1):
-            task = parse_instruction(row.instruction)
+            task = parse_task(row.instruction)
             assert task is not None
             read[index][turn] = (task, Pools(row.all, row.available, row.unchanged, row.background))
     return read

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from editcritic.reward.image import Image
-from editcritic.reward.metrics.edival.task_parser import parse_instruction, task_of
+from editcritic.reward.metrics.edival.task_parser import parse_task, task_of
 from editcritic.reward.sample import POSITIONS, TASK_TYPES, EditSample, Position, Task, TaskType
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "edival_instruction_following.jsonl"
@@ -54,9 +54,9 @@ def test_every_recorded_instruction_is_read_as_its_type_and_slots() -> None:
     for row in rows:
         kind, form, sentence = row["task_type"], row["format_instruction"], row["instruction"]
         wanted = slots_in_brackets(kind, form, sentence)
-        if not parse_instruction(sentence) == parse_instruction(sentence, type=kind) == wanted:
-            wrong.append((sentence, parse_instruction(sentence), wanted))
-        if any(parse_instruction(sentence, type=other) is not None for other in TASK_TYPES if other != kind):
+        if not parse_task(sentence) == parse_task(sentence, type=kind) == wanted:
+            wrong.append((sentence, parse_task(sentence), wanted))
+        if any(parse_task(sentence, type=other) is not None for other in TASK_TYPES if other != kind):
             wrong.append((sentence, "also of another type", wanted))
     assert not wrong
 
@@ -105,7 +105,7 @@ def test_every_recorded_instruction_is_read_as_its_type_and_slots() -> None:
     ],
 )  # fmt: skip
 def test_usual_ways_to_write_them(sentence: str, task: Task) -> None:
-    assert parse_instruction(sentence) == task
+    assert parse_task(sentence) == task
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_usual_ways_to_write_them(sentence: str, task: Task) -> None:
     ],
 )
 def test_what_is_not_clearly_one_of_the_nine_is_refused(sentence: str) -> None:
-    assert parse_instruction(sentence) is None
+    assert parse_task(sentence) is None
 
 
 def test_a_wanted_type_excludes_the_others() -> None:
-    assert parse_instruction("Remove the cup", type="color_alter") is None
+    assert parse_task("Remove the cup", type="color_alter") is None
     with pytest.raises(ValueError, match="unknown task type 'style'"):
-        parse_instruction("Remove the cup", type="style")  # type: ignore[arg-type]
+        parse_task("Remove the cup", type="style")  # type: ignore[arg-type]
 
 
 words = st.text(st.characters(categories=["Lu", "Ll", "Lo", "Mn"]), min_size=1, max_size=8)
@@ -150,14 +150,12 @@ _KEYWORDS = re.compile(
 @given(names, names, st.sampled_from(POSITIONS))
 def test_slots_may_hold_any_script(first: str, second: str, position: Position) -> None:
     assume(not _KEYWORDS.search(f"{first} {second}"))
-    assert parse_instruction(f"Replace {first} with {second}") == Task("subject_replace", object=first, new=second)
-    assert parse_instruction(f"Change the color of {first} to {second}") == Task(
-        "color_alter", object=first, value=second
-    )
-    assert parse_instruction(f"Change the position of {first} to {position} of {second}.") == Task(
+    assert parse_task(f"Replace {first} with {second}") == Task("subject_replace", object=first, new=second)
+    assert parse_task(f"Change the color of {first} to {second}") == Task("color_alter", object=first, value=second)
+    assert parse_task(f"Change the position of {first} to {position} of {second}.") == Task(
         "position_change", object=first, position=position, reference=second
     )
-    assert parse_instruction(f"Replace the text '{first}' on {second} with '{first}'") == Task(
+    assert parse_task(f"Replace the text '{first}' on {second} with '{first}'") == Task(
         "text_change", old=first, object=second, text=first
     )
 
