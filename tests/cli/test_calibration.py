@@ -128,7 +128,7 @@ def test_folders_of_results_say_who_was_asked(files, tmp_path):
         for row, value in zip(rows, values, strict=True)
     ]
     folder = label_files.write(tmp_path / "results", label_files.results("omni", signed))
-    head = {"editor": "omni", "provenance": {"experts": {"judge": {"id": "judge-7b", "spec": None}}}}
+    head = {"schema": 2, "editor": "omni", "provenance": {"experts": {"judge": {"id": "judge-7b", "spec": None}}}}
     (folder / "result.json").write_text(json.dumps(head))
     ran = calibration("fit", folder, "--labels", files.pairs, "-o", tmp_path / "o.json", "--json")
     assert ran.exit_code == 0, ran.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from editcritic.benchmarks.suites.human_labels import Label, LabelKind
-from editcritic.benchmarks.suites.results import RESULT_FILE, SCORES_FILE, ResultRow, Results
+from editcritic.benchmarks.suites.results import RESULT_FILE, SCHEMA, SCORES_FILE, ResultRow, Results
 from editcritic.reward import Score
 
 START = datetime(2026, 3, 1, 9, 30, tzinfo=timezone.utc)
@@ -36,7 +36,9 @@ def write(folder: Path, results_: Results) -> Path:
     (folder / SCORES_FILE).write_text(
         "".join(json.dumps(row.to_json()) + "\n" for row in results_.rows), encoding="utf-8"
     )
-    (folder / RESULT_FILE).write_text(json.dumps({"editor": results_.editor, "provenance": {}}), encoding="utf-8")
+    (folder / RESULT_FILE).write_text(
+        json.dumps({"schema": SCHEMA, "editor": results_.editor, "provenance": {}}), encoding="utf-8"
+    )
     return folder
 
 
