@@ -125,7 +125,8 @@ class EditSample:
     edited: the output image.
     group: shared by candidates for the same source and instruction; derived from both when empty.
     task: the instruction in slots, if annotated; otherwise it is parsed.
-    pools: the object pools *after* this turn. Derived from `boxes` and the instructions when missing.
+    pools: the object pools *after* this turn. Derived from `boxes` and the instructions when missing
+    (`pools_of` in `reward.metrics.edival.pools`).
     boxes: objects of the *base* image (the first source of the first turn) and their boxes in it.
     mask: white where the edit may change pixels. reference: an example of the result.
     operations: the edits of a compound instruction, in order.

@@ -167,7 +167,7 @@ def render_card(entry: CatalogEntry) -> RenderableType:
             "modes": ", ".join(card.modes),
             "no download": entry.availability,
             "source": card.source,
-            "failure modes": card.failure_modes,
+            "how it can be gamed": card.failure_modes,
         }.items():
             if text:
                 table.add_row(label, Text(text))

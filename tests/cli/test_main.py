@@ -51,7 +51,7 @@ def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command
         "0 to 1",
         "paper, official",
         "EdiVal-Agent",
-        "failure modes",
+        "how it can be gamed",
         "aspect",
         'protocol = "paper"',
     ]:
