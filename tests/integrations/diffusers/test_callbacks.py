@@ -120,7 +120,7 @@ def test_a_reward_that_draws_random_numbers_changes_no_picture(editor, monkeypat
 
 
 def test_each_row_is_scored_with_its_own_sample(editor):
-    samples = [edit_request("Remove red circle", SOURCE, id=name, text=name) for name in ("one", "two")]
+    samples = [edit_request("Remove red circle", SOURCE, id=name, target_text=name) for name in ("one", "two")]
     queried = []
 
     class Noted(Rated):
@@ -132,7 +132,7 @@ def test_each_row_is_scored_with_its_own_sample(editor):
     with VerifierCallback(editor, judge, samples, preview_steps=[2, 5]) as look:
         edit(editor, look)
     assert [sample.id for sample in queried] == ["one/0", "two/1"] * 2
-    assert [sample.text for sample in queried] == ["one", "two"] * 2
+    assert [sample.target_text for sample in queried] == ["one", "two"] * 2
     assert [sample.group for sample in queried] == [samples[0].group] * 4
     row_previews = [preview for row in look.previews for preview in row]
     assert [sample.edited for sample in queried] == [preview.picture for preview in row_previews]
