@@ -47,17 +47,17 @@ def ran(script, *options):
 )
 def test_shared_work_asks_every_question_once_and_encodes_every_picture_once(detector, roles):
     options = ["--chains", "2", "--rollouts", "2", "--shapes", "tiny", "--batches", "4", "--detector", detector]
-    (found,) = ran("shared_work", *options, "--roles", *roles)
+    (found,) = ran("sharing_gain", *options, "--roles", *roles)
     assert found["samples"] == 6
     one_by_one, shared = found["released"], found["ours"]
     for role in roles:
-        assert one_by_one["calls"][role] == one_by_one["questions"][role] >= found["distinct"][role]
-        assert shared["questions"][role] == found["distinct"][role]
-        assert shared["image_passes"][role] == found["pictures"][role]
+        assert one_by_one["calls"][role] == one_by_one["queries"][role] >= found["distinct"][role]
+        assert shared["queries"][role] == found["distinct"][role]
+        assert shared["image_passes"][role] == found["images"][role]
     for way in (one_by_one, shared):  # models compute in turn: no second is spent twice
-        assert sum(way["spent"].values()) <= way["seconds"]
+        assert sum(way["seconds_by_role"].values()) <= way["seconds"]
     for role in set(roles) - {"judge"}:  # every question is about a picture, and it is encoded for every one of them
-        assert one_by_one["image_passes"][role] == one_by_one["questions"][role] > found["distinct"][role]
+        assert one_by_one["image_passes"][role] == one_by_one["queries"][role] > found["distinct"][role]
 
 
 def test_throughput_tells_the_hardware_and_a_row_a_batch_size(tmp_path):
@@ -71,26 +71,26 @@ def test_throughput_tells_the_hardware_and_a_row_a_batch_size(tmp_path):
 
 
 def test_judged_work_asks_a_judge_nothing_twice_and_takes_one_pass_a_grade():
-    found = ran("judged_work", "--outputs", "3")
+    found = ran("judge_calls", "--outputs", "3")
     assert found["outputs"] == 3
     for name in ("one source", "several sources"):
         alone, together = found[name]["one by one"], found[name]["together"]
         assert together["statuses"].keys() <= {"scored", "abstained"}
-        assert alone["questions"] > together["questions"] == together["distinct"] == alone["distinct"]
-        assert together["image_passes"] == together["pictures"] < together["shown"]
+        assert alone["queries"] > together["queries"] == together["distinct"] == alone["distinct"]
+        assert together["image_passes"] == together["images"] < together["shown"]
         assert all(number == 1 for topic, number in together["topics"].items() if "/questions_" in topic)
         assert together["topics"]["i2i/success"] == 3
     assert found["one source"]["one by one"]["topics"]["i2i/success"] == 12  # four dimensions ask it
     edited = found["complex-edit expected"]
     assert edited["statuses"] == {"scored": 3}
-    assert edited["questions"] == edited["forward_passes"] == 9
-    assert edited["image_passes"] == edited["pictures"] == 4
+    assert edited["queries"] == edited["forward_passes"] == 9
+    assert edited["image_passes"] == edited["images"] == 4
 
 
 def test_serving_compares_a_server_with_the_same_reward_without_one():
     options = ["--samples", "4", "--repeats", "1", "--costs", "0.01", "--batches", "2", "--lasts", "0.2"]
-    found = ran("serving", *options)  # which checks every score
-    assert {one["pictures"] for one in found["cpu_ms"]} == {"rgb, multipart", "png, json"}
+    found = ran("serving_overhead", *options)  # which checks every score
+    assert {one["packing"] for one in found["cpu_ms"]} == {"rgb, multipart", "png, json"}
     (rate,) = found["throughput"]
     assert (rate["seconds"], rate["batch"]) == (0.01, 2)
     assert rate["share"] == rate["served"] / rate["direct"]

@@ -34,6 +34,7 @@ from rich.table import Table
 from ....reward import EditSample, Engine, Expert, Program, Score
 from ....reward.engine.program import Ask, Unanswered
 from ....reward.experts.loading.cpu_cores import run_in_turn
+from ....reward.experts.loading.local_expert import LocalExpert
 from ....reward.metrics.edival.consistency import BackgroundConsistency, ObjectConsistency
 from ....reward.metrics.edival.following import InstructionFollowing
 from ....reward.queries import Failure
@@ -117,19 +118,19 @@ class _AnswerRecorder(Expert):
 class _SimulatedCostExpert(Expert):
     """Runs a model for its cost, and returns recorded answers. Without a model it costs nothing."""
 
-    def __init__(self, role: str, like: Expert, model: Expert | None, answers: Answers) -> None:
+    def __init__(self, role: str, like: Expert, model: LocalExpert | None, answers: Answers) -> None:
         self.role = role
         self.kinds = like.kinds  # type: ignore[misc]
         self.id = f"{role} {like.id if model is None else model.id}"
         self.batch = 64 if model is None else model.batch
         self.model = model
-        self.calls = self.questions = 0
+        self.calls = self.queries = 0
         self.seconds = 0.0
         self._answers = answers
 
     def __call__(self, queries: Sequence[Query[Any]]) -> list[Outcome]:
         self.calls += 1
-        self.questions += len(queries)
+        self.queries += len(queries)
         if self.model is not None:
             # Timed within the turn: waiting for it is another model's time.
             for outcome in run_in_turn(partial(self._run_model, self.model, queries)):
@@ -145,7 +146,7 @@ class _SimulatedCostExpert(Expert):
 
     def forget(self) -> None:
         if self.model is not None:
-            self.model.remembered.clear()  # type: ignore[attr-defined]
+            self.model.feature_cache.clear()
 
 
 # -- two patterns -----------------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ def run_in_engine(samples: Sequence[EditSample], experts: Mapping[str, Expert]) 
 
 def _measured(function: Any, samples: Sequence[EditSample], experts: Mapping[str, _SimulatedCostExpert]) -> CallStats:
     for expert in experts.values():
-        expert.calls = expert.questions = 0
+        expert.calls = expert.queries = 0
         expert.seconds = 0.0
         expert.forget()
     passes = {role: _passes(expert) for role, expert in experts.items()}
@@ -201,7 +202,7 @@ def _measured(function: Any, samples: Sequence[EditSample], experts: Mapping[str
         seconds,
         _peak_mib() - memory_before,
         {role: expert.calls for role, expert in experts.items()},
-        {role: expert.questions for role, expert in experts.items()},
+        {role: expert.queries for role, expert in experts.items()},
         {role: _passes(expert) - passes[role] for role, expert in experts.items()},
         {role: expert.seconds for role, expert in experts.items()},
     )
@@ -232,7 +233,7 @@ def _in_batches(expert: _SimulatedCostExpert, queries: Sequence[Query[Any]], siz
 
 
 def measure(
-    count: int, rollouts: int, size: int, bound: Mapping[str, Expert], batches: Sequence[int]
+    count: int, rollouts: int, size: int, bound: Mapping[str, LocalExpert], batches: Sequence[int]
 ) -> dict[str, Any]:
     """Both patterns, on `count` chains. bound: role -> model. batches: candidate batch sizes."""
     samples = chains(count, rollouts, size)
@@ -255,7 +256,7 @@ def measure(
         "released": asdict(one_by_one),
         "ours": asdict(shared),
         "distinct": {role: len(recorders[role].queries) for role in bound},
-        "images": {role: _pictures(recorders[role].queries) for role in bound},
+        "images": {role: _num_images(recorders[role].queries) for role in bound},
         "ideal": {role: {"seconds": seconds, "batch": experts[role].batch} for role, seconds in ideal.items()},
         "ratio": one_by_one.seconds / shared.seconds,
         "ratio of the models alone": sum(one_by_one.seconds_by_role.values()) / sum(shared.seconds_by_role.values()),
@@ -263,11 +264,11 @@ def measure(
     }
 
 
-def _pictures(queries: Sequence[Query[Any]]) -> int:
+def _num_images(queries: Sequence[Query[Any]]) -> int:
     return len({image.digest for question in queries for image in question.images})
 
 
-def _table(figures: Mapping[str, Any], bound: Mapping[str, Expert]) -> Table:
+def _table(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert]) -> Table:
     one_by_one, shared = figures["released"], figures["ours"]
     title = f"{figures['chains']} chains of {_TURNS} turns, {figures['rollouts']} rollout(s) a source"
     grid = Table(title=title, title_justify="left", box=None, pad_edge=False)
