@@ -20,7 +20,7 @@ def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Pat
     Atomic: other processes may do the same, and each may be interrupted. Raises OSError if the cache is not writable,
     and errors of `write`; then nothing is left.
     """
-    cache = _cache() / "editcritic" / suite
+    cache = cache_folder() / suite
     folder = cache / key[:16]
     if folder.is_dir():
         return folder
@@ -42,10 +42,11 @@ def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Pat
     return folder
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """The folder of the user's cache; it may not exist. Raises OSError for a user without a home folder."""
     if configured := os.environ.get("XDG_CACHE_HOME"):
-        return Path(configured)
+        return Path(configured) / "editcritic"
     try:
-        return Path.home() / ".cache"
+        return Path.home() / ".cache" / "editcritic"
     except RuntimeError:
         raise OSError(f"this user has no home folder: {_CACHE_HINT}") from None

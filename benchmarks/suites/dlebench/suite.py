@@ -14,7 +14,7 @@ from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.errors import InputError
-from ..batch_decoding import decode_images
+from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image
 from ..tables import Table
@@ -124,18 +124,17 @@ class DleBench(Suite):
         images = decode_images(path for line in lines for path in (line.image, line.reference) if path is not None)
         items: list[SuiteItem] = []
         for line in lines:
-            source = images[line.image]
-            reference = None if line.reference is None else images[line.reference]
-            problem = next((str(image) for image in (source, reference) if isinstance(image, ImageError)), "")
-            targets: tuple[Box, ...] = ()
-            if not isinstance(source, ImageError) and line.boxes is not None:
-                try:
-                    targets = parse_boxes(line.boxes, source.size, self.boxes)
-                except ValueError as error:
-                    problem = problem or str(error)
-            if problem:
-                self.problems.append(DataProblem(line.where, problem))
+            opened = [images[path] for path in (line.image, line.reference) if path is not None]
+            if error := next((one for one in opened if isinstance(one, ImageError)), None):
+                self.problems.append(DataProblem(line.where, str(error)))
                 continue
+            source, *references = (one.image for one in opened if isinstance(one, SuiteImage))
+            try:
+                targets = () if line.boxes is None else parse_boxes(line.boxes, source.size, self.boxes)
+            except ValueError as problem:
+                self.problems.append(DataProblem(line.where, str(problem)))
+                continue
+            reference = references[0] if references else None
             sample = edit_request(line.instruction, source, id=line.name, targets=targets, reference=reference)
             labels = {"type": line.type, **_size(targets)}
             items.append(SuiteItem(line.name, line.image.name, line.name, sample, labels=labels))

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ....reward import Image
 from ...common.errors import InputError
 from ...common.inputs import IMAGE_SUFFIXES
 from ..extraction_cache import extracted_folder
@@ -18,10 +17,6 @@ from ..suite import DataProblem
 
 _NAME = re.compile(r"(\d+)_input_raw")
 _OUTPUT_FOLDERS = {"multipass", "singlepass"}
-_DARK_LEVEL = 16
-"""Maximum grey level of black padding, including JPEG ringing."""
-_DARK_SHARE = 0.98
-"""Minimum share of dark pixels in a row of padding."""
 
 
 def find_base_images(location: Path, problems: list[DataProblem]) -> dict[int, Path]:
@@ -83,17 +78,3 @@ def _extracted(location: Path, problems: list[DataProblem]) -> Path:
                     shutil.copyfileobj(packed, file)
 
         return extracted_folder("edival", key, write)
-
-
-def is_padded(image: Image) -> bool:
-    """Whether the image has black bars along two opposite sides, as padding to a square has (appendix P).
-
-    A bar is at least 1 % of the side; an image that is itself that dark along two opposite sides counts as padded.
-    """
-    pixels = image.pixels
-    for lines in (pixels, pixels.swapaxes(0, 1)):
-        thickness = max(1, len(lines) // 100)
-        bars = (lines[:thickness], lines[-thickness:])  # only these rows are read: there are hundreds of images
-        if all((bar <= _DARK_LEVEL).all(axis=2).mean() >= _DARK_SHARE for bar in bars):
-            return True
-    return False

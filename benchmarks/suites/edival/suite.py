@@ -23,11 +23,12 @@ from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
 from ....verifiers import edit_request
 from ...common.errors import InputError
+from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image
 from ..tables import Table
 from . import official_files, tables
-from .base_images import find_base_images, is_padded
+from .base_images import find_base_images
 from .instruction_compression import COMPRESSIONS, Compression, compress_instructions
 from .reader import CSV, EdiValTurn, read_instruction_file
 
@@ -102,7 +103,9 @@ class EdiVal(Suite):
         instructions = _instruction_file(data)
         chains = read_instruction_file(instructions)
         problems = [*chains.problems]
-        base_images = find_base_images(_base_image_location(instructions, images), problems)
+        files = find_base_images(_base_image_location(instructions, images), problems)
+        decoded = decode_images(files[index] for index in chains.turns if index in files)
+        base_images = {index: decoded[path] for index, path in files.items() if path in decoded}
         self.turns: dict[str, EdiValTurn] = {}
         """The rows of the instruction file, by item."""
         self.items: Sequence[SuiteItem] = [
@@ -114,19 +117,21 @@ class EdiVal(Suite):
         self.digest = _digest(self.items)
 
     def _chain(
-        self, index: int, turns: Sequence[EdiValTurn], base_images: Mapping[int, Path], problems: list[DataProblem]
+        self,
+        index: int,
+        turns: Sequence[EdiValTurn],
+        base_images: Mapping[int, SuiteImage | ImageError],
+        problems: list[DataProblem],
     ) -> list[SuiteItem]:
         """The items of one image; none, and a problem, if the image is missing or damaged."""
         if index not in base_images:
             message = f"there is no {index}_input_raw.jpg (or .png), so its {len(turns)} turns are left out"
             problems.append(DataProblem(f"image {index}", message))
             return []
-        try:
-            base = Image.open(base_images[index])
-        except ImageError as error:
-            problems.append(DataProblem(f"image {index}", str(error)))
+        base = base_images[index]
+        if isinstance(base, ImageError):
+            problems.append(DataProblem(f"image {index}", str(base)))
             return []
-        shape = "padded" if is_padded(base) else "square"
         items: list[SuiteItem] = []
         for turn in turns:
             name = f"{index}/{self.mode}/{turn.number}"
@@ -137,11 +142,13 @@ class EdiVal(Suite):
                 "types": ",".join(turn.types),
                 "mode": self.mode,
                 "background": "kept" if turn.pools.background else "changed",
-                "shape": shape,
+                "shape": "padded" if base.padded else "square",
             }
             output_path = f"{self.mode}/{index}_input_raw_turn_{turn.number}"
             previous = items[-1].id if items and self.mode == "multipass" else ""
-            items.append(SuiteItem(name, str(index), output_path, self._sample(name, turn, base), previous, labels))
+            items.append(
+                SuiteItem(name, str(index), output_path, self._sample(name, turn, base.image), previous, labels)
+            )
         return items
 
     def _sample(self, name: str, turn: EdiValTurn, base: Image) -> EditSample:

@@ -15,7 +15,7 @@ from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.errors import InputError
-from ..batch_decoding import decode_images
+from ..image_index import SuiteImage, decode_images
 from ..results import ResultRow, Results
 from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem
 from ..tables import Table
@@ -102,13 +102,13 @@ class I2IBench(Suite):
         images = decode_images(path for prompt in prompts for path in prompt.sources)
         items = []
         for prompt in prompts:
-            sources = [images[path] for path in prompt.sources]
-            if error := next((one for one in sources if isinstance(one, ImageError)), None):
+            opened = [images[path] for path in prompt.sources]
+            if error := next((one for one in opened if isinstance(one, ImageError)), None):
                 self.problems.append(DataProblem(prompt.where, str(error)))
                 continue
             sample = edit_request(
                 prompt.instruction,
-                *sources,
+                *(one.image for one in opened if isinstance(one, SuiteImage)),
                 id=prompt.id,
                 target_text=prompt.target_text,
                 hint=prompt.hint,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.edival.base_images import find_base_images, is_padded
+from editcritic.benchmarks.suites.edival.base_images import find_base_images
 from editcritic.benchmarks.suites.extraction_cache import extracted_folder
 from editcritic.benchmarks.suites.suite import DataProblem
 from editcritic.reward import Image
@@ -116,15 +115,3 @@ def test_who_has_no_cache_to_write_to_is_told_how_to_name_one(tmp_path: Path, mo
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.raises(InputError, match=r"has no home folder: set the environment variable XDG_CACHE_HOME"):
         find_base_images(path, [])
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "padded"), [((8, 8), (0, 0), True), ((0, 0), (8, 8), True), ((8, 0), (0, 8), False)]
-)
-def test_bars_along_two_opposite_sides_are_padding(
-    rows: tuple[int, int], columns: tuple[int, int], padded: bool
-) -> None:
-    pixels = np.array(np.maximum(picture(3, size=64).pixels, 60))
-    pixels[: rows[0]] = pixels[64 - rows[1] :] = 0
-    pixels[:, : columns[0]] = pixels[:, 64 - columns[1] :] = 5
-    assert is_padded(Image.of(pixels)) is padded
