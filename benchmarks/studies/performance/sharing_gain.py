@@ -118,7 +118,7 @@ class _AnswerRecorder(Expert):
 class _SimulatedCostExpert(Expert):
     """Runs a model for its cost, and returns recorded answers. Without a model it costs nothing."""
 
-    def __init__(self, role: str, like: Expert, model: LocalExpert | None, answers: Answers) -> None:
+    def __init__(self, role: str, like: Expert, model: LocalExpert[Any] | None, answers: Answers) -> None:
         self.role = role
         self.kinds = like.kinds  # type: ignore[misc]
         self.id = f"{role} {like.id if model is None else model.id}"
@@ -233,7 +233,7 @@ def _in_batches(expert: _SimulatedCostExpert, queries: Sequence[Query[Any]], siz
 
 
 def measure(
-    count: int, rollouts: int, size: int, bound: Mapping[str, LocalExpert], batches: Sequence[int]
+    count: int, rollouts: int, size: int, bound: Mapping[str, LocalExpert[Any]], batches: Sequence[int]
 ) -> dict[str, Any]:
     """Both patterns, on `count` chains. bound: role -> model. batches: candidate batch sizes."""
     samples = chains(count, rollouts, size)
@@ -268,7 +268,7 @@ def _num_images(queries: Sequence[Query[Any]]) -> int:
     return len({image.digest for question in queries for image in question.images})
 
 
-def _table(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert]) -> Table:
+def _table(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert[Any]]) -> Table:
     one_by_one, shared = figures["released"], figures["ours"]
     title = f"{figures['chains']} chains of {_TURNS} turns, {figures['rollouts']} rollout(s) a source"
     grid = Table(title=title, title_justify="left", box=None, pad_edge=False)
