@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -557,8 +557,3 @@ Answer = Detections | Mask | Embeddings | Measurement | UpscaledImage | Reply | 
 
 
 Outcome = Answer | Abstention | Failure
-
-
-def conversation_text(messages: Sequence[Message]) -> str:
-    """The text of a conversation, for display."""
-    return "\n".join(part for message in messages for part in message.content if isinstance(part, str))

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ...reward import EditSample
 from ..selection.candidate import Candidate, Selection
-from ..selection.editor import StepwiseEditor
-from ..selection.generation import PartialCandidate
 from ..selection.selection_run import SelectionRun
 
 _SHRINKAGE = 2.0  # pseudo-count of the mean over all samples in the mean of one sample
@@ -25,23 +23,19 @@ class AdaptiveBestOfN:
 
     One candidate per sample is generated first. The next candidates go to the samples with the largest expected gain
     over their best, until the budget is spent or the expected gain falls below `min_gain` (in the reward's units).
-    With a `preview_step`, previews of all candidates are scored after that many evaluations and the most promising
-    ones are finished. This helps with small budgets or informative previews. It hurts if good images have bad previews,
-    because those are never finished. Without a `StepwiseEditor` there are no previews.
 
-    The expected value of a candidate is that of its preview, or else the mean of its sample. The distribution around it
-    is estimated from the prediction errors of finished candidates with similar expected values, with a kernel. A value
-    at the upper end of the reward's range cannot be improved. The budget moves from samples that are done to the
-    others: pass as many samples at once as possible.
+    The expected value of a candidate is the mean of its sample. The distribution around it is estimated from the
+    prediction errors of earlier candidates with similar expected values, with a kernel. A value at the upper end of the
+    reward's range cannot be improved. The budget moves from samples that are done to the others: pass as many samples
+    at once as possible.
 
     One candidate per sample is generated whatever the budget. With an editor that counts no NFE, such as a function,
-    the budget counts images. max_per_round: candidates of one sample that are finished per round; a larger value is
-    faster and saves less.
+    the budget counts images. max_per_round: candidates of one sample per round; a larger value is faster and saves
+    less.
     """
 
     n: int = 16
     budget_fraction: float = 0.4
-    preview_step: int = 0
     min_gain: float = 0.0
     max_per_round: int = 1
 
@@ -50,80 +44,30 @@ class AdaptiveBestOfN:
             raise ValueError(f"adaptive needs n >= 1 and max_per_round >= 1, got {self.n} and {self.max_per_round}")
         if not 0 < self.budget_fraction <= 1:
             raise ValueError(f"budget_fraction is of the NFE of best-of-n, in (0, 1], got {self.budget_fraction}")
-        if self.preview_step < 0:
-            raise ValueError(f"preview_step is a number of evaluations, or 0 for none, got {self.preview_step}")
 
     def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
-        if self.preview_step >= max(run.nfe_per_image, 1):
-            raise ValueError(
-                f"preview_step must lie before the last of {run.nfe_per_image} evaluations, got {self.preview_step}"
-            )
         nfe = max(run.nfe_per_image, 1)  # for editors that count no NFE, an image counts as one
         allowed = int(self.budget_fraction * self.n * nfe * len(samples))
         if run.budget.nfe is not None:
             allowed = min(allowed, run.budget.nfe)
         states = [_SampleState(sample) for sample in samples]
-        preview_step = self._look(run, states, allowed) if self.preview_step else 0
-        self._finish(run, [(state, number) for state in states for number in state.best_looking(1)], preview_step)
-        while (
-            remaining := allowed - sum(state.spent(run) for state in states)
-        ) >= nfe - preview_step and not run.stop_reason:
-            candidates = self._most_promising(run, states, preview_step)
+        _generate(run, [(state, 0) for state in states])
+        while (remaining := allowed - sum(state.spent(run) for state in states)) >= nfe and not run.stop_reason:
+            candidates = self._most_promising(run, states)
             if not candidates:
                 break
-            max_count = remaining // (nfe - preview_step)
-            self._finish(
-                run, candidates[: min(max_count, self.max_per_round * -(-len(states) // _MIN_ROUNDS))], preview_step
-            )
-        return [run.make_selection(state.sample, state.candidates(run), self.n) for state in states]
+            max_count = min(remaining // nfe, self.max_per_round * -(-len(states) // _MIN_ROUNDS))
+            _generate(run, candidates[:max_count])
+        return [run.make_selection(state.sample, state.candidates, self.n) for state in states]
 
-    def _look(self, run: SelectionRun, states: Sequence[_SampleState], allowed: int) -> int:
-        """Preview candidates with up to half of the budget, leaving enough to finish one per sample. Returns the step
-        they are at.
-        """
-        if not isinstance(run.editor, StepwiseEditor):
-            return 0
-        per_sample = allowed // len(states)
-        count = max(
-            1,
-            min(
-                self.n, per_sample // 2 // self.preview_step, (per_sample - run.nfe_per_image) // self.preview_step + 1
-            ),
-        )
-        rows = [[run.request(state.sample, number) for number in range(count)] for state in states]
-        partials = iter(
-            run.advance(
-                [PartialCandidate(request) for row in zip(*rows, strict=True) for request in row], self.preview_step
-            )
-        )
-        for number in range(count):
-            for state in states:
-                state.staged[number] = next(partials)
-        return self.preview_step
-
-    def _finish(self, run: SelectionRun, candidates: Sequence[tuple[_SampleState, int]], preview_step: int) -> None:
-        if preview_step:
-            partials = run.advance([state.staged[number] for state, number in candidates], run.nfe_per_image)
-            for (state, number), partial in zip(candidates, partials, strict=True):
-                state.staged[number] = partial
-                if partial.step == run.nfe_per_image or partial.error:
-                    state.done[number] = run.to_candidate(partial)
-            return
-        results = run.generate([run.request(state.sample, number) for state, number in candidates])
-        for (state, number), candidate in zip(candidates, results, strict=False):
-            state.done[number] = candidate
-
-    def _most_promising(
-        self, run: SelectionRun, states: Sequence[_SampleState], preview_step: int
-    ) -> list[tuple[_SampleState, int]]:
+    def _most_promising(self, run: SelectionRun, states: Sequence[_SampleState]) -> list[tuple[_SampleState, int]]:
         """Candidates with an expected gain above `min_gain`, largest first, at most `max_per_round` per sample."""
         model = _GainModel(states)
         low, high = run.card.range
         promising: list[tuple[float, int, int]] = []
         for row, state in enumerate(states):
-            numbers = (
-                state.best_looking(self.max_per_round) if preview_step else state.next_ones(self.max_per_round, self.n)
-            )
+            start = len(state.done)
+            numbers = range(start, min(start + self.max_per_round, self.n))
             best = state.best if state.best is not None else (model.lowest if low is None else low)
             expected = np.array([model.expected(state, number) for number in numbers])
             gains = model.gains(expected, best, high)
@@ -133,13 +77,22 @@ class AdaptiveBestOfN:
         return [(states[row], number) for _, row, number in sorted(promising)]
 
 
+def _generate(run: SelectionRun, candidates: Sequence[tuple[_SampleState, int]]) -> None:
+    results = run.generate([run.request(state.sample, number) for state, number in candidates])
+    for (state, number), candidate in zip(candidates, results, strict=False):
+        state.done[number] = candidate
+
+
 @dataclass
 class _SampleState:
-    """A sample, its unfinished and its finished candidates, by number."""
+    """A sample and its candidates, by number."""
 
     sample: EditSample
-    staged: dict[int, PartialCandidate] = field(default_factory=dict)
     done: dict[int, Candidate] = field(default_factory=dict)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        return [self.done[number] for number in sorted(self.done)]
 
     @property
     def values(self) -> list[float]:
@@ -151,29 +104,7 @@ class _SampleState:
 
     def spent(self, run: SelectionRun) -> int:
         """NFE, or images for an editor that counts none."""
-        if not run.nfe_per_image:
-            return len(self.done)
-        unfinished = [partial.cost for number, partial in self.staged.items() if number not in self.done]
-        return sum(cost.nfe for cost in (*unfinished, *(partial.cost for partial in self.done.values())))
-
-    def best_looking(self, count: int) -> list[int]:
-        """The unfinished candidates with the highest preview values; those without a value come last."""
-        if not self.staged:
-            return self.next_ones(count, count)
-        numbers = [number for number, partial in self.staged.items() if number not in self.done and not partial.error]
-        return sorted(numbers, key=lambda number: (self._order(number), number))[:count]
-
-    def _order(self, number: int) -> float:
-        value = self.staged[number].value
-        return np.inf if value is None else -value
-
-    def next_ones(self, count: int, limit: int) -> list[int]:
-        start = len(self.done)
-        return list(range(start, min(start + count, limit)))
-
-    def candidates(self, run: SelectionRun) -> list[Candidate]:
-        numbers = sorted(self.staged.keys() | self.done.keys())
-        return [self.done.get(number) or run.to_candidate(self.staged[number]) for number in numbers]
+        return sum(candidate.cost.nfe for candidate in self.done.values()) if run.nfe_per_image else len(self.done)
 
 
 class _GainModel:
@@ -201,10 +132,7 @@ class _GainModel:
         self._near = max(0.5 * float(self._expected.std()) if len(pairs) > 1 else 1.0, 1e-6)
 
     def expected(self, state: _SampleState, number: int) -> float:
-        """The preview's value, or the mean of the sample's other values, shrunk towards the mean of all."""
-        partial = state.staged.get(number)
-        if partial is not None and partial.previews and (value := partial.previews[0].score.value) is not None:
-            return value
+        """The mean of the sample's other values, shrunk towards the mean of all."""
         values = [
             candidate.value
             for index, candidate in state.done.items()

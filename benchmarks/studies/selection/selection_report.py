@@ -112,5 +112,4 @@ def plot(study: SelectionStudy, path: Path) -> None:
 def _family(name: str) -> str:
     if name.startswith("best-of-"):
         return "best of n"
-    head, _, rest = name.partition(" ")
-    return f"{head}, previews" if rest.endswith("previews") else head
+    return name.partition(" ")[0]

@@ -43,10 +43,6 @@ COMPOUND_REWARD = "compound?prompt_injection_guard=false"
 SINGLE_EDIT_SELECTORS: Mapping[str, Selector] = {
     **{f"best-of-{n}": BestOfN(n) for n in (1, 2, 4, 8, MAX_CANDIDATES)},
     **{f"adaptive {share:.0%}": AdaptiveBestOfN(MAX_CANDIDATES, share) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
-    **{
-        f"adaptive {share:.0%}, previews": AdaptiveBestOfN(MAX_CANDIDATES, share, preview_step=1)
-        for share in (0.2, 0.3, 0.4, 0.5, 0.6)
-    },
     "halving (1: 4)": SuccessiveHalving(MAX_CANDIDATES, (1,), (4,)),
     "halving (1: 6)": SuccessiveHalving(MAX_CANDIDATES, (1,), (6,)),
     "halving (1: 8, 2: 4)": SuccessiveHalving(MAX_CANDIDATES, (1, 2), (8, 4)),

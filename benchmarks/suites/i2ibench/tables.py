@@ -33,12 +33,6 @@ def weighted_dimension_mean(values: Sequence[Numbers], quotas: Sequence[Numbers]
     return means
 
 
-def unweighted_dimension_mean(*values: Numbers) -> Numbers:
-    """The unweighted mean over dimensions: the last column of table 3, unlike Overall in tables 1 and 2."""
-    mean: Numbers = np.mean(values, axis=0)
-    return mean
-
-
 def title_of(dimension: str) -> str:
     """The column of a dimension, e.g. `Spatial-Accuracy`."""
     return "-".join(word.capitalize() for word in dimension.removeprefix("multi-").split("-"))

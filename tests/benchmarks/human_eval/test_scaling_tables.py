@@ -1,4 +1,4 @@
-"""Direct and sequential editing, multi-turn and single-pass: curves of results, and images of the tiny editor."""
+"""Direct and sequential editing, multi-turn and single-pass: curves of results."""
 
 import json
 
@@ -6,13 +6,8 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.scaling_tables import multi_turn_table, scaling_tables
-from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from editcritic.benchmarks.sceneedit.trials import compound_trials
-from editcritic.benchmarks.studies.complexity_scaling import make_outputs, scaling_strategies
 from editcritic.benchmarks.suites.results import ResultRow
-from editcritic.benchmarks.suites.suite import SuiteItem
-from editcritic.reward import Image, Reward, Score
-from editcritic.verifiers import Journal
+from editcritic.reward import Score
 
 from . import label_files
 from .label_files import results, row
@@ -108,56 +103,3 @@ def test_scaling_as_a_command(editcritic, tmp_path):
     assert (tmp_path / "out" / "turns.tex").exists()
     assert editcritic("bench", "scaling", "--direct", direct).exit_code == 2
     assert editcritic("bench", "scaling", "--direct", direct, "--multi-turn", one).exit_code == 2
-
-
-# -- making the pictures -----------------------------------------------------------------------------------------------
-
-
-class Counting:
-    """The tiny editor; records its instructions."""
-
-    def __init__(self, editor):
-        self._editor = editor
-        self.id, self.nfe, self.batch_size = editor.id, editor.nfe, editor.batch_size
-        self.instructions = []
-
-    def edit(self, images, instructions, seeds, *, history=None):
-        self.instructions += list(instructions)
-        return self._editor.edit(images, instructions, seeds, history=history)
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    import torch
-
-    torch.set_num_threads(1)
-    from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
-    from editcritic.integrations.diffusers.pipeline_editor import make_editor
-
-    return make_editor(load_pretrained(), batch_size=8)
-
-
-def test_compounds_are_edited_at_once_and_step_by_step_with_and_without_a_choice(tiny, tmp_path):
-    items = [
-        SuiteItem(trial.sample.id, trial.sample.id, trial.sample.id, trial.sample, labels={"level": 2})
-        for trial in compound_trials(2, 3, 2)
-    ]
-    editor, journal = Counting(tiny), Journal()
-    reward = Reward.of("compound?prompt_injection_guard=false", scene_experts(), on_failures="none")
-    strategy_outputs = make_outputs(items, editor, reward, tmp_path, ways=scaling_strategies(2), journal=journal)
-    assert {way: (written.made, dict(written.failed)) for way, written in strategy_outputs.items()} == dict.fromkeys(
-        scaling_strategies(), (2, {})
-    )
-    for one in strategy_outputs.values():
-        assert [Image.open(one.folder / f"{item.output_path}.png").size for item in items] == [(32, 32)] * 2
-    steps = [operation.instruction for item in items for operation in item.sample.operations]
-    # At once: 2 candidates of each item, the first of them shared by both ways. Step by step: 1 of each step, then 2
-    # of each, of which the first of the first step is known.
-    whole = sum(instruction not in steps for instruction in editor.instructions)
-    assert whole == 4
-    assert 2 + 2 < len(editor.instructions) - whole <= 4 + 2 + 4
-    before = len(editor.instructions)
-    (strategy_outputs["direct"].folder / f"{items[0].output_path}.png").unlink()
-    again = make_outputs(items, editor, reward, tmp_path, ways=scaling_strategies(2), journal=journal)
-    assert len(editor.instructions) == before  # what is there is not made again, and the journal knows the rest
-    assert again["direct"].made == 2

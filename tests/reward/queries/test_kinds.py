@@ -41,7 +41,7 @@ from editcritic.reward.queries import (
     UpscaledImage,
     YesNo,
 )
-from editcritic.reward.queries.kinds import InvalidAnswer, Query, TextLine, conversation_text
+from editcritic.reward.queries.kinds import InvalidAnswer, Query, TextLine
 from editcritic.reward.queries.serialization import answer_from_json, answer_to_json
 
 from ..fakes import picture
@@ -131,10 +131,6 @@ def test_who_found_a_box_and_how_sure_it_was_is_not_a_part_of_the_question():
 def test_a_digest_is_computed_once():
     question = Detect(ONE, ("cup",))
     assert question.digest is question.digest
-
-
-def test_the_words_of_a_conversation_can_be_read():
-    assert conversation_text([MESSAGE, Message(("Yes",), "assistant")]) == "Is it blue?\nYes"
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------

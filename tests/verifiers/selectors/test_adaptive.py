@@ -11,7 +11,6 @@ from editcritic.verifiers.selection.editor import Editor
 from editcritic.verifiers.selectors import AdaptiveBestOfN
 
 from ..numpy_editor import Painter, Plain, graded, judge, read, scenes
-from .test_halving import Blind, Clear
 
 
 def run(selector: Any, count: int = 6, editor: Editor | None = None, **options: Any) -> Selections:
@@ -25,10 +24,9 @@ def mean(result: Selections) -> float:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.4, 1.0])
-@pytest.mark.parametrize("preview", [0, 1, 3])
-def test_it_spends_its_share_and_no_more(share, preview):
+def test_it_spends_its_share_and_no_more(share):
     painter = Painter()
-    result = run(AdaptiveBestOfN(16, share, preview), editor=painter)
+    result = run(AdaptiveBestOfN(16, share), editor=painter)
     allowed = int(share * 16 * 8 * 6)
     assert allowed - 8 < result.spent.nfe <= allowed
     assert painter.evaluated == result.spent.nfe
@@ -37,23 +35,9 @@ def test_it_spends_its_share_and_no_more(share, preview):
 
 def test_with_everything_allowed_it_is_best_of_n():
     every = run(BestOfN(16))
-    for preview in (0, 2):
-        result = run(AdaptiveBestOfN(16, 1.0, preview))
-        assert [one.value for one in result] == [one.value for one in every]
-        assert [one.picture for one in result] == [one.picture for one in every]
-
-
-def test_previews_that_say_everything_leave_nothing_to_be_lost():
-    every = run(BestOfN(16), editor=Clear())
-    result = run(AdaptiveBestOfN(16, 0.3, 1), editor=Clear())
+    result = run(AdaptiveBestOfN(16, 1.0))
     assert [one.value for one in result] == [one.value for one in every]
-
-
-def test_previews_that_say_something_beat_none_and_those_that_mislead_cost_little():
-    crowd = 24
-    alone = mean(run(AdaptiveBestOfN(16, 0.4, 0), crowd))
-    assert mean(run(AdaptiveBestOfN(16, 0.4, 2), crowd)) > alone
-    assert mean(run(AdaptiveBestOfN(16, 0.4, 1), crowd, Blind())) > mean(run(BestOfN(2), crowd, Blind()))
+    assert [one.picture for one in result] == [one.picture for one in every]
 
 
 def test_evaluations_move_to_samples_that_have_nothing_good_yet():
@@ -69,21 +53,21 @@ def test_evaluations_move_to_samples_that_have_nothing_good_yet():
             pixels[0, 0, :2] = 255
             return type(picture).of(pixels)
 
-    first, second = select(AdaptiveBestOfN(8, 0.5, 0), scenes(2), editor=Lucky(), reward=graded())
+    first, second = select(AdaptiveBestOfN(8, 0.5), scenes(2), editor=Lucky(), reward=graded())
     assert first.value == 1.0
     assert first.spent.nfe == 8  # nothing can beat it
     assert second.spent.nfe == 8 * 7
 
 
 def test_it_stops_where_another_picture_promises_too_little():
-    result = run(AdaptiveBestOfN(16, 1.0, 0, min_gain=0.05))
+    result = run(AdaptiveBestOfN(16, 1.0, min_gain=0.05))
     assert 6 * 8 * 2 < result.spent.nfe < 0.7 * 16 * 8 * 6
     assert mean(result) > mean(run(BestOfN(2)))
-    assert run(AdaptiveBestOfN(16, 1.0, 0, min_gain=2.0)).spent.nfe == 6 * 8  # the first of each
+    assert run(AdaptiveBestOfN(16, 1.0, min_gain=2.0)).spent.nfe == 6 * 8  # the first of each
 
 
 def test_a_share_that_grows_never_lowers_the_mean():
-    values = [mean(run(AdaptiveBestOfN(16, share, 1), 12)) for share in (0.2, 0.4, 0.6, 1.0)]
+    values = [mean(run(AdaptiveBestOfN(16, share), 12)) for share in (0.2, 0.4, 0.6, 1.0)]
     assert values == sorted(values)
 
 
@@ -95,7 +79,7 @@ def test_the_order_of_samples_and_the_seed_decide_nothing_else():
 
 
 def test_an_editor_that_cannot_stop_is_asked_for_whole_pictures():
-    result = run(AdaptiveBestOfN(8, 0.5, 1), editor=Plain(Painter()))
+    result = run(AdaptiveBestOfN(8, 0.5), editor=Plain(Painter()))
     assert all(cost.nfe == 8 for one in result for cost in (part.cost for part in one.candidates))
     assert result.spent.nfe == 6 * 8 * 4
 
@@ -115,7 +99,7 @@ def test_one_candidate_of_each_is_made_whatever_the_share():
 
 
 def test_a_budget_below_the_share_ends_it():
-    result = run(AdaptiveBestOfN(16, 1.0, 1), budget=Budget(nfe=100))
+    result = run(AdaptiveBestOfN(16, 1.0), budget=Budget(nfe=100))
     assert result.spent.nfe <= 100
     assert all(one.winner is not None for one in result)
 
@@ -125,13 +109,13 @@ def test_candidates_without_a_score_are_passed_over():
         value = read(query.image, query.prompt)
         return Failure("no idea") if value > 0.7 else Measurement(value)
 
-    result = run(AdaptiveBestOfN(16, 0.5, 1), reward=graded(judge(rule=rule), on_failures="none"))
+    result = run(AdaptiveBestOfN(16, 0.5), reward=graded(judge(rule=rule), on_failures="none"))
     assert all(one.value is None or one.value <= 0.7 for one in result)
     assert any(one.winner is not None for one in result)
 
 
 def test_an_editor_that_fails_for_some_seeds_loses_those():
-    result = run(AdaptiveBestOfN(8, 0.6, 1), editor=Painter(bad_seeds=(3, 5)))
+    result = run(AdaptiveBestOfN(8, 1.0), editor=Painter(bad_seeds=(3, 5)))
     for one in result:
         assert one.winner is not None
         assert {part.noise.seed for part in one.candidates if part.status == "failed"} == {3, 5}
@@ -154,14 +138,8 @@ def test_running_again_makes_and_asks_nothing():
         ({"n": 0}, "n >= 1"),
         ({"budget_fraction": 0.0}, "budget_fraction"),
         ({"budget_fraction": 1.5}, "budget_fraction"),
-        ({"preview_step": -1}, "preview_step"),
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         AdaptiveBestOfN(**options)
-
-
-def test_a_preview_after_the_last_evaluation_is_refused():
-    with pytest.raises(ValueError, match="preview_step must lie before the last of 8"):
-        run(AdaptiveBestOfN(4, 0.5, 8))
