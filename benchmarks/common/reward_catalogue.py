@@ -10,12 +10,12 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ...reward import Card, SpecError, build, default_experts
 from ...reward.queries.kinds import Query
 from ...reward.queries.specs import entry_point_names
+from .terminal import plain_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +126,11 @@ def protocols_and_modes(entry: CatalogEntry) -> tuple[str, ...]:
 
 def render_catalog(rewards: list[CatalogEntry]) -> RenderableType:
     """The list as rich tables."""
-    available = Table(box=None, pad_edge=False, title="Rewards", title_justify="left")
-    for column in ("name", "high means", "modes", "range", "without a download"):
-        available.add_column(column, no_wrap=column in ("name", "modes", "range"), overflow="fold")
-    parts = Table(
-        box=None, pad_edge=False, title="\nCompositions, which need parts (a TOML file)", title_justify="left"
-    )
-    parts.add_column("name", no_wrap=True)
-    parts.add_column("what it does", overflow="fold")
-    broken = Table(box=None, pad_edge=False, title="\nCannot be loaded", title_justify="left")
+    fixed = ("name", "modes", "range")
+    available = plain_table("Rewards", "name", "high means", "modes", "range", "without a download", fixed=fixed)
+    title = "\nCompositions, which need parts (a TOML file)"
+    parts = plain_table(title, "name", "what it does", fixed=fixed)
+    broken = plain_table("\nCannot be loaded", "name", "problem", fixed=fixed)
     for entry in rewards:
         if entry.problem:
             broken.add_row(Text(entry.name), Text(entry.problem))
@@ -150,9 +146,7 @@ def render_catalog(rewards: list[CatalogEntry]) -> RenderableType:
 
 def render_card(entry: CatalogEntry) -> RenderableType:
     """A card as a rich table."""
-    table = Table(
-        box=None, pad_edge=False, show_header=False, title=Text(entry.name, style="bold"), title_justify="left"
-    )
+    table = plain_table(Text(entry.name, style="bold"))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("description" if entry.card is None else "high means", Text(entry.summary))

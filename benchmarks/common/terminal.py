@@ -7,12 +7,14 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec
 
 import typer
 from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 P = ParamSpec("P")
 
@@ -50,6 +52,19 @@ def echo(text: str, *, stderr: bool = True) -> None:
 def render(renderable: RenderableType, *, stderr: bool = False) -> None:
     """Print a table or another rich renderable."""
     _console(stderr=stderr).print(renderable)
+
+
+def plain_table(title: str | Text, *columns: str, right: Collection[str] = (), fixed: Collection[str] = ()) -> Table:
+    """A table without lines, for the terminal; without columns it has no header.
+
+    right: columns of numbers, aligned to the right. fixed: columns that are not wrapped. The others are folded.
+    """
+    table = Table(box=None, pad_edge=False, show_header=bool(columns), title=title, title_justify="left")
+    for column in columns:
+        table.add_column(
+            column, justify="right" if column in right else "left", no_wrap=column in fixed, overflow="fold"
+        )
+    return table
 
 
 def print_json(data: Any) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ...reward import Box, Expert, Image
@@ -23,6 +22,7 @@ from ...reward.queries.kinds import EmbedText, Query
 from ..common.errors import InputError
 from ..common.file_digest import sha256
 from ..common.inputs import IMAGE_SUFFIXES
+from ..common.terminal import plain_table
 from .load_plan import bind_experts, registry_name, weight_owner
 from .local_weights import find_weights, hub_offline
 from .model_references import ModelReference, ReferenceItem, read_reference
@@ -246,9 +246,8 @@ def _numbers(item: ReferenceItem) -> str:
 
 def table(check: ModelCheck) -> RenderableType:
     """The comparison as a table, for a terminal of at least 80 columns."""
-    grid = Table(box=None, pad_edge=False, title=f"{check.reference.model} by {check.expert}", title_justify="left")
-    for heading in ("image", "query", "expected", "actual", "difference", "tolerance", ""):
-        grid.add_column(heading, overflow="fold")
+    columns = ("image", "query", "expected", "actual", "difference", "tolerance", "")
+    grid = plain_table(f"{check.reference.model} by {check.expert}", *columns)
     for row in check.rows:
         difference = "" if row.difference is None else f"{row.difference:.3g}"
         style = {"agrees": "green", "differs": "red", "failed": "red"}[row.verdict]

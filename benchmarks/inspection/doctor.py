@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...reward.queries.specs import entry_point_names
+from ..common.terminal import plain_table
 
 DISTRIBUTION = "editcritic"
 TIMEOUT_S = 180.0
@@ -175,15 +176,8 @@ def render_report(report: DoctorReport) -> RenderableType:
     )
 
 
-def _grid(title: str, *columns: str) -> Table:
-    grid = Table(box=None, pad_edge=False, show_header=bool(columns), title=title, title_justify="left")
-    for column in columns:
-        grid.add_column(column, overflow="fold")
-    return grid
-
-
 def _system(report: DoctorReport) -> Table:
-    grid = _grid("This machine")
+    grid = plain_table("This machine")
     for name, value in report.system.items():
         grid.add_row(Text(name), Text(str(value)))
     torch = report.torch
@@ -195,7 +189,7 @@ def _system(report: DoctorReport) -> Table:
 
 
 def _experts(report: DoctorReport) -> Table:
-    grid = _grid(
+    grid = plain_table(
         "\nExperts that need no download, measured now", "name", "", "ms per query at 512 x 512", "load s", "MiB"
     )
     for expert in report.experts:
@@ -209,7 +203,7 @@ def _experts(report: DoctorReport) -> Table:
 
 
 def _packages(report: DoctorReport) -> Table:
-    grid = _grid("\nPackages", "extra", "installed", "missing", "install with")
+    grid = plain_table("\nPackages", "extra", "installed", "missing", "install with")
     for extra in dict.fromkeys(package.extra for package in report.packages):
         of_extra = [package for package in report.packages if package.extra == extra]
         installed = ", ".join(f"{package.name} {package.version}" for package in of_extra if package.version)

@@ -17,6 +17,7 @@ from pathlib import Path
 from ...reward import Expert, load_experts
 from ...reward.experts.loading.local_expert import LocalExpert
 from ...reward.experts.loading.model_registry import ModelEntry, registered_models
+from ..common.markdown import table_lines
 from .device_memory import format_size
 from .load_plan import registry_name
 
@@ -116,6 +117,9 @@ def page() -> str:
     return "\n".join([_HEAD.format(example=models[0].name), *_tables(models), _MEMORY, *_presets()]).rstrip() + "\n"
 
 
+_COLUMNS = ("type", "model", "licence", "parameters", "bfloat16", "float32", "nf4", "used as", "taken by")
+
+
 def _tables(models: Sequence[ModelEntry]) -> Iterator[str]:
     remaining = list(models)
     for uses, title in _ROLE_SECTIONS:
@@ -123,18 +127,16 @@ def _tables(models: Sequence[ModelEntry]) -> Iterator[str]:
         remaining = [model for model in remaining if model not in section_models]
         if section_models:
             yield f"## {title}\n"
-            yield "| type | model | licence | parameters | bfloat16 | float32 | nf4 | used as | taken by |"
-            yield "|---|---|---|---|---|---|---|---|---|"
-            yield from (_row(model) for model in section_models)
+            yield from table_lines(_COLUMNS, map(_row, section_models))
             yield ""
             yield from (f"- `{model.name}`: {model.note}" for model in section_models if model.note)
             if any(model.note for model in section_models):
                 yield ""
 
 
-def _row(model: ModelEntry) -> str:
+def _row(model: ModelEntry) -> tuple[str, ...]:
     names = (model.checkpoint or model.weights, model.file, str(model.options.get("lora", "")))
-    cells = (
+    return (
         f"`{model.name}`",
         ", ".join(f"`{name}`" for name in names if name),
         (model.licence or "not found") + (", gated" if model.gated else ""),
@@ -145,15 +147,11 @@ def _row(model: ModelEntry) -> str:
         model.use,
         ", ".join(model.papers),
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def _presets() -> Iterator[str]:
-    yield "| preset | weights | cache, at most |"
-    yield "|---|---|---|"
-    for preset in PRESETS:
-        weights, cached = memory_use(load_experts(preset.line))
-        yield f"| {preset.name} | {format_size(weights)} | {format_size(cached)} |"
+    memory = ((preset.name, *map(format_size, memory_use(load_experts(preset.line)))) for preset in PRESETS)
+    yield from table_lines(("preset", "weights", "cache, at most"), memory)
     for preset in PRESETS:
         yield f"\n### {preset.name}\n\n{preset.description}\n"
         yield f"```text\n{preset.line}\n```\n"

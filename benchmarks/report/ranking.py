@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...reward import EditSample, Score
+from ..common.terminal import plain_table
 
 SCHEMA = 2
 """Version of the JSON form of rankings."""
@@ -132,12 +133,9 @@ def _parts(score: Score) -> dict[str, Score]:
 
 def render_ranking(ranking: CandidateRanking) -> Table:
     """A ranking for the terminal."""
-    table = Table(box=None, pad_edge=False, title=Text(ranking.reference_sample.instruction), title_justify="left")
-    table.add_column("", justify="right")
-    table.add_column("candidate", overflow="fold")
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("margin", justify="right", no_wrap=True)
-    table.add_column("reason", overflow="fold")
+    numbers = ("score", "margin")
+    columns = ("", "candidate", *numbers, "reason")
+    table = plain_table(Text(ranking.reference_sample.instruction), *columns, right=("", *numbers), fixed=numbers)
     for candidate in ranking.candidates:
         value = (
             candidate.score.status.replace("_", " ")

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ...reward import Score
 from ...reward.score import Status
+from ..common.terminal import plain_table
 
 QUANTILES = {"min": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "max": 1.0}
 
@@ -65,7 +66,7 @@ class ScoreSummary:
     def table(self, title: str) -> Table:
         """The summary as a rich table."""
         data = self.to_json()
-        table = Table(title=Text(title), title_justify="left", show_header=False, box=None, pad_edge=False)
+        table = plain_table(Text(title))
         counts = [f"{count} {status.replace('_', ' ')}" for status, count in data["counts"].items() if count]
         table.add_row("samples", Text(f"{self.total}: {', '.join(counts)}" if counts else "0"))
         if self.values:
@@ -80,7 +81,7 @@ class ScoreSummary:
 
 def profile_table(stats: Mapping[str, Any]) -> Table:
     """Engine statistics: queries, cache hits, and usage of experts."""
-    table = Table(title="queries", title_justify="left", show_header=False, box=None, pad_edge=False)
+    table = plain_table("queries")
     for name in ("queries", "unique", "cache_hits", "coalesced"):
         table.add_row(name, str(stats.get(name, 0)))
     for name, expert in stats.get("experts", {}).items():

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..common.markdown import table_lines
 from .bootstrap import Numbers, Statistic
 
 
@@ -93,10 +94,9 @@ class ComputedTable:
     def markdown(self) -> str:
         """GitHub Markdown; cells: value (low to high), number of missing values."""
         lines = [f"**{self.table.title}**" + (f", {self.table.unit}" if self.table.unit else ""), ""]
-        lines += [f"| | {' | '.join(self.table.columns)} |", "|---|" + "---|" * len(self.table.columns)]
-        for name, row in self.cells.items():
-            shown = (self._shown(row.get(column)) for column in self.table.columns)
-            lines.append(f"| {name} | {' | '.join(shown)} |")
+        columns = self.table.columns
+        rows = ([name, *(self._shown(row.get(column)) for column in columns)] for name, row in self.cells.items())
+        lines += table_lines(["", *columns], rows)
         return "\n".join([*lines, "", *(f"- {note}" for note in self.table.notes)]).rstrip() + "\n"
 
     def csv(self) -> str:

@@ -40,6 +40,7 @@ from ....reward.metrics.edival.following import InstructionFollowing
 from ....reward.queries import Failure
 from ....reward.queries.kinds import Outcome, Query
 from ....reward.sample import TASK_TYPES
+from ...common.terminal import plain_table
 from ...sceneedit.cases import case_of, seeded_rng
 from ...sceneedit.scene_experts import scene_experts
 from ...sceneedit.scene_generation import SceneConfig, random_scene
@@ -271,9 +272,8 @@ def _num_images(queries: Sequence[Query[Any]]) -> int:
 def _table(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert[Any]]) -> Table:
     one_by_one, shared = figures["released"], figures["ours"]
     title = f"{figures['chains']} chains of {_TURNS} turns, {figures['rollouts']} rollout(s) a source"
-    grid = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for column in ("role", "queries", "distinct", "calls", "image passes", "share of time", "ratio", "ideal (batch)"):
-        grid.add_column(column, justify="left" if column == "role" else "right")
+    numbers = ("queries", "distinct", "calls", "image passes", "share of time", "ratio", "ideal (batch)")
+    grid = plain_table(title, "role", *numbers, right=numbers)
     total_seconds = sum(one_by_one["seconds_by_role"].values())
     for role in bound:
         ratio = one_by_one["seconds_by_role"][role] / shared["seconds_by_role"][role]

@@ -15,10 +15,10 @@ from typing import Any
 
 import jinja2
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ....reward import Image
+from ...common.terminal import plain_table
 from ...sceneedit.cases import Case
 from ...sceneedit.failure_modes import FAILURE_MODES
 from . import validity_plots as plots
@@ -301,10 +301,9 @@ def terminal_tables(result: ValidityResult) -> RenderableType:
     """Tables of metrics and checks for the terminal."""
     study = result.study
     title = f"Metrics on {result.edit_count} edits, {_extra_cases(study.cases)}"
-    metrics = Table(box=None, pad_edge=False, title=title, title_justify="left")
     numbers = ("", "scored", "no value", "not applicable")
-    for column in ("metric", "truth", "statistic", *numbers):
-        metrics.add_column(column, no_wrap=True, justify="right" if column in numbers else "left")
+    columns = ("metric", "truth", "statistic", *numbers)
+    metrics = plain_table(title, *columns, right=numbers, fixed=columns)
     for system, members in metrics_by_system(study.metrics).items():
         metrics.add_row(Text(system, style="bold"))
         for metric in members:
@@ -317,7 +316,7 @@ def terminal_tables(result: ValidityResult) -> RenderableType:
                 str(counts.scored),
             )
             metrics.add_row(*map(Text, (*row, str(counts.abstained + counts.failed), str(counts.not_applicable))))
-    checks = Table(box=None, pad_edge=False, title="\nChecks", title_justify="left", show_header=False)
+    checks = plain_table("\nChecks")
     for check in result.checks:
         sign = "<=" if check.is_upper_bound else ">="
         passed = Text("passed", style="green") if check.passed else Text("failed", style="red")
