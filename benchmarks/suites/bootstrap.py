@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ...reward.bootstrap_intervals import percentile_interval
 from ..common.defaults import BOOTSTRAP_SAMPLES
 
 Numbers = NDArray[np.float64]
@@ -42,6 +43,14 @@ class Statistic:
             return ratios
 
         return Statistic(evaluate, len(counts), int(counts.sum()), num_missing)
+
+    @staticmethod
+    def mean(values: ArrayLike, case_numbers: ArrayLike, cases: int, *, num_missing: int = 0) -> Statistic:
+        """Mean of values (n,). case_numbers: case of each value (n,), of `cases` in all."""
+        numbers = np.asarray(case_numbers, np.int64)
+        sums = np.bincount(numbers, np.asarray(values, np.float64), minlength=cases)
+        counts = np.bincount(numbers, minlength=cases).astype(np.float64)
+        return Statistic.ratio(sums, counts, num_missing=num_missing)
 
     @staticmethod
     def correlation(
@@ -80,12 +89,7 @@ class Statistic:
 
     def interval(self, weights: Numbers, *, share: float = 0.95) -> tuple[float, float] | None:
         """The central interval of the bootstrap samples; None if fewer than half of them are defined."""
-        samples = self.evaluate(weights)
-        samples = samples[~np.isnan(samples)]
-        if len(samples) * 2 < len(weights) or not len(samples):
-            return None
-        low, high = np.quantile(samples, [(1 - share) / 2, (1 + share) / 2])
-        return float(low), float(high)
+        return percentile_interval(self.evaluate(weights), share)
 
 
 def bootstrap_weights(cases: int, count: int = BOOTSTRAP_SAMPLES, *, seed: int = 0) -> Numbers:
