@@ -242,7 +242,7 @@ def _drift(
     changed_rate = _mean(list(zip(case_indices_of_rows, changed, strict=True)), len(cases))
     baseline = _mean(disagreements, len(cases)) if disagreements else None
     mean = _mean(shifts, len(cases)) if shifts else None
-    excess = None if baseline is None else Statistic.combine(lambda a, b: a - b, changed_rate, baseline)
+    excess = None if baseline is None else Statistic.difference(changed_rate, baseline)
     low, high = _interval(mean, weights)
     excess_low, excess_high = _interval(excess, weights)
     return AnswerDrift(

@@ -81,6 +81,11 @@ class Statistic:
             sum(part.num_missing for part in parts),
         )
 
+    @staticmethod
+    def difference(minuend: Statistic, subtrahend: Statistic) -> Statistic:
+        """Difference of two statistics over the same cases."""
+        return Statistic.combine(lambda a, b: a - b, minuend, subtrahend)
+
     @property
     def value(self) -> float | None:
         """The value with weight 1 for every case; None if undefined."""
