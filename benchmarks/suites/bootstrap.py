@@ -48,7 +48,7 @@ class Statistic:
     def mean(values: ArrayLike, case_numbers: ArrayLike, cases: int, *, num_missing: int = 0) -> Statistic:
         """Mean of values (n,). case_numbers: case of each value (n,), of `cases` in all."""
         numbers = np.asarray(case_numbers, np.int64)
-        sums = np.bincount(numbers, np.asarray(values, np.float64), minlength=cases)
+        sums = np.bincount(numbers, np.asarray(values, np.float64), minlength=cases).astype(np.float64)
         counts = np.bincount(numbers, minlength=cases).astype(np.float64)
         return Statistic.ratio(sums, counts, num_missing=num_missing)
 
