@@ -56,7 +56,7 @@ def swap_tables(
         "Spearman": weighted_statistics.spearman_over(xs, ys),
     }
     if len(row_pairs) > 1:
-        correlations["rank kept"] = _rank_correlation([_means(rows, metric, cases) for rows in row_pairs.values()])
+        correlations["rank kept"] = _order_kept([_means(rows, metric, cases) for rows in row_pairs.values()])
     editors = f"{len(row_pairs)} editors" if len(row_pairs) > 1 else next(iter(row_pairs))
     notes = [
         f"{len(points)} points: one per editor and value of {', '.join(group_by)}"
@@ -145,7 +145,7 @@ def _items(rows: Sequence[RowPair], metric: LabelMetric, cases: Mapping[str, int
     }
 
 
-def _rank_correlation(means: Sequence[tuple[Statistic, Statistic]]) -> Statistic:
+def _order_kept(means: Sequence[tuple[Statistic, Statistic]]) -> Statistic:
     def same_order(*values: Numbers) -> Numbers:
         half = len(values) // 2
         order_before, order_after = (

@@ -17,8 +17,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from ...reward import Score
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
@@ -244,7 +242,7 @@ def _drift(
     changed_rate = _mean(list(zip(case_indices_of_rows, changed, strict=True)), len(cases))
     baseline = _mean(disagreements, len(cases)) if disagreements else None
     mean = _mean(shifts, len(cases)) if shifts else None
-    excess = None if baseline is None else Statistic.combine(lambda a, b: a - b, changed_rate, baseline)
+    excess = None if baseline is None else Statistic.difference(changed_rate, baseline)
     low, high = _interval(mean, weights)
     excess_low, excess_high = _interval(excess, weights)
     return AnswerDrift(
@@ -262,9 +260,7 @@ def _drift(
 
 
 def _mean(values: Sequence[tuple[int, float]], cases: int) -> Statistic:
-    sums = np.bincount([case for case, _ in values], [value for _, value in values], cases).astype(np.float64)
-    counts = np.bincount([case for case, _ in values], minlength=cases).astype(np.float64)
-    return Statistic.ratio(sums, counts)
+    return Statistic.mean([value for _, value in values], [case for case, _ in values], cases)
 
 
 def _interval(statistic: Statistic | None, weights: Any) -> tuple[float | None, float | None]:

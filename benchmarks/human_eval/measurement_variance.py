@@ -20,9 +20,8 @@ import numpy as np
 from ...reward import EditSample, Reward, Score
 from ...reward.metrics.complexedit.measurement_variation import SUBSAMPLE_MEANS, variation
 from ...reward.training.judge_variance import DRAW_STRIDE, ResampledMetric, VarianceEstimate
-from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..suites.bootstrap import bootstrap_weights
+from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.suite import SuiteItem
 
 DEFAULT_COUNTS = (1, 2, 4, 8, 20)
@@ -118,12 +117,8 @@ class RepeatedMeasurements:
         case_numbers = {case: number for number, case in enumerate(dict.fromkeys(self.cases))}
         if len(case_numbers) < 2:
             return None, None
-        case_of_row = np.array([case_numbers[case] for case in self.cases])
-        weights = bootstrap_weights(len(case_numbers), BOOTSTRAP_SAMPLES, seed=seed)[:, case_of_row]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = (weights @ variations) / weights.sum(axis=1)
-        low, high = np.nanquantile(means, [0.025, 0.975])
-        return float(low), float(high)
+        mean = Statistic.mean(variations, [case_numbers[case] for case in self.cases], len(case_numbers))
+        return mean.interval(bootstrap_weights(len(case_numbers), seed=seed)) or (None, None)
 
 
 def sample_items(items: Sequence[SuiteItem], count: int, seed: int = 0) -> list[SuiteItem]:

@@ -71,7 +71,7 @@ def compare_averages(
             weighted_statistics.plcc(_differences(items, partial(_mean, parts, average), pool, cases))
             for average in (fmean, _geometric)
         )
-        difference = Statistic.combine(lambda a, b: a - b, arithmetic, geometric)
+        difference = Statistic.difference(arithmetic, geometric)
         rows[name] = {"arithmetic": arithmetic, "geometric": geometric, "arithmetic - geometric": difference}
     names = ", ".join("/".join(path) for path in parts)
     return Table(

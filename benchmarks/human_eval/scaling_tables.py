@@ -107,7 +107,7 @@ def multi_turn_table(multi: Results, single: Results, metric: str = "if") -> Tab
             rows[name] = {
                 "multi-turn": multi_turn,
                 "single-pass": single_pass,
-                "difference": Statistic.combine(lambda a, b: a - b, multi_turn, single_pass),
+                "difference": Statistic.difference(multi_turn, single_pass),
             }
     names = ["multi-turn", "single-pass", "difference"]
     title = f"{multi.editor}: instructions followed in multi-turn and single-pass mode"

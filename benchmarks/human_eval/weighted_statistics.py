@@ -60,9 +60,7 @@ class PairedObservations:
 
     def mean(self, function: Callable[[Numbers, Numbers], NDArray[Any]]) -> Statistic:
         """The mean of a function of each observation: x (n,), y (n,) -> (n,)."""
-        sums = np.bincount(self.case_index, function(self.x, self.y), minlength=self.cases).astype(np.float64)
-        counts = np.bincount(self.case_index, minlength=self.cases).astype(np.float64)
-        return Statistic.ratio(sums, counts, num_missing=self.num_missing)
+        return Statistic.mean(function(self.x, self.y), self.case_index, self.cases, num_missing=self.num_missing)
 
 
 # -- agreement --------------------------------------------------------------------------------------------------------

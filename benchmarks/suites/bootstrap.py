@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ...reward.bootstrap_intervals import percentile_interval
 from ..common.defaults import BOOTSTRAP_SAMPLES
 
 Numbers = NDArray[np.float64]
@@ -44,6 +45,14 @@ class Statistic:
         return Statistic(evaluate, len(counts), int(counts.sum()), num_missing)
 
     @staticmethod
+    def mean(values: ArrayLike, case_numbers: ArrayLike, cases: int, *, num_missing: int = 0) -> Statistic:
+        """Mean of values (n,). case_numbers: case of each value (n,), of `cases` in all."""
+        numbers = np.asarray(case_numbers, np.int64)
+        sums = np.bincount(numbers, np.asarray(values, np.float64), minlength=cases).astype(np.float64)
+        counts = np.bincount(numbers, minlength=cases).astype(np.float64)
+        return Statistic.ratio(sums, counts, num_missing=num_missing)
+
+    @staticmethod
     def correlation(
         xs: Numbers, ys: Numbers, case_numbers: NDArray[np.int64], cases: int, *, num_missing: int = 0
     ) -> Statistic:
@@ -72,6 +81,11 @@ class Statistic:
             sum(part.num_missing for part in parts),
         )
 
+    @staticmethod
+    def difference(minuend: Statistic, subtrahend: Statistic) -> Statistic:
+        """Difference of two statistics over the same cases."""
+        return Statistic.combine(lambda a, b: a - b, minuend, subtrahend)
+
     @property
     def value(self) -> float | None:
         """The value with weight 1 for every case; None if undefined."""
@@ -80,12 +94,7 @@ class Statistic:
 
     def interval(self, weights: Numbers, *, share: float = 0.95) -> tuple[float, float] | None:
         """The central interval of the bootstrap samples; None if fewer than half of them are defined."""
-        samples = self.evaluate(weights)
-        samples = samples[~np.isnan(samples)]
-        if len(samples) * 2 < len(weights) or not len(samples):
-            return None
-        low, high = np.quantile(samples, [(1 - share) / 2, (1 + share) / 2])
-        return float(low), float(high)
+        return percentile_interval(self.evaluate(weights), share)
 
 
 def bootstrap_weights(cases: int, count: int = BOOTSTRAP_SAMPLES, *, seed: int = 0) -> Numbers:

@@ -24,7 +24,6 @@ from .paired_differences import (
     differing_provenance,
     scaled_difference,
     significance_tests,
-    statistic_difference,
 )
 from .results import Results
 from .suite import Suite
@@ -291,7 +290,7 @@ class EditorComparison:
     def _difference(self, a: int, b: int, column: str) -> Statistic | None:
         cases = self._shared_cases(a, b)
         first, second = self._cells(a, cases).get(column), self._cells(b, cases).get(column)
-        return None if first is None or second is None else statistic_difference(first, second)
+        return None if first is None or second is None else Statistic.difference(first, second)
 
 
 _BOOTSTRAP_NOTE = ("from the same bootstrap samples as the intervals",)

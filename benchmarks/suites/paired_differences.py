@@ -122,11 +122,6 @@ def _p_value(deviations: Numbers, observed: float) -> float:
     return float((1 + np.count_nonzero(deviations >= observed)) / (1 + len(deviations)))
 
 
-def statistic_difference(minuend: Statistic, subtrahend: Statistic) -> Statistic:
-    """Difference of two statistics over the same cases."""
-    return Statistic.combine(lambda a, b: a - b, minuend, subtrahend)
-
-
 def scaled_difference(
     a: str, b: str, column: str, test: SignificanceTest, scale: float, cases: int
 ) -> PairedDifference:

@@ -105,15 +105,14 @@ class Results:
 
     def mean(self, rows: Iterable[ResultRow], value: Callable[[ResultRow], float | None]) -> Statistic:
         """Mean of a function over rows; rows where it is None are left out and counted as missing."""
-        sums, counts, num_missing = np.zeros(len(self.cases)), np.zeros(len(self.cases)), 0
-        for row in rows:
-            number = value(row)
-            if number is None:
-                num_missing += 1
-            else:
-                sums[self._numbers[row.case]] += number
-                counts[self._numbers[row.case]] += 1
-        return Statistic.ratio(sums, counts, num_missing=num_missing)
+        numbers = [(self._numbers[row.case], value(row)) for row in rows]
+        present = [(case, number) for case, number in numbers if number is not None]
+        return Statistic.mean(
+            [number for _, number in present],
+            [case for case, _ in present],
+            len(self.cases),
+            num_missing=len(numbers) - len(present),
+        )
 
     def correlation(
         self,

@@ -99,7 +99,7 @@ class PartialDenoising:
         """The states at `until_step`."""
         if self._state is None or self._clean is None:
             raise RuntimeError(f"{type(self._pipeline).__name__} did not run to step {self._until}")
-        signal, noise = signal_and_noise_levels(self._scheduler, self.nfe)
+        signal, noise = (levels.astype(np.float32) for levels in signal_and_noise_levels(self._scheduler))
         states = []
         for row, state in enumerate(self._states):
             arrays: dict[str, NDArray[Any]] = {
@@ -201,15 +201,15 @@ class PartialDenoising:
         return (result.prev_sample,) if as_tuple else result
 
 
-def signal_and_noise_levels(scheduler: Any, evaluations: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """For each step, the weights of image and noise in the latents before it."""
+def signal_and_noise_levels(scheduler: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The weights of image and noise in the latents before each step, (steps,) each, in the current schedule."""
     if hasattr(scheduler, "sigmas"):
-        sigmas = scheduler.sigmas.cpu().numpy().astype(np.float32)
+        sigmas = scheduler.sigmas.double().cpu().numpy()
         if type(scheduler).__name__.startswith("FlowMatch"):
-            noise = abs(sigmas[:evaluations] - sigmas[-1])
+            noise = abs(sigmas[:-1] - sigmas[-1])  # inverted ones end at 1
             return 1 - noise, noise
-        return np.ones_like(sigmas[:evaluations]), sigmas[:evaluations]
-    signal_power = scheduler.alphas_cumprod[scheduler.timesteps.cpu().long()].cpu().numpy().astype(np.float32)
+        return np.ones(len(sigmas) - 1), sigmas[:-1]
+    signal_power = scheduler.alphas_cumprod.cpu()[scheduler.timesteps.cpu().long()].double().numpy()
     return np.sqrt(signal_power), np.sqrt(1 - signal_power)
 
 

@@ -148,7 +148,7 @@ class TrajectoryRecorder:
             if not trajectory.steps:
                 _check(trajectory, raw_output, output, state)
             likelihood = log_likelihood(next_state, mean, std) if std else torch.zeros(trajectory.rows)
-            forward_process = self._transitions.forward_process(index)
+            forward_process = ForwardProcess.of(self._transitions.scheduler, index)
             trajectory.steps.append(
                 DenoisingStep(index, transition, forward_process, (args, call_kwargs), state, next_state, likelihood)
             )

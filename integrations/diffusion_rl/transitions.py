@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from ..diffusers.partial_denoising import signal_and_noise_levels
+
 Sampling = Literal["sde", "cps"]
 """How noise is added to the steps of a flow.
 
@@ -40,6 +42,12 @@ class ForwardProcess:
     noise: float
     prediction_type: str = "flow"
 
+    @staticmethod
+    def of(scheduler: Any, index: int) -> ForwardProcess:
+        """Before step `index` of the solver's current schedule."""
+        signal, noise = (float(levels[index]) for levels in signal_and_noise_levels(scheduler))
+        return ForwardProcess(signal, noise, scheduler.config.get("prediction_type", "flow"))
+
     def target(self, clean: Tensor, noise: Tensor) -> Tensor:
         """The correct prediction."""
         if self.prediction_type == "flow":
@@ -64,11 +72,6 @@ class FlowMatchingTransitions:
             return lambda velocity, state: (state.float() + (next_sigma - sigma) * velocity.float(), 0.0)
         step = _cps_step if self.sampling == "cps" else _sde_step
         return partial(step, sigma=sigma, next_sigma=next_sigma, level=self.noise_level)
-
-    def forward_process(self, index: int) -> ForwardProcess:
-        """Of the states before a step."""
-        sigma = float(self.scheduler.sigmas[index])
-        return ForwardProcess(1 - sigma, sigma)
 
 
 def _sde_step(
@@ -125,11 +128,6 @@ class DDIMTransitions:
             return output.prev_sample, std
 
         return transition
-
-    def forward_process(self, index: int) -> ForwardProcess:
-        """Of the states before a step."""
-        alpha = float(self.scheduler.alphas_cumprod[int(self.scheduler.timesteps[index])])
-        return ForwardProcess(math.sqrt(alpha), math.sqrt(1 - alpha), self.scheduler.config.prediction_type)
 
 
 Transitions = FlowMatchingTransitions | DDIMTransitions

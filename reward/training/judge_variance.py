@@ -12,7 +12,6 @@ before with the same engine and experts.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, variance
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bootstrap_intervals import Numbers, bootstrap_interval
 from ..card import Card
 from ..engine.program import Ask, Gather, Program
 from ..metrics.compose import Metric
@@ -30,8 +30,6 @@ from ..score import Score
 
 DRAW_STRIDE = 10**9
 """Offset of the draws between repeats: more than the number of draws of any metric."""
-
-_BOOTSTRAP_SAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +55,10 @@ class VarianceEstimate:
             return None
         freedom = np.array([len(row) - 1 for row in rows], float)
         squares = np.array([variance(row) for row in rows]) * freedom  # exactly 0 for equal values, unlike numpy's
-        low = high = None
-        if len(rows) > 1:
-            resampled = np.random.default_rng(0).integers(0, len(rows), (_BOOTSTRAP_SAMPLES, len(rows)))
-            std = np.sqrt(squares[resampled].sum(axis=1) / freedom[resampled].sum(axis=1))
-            low, high = (float(bound) for bound in np.quantile(std, (0.025, 0.975)))
+        low, high = bootstrap_interval(_pooled_std, squares, freedom) or (None, None)
         is_binary = all(value in (0.0, 1.0) for row in rows for value in row)
         disagreement = fmean(_disagreement(row) for row in rows) if is_binary else None
-        return VarianceEstimate(math.sqrt(squares.sum() / freedom.sum()), low, high, disagreement, len(rows))
+        return VarianceEstimate(float(_pooled_std(squares, freedom)), low, high, disagreement, len(rows))
 
     def __str__(self) -> str:
         text = f"{self.std:.3g}" + ("" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]")
@@ -192,6 +186,12 @@ def _values(score: Score, path: str = "") -> Iterator[tuple[str, float]]:
     for children in (score.parts, score.credits):
         for name, child in children.items():
             yield from _values(child, f"{path}/{name}" if path else name)
+
+
+def _pooled_std(squares: Numbers, freedom: Numbers) -> Numbers:
+    """From the sum of squared deviations of each row, (..., rows), and its degrees of freedom."""
+    std: Numbers = np.sqrt(squares.sum(axis=-1) / freedom.sum(axis=-1))
+    return std
 
 
 def _disagreement(row: Sequence[float]) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import BaseReward, EditSample, SpecError, TooManyFailures
+from ...reward.bootstrap_intervals import bootstrap_interval, row_means
 from ..selection.editor import EditorError, StepwiseEditor
 from ..selection.generation import PartialCandidate
 from ..selection.journal import Journal
@@ -26,8 +27,6 @@ SCHEMA = 1
 
 TOP_FRACTIONS = (0.5, 0.25, 0.125)
 """Fractions of candidates kept by their previews, as columns of the table."""
-
-_BOOTSTRAP_SAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,9 @@ class BootstrapMean:
     def of(values: Sequence[float] | NDArray[Any]) -> BootstrapMean | None:
         """The mean of the values; None for no values."""
         array = np.asarray(values, float)
-        if len(array) < 2:
-            return BootstrapMean(float(array[0])) if len(array) else None
-        indices = np.random.default_rng(0).integers(0, len(array), (_BOOTSTRAP_SAMPLES, len(array)))
-        low, high = np.quantile(array[indices].mean(axis=1), (0.025, 0.975))
-        return BootstrapMean(float(array.mean()), float(low), float(high))
+        if not len(array):
+            return None
+        return BootstrapMean(float(array.mean()), *(bootstrap_interval(row_means, array) or (None, None)))
 
     def __str__(self) -> str:
         return f"{self.value:.3g}" + ("" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]")

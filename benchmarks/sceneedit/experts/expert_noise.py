@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ....reward import Box, EditSample, Expert
 from ....reward.queries import Abstention, Detect, Detections, Failure, Judge, Match, RecognizedText, Reply, YesNo
@@ -22,6 +22,8 @@ _FALSE_ALARM_SCORES = (0.4, 0.9)
 """Scores of false alarms."""
 _FALSE_ALARM_SIDES = (0.12, 0.32)
 """Sides of a false alarm without a weak guess, as shares of the image's."""
+
+Wrapped = TypeVar("Wrapped", bound=Expert)
 
 
 class NoisyExpert(Expert):
@@ -179,6 +181,12 @@ class CachingExpert(Expert):
             self.query_count += len(queries)
             self.hit_count += len(queries) - len(new)
         return [answers_by_digest[query.digest] for query in queries]
+
+
+def wrap_experts(experts: Mapping[str, Expert], wrap: Callable[[Expert], Wrapped]) -> dict[str, Wrapped]:
+    """Wrap the expert of each role. An expert of several roles stays one object."""
+    wrapped = {id(expert): wrap(expert) for expert in experts.values()}
+    return {role: wrapped[id(expert)] for role, expert in experts.items()}
 
 
 def _copy_limits(outer: Expert, inner: Expert) -> None:

@@ -10,10 +10,9 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+from ....reward.bootstrap_intervals import RESAMPLES, percentile_interval, resampled_rows, row_means
 from ...common.optional_imports import bench_library
 from .writer_study import LOOPS, HeldOutMetrics, SeedResult
-
-_BOOTSTRAP_SAMPLES = 2_000
 
 Values = Callable[[HeldOutMetrics], Sequence[float | None]]
 """Metrics -> a value for each held-out compound."""
@@ -35,20 +34,19 @@ def mean(values: Sequence[float | None]) -> float:
 
 
 def lift(outcomes: Sequence[SeedResult], loop: str, of: Values = rewards) -> tuple[float, float, float]:
-    """Gain from the warm start to the end of a loop: mean and 95 % interval, bootstrapped over seeds and their
-    compounds.
+    """Gain from the warm start to the end of a loop: mean and 95 % interval, NaN if undefined.
 
-    Paired: over compounds with a value at both ends.
+    Paired: over compounds with a value at both ends. The bootstrap has two stages: seeds are resampled, and for each of
+    them anew its compounds, since compounds of one seed share a writer.
     """
     gains = [_gain(outcome.metrics_by_loop[loop], of) for outcome in outcomes]
     rng = np.random.default_rng(0)
-
-    def drawn() -> float:
-        seeds = rng.integers(0, len(gains), len(gains))
-        return float(np.mean([rng.choice(gains[seed], len(gains[seed])).mean() for seed in seeds]))
-
-    low, high = np.quantile([drawn() for _ in range(_BOOTSTRAP_SAMPLES)], (0.025, 0.975))
-    return float(np.mean([gain.mean() for gain in gains])), float(low), float(high)
+    samples = np.zeros(RESAMPLES)
+    for drawn in resampled_rows(len(gains), rng).T:  # one seed of each sample at a time
+        means = np.stack([row_means(gain[resampled_rows(len(gain), rng)]) for gain in gains])
+        samples += means[drawn, np.arange(RESAMPLES)] / len(gains)
+    low, high = percentile_interval(samples) or (float("nan"),) * 2
+    return float(np.mean([gain.mean() for gain in gains])), low, high
 
 
 def _gain(looks: Sequence[HeldOutMetrics], of: Values) -> NDArray[np.float64]:

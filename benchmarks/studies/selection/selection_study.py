@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Engine, Reward
+from ....reward.bootstrap_intervals import Numbers, bootstrap_interval, row_means
 from ....reward.queries.specs import Spec
 from ....verifiers import BestOfN, Journal, Selector, SequentialEditing, select
 from ....verifiers.selection import Selections, StepwiseEditor
@@ -33,7 +34,6 @@ FIRST_REPORTED_SEED = 10
 """The first reported seed: reward and selectors were chosen on earlier ones."""
 MAX_CANDIDATES = 16
 COMPOUND_LEVEL = 4
-_BOOTSTRAP_SAMPLES = 2_000
 SATURATION_MARGIN = 0.02
 SATURATION_COUNT = 4
 REWARD: Spec = {"use": "gate", "guard": {"use": "guards", "reader": False}, "reward": {"use": "judge-yes-no"}}
@@ -115,17 +115,22 @@ class SelectionStudy:
         )
         if not len(gain):
             return (float("nan"),) * 3
-        rows = np.random.default_rng(0).integers(0, len(gain), (_BOOTSTRAP_SAMPLES, len(gain)))
-        sums = gain[rows].sum(axis=1), full_gain[rows].sum(axis=1)
-        low, high = np.quantile(sums[0][sums[1] > 0] / sums[1][sums[1] > 0], (0.025, 0.975))
-        return float(gain.sum() / full_gain.sum()), float(low), float(high)
+        return float(gain.sum() / full_gain.sum()), *(bootstrap_interval(_kept, gain, full_gain) or _NO_INTERVAL)
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Mean and 95 % bootstrap interval."""
-    rows = np.random.default_rng(0).integers(0, len(values), (_BOOTSTRAP_SAMPLES, len(values)))
-    low, high = np.quantile(values[rows].mean(axis=1), (0.025, 0.975))
-    return float(values.mean()), float(low), float(high)
+    """Mean and 95 % bootstrap interval, NaN for one value."""
+    return float(values.mean()), *(bootstrap_interval(row_means, values) or _NO_INTERVAL)
+
+
+_NO_INTERVAL = (float("nan"), float("nan"))
+
+
+def _kept(gain: Numbers, full_gain: Numbers) -> Numbers:
+    """Share of the full gain in each sample, (samples, trials) -> (samples,); NaN without a full gain."""
+    total = full_gain.sum(axis=-1)
+    shares: Numbers = np.divide(gain.sum(axis=-1), total, out=np.full_like(total, np.nan), where=total > 0)
+    return shares
 
 
 @dataclass(frozen=True)

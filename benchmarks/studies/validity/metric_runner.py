@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Protocol
 
 from ....reward import EditSample, Engine, Expert, build
-from ...sceneedit.experts.expert_noise import CachingExpert, NoisyExpert
+from ...sceneedit.experts.expert_noise import CachingExpert, NoisyExpert, wrap_experts
 from ...sceneedit.scene_experts import scene_experts
 from .metric_selection import EvaluatedMetric
 from .study import MetricValue, score_all
@@ -30,19 +30,18 @@ Step = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseLevel:
-    """Noise on experts: `misses`, `false_alarms`, `flips` or `bias`, at a level in [0, 1]."""
+class ExpertNoise:
+    """Noise on experts' answers (`NoisyExpert`) of one kind: `misses`, `false_alarms`, `flips` or `bias`, at a level in
+    [0, 1]. Processes get it by pickling.
+    """
 
     kind: str
     level: float
     seed: int
 
     def apply_to(self, experts: Mapping[str, Expert]) -> dict[str, Expert]:
-        """These experts with noise. An expert of several roles stays one object."""
-        wrapped = {
-            id(expert): NoisyExpert(expert, **{self.kind: self.level}, seed=self.seed) for expert in experts.values()
-        }
-        return {role: wrapped[id(expert)] for role, expert in experts.items()}
+        """These experts with noise."""
+        return wrap_experts(experts, lambda expert: NoisyExpert(expert, **{self.kind: self.level}, seed=self.seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class MetricRunner(Protocol):
         metrics: Sequence[EvaluatedMetric],
         samples: Iterable[EditSample],
         *,
-        noise: NoiseLevel | None = None,
+        noise: ExpertNoise | None = None,
         on_sample: Step = lambda: None,
     ) -> Iterator[MetricValue]:
         """A row for each sample and metric, in order. `on_sample` is called after each sample."""
@@ -74,18 +73,14 @@ class LocalMetricRunner:
     """Runs in this process. Repeated queries are answered from the cache, under noise too."""
 
     def __init__(self, experts: Mapping[str, Expert]) -> None:
-        wrapped = {
-            id(expert): CachingExpert(expert) for expert in experts.values()
-        }  # an expert of several roles stays one object
-        self._experts = {role: wrapped[id(expert)] for role, expert in experts.items()}
-        self._unique_experts = list(wrapped.values())
+        self._experts = wrap_experts(experts, CachingExpert)
 
     def run(
         self,
         metrics: Sequence[EvaluatedMetric],
         samples: Iterable[EditSample],
         *,
-        noise: NoiseLevel | None = None,
+        noise: ExpertNoise | None = None,
         on_sample: Step = lambda: None,
     ) -> Iterator[MetricValue]:
         """See `MetricRunner`."""
@@ -95,9 +90,9 @@ class LocalMetricRunner:
 
     def cache_counts(self) -> CacheCounts:
         """See `MetricRunner`."""
+        unique_experts = set(self._experts.values())
         return CacheCounts(
-            sum(expert.query_count for expert in self._unique_experts),
-            sum(expert.hit_count for expert in self._unique_experts),
+            sum(expert.query_count for expert in unique_experts), sum(expert.hit_count for expert in unique_experts)
         )
 
 
@@ -117,7 +112,7 @@ class ProcessMetricRunner:
         metrics: Sequence[EvaluatedMetric],
         samples: Iterable[EditSample],
         *,
-        noise: NoiseLevel | None = None,
+        noise: ExpertNoise | None = None,
         on_sample: Step = lambda: None,
     ) -> Iterator[MetricValue]:
         """See `MetricRunner`."""
@@ -172,7 +167,7 @@ def _init_worker() -> None:
 
 
 def _run_metrics(
-    specs: Sequence[tuple[str, str]], samples: Sequence[EditSample], noise: NoiseLevel | None
+    specs: Sequence[tuple[str, str]], samples: Sequence[EditSample], noise: ExpertNoise | None
 ) -> list[MetricValue]:
     assert _runner is not None
     metrics = [EvaluatedMetric(spec, build(spec), truth) for spec, truth in specs]  # type: ignore[arg-type]

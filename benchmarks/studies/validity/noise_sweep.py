@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...sceneedit.cases import Case
-from .metric_runner import MetricRunner, NoiseLevel
+from .metric_runner import ExpertNoise, MetricRunner
 from .metric_selection import EvaluatedMetric
 from .study import ValidityStudy
 
@@ -71,7 +71,7 @@ def run_noise_sweep(
     statistics = {metric.spec: {(kind, 0.0): clean[metric.spec] for kind in KINDS} for metric in metrics}
     for kind in KINDS:
         for level in levels:
-            for spec, statistic in _statistics(cases, metrics, runner, NoiseLevel(kind, level, seed)).items():
+            for spec, statistic in _statistics(cases, metrics, runner, ExpertNoise(kind, level, seed)).items():
                 statistics[spec][kind, level] = statistic
             on_step()
     after = runner.cache_counts()
@@ -80,7 +80,7 @@ def run_noise_sweep(
 
 
 def _statistics(
-    cases: Sequence[Case], metrics: Sequence[EvaluatedMetric], runner: MetricRunner, noise: NoiseLevel | None = None
+    cases: Sequence[Case], metrics: Sequence[EvaluatedMetric], runner: MetricRunner, noise: ExpertNoise | None = None
 ) -> dict[str, float | None]:
     study = ValidityStudy.of(cases, metrics, runner.run(metrics, (case.sample for case in cases), noise=noise))
     return {metric.spec: study.main_statistic(metric) for metric in metrics}

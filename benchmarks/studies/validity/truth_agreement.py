@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from ....reward import Score
 from ....reward.score import Status
 from ...common.optional_imports import bench_library
+from ...human_eval import weighted_statistics
+from ...human_eval.weighted_statistics import PairedObservations
 
 Value = float | bool | None
 Pairs = Sequence[tuple[float, float]]
@@ -61,14 +63,8 @@ def kappa(pairs: Pairs, *, threshold: float = 0.5) -> float | None:
 
     None where either side is constant.
     """
-    yes_value = sum(value >= threshold for value, _ in pairs)
-    yes_truth = sum(truth >= threshold for _, truth in pairs)
-    count = len(pairs)
-    if yes_value in (0, count) or yes_truth in (0, count):
-        return None
-    observed = sum((value >= threshold) == (truth >= threshold) for value, truth in pairs) / count
-    expected = (yes_value * yes_truth + (count - yes_value) * (count - yes_truth)) / count**2
-    return (observed - expected) / (1 - expected)
+    decisions = [(0, float(value >= threshold), float(truth >= threshold)) for value, truth in pairs]
+    return weighted_statistics.kappa(PairedObservations.of(decisions, 1)).value
 
 
 def spearman(pairs: Pairs) -> float | None:
@@ -77,26 +73,6 @@ def spearman(pairs: Pairs) -> float | None:
     if len(set(values)) < 2 or len(set(truths)) < 2:
         return None
     return float(bench_library("scipy.stats").spearmanr(values, truths).statistic)
-
-
-def pearson(pairs: Pairs) -> float | None:
-    """Pearson's linear correlation (PLCC), in [-1, 1]."""
-    values, truths = [value for value, _ in pairs], [truth for _, truth in pairs]
-    if len(set(values)) < 2 or len(set(truths)) < 2:
-        return None
-    return float(bench_library("scipy.stats").pearsonr(values, truths).statistic)
-
-
-def mae(pairs: Pairs) -> float | None:
-    """Mean absolute error, in the unit of the values."""
-    return sum(abs(value - truth) for value, truth in pairs) / len(pairs) if pairs else None
-
-
-def f1(pairs: Pairs, *, threshold: float = 0.5) -> float | None:
-    """Harmonic mean of precision and recall of values at the threshold or above, in [0, 1]; None without any."""
-    both = sum(value >= threshold and truth >= threshold for value, truth in pairs)
-    either = sum(value >= threshold for value, _ in pairs) + sum(truth >= threshold for _, truth in pairs)
-    return 2 * both / either if either else None
 
 
 def auc(pairs: Pairs, *, threshold: float = 0.5) -> float | None:

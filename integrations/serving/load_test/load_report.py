@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
 
 from ..http_protocol import ImageEncoding
 
@@ -117,7 +119,10 @@ def build_load_report(
         load,
         counters.samples,
         wall_seconds,
-        {name: _quantile(counters.seconds, share) for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))},
+        {
+            name: float(np.quantile(counters.seconds, share)) if counters.seconds else 0.0
+            for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+        },
         counters.samples / wall_seconds,
         counters.samples / wall_seconds / num_gpus,
         sum(counters.reasons.values()),
@@ -130,8 +135,3 @@ def build_load_report(
         1000 * cpu_seconds / count,
         None if cpu is None else 1000 * cpu / count,
     )
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import numpy as np
+
 from ....reward import Score
 from ....reward.engine.engine import Engine
 from .capacity import Capacity
@@ -125,20 +127,12 @@ class PrometheusMetrics:
         latency = GaugeMetricFamily(
             "editcritic_request_latency_seconds", "Of requests answered in the last minute.", labels=["quantile"]
         )
-        for quantile, value in self.quantiles((0.5, 0.95, 0.99)).items():
-            latency.add_metric([f"{quantile:g}"], value)
+        since = time.monotonic() - _WINDOW_S
+        if latencies := [seconds for time_, seconds in list(self._latest) if time_ > since]:
+            for quantile in (0.5, 0.95, 0.99):
+                latency.add_metric([f"{quantile:g}"], float(np.quantile(latencies, quantile)))
         yield latency
         yield from self._of_experts(CounterMetricFamily)
-
-    def quantiles(self, quantiles: tuple[float, ...]) -> dict[float, float]:
-        """Latencies in seconds of requests answered in the last minute; empty if there are none."""
-        since = time.monotonic() - _WINDOW_S
-        latencies = sorted(seconds for time_, seconds in list(self._latest) if time_ > since)
-        return {
-            quantile: latencies[min(int(quantile * len(latencies)), len(latencies) - 1)]
-            for quantile in quantiles
-            if latencies
-        }
 
     def _of_experts(self, family: Any) -> Iterator[Any]:
         families: dict[str, Any] = {}

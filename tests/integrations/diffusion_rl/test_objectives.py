@@ -10,7 +10,7 @@ import torch
 from diffusers import DDIMScheduler, FlowMatchEulerDiscreteScheduler
 
 from editcritic.integrations.diffusion_rl.objectives import nearest_winners, nft, raft
-from editcritic.integrations.diffusion_rl.transitions import DDIMTransitions, FlowMatchingTransitions, ForwardProcess
+from editcritic.integrations.diffusion_rl.transitions import ForwardProcess
 
 CLEAN = torch.linspace(-1, 1, 24).view(3, 2, 4)
 STEP: Any = SimpleNamespace(state=torch.zeros(3, 2, 4), forward_process=ForwardProcess(0.25, 0.75))
@@ -102,7 +102,7 @@ def test_training_ends_where_it_is_said_to():
 def test_noising_is_the_solvers_own(kind):
     scheduler = DDIMScheduler(prediction_type=kind)
     scheduler.set_timesteps(5)
-    noising = DDIMTransitions(scheduler, 1.0).forward_process(2)
+    noising = ForwardProcess.of(scheduler, 2)
     noise, timestep = torch.randn(3, 2, 4), scheduler.timesteps[2]
     state = noising.signal * CLEAN + noising.noise * noise
     assert torch.allclose(state, scheduler.add_noise(CLEAN, noise, timestep), atol=1e-6)
@@ -113,7 +113,7 @@ def test_noising_is_the_solvers_own(kind):
 def test_noising_of_a_flow():
     scheduler = FlowMatchEulerDiscreteScheduler(shift=3.0)
     scheduler.set_timesteps(4)
-    noising = FlowMatchingTransitions(scheduler, 0.7).forward_process(1)
+    noising = ForwardProcess.of(scheduler, 1)
     noise = torch.randn(3, 2, 4)
     state = noising.signal * CLEAN + noising.noise * noise
     assert torch.allclose(state, scheduler.scale_noise(CLEAN, scheduler.timesteps[1:2], noise), atol=1e-6)

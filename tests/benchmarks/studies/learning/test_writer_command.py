@@ -31,6 +31,7 @@ from editcritic.benchmarks.studies.learning.writer_study import (
     length_reward,
 )
 from editcritic.benchmarks.studies.learning.writer_tasks import SYNONYMS, demonstrations, split_tasks
+from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
 
 NEEDS = ("torch",)
 
@@ -180,3 +181,14 @@ def test_the_lift_is_paired_and_leaves_out_what_is_unscored():
     assert mean == pytest.approx(0.3)
     assert 0.2 <= low < mean < high <= 0.4
     assert lift(outcomes, "reward", truths)[0] == pytest.approx((0.4 + 1.0 - 0.5 + 0.2) / 4)
+
+
+def test_the_interval_of_a_lift_is_over_seeds_and_over_their_compounds():
+    def results(*gains):
+        looks = [{loop: [looked(*[0.0] * 8), looked(*gain)] for loop in LOOPS} for gain in gains]
+        return [SeedResult(seed, metrics, {}) for seed, metrics in enumerate(looks)]
+
+    spread = [0.0, 1.0] * 4
+    assert lift(results([0.0] * 8, [1.0] * 8), "reward") == (0.5, 0.0, 1.0)
+    assert lift(results(spread), "reward")[1:] == pytest.approx(bootstrap_interval(row_means, spread), abs=0.13)
+    assert lift(results(spread, spread), "reward")[1] > lift(results(spread), "reward")[1] > 0

@@ -9,7 +9,7 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
 from editcritic.benchmarks.sceneedit.trials import compound_trials, single_edit_trials
 from editcritic.benchmarks.studies.selection.selection_report import figures, plot, steps_table, table
-from editcritic.benchmarks.studies.selection.selection_study import SelectionStudy, TrialResult
+from editcritic.benchmarks.studies.selection.selection_study import SelectionStudy, TrialResult, interval
 
 
 @pytest.fixture
@@ -44,6 +44,12 @@ def test_gain_kept_is_a_share_of_the_gain_of_best_of_n(study):
 def test_lift_is_truth_above_that_of_one_sample(study):
     assert study.truth_gain("best-of-2")[0] == pytest.approx((0.5 + 0.5 - 0.5 + 0.75) / 4)
     assert study.evaluation_share("half") == 0.5
+
+
+def test_one_trial_has_no_interval():
+    mean, *bounds = interval(np.array([0.25]))
+    assert mean == 0.25
+    assert np.isnan(bounds).all()
 
 
 def test_tables_and_figures_say_the_same(study, tmp_path):

@@ -6,8 +6,8 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.studies.validity.metric_runner import (
     CacheCounts,
+    ExpertNoise,
     LocalMetricRunner,
-    NoiseLevel,
     ProcessMetricRunner,
 )
 from editcritic.benchmarks.studies.validity.metric_selection import select_metrics
@@ -24,7 +24,7 @@ def metrics():
 
 def test_several_processes_find_what_one_finds(metrics):
     runner, steps = LocalMetricRunner(scene_experts()), []
-    noise = NoiseLevel("misses", 0.4, seed=1)
+    noise = ExpertNoise("misses", 0.4, seed=1)
     with ProcessMetricRunner(2) as processes:
         rows = list(processes.run(metrics, SAMPLES, on_sample=lambda: steps.append(1)))
         assert rows == list(runner.run(metrics, SAMPLES))
