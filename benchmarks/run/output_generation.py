@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import Card, EditSample, Image, Program, Reward, Score, SpecError, spec_of
+from ...reward.atomic_files import atomic_replacement
 from ...verifiers import Budget, Editor, Journal, Selector, SequentialEditing, select
 from ...verifiers.selection import CandidateRequest, EditorError, NoiseSpec, SelectionStopped
 from ...verifiers.selection.generation import CandidateGenerator
@@ -148,7 +149,9 @@ def generate_outputs(
                 )
                 lines.flush()
                 if image is not None:  # after its line, so that every image has one
-                    _save(path, image)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with atomic_replacement(path) as temporary:
+                        image.pil().save(temporary, "PNG")
                 (report.failed if image is None else report.generated).append(row)
                 step()
     except (EditorError, SelectionStopped) as error:
@@ -278,13 +281,6 @@ class _SelectingGenerator:
 
 def _row(editor: Editor, task: GenerationTask, seconds: float, nfe: int, *, error: str) -> GenerationRecord:
     return GenerationRecord(task.item.id, "", task.seed, round(seconds, 4), editor.id, nfe, error=error)
-
-
-def _save(path: Path, image: Image) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}-{path.name}.half")
-    image.pil().save(temporary, "PNG")
-    temporary.replace(path)
 
 
 def _check_same_generation(folder: Path, editor: Editor, selection_record: Any, seed: int) -> None:

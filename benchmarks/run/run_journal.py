@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from ...reward.atomic_files import write_atomically
 from ..common.errors import InputError
 from ..suites.results import ResultRow
 from .run_budget import Usage
@@ -153,16 +154,6 @@ def open_for_append(path: Path) -> IO[bytes]:
             with path.open("r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
     return path.open("ab")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file completely or not at all."""
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

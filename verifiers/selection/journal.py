@@ -8,7 +8,6 @@ selectors are deterministic, so a resumed run repeats its requests and finds the
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from ...reward import AnswerLog, Image, ImageError, Score
+from ...reward.atomic_files import atomic_replacement
 from .budget import Cost
 
 SCHEMA = 2
@@ -104,12 +104,14 @@ class Journal:
                 self._states[key] = arrays
         else:
             target = self.folder / "images" / f"{picture.digest}.png"  # an existing file may be corrupt
-            _write_atomically(target, lambda path: picture.pil().save(path, "PNG", compress_level=1))
+            with atomic_replacement(target) as path:
+                picture.pil().save(path, "PNG", compress_level=1)
             if arrays is not None:
                 contiguous = {
                     name: np.asarray(value, order="C") for name, value in arrays.items()
                 }  # it writes buffers as they lie
-                _write_atomically(self._state_path(key), lambda path: save_file(contiguous, path))
+                with atomic_replacement(self._state_path(key)) as path:
+                    save_file(contiguous, path)
         with self._lock:  # last, so that every row has its files
             self._db.execute(
                 "insert or replace into images values (?, ?, ?, ?)",
@@ -167,10 +169,3 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _write_atomically(target: Path, write: Any) -> None:
-    """Write a file completely or not at all, even if the process dies."""
-    partial = target.with_name(f".{os.getpid()}-{threading.get_ident()}-{target.name}")
-    write(partial)
-    partial.replace(target)
