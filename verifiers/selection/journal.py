@@ -8,7 +8,6 @@ selectors are deterministic, so a resumed run repeats its requests and finds the
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 from ...reward import AnswerLog, Image, ImageError, Score
 from ...reward.atomic_files import atomic_replacement
+from ...reward.engine.shared_database import open_database
 from .budget import Cost
 
 SCHEMA = 2
@@ -57,26 +57,21 @@ class Journal:
         self._images: dict[str, Image] = {}  # used without a folder only
         self._states: dict[str, Arrays] = {}
         self._log: AnswerLog | None = None
-        database = ":memory:"
-        try:
-            if self.folder is not None:
+        if self.folder is not None:
+            try:
                 for name in ("images", "states"):
                     (self.folder / name).mkdir(parents=True, exist_ok=True)
-                database = str(self.folder / "journal.sqlite")
-            self._db = sqlite3.connect(database, timeout=60.0, check_same_thread=False, isolation_level=None)
-            tables = {name for (name,) in self._db.execute("select name from sqlite_master where type = 'table'")}
-            if tables and not {"meta", "images", "scores"} <= tables:
-                raise JournalError(f"{database} is another kind of database: use a new folder")
-            self._db.execute("pragma journal_mode = wal")
-            self._db.execute("pragma synchronous = normal")
-            self._db.executescript(_CREATE_TABLES)
-            (schema,) = self._db.execute("select value from meta where key = 'schema'").fetchone()
-        except OSError as error:
-            raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
-        except sqlite3.Error as error:
-            raise JournalError(f"{database} cannot be used as a journal: {error}") from None
-        if schema != str(SCHEMA):
-            raise JournalError(f"{database} has schema {schema}, this version reads {SCHEMA}: use a new folder")
+            except OSError as error:
+                raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
+        self._db = open_database(
+            ":memory:" if self.folder is None else self.folder / "journal.sqlite",
+            _CREATE_TABLES,
+            schema=SCHEMA,
+            tables={"meta", "images", "scores"},
+            kind="a journal",
+            replacement="a new folder",
+            error_class=JournalError,
+        )
 
     @property
     def answer_log(self) -> AnswerLog | None:
