@@ -21,7 +21,7 @@ from ...verifiers.selection.generation import CandidateGenerator
 from ..common.errors import InputError
 from ..suites.suite import Suite, SuiteItem
 from .editor_outputs import MissingOutput, Outputs, missing_dependency_reason
-from .run_journal import abbreviate_json, complete_lines, open_for_append
+from .run_journal import changed_settings, complete_lines, open_for_append
 
 GENERATED_FILE, JOURNAL = "generated.jsonl", "journal"
 SCHEMA = 2
@@ -286,10 +286,5 @@ def _row(editor: Editor, task: GenerationTask, seconds: float, nfe: int, *, erro
 def _check_same_generation(folder: Path, editor: Editor, selection_record: Any, seed: int) -> None:
     for row in read_generation_records(folder).values():
         current = {"editor": editor.id, "selection": selection_record, "seed": item_seed(row["item"], seed)}
-        differing = [name for name in current if row.get(name) != current[name]]
-        if differing:
-            changes = "; ".join(
-                f"{name}: {abbreviate_json(row.get(name))} before, {abbreviate_json(current[name])} now"
-                for name in differing
-            )
+        if changes := changed_settings({name: row.get(name) for name in current}, current):
             raise InputError(f"{folder} contains images generated with other settings ({changes}): give another folder")

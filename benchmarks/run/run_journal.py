@@ -114,15 +114,19 @@ class RowJournal:
 
 def require_same_settings(recorded: Mapping[str, Any], settings: Mapping[str, Any], location: str) -> None:
     """Raise `InputError` with both values of each setting that differs."""
-    differing = [name for name in {**recorded, **settings} if recorded.get(name) != settings.get(name)]
-    if differing:
-        changes = "; ".join(
-            f"{name}: {abbreviate_json(recorded.get(name))} before, {abbreviate_json(settings.get(name))} now"
-            for name in differing
-        )
+    if changes := changed_settings(recorded, settings):
         raise InputError(
             f"{location} contains a run with other settings ({changes}): give another folder, or the same settings"
         )
+
+
+def changed_settings(recorded: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Both values of each setting that differs, for messages; empty if none does."""
+    return "; ".join(
+        f"{name}: {abbreviate_json(recorded.get(name))} before, {abbreviate_json(settings.get(name))} now"
+        for name in {**recorded, **settings}
+        if recorded.get(name) != settings.get(name)
+    )
 
 
 def abbreviate_json(value: Any) -> str:
