@@ -35,8 +35,10 @@ INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 MAX_RAW_CHARACTERS = 2000
 """Characters of a response that a failure keeps."""
 
-_RETRY_STATUSES = {408, 429}
-"""HTTP statuses to retry, beside all from 500."""
+
+def is_retryable(status: int) -> bool:
+    """Whether a request with this HTTP status may succeed later: 408, 429, and all from 500."""
+    return status in (408, 429) or status >= 500
 
 
 class RetriesExhausted(RuntimeError):
@@ -177,7 +179,7 @@ class Endpoint:
                 if status < 300:
                     return self._read(text)
                 rejected = self._rejected(status, text)
-                if status not in _RETRY_STATUSES and status < 500:
+                if not is_retryable(status):
                     return rejected
                 problem, retry_after_s = f"HTTP {status}: {rejected.message}", retry_after_seconds(headers)
             pause = self._pause(attempt, retry_after_s)
