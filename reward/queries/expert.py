@@ -7,14 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from ..sample import EditSample
 from .kinds import Outcome, Query
 from .outcomes import Abstention
-
-AnyExpert = TypeVar("AnyExpert", bound="Expert")
-
 
 class ExpertDown(RuntimeError):
     """Raised by an expert that cannot work at all (model not loadable, server unreachable, package missing).
@@ -104,7 +101,7 @@ class AsyncExpert(Expert):
             await self.close()
 
 
-def expert_of_role(experts: Mapping[str, AnyExpert], role: str) -> AnyExpert | None:
+def expert_of_role(experts: Mapping[str, Expert], role: str) -> Expert | None:
     """The expert bound to a role such as `judge.quality`, else to the part before the dot; None if neither is bound."""
     return experts.get(role) or experts.get(role.partition(".")[0])
 
