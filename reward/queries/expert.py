@@ -13,6 +13,7 @@ from ..sample import EditSample
 from .kinds import Outcome, Query
 from .outcomes import Abstention
 
+
 class ExpertDown(RuntimeError):
     """Raised by an expert that cannot work at all (model not loadable, server unreachable, package missing).
 
