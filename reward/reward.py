@@ -18,7 +18,7 @@ from .engine.answer_log import AnswerLog
 from .engine.engine import Engine
 from .image import Image
 from .metrics.compose import Metric, score_with_signature
-from .queries.expert import Expert
+from .queries.expert import Expert, unbound_roles
 from .queries.specs import Spec, SpecError, spec_of
 from .sample import EditSample
 from .score import Score, Scores
@@ -75,8 +75,7 @@ class Reward(BaseReward):
             raise ValueError(f"on_failures is 'raise', 'none' or 'wait', got {on_failures!r}")
         self.metric = metric
         self.experts = dict(default_experts() if experts is None else experts)
-        unbound = [role for role in metric.card.roles if not _is_bound(role, self.experts)]
-        if unbound:
+        if unbound := unbound_roles(self.experts, metric.card.roles):
             raise ValueError(
                 f"{metric.card.name} needs experts for {', '.join(unbound)}, but experts are bound to "
                 f"{', '.join(sorted(self.experts)) or 'no role'} only: bind one to each"
@@ -296,10 +295,6 @@ def score(
 @cache
 def _cached_reward(spec: str) -> Reward:
     return Reward.of(spec, on_failures="none")
-
-
-def _is_bound(role: str, experts: Mapping[str, Expert]) -> bool:
-    return role in experts or role.partition(".")[0] in experts
 
 
 def _rebuild(spec: dict[str, Any], options: dict[str, Any]) -> Reward:

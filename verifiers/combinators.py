@@ -7,55 +7,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..reward import BaseReward, EditSample, Score
 from .verifier import Decision, Decisions, ScoringFn, VerifierAnswer, VerifierLike, run_verifier
 
 
 @dataclass(frozen=True, init=False)
-class AllOf:
+class _Connective:
+    """And and or: the first verifier with the dominant answer decides."""
+
+    verifiers: tuple[VerifierLike, ...]
+    dominant: ClassVar[VerifierAnswer]
+
+    def __init__(self, *verifiers: VerifierLike) -> None:
+        object.__setattr__(self, "verifiers", _require_nonempty(verifiers))
+
+    @property
+    def rewards(self) -> tuple[BaseReward, ...]:
+        return _rewards(self.verifiers)
+
+    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
+        return [
+            _combined(self.dominant, decisions)
+            for decisions in _decide_in_order(self.verifiers, samples, scoring, (self.dominant,))
+        ]
+
+    def __call__(self, samples: Iterable[EditSample]) -> Decisions:
+        return run_verifier(self, samples)
+
+
+class AllOf(_Connective):
     """Accepts if all accept, rejects as soon as one rejects, and answers "can't tell" otherwise."""
 
-    verifiers: tuple[VerifierLike, ...]
-
-    def __init__(self, *verifiers: VerifierLike) -> None:
-        object.__setattr__(self, "verifiers", _require_nonempty(verifiers))
-
-    @property
-    def rewards(self) -> tuple[BaseReward, ...]:
-        return _rewards(self.verifiers)
-
-    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
-        return [
-            _combined("reject", decisions)
-            for decisions in _decide_in_order(self.verifiers, samples, scoring, ("reject",))
-        ]
-
-    def __call__(self, samples: Iterable[EditSample]) -> Decisions:
-        return run_verifier(self, samples)
+    dominant = "reject"
 
 
-@dataclass(frozen=True, init=False)
-class AnyOf:
+class AnyOf(_Connective):
     """Accepts as soon as one accepts, rejects if all reject, and answers "can't tell" otherwise."""
 
-    verifiers: tuple[VerifierLike, ...]
-
-    def __init__(self, *verifiers: VerifierLike) -> None:
-        object.__setattr__(self, "verifiers", _require_nonempty(verifiers))
-
-    @property
-    def rewards(self) -> tuple[BaseReward, ...]:
-        return _rewards(self.verifiers)
-
-    def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
-        return [
-            _combined("accept", decisions)
-            for decisions in _decide_in_order(self.verifiers, samples, scoring, ("accept",))
-        ]
-
-    def __call__(self, samples: Iterable[EditSample]) -> Decisions:
-        return run_verifier(self, samples)
+    dominant = "accept"
 
 
 @dataclass(frozen=True)

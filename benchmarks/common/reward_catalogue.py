@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...reward import Card, SpecError, build, default_experts
+from ...reward.queries.expert import expert_of_role
 from ...reward.queries.kinds import Query
 from ...reward.queries.specs import entry_point_names
 from .terminal import plain_table
@@ -94,7 +95,7 @@ def _options(target: Any) -> dict[str, Any]:
 def _served(card: Card) -> tuple[tuple[str, ...], dict[str, str]]:
     """Roles without an expert that needs no download, and roles with a partial one, with the queries it answers."""
     bound = default_experts()
-    expert_by_role = {role: bound.get(role) or bound.get(role.partition(".")[0]) for role in card.roles}
+    expert_by_role = {role: expert_of_role(bound, role) for role in card.roles}
     partly = {}
     for role, expert in expert_by_role.items():
         kinds = [kind for kind in Query.__subclasses__() if kind.role == role.partition(".")[0]]

@@ -23,12 +23,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...reward import EditSample, Image, ImageError
+from ...reward.experts.judging.http_endpoint import is_retryable
 from ..common.errors import InputError
 
 MAX_RESPONSE_BYTES = 64 * 2**20
 """Maximum size of a response."""
 
-_RETRY_STATUSES = (408, 429)
 _MAX_ERROR_CHARS = 300
 
 
@@ -115,7 +115,7 @@ class HttpEditor:
             except urllib.error.HTTPError as error:
                 detail = error.read(_MAX_ERROR_CHARS).decode("utf-8", "replace").strip()
                 problem = f"HTTP {error.code}: {detail or error.reason}"
-                if error.code not in _RETRY_STATUSES and error.code < 500:
+                if not is_retryable(error.code):
                     break
             except OSError as error:  # no connection, a time-out
                 problem = str(getattr(error, "reason", error)) or type(error).__name__

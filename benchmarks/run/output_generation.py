@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import Card, EditSample, Image, Program, Reward, Score, SpecError, spec_of
+from ...reward.atomic_files import atomic_replacement
 from ...verifiers import Budget, Editor, Journal, Selector, SequentialEditing, select
 from ...verifiers.selection import CandidateRequest, EditorError, NoiseSpec, SelectionStopped
 from ...verifiers.selection.generation import CandidateGenerator
 from ..common.errors import InputError
 from ..suites.suite import Suite, SuiteItem
 from .editor_outputs import MissingOutput, Outputs, missing_dependency_reason
-from .run_journal import abbreviate_json, complete_lines, open_for_append
+from .run_journal import changed_settings, complete_lines, open_for_append
 
 GENERATED_FILE, JOURNAL = "generated.jsonl", "journal"
 SCHEMA = 2
@@ -148,7 +149,9 @@ def generate_outputs(
                 )
                 lines.flush()
                 if image is not None:  # after its line, so that every image has one
-                    _save(path, image)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with atomic_replacement(path) as temporary:
+                        image.pil().save(temporary, "PNG")
                 (report.failed if image is None else report.generated).append(row)
                 step()
     except (EditorError, SelectionStopped) as error:
@@ -280,20 +283,8 @@ def _row(editor: Editor, task: GenerationTask, seconds: float, nfe: int, *, erro
     return GenerationRecord(task.item.id, "", task.seed, round(seconds, 4), editor.id, nfe, error=error)
 
 
-def _save(path: Path, image: Image) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}-{path.name}.half")
-    image.pil().save(temporary, "PNG")
-    temporary.replace(path)
-
-
 def _check_same_generation(folder: Path, editor: Editor, selection_record: Any, seed: int) -> None:
     for row in read_generation_records(folder).values():
         current = {"editor": editor.id, "selection": selection_record, "seed": item_seed(row["item"], seed)}
-        differing = [name for name in current if row.get(name) != current[name]]
-        if differing:
-            changes = "; ".join(
-                f"{name}: {abbreviate_json(row.get(name))} before, {abbreviate_json(current[name])} now"
-                for name in differing
-            )
+        if changes := changed_settings({name: row.get(name) for name in current}, current):
             raise InputError(f"{folder} contains images generated with other settings ({changes}): give another folder")

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...reward.atomic_files import write_atomically
 from ...reward.tomllib_compat import tomllib
 from ..common.errors import InputError
 from .provenance import library_versions
 from .run_config import RunConfig
-from .run_journal import require_same_settings, write_atomically
+from .run_journal import require_same_settings
 from .run_spec import RunSpec
 
 SCHEMA = 2

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from ...reward.atomic_files import write_atomically
 from ..common.errors import InputError
 from ..suites.suite import Suite, SuiteItem
-from .run_journal import write_atomically
 
 STARTUP_TIMEOUT_S, STALL_TIMEOUT_S, POLL_INTERVAL_S = 300.0, 3600.0, 0.1
 """Time for the other processes to start; time without a new row of a process; polling interval."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...reward.atomic_files import write_atomically
 from ..suites.bootstrap import Numbers, bootstrap_weights
 from ..suites.results import RESULT_FILE, RUN_FILE, RUN_SCHEMA, SCHEMA, SCORES_FILE, Results
 from ..suites.suite import Suite
 from ..suites.tables import ComputedTable
-from .run_journal import write_atomically
 
 
 def case_weights(results: Results, count: int, seed: int) -> Numbers | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...reward import EditSample, Expert
 from ...reward.queries import AsyncExpert, Failure
+from ...reward.queries.expert import unbound_roles
 from ...reward.queries.kinds import Outcome, Query
 from ...reward.queries.outcomes import Abstention
+from ...verifiers.selection.budget import Limits
 from ..common.errors import InputError
 
 JUDGE = "judge"
@@ -20,7 +22,7 @@ _TOKENS = ("prompt_tokens", "completion_tokens", "generated_tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetLimits:
+class BudgetLimits(Limits):
     """Limits of a run; None for no limit.
 
     judge_calls, cost: queries to judges and cost in the unit of prices, over all runs of one journal. seconds: of this
@@ -31,26 +33,13 @@ class BudgetLimits:
     seconds: float | None = None
     cost: float | None = None
 
-    def __post_init__(self) -> None:
-        for limit_field in fields(self):
-            limit = getattr(self, limit_field.name)
-            if limit is not None and not (limit > 0 and math.isfinite(limit)):
-                raise InputError(f"a budget of {limit_field.name} is a positive number, got {limit}")
-
     @staticmethod
     def parse(text: str | None) -> BudgetLimits:
         """Parse text such as `judge_calls=5000,seconds=3600,cost=20`. Raises `InputError`."""
-        parsers: dict[str, Callable[[str], float]] = {"judge_calls": int, "seconds": float, "cost": float}
-        limits: dict[str, Any] = {}
-        for item in filter(None, (part.strip() for part in (text or "").split(","))):
-            name, _, number = item.partition("=")
-            if name not in parsers:
-                raise InputError(f"--budget has {', '.join(parsers)}, got {item!r}: write e.g. judge_calls=5000")
-            try:
-                limits[name] = parsers[name](number)
-            except ValueError:
-                raise InputError(f"--budget: {name} is a number, got {number!r}") from None
-        return BudgetLimits(**limits)
+        try:
+            return BudgetLimits.from_string(text or "")
+        except ValueError as error:
+            raise InputError(f"--budget: {error}") from None
 
 
 def parse_prices(texts: Sequence[str]) -> dict[str, float]:
@@ -120,7 +109,7 @@ class BudgetTracker:
         self._accounts: dict[int, _ExpertUsage] = {}
         self.exhausted = ""
         """Message of the exhausted limit; empty while budget is left."""
-        if unknown := [role for role in prices or {} if _has_price(role, experts) is None]:
+        if unknown := unbound_roles(experts, prices or {}):
             raise InputError(f"--price {unknown[0]}: the roles are {', '.join(sorted(experts))}")
         for role, expert in experts.items():
             account = self._accounts.setdefault(id(expert), _ExpertUsage(expert))
@@ -211,23 +200,20 @@ class _ExpertUsage:
         return self.meter("usd") if self.price is None else self.calls * self.price
 
 
-class MeteredExpert(Expert):
-    """An expert that fails queries beyond the budget."""
+class _Metered(Expert):
+    """What is the same for all metered experts: everything but the calls is the inner expert's."""
 
     def __init__(self, inner: Expert, tracker: BudgetTracker, account: _ExpertUsage) -> None:
         self._inner = inner
         self._tracker = tracker
         self._account = account
-        _copy_expert_attributes(self, inner)
+        # What an engine reads of an expert; instance attributes override those of the class.
+        names = ("kinds", "batch", "concurrency", "deadline_s", "answerable")
+        vars(self).update({name: getattr(inner, name) for name in names})
 
     @property
     def id(self) -> str:  # type: ignore[override]  # weights may be swapped
         return self._inner.id
-
-    def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
-        allowed = self._tracker.reserve(self._account, len(queries))
-        answers = list(self._inner(queries[:allowed])) if allowed else []
-        return answers + [Failure(f"not queried: {self._tracker.exhausted}") for _ in queries[allowed:]]
 
     def load(self) -> None:
         self._inner.load()
@@ -239,18 +225,19 @@ class MeteredExpert(Expert):
         return self._inner.usage()
 
 
-class MeteredAsyncExpert(AsyncExpert):
+class MeteredExpert(_Metered):
+    """An expert that fails queries beyond the budget."""
+
+    def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
+        allowed = self._tracker.reserve(self._account, len(queries))
+        answers = list(self._inner(queries[:allowed])) if allowed else []
+        return answers + [Failure(f"not queried: {self._tracker.exhausted}") for _ in queries[allowed:]]
+
+
+class MeteredAsyncExpert(_Metered, AsyncExpert):
     """`MeteredExpert` for asynchronous experts."""
 
-    def __init__(self, inner: AsyncExpert, tracker: BudgetTracker, account: _ExpertUsage) -> None:
-        self._inner = inner
-        self._tracker = tracker
-        self._account = account
-        _copy_expert_attributes(self, inner)
-
-    @property
-    def id(self) -> str:  # type: ignore[override]  # as above
-        return self._inner.id
+    _inner: AsyncExpert
 
     async def answer(self, query: Any) -> Outcome:
         if not self._tracker.reserve(self._account, 1):
@@ -260,15 +247,6 @@ class MeteredAsyncExpert(AsyncExpert):
     async def close(self) -> None:
         await self._inner.close()
 
-    def load(self) -> None:
-        self._inner.load()
-
-    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
-        return self._inner.rewrite_query(query, sample)
-
-    def usage(self) -> Mapping[str, float]:
-        return self._inner.usage()
-
 
 def metered(expert: Expert, tracker: BudgetTracker, account: _ExpertUsage) -> Expert:
     """The expert, with its calls counted."""
@@ -277,24 +255,9 @@ def metered(expert: Expert, tracker: BudgetTracker, account: _ExpertUsage) -> Ex
     return MeteredExpert(expert, tracker, account)
 
 
-def _copy_expert_attributes(metered_expert: Expert, inner: Expert) -> None:
-    """Copy the attributes that an engine reads of an expert; instance attributes override those of the class."""
-    vars(metered_expert).update(
-        kinds=inner.kinds,
-        batch=inner.batch,
-        concurrency=inner.concurrency,
-        deadline_s=inner.deadline_s,
-        answerable=inner.answerable,
-    )
-
-
 def _price(roles: Sequence[str], prices: Mapping[str, float]) -> float | None:
     for role in roles:
         for name in (role, role.partition(".")[0]):
             if name in prices:
                 return prices[name]
     return None
-
-
-def _has_price(role: str, experts: Mapping[str, Expert]) -> Expert | None:
-    return experts.get(role) or experts.get(role.partition(".")[0])

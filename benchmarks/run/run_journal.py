@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from ...reward.atomic_files import write_atomically
 from ..common.errors import InputError
 from ..suites.results import ResultRow
 from .run_budget import Usage
@@ -113,15 +114,19 @@ class RowJournal:
 
 def require_same_settings(recorded: Mapping[str, Any], settings: Mapping[str, Any], location: str) -> None:
     """Raise `InputError` with both values of each setting that differs."""
-    differing = [name for name in {**recorded, **settings} if recorded.get(name) != settings.get(name)]
-    if differing:
-        changes = "; ".join(
-            f"{name}: {abbreviate_json(recorded.get(name))} before, {abbreviate_json(settings.get(name))} now"
-            for name in differing
-        )
+    if changes := changed_settings(recorded, settings):
         raise InputError(
             f"{location} contains a run with other settings ({changes}): give another folder, or the same settings"
         )
+
+
+def changed_settings(recorded: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Both values of each setting that differs, for messages; empty if none does."""
+    return "; ".join(
+        f"{name}: {abbreviate_json(recorded.get(name))} before, {abbreviate_json(settings.get(name))} now"
+        for name in {**recorded, **settings}
+        if recorded.get(name) != settings.get(name)
+    )
 
 
 def abbreviate_json(value: Any) -> str:
@@ -153,16 +158,6 @@ def open_for_append(path: Path) -> IO[bytes]:
             with path.open("r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
     return path.open("ab")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file completely or not at all."""
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

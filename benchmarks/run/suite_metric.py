@@ -9,6 +9,7 @@ from ...reward import Card, EditSample, Expert, Program, Score, SpecError, build
 from ...reward.engine import gather
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
+from ...reward.queries.expert import unbound_roles
 from ...reward.queries.specs import Spec
 from ..common.errors import InputError
 from ..suites.suite import Suite
@@ -42,7 +43,7 @@ class MetricSet:
             if requested and name not in requested:
                 continue
             metric = _build_metric(name, spec)
-            unbound = [role for role in metric.card.roles if not _is_bound(role, experts)]
+            unbound = unbound_roles(experts, metric.card.roles)
             if not unbound:
                 metrics[name] = metric
                 continue
@@ -112,7 +113,3 @@ def _build_metric(name: str, spec: Spec) -> Metric:
     except (ImportError, ValueError) as error:
         raise InputError(f"metric {name} ({spec}) cannot be built: {error}") from None
     return metric
-
-
-def _is_bound(role: str, experts: Mapping[str, Expert]) -> bool:
-    return role in experts or role.partition(".")[0] in experts

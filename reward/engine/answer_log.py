@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from ..image import Image, Size
 from ..queries.kinds import Answer, Query
 from ..queries.outcomes import Abstention
 from ..queries.serialization import answer_from_json, answer_to_json
+from .shared_database import open_database
 
 SCHEMA = 2
 
@@ -62,33 +62,18 @@ class AnswerLog:
         self.records_queries = record_queries
         self._recorded_origins: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
-        try:
-            self._db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False, isolation_level=None)
-            tables = {name for (name,) in self._db.execute("select name from sqlite_master where type = 'table'")}
-            if tables and "answers" not in tables:
-                raise LogError(f"{self.path} is a database of something else: give a new file")
-            self._use_wal()
-            self._db.execute("pragma synchronous = normal")
-            self._db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are reused
-            self._db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
-            self._db.executescript(_TABLES)
-            schema = self.meta("schema")
-        except sqlite3.Error as error:
-            raise LogError(f"{self.path} cannot be used as an answer log: {error}") from None
-        if schema != str(SCHEMA):
-            raise LogError(f"{self.path} has schema {schema}, this version reads {SCHEMA}: use a new file")
+        self._db = open_database(
+            self.path,
+            _TABLES,
+            schema=SCHEMA,
+            tables={"answers"},
+            kind="an answer log",
+            replacement="a new file",
+            error_class=LogError,
+        )
+        self._db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are reused
+        self._db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
         self._expert_numbers: dict[str, int] = {}
-
-    def _use_wal(self) -> None:
-        """Switch to WAL. SQLite's timeout does not cover this switch, so retry while another process performs it."""
-        for retries_left in reversed(range(100)):
-            try:
-                self._db.execute("pragma journal_mode = wal")
-                return
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or not retries_left:
-                    raise
-                time.sleep(0.05)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

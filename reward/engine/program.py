@@ -10,7 +10,7 @@ cannot catch them by accident; uncaught, they make the score failed or abstained
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
@@ -43,6 +43,22 @@ class Gather:
 
 Program = Generator[Ask | Gather, Any, T]
 """A program that returns T."""
+
+
+def map_asks(program: Program[Score], change: Callable[[Ask], Ask]) -> Program[Score]:
+    """The program with every `Ask` changed, also those of the programs that it gathers."""
+    outcomes = None
+    while True:
+        try:
+            request = program.send(outcomes)
+        except StopIteration as stop:
+            score: Score = stop.value
+            return score
+        if isinstance(request, Gather):
+            request = Gather(tuple(map_asks(inner, change) for inner in request.programs))
+        else:
+            request = change(request)
+        outcomes = yield request
 
 
 class Unanswered(BaseException):

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..image import ImageError
-from ..queries.expert import AsyncExpert, Expert
+from ..queries.expert import AsyncExpert, Expert, expert_of_role
 from ..queries.kinds import Answer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
 from ..score import Evidence, Score
@@ -246,7 +246,7 @@ class Scheduler:
 
     def _queue_of(self, experts: Mapping[str, Expert], role: str) -> ExpertQueue | None:
         """The queue of the expert bound to a role, or to the part of its name before the dot."""
-        expert = experts.get(role) or experts.get(role.partition(".")[0])
+        expert = expert_of_role(experts, role)
         if expert is None:
             return None
         queue = self.queues.get(expert.id)

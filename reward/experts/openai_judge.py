@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ..image import ImageError
-from ..queries.expert import AsyncExpert, ExpertDown
+from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, parse_reply
 from .judging.chat_completions import chat_messages, parse_completion
 from .judging.chat_template import chat_template_tool
-from .judging.http_endpoint import MAX_RAW_CHARACTERS, OPENAI, Endpoint, RequestRejected
+from .judging.http_endpoint import MAX_RAW_CHARACTERS, OPENAI, Endpoint, EndpointExpert, RequestRejected
 from .judging.image_encoding import Base64ImageCache
 from .judging.logprobs import option_probabilities
 
@@ -27,7 +27,7 @@ _MAX_TOP_LOGPROBS = 20
 """Alternatives per token: OpenAI's maximum."""
 
 
-class OpenAIJudge(AsyncExpert):
+class OpenAIJudge(EndpointExpert):
     """Answers `Judge` with chat completions.
 
     model: its name at the server; empty for the only model of a local server, which is queried when the id is first
@@ -149,15 +149,6 @@ class OpenAIJudge(AsyncExpert):
         if not self._served:
             self._served = self.endpoint.single_served_model()
         return self._served
-
-    def load(self) -> None:
-        self.endpoint.load()
-
-    def usage(self) -> Mapping[str, float]:
-        return self.endpoint.usage()
-
-    async def close(self) -> None:
-        await self.endpoint.close()
 
     async def answer(self, query: Judge) -> Reply | Failure:
         try:

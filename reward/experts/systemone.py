@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..image import ImageError
-from ..queries.expert import AsyncExpert
 from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
 from ..queries.response_formats import Reply
 from .judging.decision_requests import make_request, parse_answers
-from .judging.http_endpoint import Endpoint, RequestRejected
+from .judging.http_endpoint import Endpoint, EndpointExpert, RequestRejected
 from .judging.image_encoding import Base64ImageCache
 
 _VERSION = 2
@@ -21,7 +19,7 @@ _MAX_IMAGES = 4
 """Per request; limit of the API."""
 
 
-class SystemOneJudge(AsyncExpert):
+class SystemOneJudge(EndpointExpert):
     """Answers `Judge` with the probability of every option, from one forward pass per query; no text is generated.
 
     model: its name at the server. base_url: such as `http://127.0.0.1:8000/v1`. api_key_env: the name of the
@@ -69,15 +67,6 @@ class SystemOneJudge(AsyncExpert):
         self.image_cache = Base64ImageCache("png")
         self.deadline_s = self.endpoint.max_total_s + 30.0  # the rest is for encoding images
         self.id = f"systemone@{_VERSION} {model} {self.endpoint.host_and_path}"
-
-    def load(self) -> None:
-        self.endpoint.load()
-
-    def usage(self) -> Mapping[str, float]:
-        return self.endpoint.usage()
-
-    async def close(self) -> None:
-        await self.endpoint.close()
 
     async def answer(self, query: Judge) -> Reply | Failure:
         request = make_request(query)

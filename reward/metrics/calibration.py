@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..atomic_files import write_atomically
 from ..card import ValueRange
 from ..queries.specs import SpecError, spec_of
 from .compose import Metric
@@ -139,14 +140,9 @@ class CalibrationMap:
 
     def save(self, path: str | Path) -> None:
         """Write as JSON. Raises OSError."""
-        path = Path(path)
         data = {"schema": SCHEMA, "digest": self.digest, **asdict(self)}
         del data["name"]
-        partial_path = path.with_name(f".{path.name}.{os.getpid()}")  # `installed_calibrations` does not list this name
-        partial_path.write_text(
-            json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-        )
-        partial_path.replace(path)
+        write_atomically(Path(path), json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
     @staticmethod
     def load(path: str | Path) -> CalibrationMap:

@@ -8,9 +8,10 @@ out, because source and instruction alone decide applicability.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 from ..card import Card
 from ..engine.program import Program, gather
@@ -37,17 +38,62 @@ NotApplicablePolicy = Literal["leave_out", "whole"]
 """Effect of a part that is not applicable: it is left out, or the whole is not applicable."""
 
 
+class _Composition(ABC):
+    """What compositions of several parts share: all but how the values of the applicable parts are combined.
+
+    The fields are those of the subclasses, which are data classes.
+    """
+
+    parts: Mapping[str, Metric]
+    on_not_applicable: NotApplicablePolicy
+    name: str
+    summary: ClassVar[str]
+    """Of the card; the names of the parts follow."""
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ValueError(f"{self.name}: needs at least one part")
+        if self.on_not_applicable not in get_args(NotApplicablePolicy):
+            allowed = ", ".join(get_args(NotApplicablePolicy))
+            raise ValueError(f"{self.name}: on_not_applicable must be one of {allowed}, got {self.on_not_applicable!r}")
+
+    @property
+    def card(self) -> Card:
+        return _composite_card(self.name, self.parts, self.summary)
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        scored = yield from gather([score_with_signature(part, sample) for part in self.parts.values()])
+        scores = dict(zip(self.parts, scored, strict=True))
+        for status in ("failed", "abstained"):
+            for name, score in scores.items():
+                if score.status == status:
+                    return _part_without_value(status, name, scores)
+        values = {name: score.value for name, score in scores.items() if score.value is not None}
+        if not values or (self.on_not_applicable == "whole" and len(values) < len(scores)):
+            name = next(name for name, score in scores.items() if score.value is None)
+            return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
+        return Score.of(self._combine(values), self._reason(values, scores), parts=scores)
+
+    @abstractmethod
+    def _combine(self, values: Mapping[str, float]) -> float:
+        """The value of the whole. values: of the applicable parts, at least one."""
+
+    def _reason(self, values: Mapping[str, float], scores: Mapping[str, Score]) -> str:
+        return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+
+
 @dataclass(frozen=True)
-class WeightedMean:
+class WeightedMean(_Composition):
     """Weighted mean over the applicable parts (default: all weights 1)."""
 
     parts: Mapping[str, Metric]
     weights: Mapping[str, float] = field(default_factory=dict)
     on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "weighted-mean"
+    summary: ClassVar[str] = "mean of"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.on_not_applicable)
+        super().__post_init__()
         if unknown := self.weights.keys() - self.parts.keys():
             raise ValueError(f"{self.name}: weights for {sorted(unknown)}, but the parts are {sorted(self.parts)}")
         if any(not (weight > 0 and math.isfinite(weight)) for weight in self.weights.values()):
@@ -56,93 +102,66 @@ class WeightedMean:
         if len(units) > 1:
             raise ValueError(f"{self.name}: parts have different units {sorted(units)}: calibrate them first")
 
-    @property
-    def card(self) -> Card:
-        return _composite_card(self.name, self.parts, "mean of")
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
-        if isinstance(result, Score):
-            return result
-        values, parts = result
+    def _combine(self, values: Mapping[str, float]) -> float:
         weights = {name: self.weights.get(name, 1.0) for name in values}
         total = sum(weights[name] * value for name, value in values.items())
-        return Score.of(total / sum(weights.values()), _format_values(values), parts=parts)
+        return total / sum(weights.values())
 
 
 @dataclass(frozen=True)
-class GeometricMean:
+class GeometricMean(_Composition):
     """n-th root of the product of the n applicable parts; each must lie in [0, 1]."""
 
     parts: Mapping[str, Metric]
     on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "geometric-mean"
+    summary: ClassVar[str] = "geometric mean of"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.on_not_applicable)
+        super().__post_init__()
         _check_unit_range(self.name, self.parts)
 
-    @property
-    def card(self) -> Card:
-        return _composite_card(self.name, self.parts, "geometric mean of")
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
-        if isinstance(result, Score):
-            return result
-        values, parts = result
-        return Score.of(math.prod(values.values()) ** (1 / len(values)), _format_values(values), parts=parts)
+    def _combine(self, values: Mapping[str, float]) -> float:
+        return float(math.prod(values.values()) ** (1 / len(values)))
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(_Composition):
     """Product of the applicable parts; each must lie in [0, 1]."""
 
     parts: Mapping[str, Metric]
     on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "product"
+    summary: ClassVar[str] = "product of"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.on_not_applicable)
+        super().__post_init__()
         _check_unit_range(self.name, self.parts)
 
-    @property
-    def card(self) -> Card:
-        return _composite_card(self.name, self.parts, "product of")
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
-        if isinstance(result, Score):
-            return result
-        values, parts = result
-        return Score.of(math.prod(values.values()), _format_values(values), parts=parts)
+    def _combine(self, values: Mapping[str, float]) -> float:
+        return math.prod(values.values())
 
 
 @dataclass(frozen=True)
-class Minimum:
+class Minimum(_Composition):
     """Minimum of the applicable parts."""
 
     parts: Mapping[str, Metric]
     on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "minimum"
+    summary: ClassVar[str] = "the lowest of"
 
     def __post_init__(self) -> None:
-        _check_parts(self.name, self.parts, self.on_not_applicable)
+        super().__post_init__()
         units = {part.card.unit for part in self.parts.values()}
         if len(units) > 1:
             raise ValueError(f"{self.name}: parts have different units {sorted(units)} and cannot be compared")
 
-    @property
-    def card(self) -> Card:
-        return _composite_card(self.name, self.parts, "the lowest of")
+    def _combine(self, values: Mapping[str, float]) -> float:
+        return min(values.values())
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        result = yield from _score_parts(self.parts, sample, self.on_not_applicable)
-        if isinstance(result, Score):
-            return result
-        values, parts = result
-        lowest = min(values, key=lambda name: values[name])
-        return Score.of(values[lowest], parts[lowest].reason, parts=parts)
+    def _reason(self, values: Mapping[str, float], scores: Mapping[str, Score]) -> str:
+        return scores[min(values, key=lambda name: values[name])].reason
 
 
 @dataclass(frozen=True)
@@ -245,38 +264,9 @@ class Fallback:
 # -- shared helpers ---------------------------------------------------------------------------------------------------
 
 
-def _score_parts(
-    parts: Mapping[str, Metric], sample: EditSample, on_not_applicable: NotApplicablePolicy
-) -> Program[Score | tuple[dict[str, float], dict[str, Score]]]:
-    """Values of the applicable parts and all part scores, or the score of the whole if it has no value."""
-    scored = yield from gather([score_with_signature(part, sample) for part in parts.values()])
-    scores = dict(zip(parts, scored, strict=True))
-    for status in ("failed", "abstained"):
-        for name, score in scores.items():
-            if score.status == status:
-                return _part_without_value(status, name, scores)
-    values = {name: score.value for name, score in scores.items() if score.value is not None}
-    if not values or (on_not_applicable == "whole" and len(values) < len(scores)):
-        name = next(name for name, score in scores.items() if score.value is None)
-        return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
-    return values, scores
-
-
-def _format_values(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
-
-
 def _part_without_value(status: Literal["failed", "abstained"] | str, name: str, scores: Mapping[str, Score]) -> Score:
     make = Score.failed if status == "failed" else Score.abstained
     return make(f"{name}: {scores[name].reason}", parts=scores)
-
-
-def _check_parts(name: str, parts: Mapping[str, Metric], on_not_applicable: NotApplicablePolicy) -> None:
-    if not parts:
-        raise ValueError(f"{name}: needs at least one part")
-    if on_not_applicable not in get_args(NotApplicablePolicy):
-        allowed = ", ".join(get_args(NotApplicablePolicy))
-        raise ValueError(f"{name}: on_not_applicable must be one of {allowed}, got {on_not_applicable!r}")
 
 
 def _check_unit_range(name: str, parts: Mapping[str, Metric]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -100,3 +100,13 @@ class AsyncExpert(Expert):
             return list(await asyncio.gather(*(answer_within_limits(query) for query in queries)))
         finally:
             await self.close()
+
+
+def expert_of_role(experts: Mapping[str, Expert], role: str) -> Expert | None:
+    """The expert bound to a role such as `judge.quality`, else to the part before the dot; None if neither is bound."""
+    return experts.get(role) or experts.get(role.partition(".")[0])
+
+
+def unbound_roles(experts: Mapping[str, Expert], roles: Iterable[str]) -> list[str]:
+    """The roles without an expert, in order."""
+    return [role for role in roles if expert_of_role(experts, role) is None]

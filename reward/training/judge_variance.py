@@ -21,7 +21,7 @@ import numpy as np
 
 from ..bootstrap_intervals import Numbers, bootstrap_interval
 from ..card import Card
-from ..engine.program import Ask, Gather, Program
+from ..engine.program import Ask, Program, map_asks
 from ..metrics.compose import Metric
 from ..queries.kinds import Judge, Query
 from ..reward import Reward
@@ -155,22 +155,10 @@ class ResampledMetric:
         return self._metric.card
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        return self._program(self._metric(sample))
+        return map_asks(self._metric(sample), self._shift_draws)
 
-    def _program(self, program: Program[Score]) -> Program[Score]:
-        outcomes = None
-        while True:
-            try:
-                request = program.send(outcomes)
-            except StopIteration as stop:
-                score: Score = stop.value
-                return score
-            if isinstance(request, Gather):
-                request = Gather(tuple(self._program(inner) for inner in request.programs))
-            else:
-                assert isinstance(request, Ask)
-                request = replace(request, queries=tuple(self._shift_draw(query) for query in request.queries))
-            outcomes = yield request
+    def _shift_draws(self, request: Ask) -> Ask:
+        return replace(request, queries=tuple(self._shift_draw(query) for query in request.queries))
 
     def _shift_draw(self, query: Query[Any]) -> Query[Any]:
         if not isinstance(query, Judge):

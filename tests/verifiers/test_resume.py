@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import os, signal, sys, threading
+from contextlib import contextmanager
 from pathlib import Path
 from editcritic.reward.queries import Measurement
 from editcritic.verifiers import BestOfN, Journal, select
@@ -49,13 +50,15 @@ class Mortal(Journal):
         tick()
         super().put_score(*args)
 
-write = journal._write_atomically
+replacement = journal.atomic_replacement
 
-def write_and_tick(*args):
-    write(*args)
+@contextmanager
+def replacement_and_tick(target):
+    with replacement(target) as path:
+        yield path
     tick()  # the file exists, and the journal has no row for it yet
 
-journal._write_atomically = write_and_tick
+journal.atomic_replacement = replacement_and_tick
 
 def rule(query):
     tick()

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from typing_extensions import Self
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -41,16 +43,8 @@ def sum_costs(costs: Iterable[Cost]) -> Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """Limits of a whole run over all its samples, in the units of `Cost`; None is no limit.
-
-    NFE are known beforehand and never exceeded. Judge calls and seconds are estimated from the most expensive candidate
-    so far: the first candidate, or one that costs more than all before it, can exceed the limit.
-    """
-
-    nfe: int | None = None
-    judge_calls: int | None = None
-    seconds: float | None = None
+class Limits:
+    """Limits by name, as fields of subclasses; each is a positive number, or None for no limit. Raises ValueError."""
 
     def __post_init__(self) -> None:
         for name, limit in self.limits.items():
@@ -62,20 +56,34 @@ class Budget:
         """Name -> limit, for the limits that are set."""
         return {item.name: limit for item in fields(self) if (limit := getattr(self, item.name)) is not None}
 
-    @staticmethod
-    def from_string(text: str) -> Budget:
-        """Parse a budget such as `nfe=64,seconds=30`. Raises ValueError."""
-        types = {item.name: int if "int" in str(item.type) else float for item in fields(Budget)}
+    @classmethod
+    def from_string(cls, text: str) -> Self:
+        """Parse limits such as `judge_calls=64,seconds=30`. Raises ValueError."""
+        types = {item.name: int if "int" in str(item.type) else float for item in fields(cls)}
         limits: dict[str, Any] = {}
         for assignment in filter(None, (part.strip() for part in text.split(","))):
             name, _, value = assignment.partition("=")
             if name not in types:
-                raise ValueError(f"a budget has {', '.join(types)}, got {assignment!r}: write it as in nfe=64")
+                example = f"{next(iter(types))}=64"
+                raise ValueError(f"a budget has {', '.join(types)}, got {assignment!r}: write it as in {example}")
             try:
                 limits[name] = types[name](value)
             except ValueError:
                 raise ValueError(f"a budget of {name} must be a number, got {value!r}") from None
-        return Budget(**limits)
+        return cls(**limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(Limits):
+    """Limits of a whole run over all its samples, in the units of `Cost`; None is no limit.
+
+    NFE are known beforehand and never exceeded. Judge calls and seconds are estimated from the most expensive candidate
+    so far: the first candidate, or one that costs more than all before it, can exceed the limit.
+    """
+
+    nfe: int | None = None
+    judge_calls: int | None = None
+    seconds: float | None = None
 
     def remaining(self, spent: Cost, unit_cost: Cost) -> float:
         """How many more units of this cost fit; infinite without limits."""

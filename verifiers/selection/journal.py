@@ -8,8 +8,6 @@ selectors are deterministic, so a resumed run repeats its requests and finds the
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +19,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from ...reward import AnswerLog, Image, ImageError, Score
+from ...reward.atomic_files import atomic_replacement
+from ...reward.engine.shared_database import open_database
 from .budget import Cost
 
 SCHEMA = 2
@@ -57,26 +57,21 @@ class Journal:
         self._images: dict[str, Image] = {}  # used without a folder only
         self._states: dict[str, Arrays] = {}
         self._log: AnswerLog | None = None
-        database = ":memory:"
-        try:
-            if self.folder is not None:
+        if self.folder is not None:
+            try:
                 for name in ("images", "states"):
                     (self.folder / name).mkdir(parents=True, exist_ok=True)
-                database = str(self.folder / "journal.sqlite")
-            self._db = sqlite3.connect(database, timeout=60.0, check_same_thread=False, isolation_level=None)
-            tables = {name for (name,) in self._db.execute("select name from sqlite_master where type = 'table'")}
-            if tables and not {"meta", "images", "scores"} <= tables:
-                raise JournalError(f"{database} is another kind of database: use a new folder")
-            self._db.execute("pragma journal_mode = wal")
-            self._db.execute("pragma synchronous = normal")
-            self._db.executescript(_CREATE_TABLES)
-            (schema,) = self._db.execute("select value from meta where key = 'schema'").fetchone()
-        except OSError as error:
-            raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
-        except sqlite3.Error as error:
-            raise JournalError(f"{database} cannot be used as a journal: {error}") from None
-        if schema != str(SCHEMA):
-            raise JournalError(f"{database} has schema {schema}, this version reads {SCHEMA}: use a new folder")
+            except OSError as error:
+                raise JournalError(f"{self.folder} cannot be a journal: {error.strerror}") from None
+        self._db = open_database(
+            ":memory:" if self.folder is None else self.folder / "journal.sqlite",
+            _CREATE_TABLES,
+            schema=SCHEMA,
+            tables={"meta", "images", "scores"},
+            kind="a journal",
+            replacement="a new folder",
+            error_class=JournalError,
+        )
 
     @property
     def answer_log(self) -> AnswerLog | None:
@@ -104,12 +99,14 @@ class Journal:
                 self._states[key] = arrays
         else:
             target = self.folder / "images" / f"{picture.digest}.png"  # an existing file may be corrupt
-            _write_atomically(target, lambda path: picture.pil().save(path, "PNG", compress_level=1))
+            with atomic_replacement(target) as path:
+                picture.pil().save(path, "PNG", compress_level=1)
             if arrays is not None:
                 contiguous = {
                     name: np.asarray(value, order="C") for name, value in arrays.items()
                 }  # it writes buffers as they lie
-                _write_atomically(self._state_path(key), lambda path: save_file(contiguous, path))
+                with atomic_replacement(self._state_path(key)) as path:
+                    save_file(contiguous, path)
         with self._lock:  # last, so that every row has its files
             self._db.execute(
                 "insert or replace into images values (?, ?, ?, ?)",
@@ -167,10 +164,3 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _write_atomically(target: Path, write: Any) -> None:
-    """Write a file completely or not at all, even if the process dies."""
-    partial = target.with_name(f".{os.getpid()}-{threading.get_ident()}-{target.name}")
-    write(partial)
-    partial.replace(target)

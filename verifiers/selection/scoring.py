@@ -6,10 +6,11 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ...reward import BaseReward, Card, EditSample, Engine, Program, Reward, Score, SpecError, spec_of
-from ...reward.engine.program import Ask, Gather
+from ...reward.engine.program import Ask, map_asks
 from ...reward.metrics import Metric
 from ...reward.sample_files import sample_to_json
 from .budget import Cost
@@ -79,25 +80,12 @@ class _JudgeCallCounter:
         return self._metric.card
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        return self._count(self._metric(sample), sample.id)
+        return map_asks(self._metric(sample), partial(self._count, sample.id))
 
-    def _count(self, program: Program[Score], sample_id: str) -> Program[Score]:
-        reply = None
-        while True:
-            try:
-                request = program.send(reply)
-            except StopIteration as done:
-                score: Score = done.value
-                return score
-            if isinstance(request, Gather):
-                request = Gather(tuple(self._count(inner, sample_id) for inner in request.programs))
-            else:
-                assert isinstance(request, Ask)
-                roles = (request.role or query.role for query in request.queries)
-                self.calls[sample_id] = self.calls.get(sample_id, 0) + sum(
-                    role.partition(".")[0] == "judge" for role in roles
-                )
-            reply = yield request
+    def _count(self, sample_id: str, request: Ask) -> Ask:
+        roles = (request.role or query.role for query in request.queries)
+        self.calls[sample_id] = self.calls.get(sample_id, 0) + sum(role.partition(".")[0] == "judge" for role in roles)
+        return request
 
 
 def json_digest(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import BaseReward, EditSample, SpecError, TooManyFailures
+from ...reward.atomic_files import write_atomically
 from ...reward.bootstrap_intervals import bootstrap_interval, row_means
 from ..selection.editor import EditorError, StepwiseEditor
 from ..selection.generation import PartialCandidate
@@ -184,10 +184,7 @@ class PreviewCalibration:
 
     def save(self, path: str | Path) -> None:
         """Write as JSON."""
-        path = Path(path)
-        partial_path = path.with_name(f".{os.getpid()}-{path.name}")
-        partial_path.write_text(json.dumps({"schema": SCHEMA, **asdict(self)}, allow_nan=False), encoding="utf-8")
-        partial_path.replace(path)
+        write_atomically(Path(path), json.dumps({"schema": SCHEMA, **asdict(self)}, allow_nan=False))
 
     @staticmethod
     def load(path: str | Path) -> PreviewCalibration:

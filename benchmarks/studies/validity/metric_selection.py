@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from ....reward import Card, Expert, SpecError, build
 from ....reward.metrics import Metric
+from ....reward.queries.expert import unbound_roles
 from ...common.reward_catalogue import list_rewards
 from ...sceneedit.cases import Case
 
@@ -176,8 +177,7 @@ DEGRADED = "degraded"
 
 
 def _skip_reason(card: Card, experts: Mapping[str, Expert], cases: Sequence[Case]) -> str:
-    unbound = [role for role in card.roles if role not in experts and role.partition(".")[0] not in experts]
-    if unbound:
+    if unbound := unbound_roles(experts, card.roles):
         return f"no expert for the role {', '.join(unbound)}"
     missing = [
         name for name in card.requires if all(getattr(case.sample, name) in (None, "", (), {}) for case in cases)

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ....reward.atomic_files import atomic_replacement
 from ...common.optional_imports import bench_library
-from ..construction.workspace import write_file_atomically
 
 _FEATURES: Mapping[str, Any] = {
     "image": {"_type": "Image"},
@@ -43,10 +43,9 @@ def write_parquet(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
         metadata={"huggingface": json.dumps({"info": {"features": _FEATURES}})},
     )
 
-    def write(temporary: Path) -> None:
-        with parquet.ParquetWriter(temporary, schema) as file:
-            remaining = iter(rows)
-            while group := [dict(row) for row in islice(remaining, _GROUP)]:
-                file.write_table(arrow.Table.from_pylist(group, schema=schema))
-
-    return write_file_atomically(path, write)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_replacement(path) as temporary, parquet.ParquetWriter(temporary, schema) as file:
+        remaining = iter(rows)
+        while group := [dict(row) for row in islice(remaining, _GROUP)]:
+            file.write_table(arrow.Table.from_pylist(group, schema=schema))
+    return path

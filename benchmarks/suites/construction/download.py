@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from ....reward.experts.judging.http_endpoint import is_retryable
 from ...common.errors import InputError
 from ...common.file_digest import sha256
 from .dataset_sources import DatasetFile
@@ -55,7 +56,7 @@ def download_file(
             if isinstance(error, urllib.error.HTTPError):
                 if error.code == 416:  # the partial file is complete, or of another file
                     part.unlink(missing_ok=True)
-                elif error.code < 500 and error.code not in (408, 429):
+                elif not is_retryable(error.code):
                     raise InputError(
                         f"{file.url} answers {error.code} {error.reason}: it cannot be downloaded"
                     ) from None

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....reward.atomic_files import write_atomically
 from ....reward.tomllib_compat import tomllib
 from ...common.errors import InputError
 from ...common.file_digest import sha256
 from .dataset_sources import DatasetFile, read_files
-from .workspace import write_atomically
 
 LOCK_FILE = "sources.toml"
 SCHEMA = 1

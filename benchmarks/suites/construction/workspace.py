@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ....reward import AnswerLog, Expert, Image, ImageError, SpecError, build
+from ....reward.atomic_files import write_atomically
 from ....reward.queries.kinds import Query
 from ....reward.queries.prompts import Prompts
 from ...common.errors import InputError
@@ -152,20 +153,6 @@ class ConstructionFolder:
     def write_jsonl(self, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
         """Write a JSONL file."""
         return write_atomically(self.path / name, "".join(_line(row) for row in rows))
-
-
-def write_atomically(path: Path, text: str) -> Path:
-    """Write a file completely or not at all, even if the process is killed."""
-    return write_file_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline=""))
-
-
-def write_file_atomically(path: Path, write: Callable[[Path], object]) -> Path:
-    """As `write_atomically`, with a function that writes the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".half-{path.name}")
-    write(temporary)
-    temporary.replace(path)
-    return path
 
 
 def image_digests(images: Sequence[tuple[NumberedImage, Image]]) -> dict[str, list[str]]:

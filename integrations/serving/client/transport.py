@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import os
 import ssl
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from ....reward import EditSample
+from ....reward.experts.judging.http_endpoint import retry_after_seconds
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding, attach_images, encode_image, images_by_digest, request_json
 
@@ -54,15 +53,7 @@ class TransportResponse:
     @property
     def retry_after_s(self) -> float | None:
         """Seconds from `Retry-After`; None if the server sends none."""
-        value = self.headers.get("retry-after", "")
-        try:
-            return max(0.0, float(value)) if float(value) < float("inf") else None
-        except ValueError:
-            pass
-        try:
-            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-        except (ValueError, OverflowError):
-            return None
+        return retry_after_seconds(self.headers)
 
 
 class Transport:

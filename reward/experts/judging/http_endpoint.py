@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ...queries.expert import ExpertDown
+from ...queries.expert import AsyncExpert, ExpertDown
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
 
@@ -35,8 +35,10 @@ INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 MAX_RAW_CHARACTERS = 2000
 """Characters of a response that a failure keeps."""
 
-_RETRY_STATUSES = {408, 429}
-"""HTTP statuses to retry, beside all from 500."""
+
+def is_retryable(status: int) -> bool:
+    """Whether a request with this HTTP status may succeed later: 408, 429, and all from 500."""
+    return status in (408, 429) or status >= 500
 
 
 class RetriesExhausted(RuntimeError):
@@ -177,9 +179,9 @@ class Endpoint:
                 if status < 300:
                     return self._read(text)
                 rejected = self._rejected(status, text)
-                if status not in _RETRY_STATUSES and status < 500:
+                if not is_retryable(status):
                     return rejected
-                problem, retry_after_s = f"HTTP {status}: {rejected.message}", _retry_after(headers)
+                problem, retry_after_s = f"HTTP {status}: {rejected.message}", retry_after_seconds(headers)
             pause = self._pause(attempt, retry_after_s)
         attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
         raise RetriesExhausted(f"{self.host_and_path} gave no response in {attempts}, the last: {problem}")
@@ -297,6 +299,21 @@ class Endpoint:
         return text.replace(self._key, "***") if self._key else text
 
 
+class EndpointExpert(AsyncExpert):
+    """An expert whose queries are requests to an `endpoint`."""
+
+    endpoint: Endpoint
+
+    def load(self) -> None:
+        self.endpoint.load()
+
+    def usage(self) -> Mapping[str, float]:
+        return self.endpoint.usage()
+
+    async def close(self) -> None:
+        await self.endpoint.close()
+
+
 _POLICY = re.compile(r"content[_ ]?(policy|filter)|responsibleai|moderation|flagged", re.IGNORECASE)
 _QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 
@@ -365,8 +382,11 @@ def _parse_error_body(text: str) -> tuple[str, str]:
     return str(error.get("code") or error.get("type") or ""), described[:500] + about
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from a number or a date; None without the header."""
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """The wait that a response asks for by `Retry-After`, a number or a date, in seconds; None without the header.
+
+    headers: by lower-case name.
+    """
     value = headers.get("retry-after", "")
     try:
         return max(0.0, float(value)) if float(value) < float("inf") else None

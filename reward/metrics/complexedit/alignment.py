@@ -56,9 +56,6 @@ class ComplexEditInstructionFollowing(ComplexEditOptions):
         aspect="following",
     )
 
-    def __post_init__(self) -> None:
-        self.validate()
-
     def __call__(self, sample: EditSample) -> Program[Score]:
         if len(sample.sources) > 1:
             return _multiple_sources_not_applicable(sample).with_signature(self.signature)
@@ -99,9 +96,6 @@ class IdentityPreservation(ComplexEditOptions):
         ),
         aspect="consistency",
     )
-
-    def __post_init__(self) -> None:
-        self.validate()
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         if len(sample.sources) > 1:

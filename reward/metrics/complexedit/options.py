@@ -29,6 +29,8 @@ class ComplexEditOptions:
         a smaller one.
     max_replacements: failed samples that are replaced by further draws; if more fail, the score fails.
     prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
+
+    Raises ValueError for an invalid option.
     """
 
     mode: ScoringMode = "numeric"
@@ -38,8 +40,7 @@ class ComplexEditOptions:
     prompts: str | None = None
     card: ClassVar[Card]
 
-    def validate(self) -> None:
-        """Raise ValueError for an invalid option."""
+    def __post_init__(self) -> None:
         name = self.card.name
         if self.mode not in MODES:
             raise ValueError(f"unknown mode {self.mode!r}: {name} has {', '.join(MODES)}")

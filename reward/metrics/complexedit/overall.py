@@ -52,7 +52,7 @@ class ComplexEditOverall(ComplexEditOptions):
     )
 
     def __post_init__(self) -> None:
-        self.validate()
+        super().__post_init__()
         if self.mean not in get_args(MeanType):
             raise ValueError(f"unknown mean {self.mean!r}: {self.card.name} has {', '.join(get_args(MeanType))}")
 

@@ -44,9 +44,6 @@ class PerceptualQuality(ComplexEditOptions):
         aspect="quality",
     )
 
-    def __post_init__(self) -> None:
-        self.validate()
-
     def __call__(self, sample: EditSample) -> Program[Score]:
         if self.mode == "numeric":
             samples = yield from sample_judgements(

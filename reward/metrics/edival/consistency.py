@@ -19,6 +19,7 @@ With `similarity="l1"`, 1 - mean absolute difference of pixels replaces the cosi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -48,11 +49,33 @@ _NO_POOLS = (
 
 
 @dataclass(frozen=True)
-class ObjectConsistency:
-    """Similarity of the unchanged objects, at their positions in the base image."""
+class _ConsistencyMetric(ABC):
+    """The options of the three metrics, and the signature of their scores."""
 
     protocol: ConsistencyProtocol = "fixed"
     similarity: SimilarityMeasure = "features"
+    card: ClassVar[Card]
+
+    def __post_init__(self) -> None:
+        options = (("protocol", get_args(ConsistencyProtocol)), ("similarity", get_args(SimilarityMeasure)))
+        for option, allowed in options:
+            value = getattr(self, option)
+            if value not in allowed:
+                raise ValueError(f"{self.card.name} has no {option} {value!r}: there are {', '.join(allowed)}")
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        score = yield from self._score(sample)
+        suffix = "" if self.similarity == "features" else f"/{self.similarity}"
+        return score.with_signature(f"{self.card.signature}/{self.protocol}{suffix}")
+
+    @abstractmethod
+    def _score(self, sample: EditSample) -> Program[Score]: ...
+
+
+@dataclass(frozen=True)
+class ObjectConsistency(_ConsistencyMetric):
+    """Similarity of the unchanged objects, at their positions in the base image."""
+
     card: ClassVar[Card] = Card(
         "edival-cc-objects",
         1,
@@ -65,13 +88,6 @@ class ObjectConsistency:
         failure_modes="An unchanged copy has 1.0.",
         aspect="consistency",
     )
-
-    def __post_init__(self) -> None:
-        _check(self)
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        score = yield from self._score(sample)
-        return score.with_signature(_signature(self))
 
     def _score(self, sample: EditSample) -> Program[Score]:
         pools = pools_of(sample)
@@ -121,11 +137,9 @@ class ObjectConsistency:
 
 
 @dataclass(frozen=True)
-class BackgroundConsistency:
+class BackgroundConsistency(_ConsistencyMetric):
     """Similarity of the images outside all boxes of objects."""
 
-    protocol: ConsistencyProtocol = "fixed"
-    similarity: SimilarityMeasure = "features"
     card: ClassVar[Card] = Card(
         "edival-cc-background",
         1,
@@ -140,13 +154,6 @@ class BackgroundConsistency:
         ),
         aspect="consistency",
     )
-
-    def __post_init__(self) -> None:
-        _check(self)
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        score = yield from self._score(sample)
-        return score.with_signature(_signature(self))
 
     def _score(self, sample: EditSample) -> Program[Score]:
         pools = pools_of(sample)
@@ -180,15 +187,13 @@ class BackgroundConsistency:
 
 
 @dataclass(frozen=True)
-class ContentConsistency:
+class ContentConsistency(_ConsistencyMetric):
     """Mean of object and background consistency (Eq. 3), at least 0; one of them if the other has nothing to compare.
 
     `parts` has both, and both by pixels (`objects_l1`, `background_l1`), which are not part of the value. Abstains if
     there is neither an unchanged object nor an unchanged background.
     """
 
-    protocol: ConsistencyProtocol = "fixed"
-    similarity: SimilarityMeasure = "features"
     card: ClassVar[Card] = Card(
         "edival-cc",
         1,
@@ -202,10 +207,7 @@ class ContentConsistency:
         aspect="consistency",
     )
 
-    def __post_init__(self) -> None:
-        _check(self)
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def _score(self, sample: EditSample) -> Program[Score]:
         halves = WeightedMean(
             {
                 "objects": ObjectConsistency(self.protocol, self.similarity),
@@ -224,24 +226,10 @@ class ContentConsistency:
             score = Score.abstained("neither an unchanged object nor an unchanged background to compare")
         # Cosines may be negative; values below 0 carry no further information.
         value = None if score.value is None else max(score.value, 0.0)
-        return replace(score, value=value, parts=parts).with_signature(_signature(self))
+        return replace(score, value=value, parts=parts)
 
 
 # -- shared helpers ---------------------------------------------------------------------------------------------------
-
-_ConsistencyMetric = ObjectConsistency | BackgroundConsistency | ContentConsistency
-
-
-def _check(metric: _ConsistencyMetric) -> None:
-    for option, allowed in (("protocol", get_args(ConsistencyProtocol)), ("similarity", get_args(SimilarityMeasure))):
-        value = getattr(metric, option)
-        if value not in allowed:
-            raise ValueError(f"{metric.card.name} has no {option} {value!r}: there are {', '.join(allowed)}")
-
-
-def _signature(metric: _ConsistencyMetric) -> str:
-    suffix = "" if metric.similarity == "features" else f"/{metric.similarity}"
-    return f"{metric.card.signature}/{metric.protocol}{suffix}"
 
 
 def _pair(sample: EditSample, protocol: ConsistencyProtocol) -> tuple[Image, Image, tuple[Evidence, ...]]:

@@ -1,6 +1,9 @@
 """A journal gives back what it was given, also after spoilt files, and refuses what is not one."""
 
 import sqlite3
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +138,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) 
         other.execute("create table made (cakes)")
     other.close()
 
-    with pytest.raises(JournalError, match="another kind of database"):
+    with pytest.raises(JournalError, match="a database of something else: give a new folder"):
         Journal(tmp_path)
 
     other = sqlite3.connect(tmp_path / "journal.sqlite")
@@ -151,3 +154,21 @@ def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(JournalError, match="schema 99"):
         Journal(tmp_path)
+
+
+OPENING = """
+import sys, time
+from editcritic.verifiers import Journal
+folder, start = sys.argv[1], float(sys.argv[2])
+for number in range(60):
+    while time.time() < start + 0.02 * number:
+        pass
+    Journal(f"{folder}/{number}").close()
+"""
+
+
+def test_processes_may_make_a_journal_at_the_same_moment(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPENING, str(tmp_path), str(time.time() + 4)]
+    runs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    errors = [run.communicate(timeout=60)[1] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0], errors

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .....reward import Engine, Expert, Image
+from .....reward.atomic_files import atomic_replacement
 from .....reward.engine.engine_stats import Stats
 from .....reward.image import Corners
 from .....reward.metrics.dlebench.crops import context_factor
@@ -18,7 +19,7 @@ from .....verifiers.selection import JournalError
 from ....common.errors import InputError
 from ...construction.construction_report import ConstructionReport
 from ...construction.validated_replies import Rejection, RejectionLog, run_programs
-from ...construction.workspace import PROMPTS, ConstructionFolder, open_image, write_file_atomically
+from ...construction.workspace import PROMPTS, ConstructionFolder, open_image
 from .counterfactual import CounterfactualEdit, VisualQuestion, counterfactual_program
 from .reference_images import PendingReference, ReferenceGenerator, pixel_boxes
 from .reference_review import REVIEW_FILE, ReferenceReview, read_reviews
@@ -180,12 +181,12 @@ class DleBenchBuilder:
 
 def _save_reference(sample: ConstructedSample, reference: Image, out: Path) -> None:
     row = sample.row()
-    write_file_atomically(
-        out / SOURCES / row["image"], lambda temporary: shutil.copyfile(sample.question.image, temporary)
-    )
-    write_file_atomically(
-        out / REFERENCES / row["reference_image"], lambda temporary: reference.pil().save(temporary, "PNG")
-    )
+    for folder in (SOURCES, REFERENCES):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    with atomic_replacement(out / SOURCES / row["image"]) as temporary:
+        shutil.copyfile(sample.question.image, temporary)
+    with atomic_replacement(out / REFERENCES / row["reference_image"]) as temporary:
+        reference.pil().save(temporary, "PNG")
 
 
 def _review_rows(

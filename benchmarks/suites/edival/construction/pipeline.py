@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .....reward import Engine, Expert, Image
+from .....reward.atomic_files import atomic_replacement, write_atomically
 from .....reward.engine.engine_stats import Stats
 from ...construction.construction_report import ConstructionReport
 from ...construction.validated_replies import ProgramResult, run_programs
@@ -18,8 +19,6 @@ from ...construction.workspace import (
     NumberedImage,
     image_digests,
     open_image,
-    write_atomically,
-    write_file_atomically,
 )
 from .chains import EdiValAgent, InstructionChain
 from .objects import grounding_file
@@ -74,6 +73,7 @@ def construct(
         text = json.dumps(
             grounding_file(index, chain.grounded_objects, chain.listed_objects), indent=2, ensure_ascii=False
         )
+        (out / GROUNDING).mkdir(exist_ok=True)
         write_atomically(out / GROUNDING / f"{index}_input_raw.json", text + "\n")
     path = write_atomically(out / CSV, instruction_csv(chains))
     failed = {result.id: result.failed for result in results if result.failed}
@@ -99,8 +99,9 @@ def _save_image(out: Path, numbered_image: NumberedImage, image: Image) -> Image
     """The image as saved to the file: the judge sees what readers will see."""
     path = out / PICTURES / f"{numbered_image.index}_input_raw.jpg"
     if not path.is_file():
-        small = image.resized(IMAGE_SIDE, IMAGE_SIDE).pil()
-        write_file_atomically(path, lambda temporary: small.save(temporary, "JPEG", quality=95, subsampling=0))
+        path.parent.mkdir(exist_ok=True)
+        with atomic_replacement(path) as temporary:
+            image.resized(IMAGE_SIDE, IMAGE_SIDE).pil().save(temporary, "JPEG", quality=95, subsampling=0)
     return open_image(path)
 
 

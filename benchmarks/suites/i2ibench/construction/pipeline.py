@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .....reward import AnswerLog, Engine, Expert, Image, Program
+from .....reward.atomic_files import atomic_replacement
 from .....reward.engine.engine_stats import Stats
 from .....reward.metrics.i2ibench.dimension import labelled_images
 from .....reward.queries.prompts import Prompts
@@ -30,7 +31,6 @@ from ...construction.workspace import (
     list_numbered_images,
     load_prompts,
     open_image,
-    write_file_atomically,
 )
 from ..categories import Category
 from ..reader import PROMPTS_FILE
@@ -173,4 +173,6 @@ def _copy_source(source: NumberedImage, out: Path) -> None:
     """Copy the file unchanged: readers see the same image as the judge."""
     path = out / IMAGES_SLOT / source.name
     if not path.is_file():
-        write_file_atomically(path, lambda temporary: shutil.copyfile(source.path, temporary))
+        path.parent.mkdir(exist_ok=True)
+        with atomic_replacement(path) as temporary:
+            shutil.copyfile(source.path, temporary)
