@@ -13,7 +13,6 @@ import io
 import json
 import os
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import OrderedDict
@@ -105,27 +104,36 @@ class HttpEditor:
         return picture
 
     def _answer(self, body: str) -> Image:
-        problem = ""
-        for number in range(self._retries + 1):
-            if number:
-                time.sleep(self._pause_s * 2 ** (number - 1))
-            try:
-                with urllib.request.urlopen(self._request(body), timeout=self._timeout_s) as response:
-                    return _decode_response(response.read(MAX_RESPONSE_BYTES + 1), response.headers.get_content_type())
-            except urllib.error.HTTPError as error:
-                detail = error.read(_MAX_ERROR_CHARS).decode("utf-8", "replace").strip()
-                problem = f"HTTP {error.code}: {detail or error.reason}"
-                if not is_retryable(error.code):
-                    break
-            except OSError as error:  # no connection, a time-out
-                problem = str(getattr(error, "reason", error)) or type(error).__name__
-        raise RuntimeError(problem)
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._retries + 1),
+            wait=wait_exponential(self._pause_s),
+            reraise=True,
+        )
+        return retrying(self._answer_once, body)
+
+    def _answer_once(self, body: str) -> Image:
+        try:
+            with urllib.request.urlopen(self._request(body), timeout=self._timeout_s) as response:
+                return _decode_response(response.read(MAX_RESPONSE_BYTES + 1), response.headers.get_content_type())
+        except urllib.error.HTTPError as error:
+            detail = error.read(_MAX_ERROR_CHARS).decode("utf-8", "replace").strip()
+            kind = _TransientError if is_retryable(error.code) else RuntimeError
+            raise kind(f"HTTP {error.code}: {detail or error.reason}") from None
+        except OSError as error:  # no connection, a time-out
+            raise _TransientError(str(getattr(error, "reason", error)) or type(error).__name__) from None
 
     def _request(self, body: str) -> urllib.request.Request:
         headers = {"Content-Type": "application/json", "Accept": "image/png, application/json"}
         if self._key_env:
             headers["Authorization"] = f"Bearer {os.environ.get(self._key_env, '')}"
         return urllib.request.Request(self._url, body.encode(), headers, method="POST")
+
+
+class _TransientError(RuntimeError):
+    """A request failed in a way that a retry may mend."""
 
 
 def _body(sources: tuple[Image, ...], instruction: str, seed: int, history: tuple[EditSample, ...]) -> str:

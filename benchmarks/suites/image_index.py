@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...reward import Image, ImageError
+from ...reward.atomic_files import write_atomically
 from ...reward.image import FileIndex
 from ..common.terminal import progress_bar
 from .extraction_cache import cache_folder
@@ -67,9 +68,7 @@ class _ImageIndex:
         with suppress(OSError):
             folder = cache_folder()
             folder.mkdir(parents=True, exist_ok=True)
-            temporary = folder / f".{os.getpid()}-{INDEX_FILE}"
-            temporary.write_text(json.dumps(data), encoding="utf-8")
-            temporary.replace(folder / INDEX_FILE)
+            write_atomically(folder / INDEX_FILE, json.dumps(data))
 
     def open(self, path: Path) -> SuiteImage | ImageError:
         """The image in a file, decoded only if it is not in the index, or the error of the file."""

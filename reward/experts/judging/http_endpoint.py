@@ -16,13 +16,16 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ...queries.expert import AsyncExpert, ExpertDown
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -160,31 +163,41 @@ class Endpoint:
         self._client(
             _openai()
         )  # created before the timeout starts: the first import takes a second, certificates another
-        problem, pause = "", 0.0
-        for attempt in range(self._retries + 1):
-            if attempt:
-                await asyncio.sleep(pause)
-            self._count(attempt, images)
-            retry_after_s: float | None = None
-            try:
-                async with timeout(self._timeout_s):
-                    status, headers, text = await self._post(path, body)
-            except TIMEOUTS:
-                problem = f"no complete response within {self._timeout_s:g} s"
-            except ConnectionError as error:
-                problem = str(error)
-            except _ResponseTooLarge:
-                return Failure(f"the response of {self.host_and_path} is longer than {MAX_RESPONSE_BYTES >> 20} MiB")
-            else:
-                if status < 300:
-                    return self._read(text)
-                rejected = self._rejected(status, text)
-                if not is_retryable(status):
-                    return rejected
-                problem, retry_after_s = f"HTTP {status}: {rejected.message}", retry_after_seconds(headers)
-            pause = self._pause(attempt, retry_after_s)
-        attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
-        raise RetriesExhausted(f"{self.host_and_path} gave no response in {attempts}, the last: {problem}")
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._retries + 1),
+            wait=self._pause,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        try:
+            async for attempt in retrying:
+                with attempt:
+                    self._count(attempt.retry_state.attempt_number, images)
+                    return await self._post_once(path, body)
+        except _TransientError as error:
+            attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
+            raise RetriesExhausted(f"{self.host_and_path} gave no response in {attempts}, the last: {error}") from None
+        raise AssertionError("unreachable")
+
+    async def _post_once(self, path: str, body: Mapping[str, Any]) -> dict[str, Any] | RequestRejected | Failure:
+        try:
+            async with timeout(self._timeout_s):
+                status, headers, text = await self._post(path, body)
+        except TIMEOUTS:
+            raise _TransientError(f"no complete response within {self._timeout_s:g} s") from None
+        except ConnectionError as error:
+            raise _TransientError(str(error)) from None
+        except _ResponseTooLarge:
+            return Failure(f"the response of {self.host_and_path} is longer than {MAX_RESPONSE_BYTES >> 20} MiB")
+        if status < 300:
+            return self._read(text)
+        rejected = self._rejected(status, text)
+        if is_retryable(status):
+            raise _TransientError(f"HTTP {status}: {rejected.message}", retry_after_seconds(headers))
+        return rejected
 
     async def close(self) -> None:
         """Close the running loop's connections."""
@@ -200,14 +213,16 @@ class Endpoint:
                     "the same answer log to send only the remaining queries"
                 )
             self._counts["requests"] += 1
-            self._counts["retries"] += attempt > 0
+            self._counts["retries"] += attempt > 1
             self._counts["images_sent"] += images
 
-    def _pause(self, attempt: int, retry_after_s: float | None) -> float:
+    def _pause(self, state: RetryCallState) -> float:
         # Jitter: requests that failed together are not retried together.
-        if retry_after_s is not None:
-            return min(retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
-        return min(INITIAL_BACKOFF_S * 2.0**attempt, MAX_BACKOFF_S, self._timeout_s) * self._rng.uniform(0.5, 1.0)
+        error = state.outcome and state.outcome.exception()
+        if isinstance(error, _TransientError) and error.retry_after_s is not None:
+            return min(error.retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
+        backoff_s = min(INITIAL_BACKOFF_S * 2.0 ** (state.attempt_number - 1), MAX_BACKOFF_S, self._timeout_s)
+        return backoff_s * self._rng.uniform(0.5, 1.0)
 
     # -- one request --------------------------------------------------------------------------------------------------
 
@@ -320,6 +335,14 @@ _QUOTA_ERROR_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billi
 
 class _ResponseTooLarge(Exception):
     pass
+
+
+class _TransientError(Exception):
+    """A request failed in a way that a retry may mend. retry_after_s: the wait that the server asks for."""
+
+    def __init__(self, problem: str, retry_after_s: float | None = None) -> None:
+        super().__init__(problem)
+        self.retry_after_s = retry_after_s
 
 
 async def _limit_response_size(response: Any, base: type) -> None:
