@@ -37,7 +37,10 @@ def doctor(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Report what is installed, which experts can run on this machine, how fast, and what to install for the others."""
+    """Report what is installed, which experts can run on this machine, how fast, and what to install for the others.
+
+    Example: editcritic doctor --experts "detector=grounding-dino-tiny judge=qwen2.5-vl-7b"
+    """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.inspection import checkpoint_check, load_plan, load_plan_table, model_references
     from ..benchmarks.inspection.doctor import render_report, run_diagnostics

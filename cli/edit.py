@@ -82,7 +82,10 @@ def edit(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Edit an image: generate candidates, score them and keep the best. Running the same command again resumes."""
+    """Edit an image: generate candidates, score them and keep the best. Running the same command again resumes.
+
+    Example: editcritic edit cup.png --instruction "Remove cup" --pipeline sceneedit -o edited
+    """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import (
         load_reward,

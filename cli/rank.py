@@ -36,7 +36,10 @@ def rank(
     cache: AnswerCache = None,
     as_json: Json = False,
 ) -> int:
-    """Rank candidate edits of a source: order, margins, reasons. Samples of a file are ranked within their groups."""
+    """Rank candidate edits of a source: order, margins, reasons. Samples of a file are ranked within their groups.
+
+    Example: editcritic rank edits --source cup.png --instruction "Remove cup" -o sheet.html
+    """
     from ..benchmarks.common.inputs import load_reward, ranking_entries, spec_argument
     from ..benchmarks.report import ranking
     from ..benchmarks.run.scoring_run import forward_warnings, score_entries

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.cli.serve import load_rewards, register, serve
+from editcritic.cli.serve import load_rewards, serve
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server.limits import MIB, ServerLimits
 from editcritic.reward import Engine
@@ -24,7 +24,7 @@ SLOW = "preference=tests.integrations.serving.judge_server_process:Slow"
 def refused(*options: str, **environment: str) -> str:
     """What the command says when it does not start."""
     app = typer.Typer()
-    register(app)
+    app.command()(serve)
     result = CliRunner().invoke(app, ["--reward", RATED, "--experts", SLOW, "--port", "0", *options], env=environment)
     assert result.exit_code == 2, result.output
     return " ".join(result.output.split())

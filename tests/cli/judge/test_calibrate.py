@@ -1,4 +1,4 @@
-"""`editcritic calibration`: fit, list, show and apply calibrations, and use one in a reward."""
+"""`editcritic judge calibrate`: fit, list, show and apply calibrations, and use one in a reward."""
 
 import json
 import os
@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from editcritic.benchmarks.run.scoring_run import score_row
-from editcritic.cli.calibration import app
+from editcritic.cli.judge.calibrate import app
 from editcritic.reward import Score
 from editcritic.reward.metrics.calibration import CalibrationMap
 
-from ..benchmarks.human_eval import label_files
+from ...benchmarks.human_eval import label_files
 
 COUNT = 60
 
