@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from .options import Json
 
 
@@ -52,13 +52,15 @@ def doctor(
         print_json(reference_names) if as_json else echo("\n".join(reference_names), stderr=False)
         return 0
     if reference is not None:
-        comparison = checkpoint_check.check_model(reference, images or Path(), experts or [])
+        with progress_bar(None, "querying the model"):
+            comparison = checkpoint_check.check_model(reference, images or Path(), experts or [])
         print_json(comparison.to_json()) if as_json else render(checkpoint_check.table(comparison))
         return comparison.exit_code
     if experts:
         plan = load_plan.plan_load(experts, query_servers=query_servers)
         print_json(plan.to_json()) if as_json else render(load_plan_table.render_load_plan(plan))
         return plan.exit_code
-    report = run_diagnostics()
+    with progress_bar(None, "checking"):
+        report = run_diagnostics()
     print_json(report.to_json()) if as_json else render(render_report(report))
     return report.exit_code

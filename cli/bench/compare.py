@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..options import BootstrapSamples, Data, Json, SuiteSpec
 
 if TYPE_CHECKING:
@@ -110,9 +110,10 @@ def _compare_pair(
             raise
         known_suite = None
         echo(f"editcritic: compared without the suite's tables: {error}")
-    comparison = compare_results(
-        *(each.results for each in folders), suite=known_suite, threshold=threshold, count=bootstrap_samples
-    )
+    with progress_bar(None, "bootstrap"):
+        comparison = compare_results(
+            *(each.results for each in folders), suite=known_suite, threshold=threshold, count=bootstrap_samples
+        )
     if as_json:
         print_json(comparison.to_json(max_items))
     else:
@@ -146,7 +147,8 @@ def _compare_strategies(
         tables = scaling_tables(strategies, [tuple(name.split("/")) for name in metrics])
     else:
         tables = _turn_tables(folders, metrics)
-    computed = compute_tables(tables, bootstrap_samples)
+    with progress_bar(None, "bootstrap"):
+        computed = compute_tables(tables, bootstrap_samples)
     if plot is not None:
         from ...benchmarks.human_eval.scaling_plot import draw
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..options import Json
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def _print_statistics(suite: str, data: Path | None, folder: Path | None, as_jso
 
     default = Path("data") / suite.partition("?")[0]
     loaded = load_suite(suite, data or (default if default.is_dir() else None))
-    count_tables = suite_statistics(loaded)
+    with progress_bar(None, "counting"):
+        count_tables = suite_statistics(loaded)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for count_table in count_tables:

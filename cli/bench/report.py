@@ -75,10 +75,11 @@ def report(
     if out is not None and not out.parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
     folders = load_result_folders(results)
-    comparison = EditorComparison.of(
-        load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
-    )
-    selected = _select(comparison, only or ())
+    with progress_bar(None, "bootstrap"):
+        comparison = EditorComparison.of(
+            load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
+        )
+        selected = _select(comparison, only or ())
     page_data = (
         None if out is None else ReportData(comparison, find_outputs(outputs or (), folders, comparison.editors))
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
-from ...benchmarks.common.terminal import echo, exit_code_command
+from ...benchmarks.common.terminal import echo, exit_code_command, progress_bar
 from ..options import BootstrapSamples, Json, ResultFolders
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def agreement(
             average_metrics=[tuple(name.split("/")) for name in average_metrics or ()],
         )
         descriptions = agreement_tables.STATISTIC_DESCRIPTIONS
-    computed = compute_tables(tables, bootstrap_samples)
+    with progress_bar(None, "bootstrap"):
+        computed = compute_tables(tables, bootstrap_samples)
     report_tables(computed, descriptions, out, as_json, editors=[run.editor for run in loaded], **more)
     return 0
 

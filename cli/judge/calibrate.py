@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..command_group import command_group
 from ..options import Json
 
@@ -68,21 +68,12 @@ def fit(
             help="Pairwise labels only: log-odds, or share (probability of being preferred to the mean edit).",
         ),
     ] = "log-odds",
-    l2: Annotated[float, typer.Option("--l2", help="Pairwise labels only: L2 penalty on the slope.")] = 0.1,
     smoothing: Annotated[
         float | None,
         typer.Option(
             "--smoothing", help="Pairwise labels only: smoothness penalty. Default: chosen by cross-validation."
         ),
     ] = None,
-    knots: Annotated[
-        int | None,
-        typer.Option(
-            "--knots", min=2, help="Pairwise labels only: number of knots. Default: from the number of labels."
-        ),
-    ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of cross-validation folds.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the cross-validation split.")] = 0,
     as_json: Json = False,
 ) -> int:
     """Fit calibrations: scores of a judge mapped to human labels. Exit code 1 if one of them is uninformative.
@@ -100,8 +91,10 @@ def fit(
     label_set = LabelSet.select(all_labels, label_kind, dimension)
     rewards = [build_metric(spec_argument(text)) for text in reward or ()]
     metrics = metric or list(source.lookup.metrics)
-    fit_options: dict[str, Any] = {"l2": l2, "smoothing": smoothing, "knots": knots, "folds": folds, "seed": seed}
-    calibrations = fit_calibrations(label_set, source, metrics, rewards=rewards, scale=chosen_scale, **fit_options)
+    with progress_bar(None, "fitting"):
+        calibrations = fit_calibrations(
+            label_set, source, metrics, rewards=rewards, scale=chosen_scale, smoothing=smoothing
+        )
     check_rewards(rewards, calibrations)
     saved = _save(calibrations, out)
     has_problems = any(calibration.provenance["problems"] for calibration in calibrations.values())

@@ -186,3 +186,9 @@ def test_every_key_is_documented() -> None:
     keys = [*RunSettings.model_fields, *(f"budget.{name}" for name in BudgetSettings.model_fields)]
     keys += [f"ray.{name}" for name in RaySettings.model_fields]
     assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_the_settings_shown_are_valid(tmp_path: Path) -> None:
+    _, shown = DOCUMENT.read_text(encoding="utf-8").split("```toml\n")
+    settings = read_run_settings(written(tmp_path / "run.toml", shown.partition("```")[0]))
+    assert (settings.out, settings.budget.cost) == (tmp_path / "results" / "mine", 20.0)

@@ -152,7 +152,7 @@ def test_a_map_that_tells_nothing_ends_with_1_and_says_why(files, tmp_path):
         (["--metric", "light"], "no row has a score 'light'"),
         (["--label-kind", "four-level"], "none of them four-level:any dimension"),
         (["--scale", "percent"], "--scale is log-odds or share"),
-        (["--l2", "0"], "l2 must be above 0"),
+        (["--smoothing", "-1"], "smoothing at least 0"),
         (["--reward", "judge-levels"], "give the reward that produced them"),
         (["--reward", "no-such"], "unknown reward"),
     ],

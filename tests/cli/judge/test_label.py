@@ -98,6 +98,26 @@ def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
     assert read_labels([tmp_path / "labels.jsonl"])[0].editor == "mine"
 
 
+def test_with_json_the_address_is_an_error_line_and_the_document_comes_at_the_end(tmp_path):
+    made, out = outputs(tmp_path / "one", Toy(count=3)), tmp_path / "labels.jsonl"
+    command = [sys.executable, "-m", "editcritic.cli.main", "judge", "label", TOY, "--outputs", f"one={made}"]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            [*command, "-o", str(out), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert process.stderr is not None
+    assert "questions" in process.stderr.readline()
+    url = process.stderr.readline().strip()
+    with urllib.request.urlopen(f"{url}question?annotator=ann", timeout=20) as response:
+        assert json.load(response)["number"] == 0
+    process.send_signal(signal.SIGINT)
+    stdout, _ = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(stdout)["labels"]) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,6 +1,9 @@
 """`editcritic serve`: what it is given, and what it refuses to start with."""
 
 import inspect
+import json
+import signal
+import subprocess
 from pathlib import Path
 
 import httpx2
@@ -98,3 +101,10 @@ def test_the_options_have_the_defaults_of_the_limits() -> None:
         max_in_flight=defaults["window"],
         decode_threads=defaults["decode_threads"],
     )
+
+
+def test_json_names_the_address_and_the_rewards() -> None:
+    with judge("--json", stdout=subprocess.PIPE) as (url, process):
+        process.send_signal(signal.SIGTERM)
+        stdout, _ = process.communicate(timeout=60)
+    assert json.loads(stdout) == {"address": url, "rewards": ["rated"]}
