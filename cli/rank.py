@@ -26,7 +26,8 @@ def rank(
     boxes: Annotated[
         str | None,
         typer.Option(
-            "--boxes", help='Boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file with that JSON.'
+            "--boxes",
+            help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.',
         ),
     ] = None,
     reward: RewardSpec = DEFAULT_REWARD,

@@ -26,7 +26,7 @@ JudgeSpec = Annotated[
     typer.Option(
         "--judge",
         help="Judge expert: a spec such as 'served?model=…&url=…', module:Name, or a TOML file (its own table or "
-        "[experts.judge], as in `score`).",
+        "`experts.judge`, as in `score`).",
     ),
 ]
 

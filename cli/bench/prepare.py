@@ -29,7 +29,9 @@ def prepare(
     download: Annotated[bool, typer.Option("--download", help="Download missing files.")] = False,
     sources: Annotated[
         Path | None,
-        typer.Option("--sources", help="TOML file with alternative download locations ([[file]] with path and url)."),
+        typer.Option(
+            "--sources", help="TOML file with alternative download locations (tables `file` with path and url)."
+        ),
     ] = None,
     check_csv: Annotated[
         Path | None,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import rich.markup
 import typer
 
 from editcritic.cli.main import app
@@ -48,6 +49,8 @@ def test_every_command_and_option_has_help(words: tuple[str, ...], editcritic: C
     assert "\n" not in command.help.replace("\n\n", "")  # a paragraph is one line, which the terminal wraps
     unexplained = [parameter.name for parameter in command.params if not parameter.help]
     assert unexplained == []
+    texts = [command.help, command.epilog, *(parameter.help for parameter in command.params)]
+    assert [text for text in texts if rich.markup.render(text).plain != text.replace("\\[", "[")] == []
     shown = editcritic(*words, "--help")
     assert shown.exit_code == 0
     assert "Example: editcritic" in shown.stdout
