@@ -102,7 +102,8 @@ def run(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.run.rendezvous import ProcessRank
-    from ...benchmarks.run.run_settings import RunSettings, read_run_settings
+    from ...benchmarks.run.run_settings import SETTINGS_FILE, RunSettings, read_run_settings
+    from ...benchmarks.run.runner import check_folders
     from ...benchmarks.run.scoring_run import forward_warnings
 
     options = {
@@ -137,10 +138,14 @@ def run(
     if not process.rank:
         print_problems(built.suite)
         print_skipped(built)
+        check_folders(settings.out, built)
+        if not (settings.out / SETTINGS_FILE).exists():  # now, in case that the run is killed
+            _write_settings(settings, settings.out, spec.editor)
     with forward_warnings(echo):
         result, interrupted = _execute(settings, settings.out, spec, built, process)
-    if not process.rank:
-        _write_settings(settings.overridden({"editor_name": spec.editor}), settings.out, config, given)
+    written_by_user = config is not None and config.resolve() == (settings.out / SETTINGS_FILE).resolve()
+    if not process.rank and (given or not written_by_user):
+        _write_settings(settings, settings.out, spec.editor)
     if interrupted:
         return 130
     return 0 if result is None else _print_run(result, settings.out, as_json)
@@ -244,13 +249,11 @@ def _execution_options(
     )
 
 
-def _write_settings(settings: RunSettings, out: Path, config: Path | None, given: Mapping[str, Any]) -> None:
-    """Write OUT/run.toml, unless the settings were read from that file and no option changes them."""
-    from ...benchmarks.run.run_settings import SETTINGS_FILE, write_run_settings
+def _write_settings(settings: RunSettings, out: Path, editor: str) -> None:
+    from ...benchmarks.run.run_settings import write_run_settings
 
     out.mkdir(parents=True, exist_ok=True)
-    if config is None or given or config.resolve() != (out / SETTINGS_FILE).resolve():
-        write_run_settings(settings, out)
+    write_run_settings(settings.overridden({"editor_name": editor}), out)
 
 
 def print_problems(suite: Suite) -> None:

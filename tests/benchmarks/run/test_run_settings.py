@@ -171,6 +171,15 @@ def test_all_settings_are_written_and_read_back(tmp_path: Path) -> None:
         assert getattr(back, name).resolve() == getattr(everything, name).resolve()
 
 
+def test_a_run_that_ends_early_has_written_its_settings(editcritic: Command, made: Path, tmp_path: Path) -> None:
+    run = ("bench", "run", TOY, "--outputs", made, "--experts", COIN, "--metric", "following", "-o", tmp_path / "a")
+    assert editcritic(*run, "--budget", "judge_calls=1").exit_code == 1
+    settings = tmp_path / "a" / "run.toml"
+    assert read_run_settings(settings).budget.judge_calls == 1
+    assert editcritic("bench", "run", "--config", settings, "--budget", "judge_calls=99").exit_code == 0
+    assert read_run_settings(settings).budget.judge_calls == 99
+
+
 def test_a_table_binds_experts_too(tmp_path: Path) -> None:
     config = written(tmp_path / "run.toml", '[experts]\njudge = "colour"\n')
     assert read_run_settings(config).experts == {"judge": "colour"}
