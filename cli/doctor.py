@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from .options import Json
 
 
@@ -37,7 +37,10 @@ def doctor(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Report what is installed, which experts can run on this machine, how fast, and what to install for the others."""
+    """Report what is installed, which experts can run on this machine, how fast, and what to install for the others.
+
+    Example: editcritic doctor --experts "detector=grounding-dino-tiny judge=qwen2.5-vl-7b"
+    """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.inspection import checkpoint_check, load_plan, load_plan_table, model_references
     from ..benchmarks.inspection.doctor import render_report, run_diagnostics
@@ -49,13 +52,15 @@ def doctor(
         print_json(reference_names) if as_json else echo("\n".join(reference_names), stderr=False)
         return 0
     if reference is not None:
-        comparison = checkpoint_check.check_model(reference, images or Path(), experts or [])
+        with progress_bar(None, "querying the model"):
+            comparison = checkpoint_check.check_model(reference, images or Path(), experts or [])
         print_json(comparison.to_json()) if as_json else render(checkpoint_check.table(comparison))
         return comparison.exit_code
     if experts:
         plan = load_plan.plan_load(experts, query_servers=query_servers)
         print_json(plan.to_json()) if as_json else render(load_plan_table.render_load_plan(plan))
         return plan.exit_code
-    report = run_diagnostics()
+    with progress_bar(None, "checking"):
+        report = run_diagnostics()
     print_json(report.to_json()) if as_json else render(render_report(report))
     return report.exit_code

@@ -69,7 +69,8 @@ def edit(
     boxes: Annotated[
         str | None,
         typer.Option(
-            "--boxes", help='Boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file with that JSON.'
+            "--boxes",
+            help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.',
         ),
     ] = None,
     pipeline_args: PipelineArgs = None,
@@ -82,7 +83,10 @@ def edit(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Edit an image: generate candidates, score them and keep the best. Running the same command again resumes."""
+    """Edit an image: generate candidates, score them and keep the best. Running the same command again resumes.
+
+    Example: editcritic edit cup.png --instruction "Remove cup" --pipeline sceneedit -o edited
+    """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import (
         load_reward,

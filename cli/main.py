@@ -1,39 +1,33 @@
 """The command line `editcritic`.
 
-Exit codes: 0 success; 1 finished, but some scores failed, no candidate was chosen, a replay differed, or an installed
-part does not work; 2 invalid input or usage (valid input is still processed); 130 interrupted. With `--json`, standard
-output holds one JSON document and nothing else. Commands import their modules when they run, so `--help` is fast.
+What is used every day stands at the top level; `bench` runs suites, `judge` compares and calibrates judges, and `dev`
+tests metrics. Commands import their modules when they run, so `--help` is fast. With `--json`, standard output holds
+one JSON document and nothing else.
 """
 
 from __future__ import annotations
 
-import typer
-
 from ..benchmarks.common.terminal import limit_library_threads, replace_unencodable_output
 from .bench.app import app as bench
-from .calibration import app as calibration
-from .diff import diff
+from .command_group import command_group
+from .dev.app import app as dev
 from .doctor import doctor
 from .edit import edit
+from .judge.app import app as judge
 from .rank import rank
-from .replay import replay
 from .rewards import rewards
 from .score import score
 from .serve import serve
 
-app = typer.Typer(
-    name="editcritic",
-    help="Scores image edits: for selection, for RL and for benchmarks, with the same scorer.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+app = command_group(
+    "editcritic",
+    "Scores image edits: for selection, for RL and for benchmarks, with the same scorer.",
+    {"score": score, "rank": rank, "edit": edit, "serve": serve, "doctor": doctor, "rewards": rewards},
+    epilog="Exit codes: 0 success; 1 finished, but not everything succeeded or agrees; 2 invalid input or usage (valid "
+    "samples are still scored); 130 interrupted.",
 )
-
-for command in (rewards, score, rank, edit, replay, diff, serve, doctor):
-    app.command()(command)
-app.add_typer(bench)
-app.add_typer(calibration)
+for group in (bench, judge, dev):
+    app.add_typer(group)
 
 
 def main() -> None:

@@ -15,12 +15,6 @@ BootstrapSamples = Annotated[
     int,
     typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals."),
 ]
-OptionalBootstrapSamples = Annotated[
-    int,
-    typer.Option(
-        "--bootstrap-samples", min=0, help="Number of bootstrap samples for confidence intervals; 0 disables them."
-    ),
-]
 
 # -- rewards and experts -----------------------------------------------------------------------------------------------
 
@@ -81,9 +75,6 @@ Data = Annotated[
 SuiteProtocol = Annotated[str | None, typer.Option("--protocol", help="Named variant of the suite's metrics.")]
 Metric = Annotated[
     list[str] | None, typer.Option("--metric", help="Only this metric of the suite. Repeatable. Default: all.")
-]
-Reproducible = Annotated[
-    bool, typer.Option("--reproducible", help="Query local models one at a time: slower, bitwise reproducible.")
 ]
 ResultFolders = Annotated[
     list[Path],

@@ -26,7 +26,8 @@ def rank(
     boxes: Annotated[
         str | None,
         typer.Option(
-            "--boxes", help='Boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file with that JSON.'
+            "--boxes",
+            help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.',
         ),
     ] = None,
     reward: RewardSpec = DEFAULT_REWARD,
@@ -36,7 +37,10 @@ def rank(
     cache: AnswerCache = None,
     as_json: Json = False,
 ) -> int:
-    """Rank candidate edits of a source: order, margins, reasons. Samples of a file are ranked within their groups."""
+    """Rank candidate edits of a source: order, margins, reasons. Samples of a file are ranked within their groups.
+
+    Example: editcritic rank edits --source cup.png --instruction "Remove cup" -o sheet.html
+    """
     from ..benchmarks.common.inputs import load_reward, ranking_entries, spec_argument
     from ..benchmarks.report import ranking
     from ..benchmarks.run.scoring_run import forward_warnings, score_entries

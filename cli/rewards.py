@@ -15,7 +15,10 @@ def rewards(
     name: Annotated[str | None, typer.Argument(help="Print the card of this reward.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List the installed rewards, or print the card of one."""
+    """List the installed rewards, or print the card of one.
+
+    Example: editcritic rewards edit-balanced
+    """
     from ..benchmarks.common.reward_catalogue import describe, list_rewards, render_card, render_catalog
 
     if name is not None:

@@ -40,7 +40,7 @@ def score(
     cache: AnswerCache = None,
     record: Annotated[
         Path | None,
-        typer.Option("--record", help="Record everything that `editcritic replay` needs. The file is also a cache."),
+        typer.Option("--record", help="Record everything that `dev replay` needs. The file is also a cache."),
     ] = None,
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
@@ -48,7 +48,10 @@ def score(
     profile: Annotated[bool, typer.Option("--profile", help="Print query and expert statistics.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Score edits and print a summary: counts of each status, quantiles of the values, reasons for missing scores."""
+    """Score edits and print a summary: counts of each status, quantiles of the values, reasons for missing scores.
+
+    Example: editcritic score samples.jsonl --reward edit-balanced -o scores.jsonl
+    """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import SampleSource, load_reward, require_distinct_files, spec_argument
     from ..benchmarks.run.recordings import RecordingWriter

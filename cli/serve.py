@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,18 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command
-from .options import AnswerCache, Experts
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json
+from .options import AnswerCache, Experts, Json
 
 if TYPE_CHECKING:
     from ..reward import Engine, Reward
 
 _MIB = 2**20
-
-
-def register(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(serve)
 
 
 @exit_code_command
@@ -113,11 +109,14 @@ def serve(
         Path | None,
         typer.Option("--sample-file", help="With --load-test: samples to replay instead of synthetic ones."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --load-test: write one JSON document.")] = False,
+    as_json: Json = False,
 ) -> int:
     """Serve rewards over HTTP to trainers and pipelines in other processes and on other machines.
 
-    SIGTERM or SIGINT stops accepting requests and finishes the accepted ones; a second signal stops at once.
+    SIGTERM or SIGINT stops accepting requests and finishes the accepted ones; a second signal stops at once. With
+    --json, the document names the address and the rewards, and is written when the server accepts requests.
+
+    Example: editcritic serve --reward edit-balanced --experts judge=qwen2.5-vl-7b --port 8321
     """
     if load_test:
         from . import serve_load_test
@@ -178,6 +177,9 @@ def serve(
                 raise InputError(str(error)) from None
         listener = stack.enter_context(bind_socket(settings))
         echo(f"serving {', '.join(service.rewards)} at {address(listener)}")
+        if as_json:
+            print_json({"address": address(listener), "rewards": list(service.rewards)})
+            sys.stdout.flush()
         drained = serve_socket(listener, service, settings, app)
         service.close()
     if not drained:

@@ -21,6 +21,7 @@ ANYWHERE = [
     "benchmarks/suites/dlebench",
     "benchmarks/suites/edival",
     "benchmarks/suites/i2ibench",
+    "cli/test_commands.py",
     "cli/test_main.py",
     "integrations/serving",
     "reward/engine",

@@ -162,7 +162,7 @@ def read_golden_set(path: Path) -> list[GoldenRecord]:
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise InputError(f"{path}:{number} is not a line of a golden set: {error}") from None
     if not records:
-        raise InputError(f"{path} is empty: `editcritic bench golden RESULTS -o {path}` writes one")
+        raise InputError(f"{path} is empty: `editcritic judge drift RESULTS -o {path}` writes one")
     return records
 
 

@@ -17,7 +17,7 @@ def draw(path: Path, tables: Sequence[ComputedTable], strategies: Sequence[str])
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(f"expected a file name with the suffix {', '.join(_SUFFIXES)}, got {path.name}")
     if not tables:
-        raise InputError("there are no curves to plot: --plot needs --direct and the like")
+        raise InputError("there are no curves to plot: --plot draws direct and sequential editing by level")
     figures = bench_library("matplotlib.figure")
     figure = figures.Figure(figsize=(4.2 * len(tables), 3.4), layout="constrained")
     for index, (axes, table) in enumerate(zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True)):

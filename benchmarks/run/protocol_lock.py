@@ -10,6 +10,7 @@ from typing import Any
 from ...reward.atomic_files import write_atomically
 from ...reward.tomllib_compat import tomllib
 from ..common.errors import InputError
+from ..common.toml_format import format_toml
 from .provenance import library_versions
 from .run_config import RunConfig
 from .run_journal import require_same_settings
@@ -53,10 +54,12 @@ def protocol_toml(spec: RunSpec, config: RunConfig) -> str:
 
 
 def write_protocol(path: Path, spec: RunSpec, config: RunConfig) -> None:
-    """Write the lock file. Raises `InputError` as `protocol_toml`, and if the file exists."""
-    if path.exists():
-        raise InputError(f"{path} exists already: give a new file")
-    write_atomically(path, protocol_toml(spec, config))
+    """Write the lock file. Raises `InputError` as `protocol_toml`, and if the file has other contents."""
+    text = protocol_toml(spec, config)
+    if not path.exists():
+        write_atomically(path, text)
+    elif path.read_text(encoding="utf-8") != text:
+        raise InputError(f"{path} exists already, with other contents: give a new file, or use it with --lock")
 
 
 def read_protocol(path: Path) -> dict[str, Any]:
@@ -71,7 +74,7 @@ def read_protocol(path: Path) -> dict[str, Any]:
         locked.get("schema") != SCHEMA
         or not {"suite_spec", "suite", "data_digest", "metrics", "experts"} <= locked.keys()
     ):
-        raise InputError(f"{path} is not a locked protocol of schema {SCHEMA}: `bench lock` writes one")
+        raise InputError(f"{path} is not a locked protocol of schema {SCHEMA}: `bench run --write-lock` writes one")
     return locked
 
 
@@ -110,41 +113,6 @@ def check_protocol(locked: Mapping[str, Any], config: RunConfig, location: str) 
         for name, version in locked.get("versions", {}).items()
         if installed.get(name) != version
     ]
-
-
-def format_toml(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
-    """A table as TOML, nested tables below. None is omitted: TOML has no null."""
-    entries = "".join(
-        f"{_key(name)} = {_value(value)}\n"
-        for name, value in table.items()
-        if value is not None and not isinstance(value, Mapping)
-    )
-    tables = [(name, value) for name, value in table.items() if isinstance(value, Mapping)]
-    head = f"[{'.'.join(map(_key, path))}]\n" if path and (entries or not tables) else ""
-    blocks = [format_toml(value, (*path, name)) for name, value in tables]
-    return "\n".join(filter(None, [head + entries, *blocks]))
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return (
-            "{"
-            + ", ".join(f"{_key(name)} = {_value(element)}" for name, element in value.items() if element is not None)
-            + "}"
-        )
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(element) for element in value) + "]"
-    if isinstance(value, str):
-        return _text(value)
-    return json.dumps(value)
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if name and name.isascii() and name.replace("_", "").replace("-", "").isalnum() else _text(name)
 
 
 def _without_nulls(value: Any) -> Any:

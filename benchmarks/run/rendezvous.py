@@ -57,7 +57,8 @@ class ProcessRank:
             raise InputError("several processes are supported on Linux and macOS only: start one")
         if local_size != world_size:
             raise InputError(
-                f"{local_size} of {world_size} processes are on this machine: for several machines, use --ray"
+                f"{local_size} of {world_size} processes are on this machine: for several machines, "
+                "put a table [ray] into the --config file"
             )
         return ProcessRank(rank, world_size)
 

@@ -50,7 +50,9 @@ def is_golden(path: Path) -> bool:
 def replay_golden(name: str | None, path: Path, protocol: str | None) -> ReplayReport:
     """Replay golden cases of EdiVal-IF; `protocol` defaults to `official`, the source of their verdicts."""
     if name not in (None, *GOLDEN_REWARDS):
-        raise InputError(f"{path} contains golden cases of edival, not of {name}: `editcritic replay edival {path}`")
+        raise InputError(
+            f"{path} contains golden cases of edival, not of {name}: `editcritic dev replay edival {path}`"
+        )
     try:
         num_agreeing, total, mismatches = replay_cases(path, protocol or "official")
     except UnicodeDecodeError as error:

@@ -78,7 +78,7 @@ def status_counts(results: Results) -> dict[str, Any]:
 
 
 def result_files(folder: Path) -> Sequence[Path]:
-    """Files that are equal for equal runs, relative to the folder: no hidden files, journals or `run.json`.
+    """Files that are equal for equal runs, relative to the folder: no hidden files, journals, `run.json` or `run.toml`.
 
     Raises OSError if there is no such folder.
     """

@@ -42,20 +42,6 @@ class BudgetLimits(Limits):
             raise InputError(f"--budget: {error}") from None
 
 
-def parse_prices(texts: Sequence[str]) -> dict[str, float]:
-    """Role -> price per call, from texts such as `judge=0.002`. Raises `InputError`."""
-    prices = {}
-    for text in texts:
-        role, _, price = text.partition("=")
-        try:
-            prices[role] = float(price)
-        except ValueError:
-            raise InputError(f"--price is role=price per call, e.g. judge=0.002, got {text!r}") from None
-        if not role or not (prices[role] >= 0 and math.isfinite(prices[role])):
-            raise InputError(f"--price is role=price per call, 0 or more, got {text!r}")
-    return prices
-
-
 @dataclass(frozen=True, slots=True)
 class Usage:
     """calls: queries by expert. judge_calls: queries to judges. tokens, cost: as far as known."""
@@ -110,7 +96,7 @@ class BudgetTracker:
         self.exhausted = ""
         """Message of the exhausted limit; empty while budget is left."""
         if unknown := unbound_roles(experts, prices or {}):
-            raise InputError(f"--price {unknown[0]}: the roles are {', '.join(sorted(experts))}")
+            raise InputError(f"prices has no role {unknown[0]}: the roles are {', '.join(sorted(experts))}")
         for role, expert in experts.items():
             account = self._accounts.setdefault(id(expert), _ExpertUsage(expert))
             account.roles.append(role)

@@ -54,7 +54,7 @@ class ExecutionOptions:
     """Execution options; they do not affect numbers. prices, limits: see `BudgetTracker`. window: samples in flight.
 
     max_failure_rate, on_failures, outage_timeout_s: as in `Reward`. allow_partial: write results, marked incomplete, of
-    a run that ended early. invocation: suite, data, outputs and experts as typed, for `bench reproduce`.
+    a run that ended early. invocation: suite, data, outputs and experts as typed, for `bench verify`.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -69,4 +69,4 @@ class ExecutionOptions:
 
     def __post_init__(self) -> None:
         if self.on_failures not in get_args(OnFailures):
-            raise InputError(f"--on-failures is one of {', '.join(get_args(OnFailures))}, got {self.on_failures!r}")
+            raise InputError(f"on_failures is one of {', '.join(get_args(OnFailures))}, got {self.on_failures!r}")

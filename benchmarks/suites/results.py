@@ -2,7 +2,8 @@
 
 A result folder contains `scores.jsonl` (one `ResultRow` per line, in the order of the suite's items), `result.json`
 (provenance and tables), the tables as Markdown, CSV and LaTeX, and `run.json` with everything that differs between
-equal runs: time stamps, timings, batch counts. Apart from `run.json`, equal runs have equal files.
+equal runs: time stamps, timings, batch counts. Apart from `run.json`, and the settings
+in `run.toml`, equal runs have equal files.
 """
 
 from __future__ import annotations

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import typer
-
-from .agreement import agreement
+from ..command_group import command_group
+from .build import app as build
 from .compare import compare
-from .construct import app as construct
 from .generate import generate
-from .golden import golden
-from .label import label
-from .lock import lock
 from .prepare import prepare
 from .report import report
-from .reproduce import reproduce
 from .run import run
-from .scaling import scaling
-from .stats import stats
-from .table import table
-from .validity import validity
-from .variance import variance
+from .verify import verify
 
-_HELP = "Run benchmark suites, and measure the metrics themselves."
-
-app = typer.Typer(
-    name="bench",
-    help=_HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+app = command_group(
+    "bench",
+    "Run benchmark suites, from their data to tables and reports.",
+    {"prepare": prepare, "generate": generate, "run": run, "report": report, "compare": compare, "verify": verify},
 )
-
-for command in (
-    *(prepare, generate, run, lock, reproduce),
-    *(table, report, compare),
-    *(label, agreement, golden, variance, scaling, stats, validity),
-):
-    app.command()(command)
-app.add_typer(construct)
+app.add_typer(build)

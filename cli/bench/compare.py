@@ -1,42 +1,107 @@
-"""`editcritic bench compare`: two results of one suite."""
+"""`editcritic bench compare`: two results of one suite, or strategies of editing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..options import BootstrapSamples, Data, Json, SuiteSpec
 
 if TYPE_CHECKING:
     from ...benchmarks.suites.suite import Suite
+    from ...benchmarks.suites.tables import Table
+
+_BY_LEVEL = {
+    "direct": "direct",
+    "sequential": "sequential",
+    "direct-best": "direct best",
+    "sequential-best": "sequential best",
+}
+"""Names on the command line -> names in the tables."""
+_BY_TURN = ("multi-turn", "single-pass")
 
 
 @exit_code_command
 def compare(
-    folder_a: Annotated[Path, typer.Argument(metavar="A", help="A result folder.")],
-    folder_b: Annotated[Path, typer.Argument(metavar="B", help="A result folder of the same suite.")],
+    results: Annotated[
+        list[Path] | None, typer.Argument(metavar="A B", help="Two result folders of one suite; or use --strategy.")
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strategy",
+            help="STRATEGY=RESULTS, instead of A and B. Repeatable. Two or more of direct, sequential, direct-best "
+            "and sequential-best (best-of-N, per step) are compared by level of complexity; or multi-turn and "
+            "single-pass by turn (EdiVal, one folder per editor each).",
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="With --strategy: only this score; parts after a /. By turn: default if."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="With --strategy, by level: plot the curves (PNG, SVG or PDF).")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="With --strategy: output folder for the tables (Markdown, CSV and LaTeX)."),
+    ] = None,
     max_items: Annotated[
-        int, typer.Option("--max-items", min=0, help="Maximum number of items listed per metric.")
+        int, typer.Option("--max-items", min=0, help="Maximum number of items of A and B listed per metric.")
     ] = 10,
-    threshold: Annotated[float, typer.Option("--threshold", help="Decision threshold for metrics in [0, 1].")] = 0.5,
+    threshold: Annotated[
+        float, typer.Option("--threshold", help="Decision threshold of A and B for metrics in [0, 1].")
+    ] = 0.5,
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
     as_json: Json = False,
 ) -> int:
-    """Compare two results of a suite: differences in provenance, changed items, and significance."""
+    """Compare two results of a suite: differences in provenance, changed items, and significance.
+
+    With --strategy, compare strategies of editing: direct, sequential and best-of-N, or multi-turn and single-pass.
+
+    Example: editcritic bench compare results/before results/after
+    """
+    from ...benchmarks.common.errors import InputError
+
+    if strategy:
+        if results or data is not None or suite is not None:
+            raise InputError("give either A and B, or --strategy; --strategy takes no --data and no --suite")
+        return _compare_strategies(strategy, metric or (), plot, out, bootstrap_samples, as_json)
+    if metric or plot is not None or out is not None:
+        raise InputError("--metric, --plot and -o are for --strategy: A and B are compared in all metrics")
+    if len(results or ()) != 2:
+        raise InputError(f"give two result folders A and B, or --strategy; got {len(results or ())} folders")
+    return _compare_pair(results or (), data, suite, threshold, max_items, bootstrap_samples, as_json)
+
+
+# -- two results -------------------------------------------------------------------------------------------------------
+
+
+def _compare_pair(
+    paths: Sequence[Path],
+    data: Path | None,
+    suite: str | None,
+    threshold: float,
+    max_items: int,
+    bootstrap_samples: int,
+    as_json: bool,
+) -> int:
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.comparison import compare_results, render_comparison
     from ...benchmarks.report.results_loading import load_result_folders, load_suite_of
     from ...reward import SpecError
 
-    folders = load_result_folders([folder_a, folder_b])
+    folders = load_result_folders(paths)
     if len(folders) != 2:
-        raise InputError(f"expected two folders of results, got {len(folders)} inside of {folder_a} and {folder_b}")
+        inside = " and ".join(map(str, paths))
+        raise InputError(f"expected two folders of results, got {len(folders)} inside of {inside}")
     known_suite: Suite | None
     try:
         known_suite = load_suite_of(folders, data, suite)
@@ -45,11 +110,81 @@ def compare(
             raise
         known_suite = None
         echo(f"editcritic: compared without the suite's tables: {error}")
-    comparison = compare_results(
-        *(each.results for each in folders), suite=known_suite, threshold=threshold, count=bootstrap_samples
-    )
+    with progress_bar(None, "bootstrap"):
+        comparison = compare_results(
+            *(each.results for each in folders), suite=known_suite, threshold=threshold, count=bootstrap_samples
+        )
     if as_json:
         print_json(comparison.to_json(max_items))
     else:
         render(render_comparison(comparison, max_items))
     return 0
+
+
+# -- strategies --------------------------------------------------------------------------------------------------------
+
+
+def _compare_strategies(
+    texts: Sequence[str],
+    metrics: Sequence[str],
+    plot: Path | None,
+    out: Path | None,
+    bootstrap_samples: int,
+    as_json: bool,
+) -> int:
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.human_eval.scaling_tables import scaling_tables
+    from ...benchmarks.human_eval.table_output import compute_tables, report_tables
+    from ...benchmarks.suites.results import load_results
+
+    folders = _folders_by_strategy(texts)
+    by_level = not folders.keys() & set(_BY_TURN)
+    tables: list[Table]
+    if by_level:
+        if twice := [name for name, each in folders.items() if len(each) > 1]:
+            raise InputError(f"--strategy names {twice[0]} twice: give one folder for it")
+        strategies = {_BY_LEVEL[name]: load_results(each[0]) for name, each in folders.items()}
+        tables = scaling_tables(strategies, [tuple(name.split("/")) for name in metrics])
+    else:
+        tables = _turn_tables(folders, metrics)
+    with progress_bar(None, "bootstrap"):
+        computed = compute_tables(tables, bootstrap_samples)
+    if plot is not None:
+        from ...benchmarks.human_eval.scaling_plot import draw
+
+        draw(plot, computed if by_level else [], [_BY_LEVEL[name] for name in folders if by_level])
+    report_tables(computed, {}, out, as_json, plot=None if plot is None else str(plot))
+    return 0
+
+
+def _folders_by_strategy(texts: Sequence[str]) -> dict[str, list[Path]]:
+    """Strategy -> result folders, in the order of the tables. Raises `InputError`."""
+    from ...benchmarks.common.errors import InputError
+
+    known = (*_BY_LEVEL, *_BY_TURN)
+    folders: dict[str, list[Path]] = {}
+    for text in texts:
+        name, _, folder = text.partition("=")
+        if name not in known or not folder:
+            raise InputError(f"--strategy is STRATEGY=RESULTS with one of {', '.join(known)}, got {text!r}")
+        folders.setdefault(name, []).append(Path(folder))
+    levels, turns = folders.keys() & set(_BY_LEVEL), folders.keys() & set(_BY_TURN)
+    if turns and (levels or len(turns) == 1):
+        raise InputError(
+            f"--strategy: give multi-turn and single-pass, and no other strategy; got {', '.join(folders)}"
+        )
+    return {name: folders[name] for name in known if name in folders}
+
+
+def _turn_tables(folders: Mapping[str, Sequence[Path]], metrics: Sequence[str]) -> list[Table]:
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.human_eval.scaling_tables import multi_turn_table
+    from ...benchmarks.suites.results import load_results
+
+    multi, single = ([load_results(folder) for folder in folders[side]] for side in _BY_TURN)
+    single_by_editor = {results.editor: results for results in single}
+    if {results.editor for results in multi} != set(single_by_editor) and not len(multi) == len(single) == 1:
+        raise InputError("multi-turn and single-pass need the same editors, one folder each")
+    return [
+        multi_turn_table(results, single_by_editor.get(results.editor, single[0]), *metrics[:1]) for results in multi
+    ]

@@ -37,7 +37,6 @@ def generate(
         str, typer.Option("--editor-key-env", help="Environment variable with the key of --editor-url.")
     ] = "",
     timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Timeout of a request in seconds.")] = 600.0,
-    retries: Annotated[int, typer.Option("--retries", min=0, help="Retries of a request.")] = 2,
     selector: Annotated[
         str | None, typer.Option("--selector", help="Generate candidates and select among them, e.g. `best-of?n=8`.")
     ] = None,
@@ -65,6 +64,8 @@ def generate(
 
     `generated.jsonl` in the output folder records editor, seed and seconds of each output. Exit code 1 if an output
     could not be generated.
+
+    Example: editcritic bench generate sceneedit --pipeline sceneedit -o made/tiny
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import load_selector, parse_budget, parse_pipeline_args, spec_argument
@@ -95,7 +96,6 @@ def generate(
             key_env=editor_key_env,
             batch_size=batch_size,
             timeout_s=timeout,
-            retries=retries,
         )
     else:
         editor_spec = EditorSpec(

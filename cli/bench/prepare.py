@@ -1,28 +1,37 @@
-"""`editcritic bench prepare`: the data of a suite, downloaded, checked and opened."""
+"""`editcritic bench prepare`: the data of a suite, downloaded, checked, opened and counted."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json
-from ..options import Json, Seed
-from .construct import render_report
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..options import Json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ...benchmarks.human_eval.suite_statistics import CountTable
 
 
 @exit_code_command
 def prepare(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="edival, complex-edit, dlebench or i2ibench.")],
-    images: Annotated[
-        Path | None, typer.Argument(metavar="IMAGES", help="I2I-Bench only: the images to construct a suite from.")
-    ] = None,
+    suite: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE",
+            help="edival, complex-edit or dlebench; with --stats any suite, as in `edival?mode=singlepass`.",
+        ),
+    ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Data folder. Default: data/SUITE.")] = None,
     download: Annotated[bool, typer.Option("--download", help="Download missing files.")] = False,
     sources: Annotated[
         Path | None,
-        typer.Option("--sources", help="TOML file with alternative download locations ([[file]] with path and url)."),
+        typer.Option(
+            "--sources", help="TOML file with alternative download locations (tables `file` with path and url)."
+        ),
     ] = None,
     check_csv: Annotated[
         Path | None,
@@ -30,51 +39,46 @@ def prepare(
             "--check-csv", help="EdiVal only: compare the counts of this instruction file with the published ones."
         ),
     ] = None,
-    judge: Annotated[
-        str | None,
-        typer.Option("--judge", help="I2I-Bench only: the judge that writes the prompts, as in `construct`."),
-    ] = None,
-    single_scenes: Annotated[
-        int | None,
+    stats: Annotated[
+        bool,
         typer.Option(
-            "--single-scenes",
-            min=0,
-            help="I2I-Bench only: number of single-image scenes, five prompts each. Default: up to 100.",
+            "--stats",
+            help="Print statistics of the data that is there: operations and their order, target areas, types, "
+            "sources, luminance.",
         ),
+    ] = False,
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="With --stats: write the tables into this folder (CSV).")
     ] = None,
-    multi_scenes: Annotated[
-        int | None,
-        typer.Option(
-            "--multi-scenes",
-            min=0,
-            help="I2I-Bench only: number of multi-image scenes, five prompts each. Default: up to 100.",
-        ),
-    ] = None,
-    seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
     """Describe and locate the data of a suite; download it on request; check and open it.
 
     Nothing is downloaded without --download. Exit code 1 if data is missing, if the suite finds problems in it, or if a
     count of --check-csv differs from that of the published file.
+
+    Example: editcritic bench prepare edival -o data/edival --download
     """
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.data_preparation import download_plan
-    from ...benchmarks.run.data_preparation import prepare_dataset as prepared
-    from ...benchmarks.suites.construction.dataset_sources import find_source
 
+    if tables is not None and not stats:
+        raise InputError("--tables writes the statistics of a suite: give --stats")
     if check_csv is not None:
-        other_options = (images, out, sources, judge, single_scenes, multi_scenes)
-        if suite != "edival" or download or any(one is not None for one in other_options):
+        if suite != "edival" or download or stats or out is not None or sources is not None:
             raise InputError("--check-csv compares an instruction file of edival: give no other option")
         return _check_instruction_file(check_csv, as_json)
-    data = out or Path("data") / suite
-    if images is not None or judge is not None:
-        if suite != "i2ibench" or images is None or judge is None:
-            raise InputError("IMAGES and --judge are for i2ibench, which is built of pictures: give both, or neither")
-        return _build(images, data, judge, single_scenes, multi_scenes, seed, as_json)
-    source = find_source(suite, sources)
-    dataset = prepared(source, data, download=download, tell=echo)
+    if stats:
+        if download or sources is not None:
+            raise InputError("--stats counts the data that is there: download it first, without --stats")
+        return _print_statistics(suite, out, tables, as_json)
+    return _prepare(suite, out or Path("data") / suite, sources, download, as_json)
+
+
+def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_json: bool) -> int:
+    from ...benchmarks.run.data_preparation import download_plan, prepare_dataset
+    from ...benchmarks.suites.construction.dataset_sources import find_source
+
+    dataset = prepare_dataset(find_source(suite, sources), data, download=download, tell=echo)
     problems = [f"{one.suite_spec}: {problem}" for one in dataset.opened_suites for problem in one.problems]
     code = int(not dataset.is_complete or bool(problems))
     if as_json:
@@ -90,6 +94,9 @@ def prepare(
     if len(problems) > 10:
         echo(f"editcritic: and {len(problems) - 10} more")
     return code
+
+
+# -- EdiVal's instruction file -----------------------------------------------------------------------------------------
 
 
 def _check_instruction_file(csv: Path, as_json: bool) -> int:
@@ -110,15 +117,42 @@ def _check_instruction_file(csv: Path, as_json: bool) -> int:
     return int(bool(mismatches))
 
 
-def _build(
-    images: Path, data: Path, judge: str, single: int | None, multi: int | None, seed: int, as_json: bool
-) -> int:
-    """Construct a suite for I2I-Bench, whose own data is not published."""
-    from ...benchmarks.suites.construction.workspace import load_expert
-    from ...benchmarks.suites.i2ibench.construction.pipeline import construct_suite as build
-    from ...reward.queries import Judge
+# -- statistics --------------------------------------------------------------------------------------------------------
 
-    judge_expert = load_expert(judge, "judge", Judge)
-    return render_report(
-        build(images, data, judge=judge_expert, single=single, multi=multi, seed=seed), "prompts", as_json
-    )
+
+def _print_statistics(suite: str, data: Path | None, folder: Path | None, as_json: bool) -> int:
+    from ...benchmarks.human_eval.suite_statistics import suite_statistics
+    from ...benchmarks.run.suite_loading import load_suite
+
+    default = Path("data") / suite.partition("?")[0]
+    loaded = load_suite(suite, data or (default if default.is_dir() else None))
+    with progress_bar(None, "counting"):
+        count_tables = suite_statistics(loaded)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for count_table in count_tables:
+            (folder / f"{count_table.name}.csv").write_text(count_table.csv(), encoding="utf-8")
+    if as_json:
+        print_json({"suite": loaded.name, "data": loaded.digest, "tables": [table.to_json() for table in count_tables]})
+        return 0
+    for count_table in count_tables:
+        render(_rendered(count_table))
+        for note in count_table.notes:
+            echo(f"  {note}", stderr=False)
+    return 0
+
+
+def _rendered(count_table: CountTable) -> Table:
+    from rich.table import Table
+
+    table = Table("", title=count_table.title, title_justify="left")
+    square = list(count_table.columns) == list(count_table.rows)  # columns too many to be named twice
+    for number, name in enumerate(count_table.columns, start=1):
+        table.add_column(str(number) if square else name, justify="right")
+    for number, (name, row) in enumerate(count_table.rows.items(), start=1):
+        table.add_row(f"{number} {name}" if square else name, *(_shown(count) for count in row))
+    return table
+
+
+def _shown(number: float | int | None) -> str:
+    return "" if number is None else str(number) if isinstance(number, int) else f"{number:.4g}"

@@ -1,10 +1,12 @@
-"""`editcritic bench report`: one HTML page about results."""
+"""`editcritic bench report`: results of several editors as tables, and as one HTML page."""
 
 from __future__ import annotations
 
 import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,20 +14,42 @@ from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec
 
+if TYPE_CHECKING:
+    from ...benchmarks.report.report_data import ReportData
+    from ...benchmarks.suites.leaderboards import EditorComparison
+    from ...benchmarks.suites.tables import ComputedTable
+
+_SUFFIXES = {"markdown": "md", "csv": "csv", "latex": "tex"}
+
 
 @exit_code_command
 def report(
     results: ResultFolders,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Report file (HTML).")] = Path("report.html"),
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write an HTML page with the tables and every edit.")
+    ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option("--tables", help="Write the tables into this folder, each as Markdown, CSV and LaTeX."),
+    ] = None,
+    output_format: Annotated[
+        str, typer.Option("--format", help="Format of the printed tables: markdown, csv or latex.")
+    ] = "markdown",
+    only: Annotated[
+        list[str] | None, typer.Option("--table", help="Only this table, e.g. `leaderboard`. Repeatable.")
+    ] = None,
     outputs: Annotated[
         list[str] | None,
-        typer.Option("--outputs", help="NAME=FOLDER of an editor's outputs. Repeatable."),
+        typer.Option(
+            "--outputs",
+            help="With -o: NAME=FOLDER of an editor's outputs, if they were moved after the run. Repeatable.",
+        ),
     ] = None,
     one_file: Annotated[
         bool | None,
         typer.Option(
             "--one-file/--folder",
-            help="Embed the images in the page, or store them beside it. Default: by number of images.",
+            help="With -o: embed the images in the page, or store them beside it. Default: by number of images.",
         ),
     ] = None,
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
@@ -33,27 +57,83 @@ def report(
     suite: SuiteSpec = None,
     as_json: Json = False,
 ) -> int:
-    """One HTML page about results: tables, curves, and every edit with its images and the judges' replies."""
+    """Print tables of several editors side by side; with -o, write a page with all edits and the judges' replies.
+
+    The tables are the leaderboard, ranks, paired differences, and the suite's other tables.
+
+    Example: editcritic bench report results/mine results/other -o report.html
+    """
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.report.page import write_page
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
-    from ...benchmarks.suites.leaderboards import EditorComparison
+    from ...benchmarks.suites.leaderboards import EditorComparison, format_tables
 
-    if not out.parent.is_dir():
+    if output_format not in _SUFFIXES:
+        raise InputError(f"--format {output_format}: expected one of {', '.join(_SUFFIXES)}")
+    if out is None and (outputs or one_file is not None):
+        raise InputError("--outputs, --one-file and --folder are for the page: give -o, as in -o report.html")
+    if out is not None and not out.parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
     folders = load_result_folders(results)
-    comparison = EditorComparison.of(
-        load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
+    with progress_bar(None, "bootstrap"):
+        comparison = EditorComparison.of(
+            load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
+        )
+        selected = _select(comparison, only or ())
+    page_data = (
+        None if out is None else ReportData(comparison, find_outputs(outputs or (), folders, comparison.editors))
     )
-    report_data = ReportData(comparison, find_outputs(outputs or (), folders, comparison.editors))
-    words = ["editcritic", "bench", "report", *map(str, results), *(["--data", str(data)] if data else [])]
-    words += [word for text in outputs or () for word in ("--outputs", text)]
-    with progress_bar(sum(len(one.rows) for one in comparison.results), "pictures") as (step, _):
-        folder = write_page(out, report_data, shlex.join(words), single_file=one_file, step=step)
+    if tables is not None:
+        _write_tables(selected, tables)
+    pictures: Path | None = None
+    if out is not None and page_data is not None:
+        words = ["editcritic", "bench", "report", *map(str, results), "-o", str(out)]
+        words += ["--data", str(data)] if data else []
+        words += [word for text in outputs or () for word in ("--outputs", text)]
+        pictures = _write_page(out, page_data, shlex.join(words), one_file)
     if as_json:
-        print_json({"report": str(out), "folder": None if folder is None else str(folder)})
-    else:
-        beside = "" if folder is None else f", with its pictures in {folder}"
-        echo(f"the report is {out}{beside}", stderr=False)
+        print_json(
+            {
+                "suite": comparison.suite.name,
+                "editors": list(comparison.editors),
+                "tables": [table.to_json() for table in selected],
+                "tables_folder": None if tables is None else str(tables),
+                "report": None if out is None else str(out),
+                "folder": None if pictures is None else str(pictures),
+            }
+        )
+        return 0
+    sys.stdout.write(format_tables(selected, output_format))
+    if tables is not None:
+        echo(f"editcritic: {len(selected)} tables are in {tables}")
+    if out is not None:
+        echo(f"editcritic: the report is {out}" + (f", with its pictures in {pictures}" if pictures else ""))
     return 0
+
+
+def _select(comparison: EditorComparison, only: Sequence[str]) -> list[ComputedTable]:
+    """The tables of these names; all by default. Raises `InputError` for an unknown name."""
+    from ...benchmarks.common.errors import InputError
+
+    names = [computed.table.name for computed in comparison.computed]
+    if unknown := set(only) - set(names):
+        raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
+    return [computed for computed in comparison.computed if not only or computed.table.name in only]
+
+
+def _write_tables(tables: Sequence[ComputedTable], folder: Path) -> None:
+    from ...benchmarks.suites.leaderboards import format_tables
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for computed in tables:
+        for kind, suffix in _SUFFIXES.items():
+            text = format_tables([computed], kind)
+            (folder / f"{computed.table.name}.{suffix}").write_text(text, encoding="utf-8")
+
+
+def _write_page(out: Path, page_data: ReportData, command: str, one_file: bool | None) -> Path | None:
+    """The folder of the page's pictures; None if they are in the page."""
+    from ...benchmarks.report.page import write_page
+
+    with progress_bar(sum(len(one.rows) for one in page_data.comparison.results), "pictures") as (step, _):
+        return write_page(out, page_data, command, single_file=one_file, step=step)

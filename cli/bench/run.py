@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
-from ..options import (
-    Data,
-    Experts,
-    Json,
-    MaxFailureRate,
-    Metric,
-    OnFailures,
-    OptionalBootstrapSamples,
-    Reproducible,
-    SuiteProtocol,
-)
+from ..options import Data, Experts, Json, Metric, SuiteProtocol
 
 if TYPE_CHECKING:
+    from ...benchmarks.run.rendezvous import ProcessRank
+    from ...benchmarks.run.run_config import ExecutionOptions, RunConfig
+    from ...benchmarks.run.run_progress import ProgressCallback
+    from ...benchmarks.run.run_settings import RunSettings
+    from ...benchmarks.run.run_spec import RunSpec
     from ...benchmarks.run.runner import RunResult
     from ...benchmarks.suites.suite import Suite
 
@@ -35,28 +30,44 @@ _PROBLEMS = 10
 def run(
     suite: Annotated[
         str | None,
-        typer.Argument(metavar="[SUITE]", help="A suite, with options as in `edival?mode=singlepass`; or use --lock."),
+        typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?mode=singlepass`; or use --lock."),
     ] = None,
-    *,
-    outputs: Annotated[Path, typer.Option("--outputs", help="Folder of the editor's outputs.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Output folder for results.")],
-    data: Data = None,
-    lock_file: Annotated[
+    outputs: Annotated[Path | None, typer.Option("--outputs", help="Folder of the editor's outputs.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Output folder for results.")] = None,
+    config: Annotated[
         Path | None,
         typer.Option(
-            "--lock",
-            help="Run under this locked protocol instead of SUITE, --experts, --protocol, --metric and --reproducible.",
+            "--config",
+            help="TOML file with settings, e.g. the run.toml of an earlier run; docs/suites.md lists its keys. "
+            "Options override it.",
         ),
     ] = None,
-    editor_name: Annotated[
-        str | None, typer.Option("--editor-name", help="Editor name in tables. Default: name of the outputs folder.")
-    ] = None,
+    data: Data = None,
     experts: Experts = None,
     protocol: SuiteProtocol = None,
     metric: Metric = None,
-    reproducible: Reproducible = False,
-    journal: Annotated[
-        Path | None, typer.Option("--journal", help="Folder of rows and answers. Default: OUT/journal.")
+    reproducible: Annotated[
+        bool | None,
+        typer.Option(
+            "--reproducible/--no-reproducible",
+            help="Query local models one at a time: slower, bitwise reproducible. Default: no.",
+        ),
+    ] = None,
+    lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--lock",
+            help="Run under this locked protocol. It decides suite, experts, protocol, metrics, --reproducible and "
+            "the bootstrap.",
+        ),
+    ] = None,
+    write_lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-lock",
+            help="Write the locked protocol of this run to a file, for --lock. Without --outputs and -o, nothing is "
+            "scored.",
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -66,95 +77,183 @@ def run(
             "the journal, seconds over this run. A stopped run can be resumed.",
         ),
     ] = None,
-    price: Annotated[
-        list[str] | None, typer.Option("--price", help="ROLE=PRICE of one call, e.g. judge=0.002. Repeatable.")
+    journal: Annotated[
+        Path | None, typer.Option("--journal", help="Folder of rows and answers. Default: OUT/journal.")
     ] = None,
-    window: Annotated[int, typer.Option("--max-in-flight", min=1, help="Items in flight; bounds memory.")] = 256,
-    max_failure_rate: MaxFailureRate = 0.5,
-    on_failures: OnFailures = "raise",
-    bootstrap_samples: OptionalBootstrapSamples = BOOTSTRAP_SAMPLES,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
+    editor_name: Annotated[
+        str | None, typer.Option("--editor-name", help="Editor name in tables. Default: name of the outputs folder.")
+    ] = None,
     allow_partial: Annotated[
-        bool,
-        typer.Option("--allow-partial", help="Write results even if the run ends early; they are marked as partial."),
-    ] = False,
-    ray: Annotated[bool, typer.Option("--ray", help="Score on a Ray cluster with Ray Data.")] = False,
-    ray_address: Annotated[
-        str | None,
-        typer.Option("--ray-address", help="Address of the cluster. Default: the one of this machine, or a new one."),
+        bool | None,
+        typer.Option(
+            "--allow-partial/--no-allow-partial",
+            help="Write results even if the run ends early; they are marked as partial. Default: no.",
+        ),
     ] = None,
-    ray_workers: Annotated[int, typer.Option("--ray-workers", min=1, help="Number of scoring actors.")] = 2,
-    ray_cpus: Annotated[float, typer.Option("--ray-cpus", min=0.0, help="CPUs per actor.")] = 1.0,
-    ray_gpus: Annotated[float, typer.Option("--ray-gpus", min=0.0, help="GPUs per actor.")] = 0.0,
     as_json: Json = False,
 ) -> int:
     """Score an editor's outputs of a suite: rows, tables with intervals, and their provenance.
 
-    Running the same command again resumes: answers are cached, and failed queries are retried. Under `torchrun` or
-    `accelerate launch` the processes of one machine share the work and write byte-identical results. Exit code 1 if
-    scores failed, outputs are missing, or the run ended early.
+    Running the same command again resumes: answers are cached, and failed queries are retried. The settings as used
+    are written to OUT/run.toml. Under `torchrun` or `accelerate launch` the processes of one machine share the work
+    and write byte-identical results. Exit code 1 if scores failed, outputs are missing, or the run ended early.
+
+    Example: editcritic bench run edival --data data/edival --outputs made/mine -o results/mine
     """
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.protocol_lock import check_protocol, read_protocol, run_spec_from_protocol
-    from ...benchmarks.run.ray_runner import RayCluster, execute_with_ray
     from ...benchmarks.run.rendezvous import ProcessRank
-    from ...benchmarks.run.run_budget import BudgetLimits, parse_prices
-    from ...benchmarks.run.run_config import ExecutionOptions
-    from ...benchmarks.run.run_progress import progress_reporter
-    from ...benchmarks.run.run_spec import RunSpec
-    from ...benchmarks.run.runner import JOURNAL_FOLDER, execute
+    from ...benchmarks.run.run_settings import SETTINGS_FILE, RunSettings, read_run_settings
+    from ...benchmarks.run.runner import check_folders
     from ...benchmarks.run.scoring_run import forward_warnings
 
+    options = {
+        "suite": suite,
+        "data": data,
+        "outputs": outputs,
+        "out": out,
+        "lock": lock,
+        "experts": tuple(experts) if experts else None,
+        "protocol": protocol,
+        "metrics": tuple(metric) if metric else None,
+        "reproducible": reproducible,
+        "budget": None if budget is None else _parse_budget(budget),
+        "journal": journal,
+        "editor_name": editor_name,
+        "allow_partial": allow_partial,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = (RunSettings() if config is None else read_run_settings(config)).overridden(given)
     process = ProcessRank.from_environment(os.environ)
     process.assign_gpu(os.environ)
-    limits, prices = BudgetLimits.parse(budget), parse_prices(price or ())
-    editor = editor_name or outputs.resolve().name
-    expert_specs, metric_names = tuple(experts or ()), tuple(metric or ())
-    if lock_file is not None:
-        if suite or expert_specs or protocol or metric_names or reproducible:
-            raise InputError(
-                "--lock replaces SUITE, --experts, --protocol, --metric and --reproducible: give none of them"
-            )
-        protocol_lock = read_protocol(lock_file)
-        spec = run_spec_from_protocol(protocol_lock, data, outputs, editor)
-        built = spec.build()
-        for difference in check_protocol(protocol_lock, built, str(lock_file)):
-            echo(f"editcritic: differs from the lock: {difference}")
-    elif suite is None:
-        raise InputError("give a SUITE, as in edival, or a locked protocol with --lock")
-    else:
-        spec = RunSpec(
-            suite, data, outputs, editor, expert_specs, protocol, metric_names, reproducible, bootstrap_samples, seed
-        )
-        built = spec.build()
+    only_lock = write_lock is not None and settings.outputs is None and settings.out is None
+    if not only_lock and (settings.outputs is None or settings.out is None):
+        lacking = [f"--{name}" for name in ("outputs", "out") if getattr(settings, name) is None]
+        raise InputError(f"give {' and '.join(lacking)}, as an option or in the --config file")
+    spec, built = _build(settings, only_lock)
+    if write_lock is not None and not process.rank:
+        _write_lock(write_lock, settings, spec, built, as_json=as_json and only_lock)
+    if only_lock:
+        return 0
+    assert settings.out is not None
     if not process.rank:
         print_problems(built.suite)
-        for skipped_metric, reason in built.metric_set.skipped.items():
-            echo(f"editcritic: {skipped_metric} is left out: {reason}")
-    with forward_warnings(echo), progress_reporter("scoring", shown=not process.rank) as watch:
-        options = ExecutionOptions(
-            prices,
-            limits,
-            window,
-            max_failure_rate,
-            on_failures,  # type: ignore[arg-type]  # ExecutionOptions validates it
-            allow_partial=allow_partial,
-            on_progress=watch,
-            invocation=spec.to_json(out),
-        )
+        print_skipped(built)
+        check_folders(settings.out, built)
+        if not (settings.out / SETTINGS_FILE).exists():  # now, in case that the run is killed
+            _write_settings(settings, settings.out, spec.editor)
+    with forward_warnings(echo):
+        result, interrupted = _execute(settings, settings.out, spec, built, process)
+    written_by_user = config is not None and config.resolve() == (settings.out / SETTINGS_FILE).resolve()
+    if not process.rank and (given or not written_by_user):
+        _write_settings(settings, settings.out, spec.editor)
+    if interrupted:
+        return 130
+    return 0 if result is None else _print_run(result, settings.out, as_json)
+
+
+def _parse_budget(text: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from ...benchmarks.run.run_budget import BudgetLimits
+
+    return asdict(BudgetLimits.parse(text))
+
+
+def _build(settings: RunSettings, only_lock: bool) -> tuple[RunSpec, RunConfig]:
+    """The run of the settings; under a lock, the locked one. Raises `InputError`."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.run.protocol_lock import check_protocol, read_protocol, run_spec_from_protocol
+    from ...benchmarks.run.run_spec import RunSpec
+
+    outputs = settings.outputs or Path()
+    editor = "" if only_lock else settings.editor_name or outputs.resolve().name
+    if settings.lock is not None:
+        settings.require_nothing_locked()
+        locked = read_protocol(settings.lock)
+        spec = run_spec_from_protocol(locked, settings.data, outputs, editor)
+        built = spec.build()
+        for difference in check_protocol(locked, built, str(settings.lock)):
+            echo(f"editcritic: differs from the lock: {difference}")
+        return spec, built
+    if settings.suite is None:
+        raise InputError("give a SUITE, as in edival, a locked protocol with --lock, or a --config file that names one")
+    spec = RunSpec(
+        settings.suite,
+        settings.data,
+        outputs,
+        editor,
+        settings.experts,
+        settings.protocol,
+        settings.metrics,
+        settings.reproducible,
+        settings.bootstrap_samples,
+        settings.seed,
+    )
+    return spec, spec.build()
+
+
+def _write_lock(path: Path, settings: RunSettings, spec: RunSpec, built: RunConfig, *, as_json: bool) -> None:
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.run.protocol_lock import write_protocol
+
+    if settings.lock is not None:
+        raise InputError(f"give --write-lock or --lock: a run under {settings.lock} has that lock already")
+    metrics, skipped = list(built.metric_set.metrics), dict(built.metric_set.skipped)
+    write_protocol(path, spec, built)
+    if as_json:
+        print_json({"file": str(path), "metrics": metrics, "skipped_metrics": skipped})
+        return
+    if not settings.outputs:
+        print_skipped(built)
+    echo(f"editcritic: {', '.join(metrics)} of {built.suite.name} are locked in {path}")
+
+
+def _execute(
+    settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig, process: ProcessRank
+) -> tuple[RunResult | None, bool]:
+    """The result, which only the first process has, and whether the user interrupted the run."""
+    from ...benchmarks.run.ray_runner import RayCluster, execute_with_ray
+    from ...benchmarks.run.run_progress import progress_reporter
+    from ...benchmarks.run.runner import JOURNAL_FOLDER, execute
+
+    with progress_reporter("scoring", shown=not process.rank) as watch:
+        options = _execution_options(settings, spec.to_json(out), watch)
         try:
-            if ray or ray_address:
-                cluster = RayCluster(ray_address, ray_workers, ray_cpus, ray_gpus)
-                result: RunResult | None = execute_with_ray(spec, options, cluster, out=out, journal=journal)
-            else:
-                result = execute(built, options, out=out, journal=journal, process=process)
+            if settings.ray is not None:
+                ray = settings.ray
+                cluster = RayCluster(ray.address, ray.workers, ray.cpus, ray.gpus)
+                return execute_with_ray(spec, options, cluster, out=out, journal=settings.journal), False
+            return execute(built, options, out=out, journal=settings.journal, process=process), False
         except KeyboardInterrupt:
-            journal_folder = journal or out / JOURNAL_FOLDER
-            echo(
-                f"editcritic: interrupted; finished rows are in {journal_folder}: run the same command again to resume"
-            )
-            return 130
-    return 0 if result is None else _print_run(result, out, as_json)
+            folder = settings.journal or out / JOURNAL_FOLDER
+            echo(f"editcritic: interrupted; finished rows are in {folder}: run the same command again to resume")
+            return None, True
+
+
+def _execution_options(
+    settings: RunSettings, invocation: Mapping[str, Any], watch: ProgressCallback
+) -> ExecutionOptions:
+    from ...benchmarks.run.run_budget import BudgetLimits
+    from ...benchmarks.run.run_config import ExecutionOptions
+
+    return ExecutionOptions(
+        settings.prices,
+        BudgetLimits(**settings.budget.model_dump()),
+        settings.max_in_flight,
+        settings.max_failure_rate,
+        settings.on_failures,
+        settings.outage_timeout_s,
+        settings.allow_partial,
+        on_progress=watch,
+        invocation=invocation,
+    )
+
+
+def _write_settings(settings: RunSettings, out: Path, editor: str) -> None:
+    from ...benchmarks.run.run_settings import write_run_settings
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_run_settings(settings.overridden({"editor_name": editor}), out)
 
 
 def print_problems(suite: Suite) -> None:
@@ -163,6 +262,12 @@ def print_problems(suite: Suite) -> None:
         echo(f"editcritic: {problem}")
     if len(suite.problems) > _PROBLEMS:
         echo(f"editcritic: and {len(suite.problems) - _PROBLEMS} other problems with the data")
+
+
+def print_skipped(built: RunConfig) -> None:
+    """Print the metrics that the run leaves out."""
+    for metric, reason in built.metric_set.skipped.items():
+        echo(f"editcritic: {metric} is left out: {reason}")
 
 
 def _print_run(result: RunResult, out: Path, as_json: bool) -> int:

@@ -501,20 +501,6 @@ def answers_in(path: Path) -> int:
 # -- the whole ---------------------------------------------------------------------------------------------------------
 
 
-def test_help_loads_nothing_heavy() -> None:
-    script = (
-        "import sys\n"
-        "from editcritic.cli.main import main\n"
-        "sys.argv = ['editcritic', '--help']\n"
-        "try:\n    main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert "replay" in run.stdout
-    loaded = set(run.stderr.split())
-    assert "editcritic.cli.main" in loaded
-    assert not loaded & {"cv2", "numpy", "PIL", "torch", "onnxruntime", "pydantic.main"}
-
-
 def test_letters_that_the_encoding_lacks_end_no_command_and_are_not_lost_in_scores(folder: Folder) -> None:
     samples = folder.samples(folder.row(id="猫…"))
 
@@ -526,13 +512,6 @@ def test_letters_that_the_encoding_lacks_end_no_command_and_are_not_lost_in_scor
     assert b"?" in printed("doctor", "--help")  # too narrow for all of it, which an ellipsis says
     assert b"?" in printed("score", samples, "--reward", folder.cheap)
     assert json.loads(printed("score", samples, "--reward", folder.cheap, "-o", "-").decode())["id"] == "猫…"
-
-
-@pytest.mark.parametrize("command", ["rewards", "score", "rank", "replay", "doctor"])
-def test_every_command_explains_itself(command: str, editcritic: Command) -> None:
-    result = editcritic(command, "--help")
-    assert result.exit_code == 0
-    assert "--json" in result.stdout
 
 
 def test_a_progress_bar_stays_out_of_the_output(folder: Folder, three: Path) -> None:

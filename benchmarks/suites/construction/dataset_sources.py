@@ -133,8 +133,8 @@ SOURCES: Mapping[str, DatasetSource] = MappingProxyType(
 MANUAL_SUITES: Mapping[str, str] = MappingProxyType(
     {
         "sceneedit": "sceneedit is built in: there is nothing to prepare",
-        "i2ibench": "I2I-Bench's prompts are not published: give a folder of images and --judge to construct a suite "
-        "of them, e.g. `editcritic bench prepare i2ibench IMAGES --judge … -o DATA`",
+        "i2ibench": "I2I-Bench's prompts are not published: build a suite of your own images, e.g. "
+        "`editcritic bench build i2ibench IMAGES --judge … -o DATA`",
     }
 )
 

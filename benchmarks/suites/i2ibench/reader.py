@@ -47,7 +47,7 @@ def read_prompts(data: Path, problems: list[DataProblem]) -> list[I2IPrompt]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read ({error}): give the folder with {PROMPTS_FILE}, or construct one with `editcritic "
-            "bench prepare i2ibench`"
+            "bench build i2ibench`"
         ) from None
     prompts: dict[str, I2IPrompt] = {}
     for number, line in enumerate(lines, start=1):

@@ -45,7 +45,7 @@ class I2IBench(Suite):
         if data is None:
             raise InputError(
                 "i2ibench needs the folder of its prompts: give --data; none are published, but "
-                "`editcritic bench prepare i2ibench` constructs some for your own images"
+                "`editcritic bench build i2ibench` constructs some for your own images"
             )
         if half not in HALVES:
             raise InputError(f"half is one of {', '.join(HALVES)}, got {half!r}")

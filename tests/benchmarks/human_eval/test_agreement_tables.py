@@ -209,12 +209,12 @@ def test_every_statistic_is_explained():
 def test_agree_prints_each_statistic_with_n_and_interval(editcritic, tmp_path):
     folder = write(tmp_path / "results", results("one", rows(1.0, 0.0, 1.0, 1.0, 0.0, 0.0)))
     labels = labels_file(tmp_path / "l.jsonl", [make_label("yes" if n % 2 else "no", f"{n}") for n in range(6)])
-    ran = editcritic("bench", "agreement", folder, "--labels", labels, "-o", tmp_path / "out")
+    ran = editcritic("judge", "agreement", folder, "--labels", labels, "-o", tmp_path / "out")
     assert ran.exit_code == 0, ran.stderr
     assert "Cohen's kappa" in ran.stdout
     assert "bootstrap" in ran.stdout
     assert (tmp_path / "out" / "agreement-yes-no-following.csv").read_text().startswith("row,column,value,low,high")
-    ran = editcritic("bench", "agreement", folder, "--labels", labels, "--json")
+    ran = editcritic("judge", "agreement", folder, "--labels", labels, "--json")
     (first, *_) = json.loads(ran.stdout)["tables"]
     accuracy = first["rows"]["all"]["accuracy"]
     assert accuracy["count"] == 6
@@ -224,7 +224,7 @@ def test_agree_prints_each_statistic_with_n_and_interval(editcritic, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "give one of --labels"),
+        ([], "give either --labels"),
         (["--labels", "{labels}", "--pool", "both"], "--pool is each or item"),
         (["--labels", "{labels}", "--metric", "following"], "DIMENSION=VALUE"),
         (["--labels", "{labels}", "--range", "following=1"], "LOW,HIGH"),
@@ -239,6 +239,6 @@ def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, options, message):
         tmp_path / "l.jsonl", [make_label("A", (("one", "0"), ("two", "0")), "pair", dimension="overall")]
     )
     arguments = [option.format(labels=labels) for option in options]
-    ran = editcritic("bench", "agreement", one, two, *arguments)
+    ran = editcritic("judge", "agreement", one, two, *arguments)
     assert ran.exit_code == 2
     assert message in ran.stderr.replace("\n", " ")

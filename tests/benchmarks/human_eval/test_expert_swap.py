@@ -90,12 +90,12 @@ def _constant(value):
 def test_swap_as_a_command(editcritic, tmp_path):
     one = label_files.write(tmp_path / "one", chains("one", 1, 1, 0, 1, 0, 0))
     two = label_files.write(tmp_path / "two", chains("one", 1, 0, 0, 1, 0, 0))
-    ran = editcritic("bench", "agreement", one, "--swap-results", two, "--json")
+    ran = editcritic("judge", "agreement", one, "--swap-results", two, "--json")
     assert ran.exit_code == 0, ran.stderr
     (over, points, _) = json.loads(ran.stdout)["tables"]
     assert over["rows"]["all"]["Pearson"]["count"] == 2
     assert list(points["rows"]) == ["one, turn 1", "one, turn 2"]
-    assert editcritic("bench", "agreement", one, "--swap-results", two, "--metric", "cc").exit_code == 2
+    assert editcritic("judge", "agreement", one, "--swap-results", two, "--metric", "cc").exit_code == 2
 
 
 # -- a golden set ------------------------------------------------------------------------------------------------------
@@ -170,16 +170,18 @@ def test_golden_and_drift_as_commands(editcritic, tmp_path):
     before = label_files.write(tmp_path / "before", run_of(*[1.0, 0.0] * 10))
     now = label_files.write(tmp_path / "now", run_of(*[1.0] * 20))
     path = tmp_path / "golden.jsonl"
-    assert editcritic("bench", "golden", before, "--repeat-results", before, "-o", path).stdout.startswith(
+    assert editcritic("judge", "drift", before, "--repeat-results", before, "-o", path).stdout.startswith(
         "20 images, 2 runs"
     )
-    assert editcritic("bench", "agreement", before, "--golden", path).exit_code == 0
-    ran = editcritic("bench", "agreement", now, "--golden", path)
+    assert editcritic("judge", "drift", before, "--golden", path).exit_code == 0
+    ran = editcritic("judge", "drift", now, "--golden", path)
     assert ran.exit_code == 1
     assert "one, 1: following was 0, is 1" in ran.stdout
-    document = json.loads(editcritic("bench", "agreement", now, "--golden", path, "--json").stdout)
+    document = json.loads(editcritic("judge", "drift", now, "--golden", path, "--json").stdout)
     assert document["drift"][0]["exceeds_noise"] is True
     path.write_text("{}\n")
-    assert "golden.jsonl:1" in editcritic("bench", "agreement", now, "--golden", path).stderr
-    ran = editcritic("bench", "golden", before, "--num-images", 5, "-o", path, "--json")
+    assert "golden.jsonl:1" in editcritic("judge", "drift", now, "--golden", path).stderr
+    ran = editcritic("judge", "drift", before, "--num-images", 5, "-o", path, "--json")
     assert json.loads(ran.stdout)["images"] == 5
+    for wrong in ((), ("--golden", path, "-o", path), ("--golden", path, "--num-images", 5)):
+        assert editcritic("judge", "drift", before, *wrong).exit_code == 2

@@ -108,7 +108,7 @@ def test_noise_as_a_command(editcritic, tmp_path):
     suite = Toy(count=3)
     folder = outputs(tmp_path / "outputs", suite, without=["2/1"])
     command = (
-        "bench", "variance", "tests.benchmarks.suites.tiny_suite:Toy?count=3", "--outputs", folder,
+        "judge", "variance", "tests.benchmarks.suites.tiny_suite:Toy?count=3", "--outputs", folder,
         "--metric", "complex-edit-pq", "-k", "1,4", "--num-samples", 2, "--target-variation", 0.5,
         "--experts", f"{__name__}:grader",
     )  # fmt: skip

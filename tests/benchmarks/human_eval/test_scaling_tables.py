@@ -86,20 +86,31 @@ def test_pictures_without_a_value_on_one_side_are_left_out_of_both():
         multi_turn_table(results("one", [row("a", o=1.0)]), single([[1]]))
 
 
-def test_scaling_as_a_command(editcritic, tmp_path):
+def test_strategies_are_compared_by_a_command(editcritic, tmp_path):
     cases = [float(n) for n in range(8)]
     direct = label_files.write(tmp_path / "direct", levels("d", c1=cases, c4=cases[::-1]))
     steps = label_files.write(tmp_path / "steps", levels("s", c1=cases, c4=cases))
     plot = tmp_path / "curves.png"
-    ran = editcritic("bench", "scaling", "--direct", direct, "--sequential", steps, "--plot", plot, "--json")
+    by_level = ("--strategy", f"direct={direct}", "--strategy", f"sequential={steps}")
+    ran = editcritic("bench", "compare", *by_level, "--plot", plot, "--json")
     assert ran.exit_code == 0, ran.stderr
     cell = json.loads(ran.stdout)["tables"][0]["rows"]["C1"]["sequential - direct"]
     assert (cell["value"], cell["low"], cell["high"], cell["count"]) == (0.0, 0.0, 0.0, 8)
     assert plot.read_bytes().startswith(b"\x89PNG")
     one = label_files.write(tmp_path / "multi", multi([1, 1], [1, 0]))
     other = label_files.write(tmp_path / "single", single([[1], [1, 1]], [[1], [0, 1]]))
-    ran = editcritic("bench", "scaling", "--multi-turn", one, "--single-pass", other, "-o", tmp_path / "out")
+    by_turn = ("--strategy", f"multi-turn={one}", "--strategy", f"single-pass={other}")
+    ran = editcritic("bench", "compare", *by_turn, "-o", tmp_path / "out")
     assert ran.exit_code == 0, ran.stderr
     assert (tmp_path / "out" / "turns.tex").exists()
-    assert editcritic("bench", "scaling", "--direct", direct).exit_code == 2
-    assert editcritic("bench", "scaling", "--direct", direct, "--multi-turn", one).exit_code == 2
+    for wrong, message in (
+        (by_level[:2], "at least two strategies"),
+        ((*by_level[:2], *by_turn[:2]), "multi-turn and single-pass, and no other"),
+        (("--strategy", f"best={direct}"), "STRATEGY=RESULTS"),
+        ((*by_level, *by_level[:2]), "names direct twice"),
+        ((*by_turn, "--plot", plot), "no curves to plot"),
+        ((direct, steps, *by_level), "either A and B, or --strategy"),
+        ((direct, steps, "--plot", plot), "are for --strategy"),
+    ):
+        refused = editcritic("bench", "compare", *wrong)
+        assert (refused.exit_code, message in refused.stderr) == (2, True), refused.stderr

@@ -1,4 +1,4 @@
-"""`bench table`, `bench report` and `bench compare` as a user runs them."""
+"""`bench report` and `bench compare` as a user runs them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def folders(tmp_path: Path) -> Path:
 
 
 def test_tables_side_by_side_in_three_forms(editcritic: Command, folders: Path) -> None:
-    markdown = editcritic("bench", "table", folders, *SUITE)
+    markdown = editcritic("bench", "report", folders, *SUITE)
     assert markdown.exit_code == 0
     assert "**Share of bootstrap samples in which an editor is first**" in markdown.stdout
-    comma = editcritic("bench", "table", folders / "good", folders / "bad", *SUITE, "--format", "csv")
+    comma = editcritic("bench", "report", folders / "good", folders / "bad", *SUITE, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(comma.stdout)))
     assert {row["row"] for row in rows if row["table"] == "leaderboard"} == {"good", "bad"}
-    latex = editcritic("bench", "table", folders, *SUITE, "--format", "latex", "--table", "types")
+    latex = editcritic("bench", "report", folders, *SUITE, "--format", "latex", "--table", "types")
     assert latex.stdout.startswith("% types: By type\n\\begin{tabular}{lrr}")
 
 
 def test_tables_are_written_into_a_folder(editcritic: Command, folders: Path, tmp_path: Path) -> None:
-    assert editcritic("bench", "table", folders, *SUITE, "-o", tmp_path / "tables").exit_code == 0
+    assert editcritic("bench", "report", folders, *SUITE, "--tables", tmp_path / "tables").exit_code == 0
     assert {path.suffix for path in (tmp_path / "tables").glob("leaderboard.*")} == {".md", ".csv", ".tex"}
 
 
 def test_one_document_of_json(editcritic: Command, folders: Path) -> None:
-    document = json.loads(editcritic("bench", "table", folders, *SUITE, "--json").stdout)
+    document = json.loads(editcritic("bench", "report", folders, *SUITE, "--json").stdout)
     assert document["editors"] == ["bad", "good"]
     assert document["tables"][0]["rows"]["good"]["following turn 1"]["count"] > 0
 
@@ -55,7 +55,8 @@ def test_a_report_finds_pictures_where_the_run_found_them(editcritic: Command, f
     page = tmp_path / "report.html"
     result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout) == {"report": str(page), "folder": str(tmp_path / "report_files")}
+    document = json.loads(result.stdout)
+    assert (document["report"], document["folder"]) == (str(page), str(tmp_path / "report_files"))
     assert len(list((tmp_path / "report_files").glob("*.webp"))) == 5 + 1 + 15
     assert "Latency" in page.read_text(encoding="utf-8")
 
@@ -79,14 +80,16 @@ def test_a_comparison_does_without_a_suite_that_is_not_there(editcritic: Command
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("table", "{}", "--suite", "nothing:Here"), "cannot find nothing:Here"),
-        (("table", "{}/good/none"), "is not a result folder"),
-        (("table", "{}", *SUITE, "--format", "word"), "expected one of markdown, csv, latex"),
-        (("table", "{}", *SUITE, "--table", "unknown"), "there is no table unknown: the tables are leaderboard"),
-        (("table", "{}", "--suite", f"{SUITE[1]}?count=4"), "differ from those of the results"),
-        (("report", "{}", *SUITE, "--outputs", "good"), "give an editor's name and a folder"),
-        (("report", "{}", *SUITE, "--outputs", "good={}/none"), "there is no folder"),
+        (("report", "{}", "--suite", "nothing:Here"), "cannot find nothing:Here"),
+        (("report", "{}/good/none"), "is not a result folder"),
+        (("report", "{}", *SUITE, "--format", "word"), "expected one of markdown, csv, latex"),
+        (("report", "{}", *SUITE, "--table", "unknown"), "there is no table unknown: the tables are leaderboard"),
+        (("report", "{}", "--suite", f"{SUITE[1]}?count=4"), "differ from those of the results"),
+        (("report", "{}", *SUITE, "--outputs", "good={}"), "are for the page: give -o"),
+        (("report", "{}", *SUITE, "-o", "{}/r.html", "--outputs", "good"), "give an editor's name and a folder"),
+        (("report", "{}", *SUITE, "-o", "{}/r.html", "--outputs", "good={}/none"), "there is no folder"),
         (("report", "{}", *SUITE, "-o", "{}/none/report.html"), "make it first"),
+        (("compare", "{}/bad", *SUITE), "give two result folders A and B"),
         (("compare", "{}", "{}/bad", *SUITE), "expected two folders of results, got 3"),
     ],
 )
@@ -102,6 +105,6 @@ def test_results_of_other_data_are_refused(editcritic: Command, folders: Path) -
     head = json.loads((folders / "bad" / "result.json").read_text())
     head["provenance"]["data_digest"] = "another"
     (folders / "bad" / "result.json").write_text(json.dumps(head))
-    result = editcritic("bench", "table", folders / "good", folders / "bad", *SUITE)
+    result = editcritic("bench", "report", folders / "good", folders / "bad", *SUITE)
     assert result.exit_code == 2
     assert "cannot be compared: data_digest is" in result.stderr

@@ -61,5 +61,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "run.json" and "journal" not in path.relative_to(folder).parts
+        if path.is_file()
+        and path.name not in ("run.json", "run.toml")
+        and "journal" not in path.relative_to(folder).parts
     }

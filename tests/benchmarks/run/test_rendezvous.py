@@ -60,7 +60,7 @@ def test_a_second_run_on_one_journal_is_refused(tmp_path: Path) -> None:
     ("environment", "message"),
     [
         ({"RANK": "2", "WORLD_SIZE": "2"}, "do not fit"),
-        ({"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, "--ray"),
+        ({"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, "table .ray."),
         ({"RANK": "x"}, "whole numbers"),
     ],
 )

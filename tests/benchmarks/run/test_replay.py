@@ -46,7 +46,7 @@ def recording(editcritic: Command, folder: Folder, samples: Path) -> Path:
 
 def replayed(recording: Path, *more: object) -> str:
     """What a replay prints in a process that has never seen the pictures, nor what was cut out of them."""
-    command = [sys.executable, "-m", "editcritic.cli.main", "replay", recording, *more]
+    command = [sys.executable, "-m", "editcritic.cli.main", "dev", "replay", recording, *more]
     run = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     return run.stdout
@@ -61,14 +61,16 @@ def test_a_recording_replays_to_the_same_scores_without_pictures(
         (row["id"], row["value"], row["status"]) for row in again
     ]
     assert any(row["value"] is not None for row in first)
-    assert "4/4 agree" in editcritic("replay", "-", recording).stdout
+    assert "4/4 agree" in editcritic("dev", "replay", "-", recording).stdout
 
 
 def test_another_reward_is_replayed_over_the_same_answers(editcritic: Command, recording: Path) -> None:
-    document = json.loads(editcritic("replay", "guard-not-a-copy", recording, "--json").stdout)
+    document = json.loads(editcritic("dev", "replay", "guard-not-a-copy", recording, "--json").stdout)
     assert document["num_compared"] == 0
     assert document["summary"]["counts"]["scored"] == 4
-    official = json.loads(editcritic("replay", "edival-cc", recording, "--protocol", "official", "--json").stdout)
+    official = json.loads(
+        editcritic("dev", "replay", "edival-cc", recording, "--protocol", "official", "--json").stdout
+    )
     assert official["exit_code"] == 1
     reasons = {row["reason"].rpartition(": ")[2] for row in official["summary"]["unscored"]}
     assert "the recording has no answer to this query" in reasons
@@ -78,11 +80,11 @@ def test_what_comes_out_otherwise_is_named(editcritic: Command, recording: Path)
     with sqlite3.connect(recording) as db:
         changed = json.dumps({"value": 0.123, "status": "scored"})
         db.execute("update meta set value = ? where key = 'score:copy'", (changed,))
-    result = editcritic("replay", recording)
+    result = editcritic("dev", "replay", recording)
     assert result.exit_code == 1
     assert "3/4 agree" in result.stdout
     assert "copy: recorded 0.123, got" in result.stderr
-    document = json.loads(editcritic("replay", recording, "--json").stdout)
+    document = json.loads(editcritic("dev", "replay", recording, "--json").stdout)
     assert (document["num_agreeing"], document["num_compared"], len(document["mismatches"])) == (3, 4, 1)
     assert document["exit_code"] == 1
 
@@ -90,7 +92,7 @@ def test_what_comes_out_otherwise_is_named(editcritic: Command, recording: Path)
 def test_a_missing_answer_fails_what_needs_it(editcritic: Command, recording: Path) -> None:
     with sqlite3.connect(recording) as db:
         db.execute("delete from answers")
-    result = editcritic("replay", recording)
+    result = editcritic("dev", "replay", recording)
     assert result.exit_code == 1
     assert "the recording has no answer to this query" in result.stderr
 
@@ -100,7 +102,7 @@ def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folde
     assert editcritic(*run).exit_code == 0
     again = json.loads(editcritic(*run, "--json", "--profile").stdout)
     assert again["profile"]["unique"] == 0
-    assert "4/4 agree" in editcritic("replay", folder / "run.db").stdout
+    assert "4/4 agree" in editcritic("dev", "replay", folder / "run.db").stdout
     other = editcritic("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db")
     assert other.exit_code == 2
     assert "recording of another reward (editcritic.reward.metrics.compose:WeightedMean)" in other.stderr
@@ -150,17 +152,17 @@ def golden(folder: Folder, *expected: int) -> Path:
 
 def test_all_published_golden_cases_agree(editcritic: Command) -> None:
     path = Path(__file__).parents[2] / "golden" / "edival_instruction_following.jsonl"
-    result = editcritic("replay", "edival", path, "--protocol", "official")
+    result = editcritic("dev", "replay", "edival", path, "--protocol", "official")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == "2730/2730 agree"
 
 
 def test_a_golden_case_that_disagrees_is_named(editcritic: Command, folder: Folder) -> None:
-    result = editcritic("replay", "edival", golden(folder, 1, 0, 1), "--protocol", "official")
+    result = editcritic("dev", "replay", "edival", golden(folder, 1, 0, 1), "--protocol", "official")
     assert result.exit_code == 1
     assert result.stdout.strip() == "2/3 agree"
     assert "1-1-0: expected 0, got 1" in result.stderr
-    document = json.loads(editcritic("replay", golden(folder, 1, 0, 1), "--json").stdout)
+    document = json.loads(editcritic("dev", "replay", golden(folder, 1, 0, 1), "--json").stdout)
     assert (document["num_agreeing"], document["num_compared"], document["exit_code"]) == (2, 3, 1)
 
 
@@ -209,8 +211,8 @@ def test_a_file_that_cannot_be_replayed_is_refused_and_left_alone(
 ) -> None:
     path = wrong_file(kind, folder)
     before = path.read_bytes() if path.exists() else b""
-    assert editcritic("replay", path).exit_code == 2
-    result = editcritic("replay", path, "--json")
+    assert editcritic("dev", "replay", path).exit_code == 2
+    result = editcritic("dev", "replay", path, "--json")
     assert result.exit_code == 2
     assert says in result.stderr
     assert says in json.loads(result.stdout)["error"]
@@ -232,6 +234,6 @@ def test_wrong_usage_is_explained(
     arguments: list[str], says: str, editcritic: Command, folder: Folder, recording: Path
 ) -> None:
     names = {"golden": golden(folder, 1), "recording": recording}
-    result = editcritic("replay", *(argument.format(**names) for argument in arguments))
+    result = editcritic("dev", "replay", *(argument.format(**names) for argument in arguments))
     assert result.exit_code == 2
     assert says in result.stderr

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.run_budget import BudgetLimits, BudgetTracker, Usage, parse_prices
+from editcritic.benchmarks.run.run_budget import BudgetLimits, BudgetTracker, Usage
 from editcritic.reward import Expert
 from editcritic.reward.queries import AsyncExpert, Failure, Judge, Message, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
@@ -100,12 +100,6 @@ def test_time_that_is_over_ends_everything() -> None:
 def test_budgets_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="budget"):
         BudgetLimits.parse(text)
-
-
-@pytest.mark.parametrize("text", ["judge", "judge=dear", "=1", "judge=-1", "judge=nan"])
-def test_prices_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--price"):
-        parse_prices([text])
 
 
 def test_a_price_of_nobody_is_refused() -> None:

@@ -207,7 +207,6 @@ def test_the_command_tells_what_is_missing_and_writes_partial_results_when_allow
 def test_what_is_typed_wrong_is_told_before_any_work(editcritic: Command, tmp_path: Path) -> None:
     command = ("bench", "run", "tests.benchmarks.suites.tiny_suite:Toy", "--outputs", tmp_path, "-o", tmp_path / "out")
     for wrong, message in {
-        ("--on-failures", "hope"): "raise, none, wait",
         ("--experts", "nobody"): "role=spec",
         ("--experts", "judge=nobody"): "unknown expert",
         ("--metric", "beauty"): "following, guards",

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import typer
 
-from editcritic.cli.serve import register
+from editcritic.cli.serve import serve
 from editcritic.reward import Expert
 from editcritic.reward.queries import Rate
 from editcritic.reward.queries.kinds import Outcome, Query
@@ -31,5 +31,5 @@ class Slow(Expert):
 
 if __name__ == "__main__":
     app = typer.Typer()
-    register(app)
+    app.command()(serve)
     app()

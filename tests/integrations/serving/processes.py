@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def judge(*options: str, seconds: float = 0.0, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def judge(
+    *options: str, seconds: float = 0.0, stdout: int | None = None, **environment: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address and the process of a server that loads its reward from `judge_process`. seconds: a sample takes."""
     with subprocess.Popen(
         [
@@ -26,6 +28,7 @@ def judge(*options: str, seconds: float = 0.0, **environment: str) -> Iterator[t
         ],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:

@@ -1,6 +1,9 @@
 """`editcritic serve`: what it is given, and what it refuses to start with."""
 
 import inspect
+import json
+import signal
+import subprocess
 from pathlib import Path
 
 import httpx2
@@ -9,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.cli.serve import load_rewards, register, serve
+from editcritic.cli.serve import load_rewards, serve
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server.limits import MIB, ServerLimits
 from editcritic.reward import Engine
@@ -24,7 +27,7 @@ SLOW = "preference=tests.integrations.serving.judge_server_process:Slow"
 def refused(*options: str, **environment: str) -> str:
     """What the command says when it does not start."""
     app = typer.Typer()
-    register(app)
+    app.command()(serve)
     result = CliRunner().invoke(app, ["--reward", RATED, "--experts", SLOW, "--port", "0", *options], env=environment)
     assert result.exit_code == 2, result.output
     return " ".join(result.output.split())
@@ -98,3 +101,10 @@ def test_the_options_have_the_defaults_of_the_limits() -> None:
         max_in_flight=defaults["window"],
         decode_threads=defaults["decode_threads"],
     )
+
+
+def test_json_names_the_address_and_the_rewards() -> None:
+    with judge("--json", stdout=subprocess.PIPE) as (url, process):
+        process.send_signal(signal.SIGTERM)
+        stdout, _ = process.communicate(timeout=60)
+    assert json.loads(stdout) == {"address": url, "rewards": ["rated"]}

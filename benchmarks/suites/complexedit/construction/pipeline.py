@@ -1,4 +1,4 @@
-"""`bench construct complex-edit`: instructions of increasing complexity for images (Complex-Edit, section 2).
+"""`bench build complex-edit`: instructions of increasing complexity for images (Complex-Edit, section 2).
 
 Three stages: a sequence of atomic instructions, simplification of each, and for every i a compound instruction of the
 first i.

@@ -118,7 +118,7 @@ def _question(row: Mapping[str, Any], name: str, folder: Path) -> VisualQuestion
     missing = [field for field in ("image", "question", "options", "answer", "boxes") if not _field(row, field)]
     if missing:
         fields = "; ".join(f"{field} (accepted: {', '.join(_FIELD_ALIASES[field])})" for field in missing)
-        hint = ": draw them with `editcritic bench label`" if "boxes" in missing else ""
+        hint = ": draw them with `editcritic judge label`" if "boxes" in missing else ""
         raise ValueError(f"lacks {fields}{hint}")
     image = folder / str(_field(row, "image"))
     raw_options = _field(row, "options")

@@ -1,4 +1,4 @@
-"""`bench construct dlebench`: edits of small objects with reference images, in the layout of the published DLEBench."""
+"""`bench build dlebench`: edits of small objects with reference images, in the layout of the published DLEBench."""
 
 from __future__ import annotations
 

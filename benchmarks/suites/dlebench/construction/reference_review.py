@@ -2,7 +2,7 @@
 
 `review.jsonl` has a line per sample, with an empty `decision`. Running the command again applies the decisions: samples
 to regenerate get new references, with other seeds, as round 2 and then 3; samples rejected three times, or discarded,
-are left out of the data. Labels of `editcritic bench label` of the kind `reference` count as decisions, too.
+are left out of the data. Labels of `editcritic judge label` of the kind `reference` count as decisions, too.
 """
 
 from __future__ import annotations

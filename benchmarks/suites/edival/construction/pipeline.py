@@ -1,4 +1,4 @@
-"""`bench construct edival`: instruction chains for images, in the layout of the published EdiVal-Bench."""
+"""`bench build edival`: instruction chains for images, in the layout of the published EdiVal-Bench."""
 
 from __future__ import annotations
 

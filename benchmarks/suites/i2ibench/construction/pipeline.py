@@ -1,4 +1,4 @@
-"""`bench prepare i2ibench`: a suite of prompts for a user's images, with any judge. The paper's is not published.
+"""`bench build i2ibench`: a suite of prompts for a user's images, with any judge. The paper's is not published.
 
 Scenes of one image and of several; for each scene a prompt of each of the half's five categories, written by the judge
 together with its dimensions (sections 3.1 and 3.2).

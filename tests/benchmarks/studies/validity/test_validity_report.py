@@ -36,7 +36,7 @@ def made() -> ValidityResult:
 @pytest.fixture(scope="module")
 def page(result: ValidityResult, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("report") / "validity.html"
-    validity_report.write_html(path, result, "editcritic bench validity --seed 2 '<&>'")
+    validity_report.write_html(path, result, "editcritic dev validity --seed 2 '<&>'")
     return path.read_text(encoding="utf-8")
 
 
@@ -91,7 +91,7 @@ def test_every_disagreement_is_listed_with_its_pictures(page: str, result: Valid
 
 
 def test_the_page_says_how_it_was_made(page: str) -> None:
-    assert "editcritic bench validity --seed 2 &#39;&lt;&amp;&gt;&#39;" in page
+    assert "editcritic dev validity --seed 2 &#39;&lt;&amp;&gt;&#39;" in page
     assert f"editcritic {validity_report.versions()['editcritic']}" in page
     assert "scoring" in page
 
@@ -154,7 +154,7 @@ def test_the_command_writes_the_report_and_prints_the_numbers(
 ) -> None:
     out = tmp_path / "v.html"
     arguments = (
-        "bench",
+        "dev",
         "validity",
         "--num-cases",
         18,
@@ -172,8 +172,7 @@ def test_the_command_writes_the_report_and_prints_the_numbers(
     data = json.loads(editcritic(*arguments, "--json").stdout)
     assert (data["exit_code"], data["cases"], data["noise"], data["report"]) == (0, 18, None, str(out))
     assert (
-        data["command"]
-        == "editcritic bench validity --num-cases 18 --seed 0 --reward guard-not-a-copy --no-noise-sweep"
+        data["command"] == "editcritic dev validity --num-cases 18 --seed 0 --reward guard-not-a-copy --no-noise-sweep"
     )
 
 
@@ -181,14 +180,14 @@ def test_missing_libraries_are_told_before_the_work(
     editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    refused = editcritic("bench", "validity", "--out", tmp_path / "v.html")
+    refused = editcritic("dev", "validity", "--out", tmp_path / "v.html")
     assert refused.exit_code == 2
     assert "editcritic[bench]" in refused.stderr
     assert not (tmp_path / "v.html").exists()
 
 
 def test_a_reward_that_cannot_be_compared_is_refused(editcritic: Command, tmp_path: Path) -> None:
-    refused = editcritic("bench", "validity", "--reward", "edvial-if", "--out", tmp_path / "v.html")
+    refused = editcritic("dev", "validity", "--reward", "edvial-if", "--out", tmp_path / "v.html")
     assert refused.exit_code == 2
     assert "did you mean edival-if" in refused.stderr
     assert not (tmp_path / "v.html").exists()

@@ -1,4 +1,4 @@
-"""`bench construct` with any judge by its spec; a killed run resumes without repeating answered queries."""
+"""`bench build` with any judge by its spec; a killed run resumes without repeating answered queries."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def photos(tmp_path: Path) -> Path:
 def test_edival_data_is_made_and_the_suite_reads_it(
     editcritic: Command, photos: Path, tmp_path: Path, experts: str
 ) -> None:
-    command = ("bench", "construct", "edival", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
+    command = ("bench", "build", "edival", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
     result = editcritic(*command, "--detector", f"{experts}:Places", "--turns", 3)
     assert (result.exit_code, "2 chains constructed, 0 rejected" in result.stdout) == (0, True), result.stderr
     suite = EdiVal(tmp_path / "data")
@@ -96,7 +96,7 @@ def test_complex_edit_data_is_made_and_the_suite_reads_it(
     (tmp_path / "judge.toml").write_text(f'[experts.judge]\nuse = "{experts}:judge"\n', encoding="utf-8")
     command = (
         "bench",
-        "construct",
+        "build",
         "complex-edit",
         photos,
         "-o",
@@ -121,7 +121,7 @@ def test_dlebench_samples_are_made_and_the_suite_reads_them(
     (photos / "questions.jsonl").write_text(
         json.dumps({**row, "answer": "STOP", "boxes": [[30, 30, 40, 36]]}), encoding="utf-8"
     )
-    command = ("bench", "construct", "dlebench", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
+    command = ("bench", "build", "dlebench", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
     result = editcritic(*command, "--pipeline", f"{experts}:Painter")
     assert (result.exit_code, "1 samples constructed, 0 rejected" in result.stdout) == (0, True), result.stderr
     (item,) = DleBench(tmp_path / "data").items
@@ -134,7 +134,7 @@ def test_data_put_there_by_hand_is_opened(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for split in ("test_real", "test_syn"):
-        command = ("bench", "construct", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
+        command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
         assert editcritic(*command, "--split", split, "--num-operations", 2).exit_code == 0
         (tmp_path / "data").mkdir(exist_ok=True)
         (path,) = (tmp_path / split / "data").iterdir()
@@ -160,21 +160,21 @@ def test_data_put_there_by_hand_is_opened(
 def test_what_cannot_be_used_is_refused_before_the_work(
     editcritic: Command, photos: Path, tmp_path: Path, options: tuple[str, ...], reason: str
 ) -> None:
-    result = editcritic("bench", "construct", "edival", photos, "-o", tmp_path / "data", *options)
+    result = editcritic("bench", "build", "edival", photos, "-o", tmp_path / "data", *options)
     assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "data").exists()
 
 
 def test_a_folder_without_pictures_is_refused(editcritic: Command, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        result = editcritic("bench", "construct", "edival", path, "-o", tmp_path / "data", "--judge", "colour")
+        result = editcritic("bench", "build", "edival", path, "-o", tmp_path / "data", "--judge", "colour")
         assert result.exit_code == 2
 
 
 def test_a_judge_that_answers_nothing_ends_with_1_and_says_what_to_do(
     editcritic: Command, photos: Path, tmp_path: Path, experts: str
 ) -> None:
-    command = ("bench", "construct", "complex-edit", photos, "-o", tmp_path / "data", "--judge", f"{experts}:Script")
+    command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / "data", "--judge", f"{experts}:Script")
     result = editcritic(*command)
     assert result.exit_code == 1
     assert "2 failed, the first 0: " in result.stderr
@@ -188,7 +188,7 @@ def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_fl
 
     def started(out: str) -> subprocess.Popen[bytes]:
         code = "from editcritic.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "bench", "construct", "edival", str(photos), "-o", str(tmp_path / out)]
+        command = [sys.executable, "-c", code, "bench", "build", "edival", str(photos), "-o", str(tmp_path / out)]
         command += [
             "--judge",
             f"{experts}:Slow",

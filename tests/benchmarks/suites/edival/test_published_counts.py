@@ -131,7 +131,7 @@ def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
     [
         (["dlebench", "--check-csv", "chains.csv"], "--check-csv compares an instruction file of edival"),
         (["edival", "--check-csv", "chains.csv", "--download"], "give no other option"),
-        (["edival", "--check-csv", "chains.csv", "--multi-scenes", "0"], "give no other option"),
+        (["edival", "--check-csv", "chains.csv", "--stats"], "give no other option"),
         (["edival", "--check-csv", "none.csv"], "cannot read none.csv: No such file"),
     ],
 )

@@ -200,11 +200,11 @@ def test_scenes_are_drawn_once_each_and_by_seed() -> None:
         sample_scenes(images, 0, 0, (2,), 0)
 
 
-def test_the_command_prepares_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
+def test_the_command_builds_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     judge = f"{__name__}:Writer"
     words = [
-        "prepare",
+        "build",
         "i2ibench",
         str(images),
         "--judge",

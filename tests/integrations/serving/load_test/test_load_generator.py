@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from editcritic.cli.serve import register
+from editcritic.cli.serve import serve
 from editcritic.integrations.serving.client.remote_reward import RemoteError
 from editcritic.integrations.serving.load_test.load_generator import LoadConfig, generate_load
 from editcritic.integrations.serving.load_test.synthetic_reward import (
@@ -84,7 +84,7 @@ def test_proxies_are_for_other_machines(monkeypatch):
 
 def test_as_a_part_of_editcritic_serve(tmp_path):
     app = typer.Typer()
-    register(app)
+    app.command()(serve)
     with SyntheticServer(life=60) as server:
         ran = CliRunner().invoke(app, ["--load-test", server.url, "--num-samples", "6", "--image-size", "8", "--json"])
         assert (ran.exit_code, json.loads(ran.stdout)["mismatched"]) == (0, 0)

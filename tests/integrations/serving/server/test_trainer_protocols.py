@@ -19,7 +19,7 @@ from requests.adapters import HTTPAdapter
 from typer.testing import CliRunner
 from urllib3.util.retry import Retry
 
-from editcritic.cli.serve import register
+from editcritic.cli.serve import serve
 from editcritic.integrations.serving.server import trainer_protocols
 from editcritic.integrations.serving.server.app import ServerConfig, create_app, serve_in_thread
 from editcritic.integrations.serving.server.limits import ServerLimits
@@ -367,7 +367,7 @@ def test_names_that_mean_nothing_are_refused():
 def test_the_command_names_shims_and_refuses_others():
     rated = ["--reward", "tests.reward.fakes:Rated", "--experts", "preference=tests.reward.fakes:Seeded"]
     app = typer.Typer()
-    register(app)
+    app.command()(serve)
     for wrong, message in (
         (["--trainer-protocol", "edit-r1,nothing"], "no trainer protocol 'nothing'"),
         (["--unscored", "0"], "must be 'refuse' or 'nan'"),

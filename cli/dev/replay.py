@@ -1,4 +1,4 @@
-"""`editcritic replay`: scores recomputed from recorded answers."""
+"""`editcritic dev replay`: scores recomputed from recorded answers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
-from .options import Json, Protocol
-from .score import render_report
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
+from ..options import Json, Protocol
+from ..score import render_report
 
 if TYPE_CHECKING:
-    from ..reward import Score
+    from ...reward import Score
 
 
 @exit_code_command
@@ -30,12 +30,15 @@ def replay(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the scores of a recording as JSONL.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Recompute scores from recorded answers, without models and images. Exit code 1 if a score differs."""
-    from ..benchmarks.common.errors import InputError
-    from ..benchmarks.common.inputs import require_distinct_files
-    from ..benchmarks.run.recordings import RecordingReader
-    from ..benchmarks.run.replay import is_golden, replay_golden, replay_recording
-    from ..benchmarks.run.scoring_run import open_scores_file, score_row
+    """Recompute scores from recorded answers, without models and images. Exit code 1 if a score differs.
+
+    Example: editcritic dev replay edival-if run.db
+    """
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.common.inputs import require_distinct_files
+    from ...benchmarks.run.recordings import RecordingReader
+    from ...benchmarks.run.replay import is_golden, replay_golden, replay_recording
+    from ...benchmarks.run.scoring_run import open_scores_file, score_row
 
     if len(arguments) > 2:
         raise InputError(f"expected one reward and one file, got {' '.join(arguments)}")

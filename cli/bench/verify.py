@@ -1,4 +1,4 @@
-"""`editcritic bench reproduce`: a result scored again and compared byte by byte."""
+"""`editcritic bench verify`: a result scored again and compared byte by byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..options import Experts, Json
 
 
 @exit_code_command
-def reproduce(
+def verify(
     results: Annotated[Path, typer.Argument(metavar="RESULT_DIR", help="Result folder of `bench run`.")],
     data: Annotated[Path | None, typer.Option("--data", help="Current data folder. Default: the recorded one.")] = None,
     outputs: Annotated[
@@ -26,7 +26,10 @@ def reproduce(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Score a result again with new expert queries and compare it byte by byte. Exit code 1 if it differs."""
+    """Score a result again with new expert queries and compare it byte by byte. Exit code 1 if it differs.
+
+    Example: editcritic bench verify results/mine
+    """
     import tempfile
 
     from ...benchmarks.run.reproduction import reproduce_run, run_spec_from_results

@@ -1,4 +1,4 @@
-"""`editcritic calibration`: fit, list, show and apply calibrations."""
+"""`editcritic judge calibrate`: fit, list, show and apply calibrations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render
-from .options import Json
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..command_group import command_group
+from ..options import Json
 
 if TYPE_CHECKING:
-    from ..reward.metrics.calibration import CalibrationMap
-
-app = typer.Typer(
-    name="calibration",
-    help="Fit, list, show and apply calibrations that put scores of different judges on one scale.",
-    no_args_is_help=True,
-)
+    from ...reward.metrics.calibration import CalibrationMap
 
 CalibrationName = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Name or file of a calibration.")]
 
@@ -28,7 +23,6 @@ _KNOTS_SHOWN = 20
 # -- fit ---------------------------------------------------------------------------------------------------------------
 
 
-@app.command()
 @exit_code_command
 def fit(
     scores: Annotated[
@@ -41,7 +35,7 @@ def fit(
         ),
     ],
     labels: Annotated[
-        list[Path], typer.Option("--labels", help="File of human labels (written by `bench label`). Repeatable.")
+        list[Path], typer.Option("--labels", help="File of human labels (written by `judge label`). Repeatable.")
     ],
     out: Annotated[
         Path,
@@ -74,28 +68,22 @@ def fit(
             help="Pairwise labels only: log-odds, or share (probability of being preferred to the mean edit).",
         ),
     ] = "log-odds",
-    l2: Annotated[float, typer.Option("--l2", help="Pairwise labels only: L2 penalty on the slope.")] = 0.1,
     smoothing: Annotated[
         float | None,
         typer.Option(
             "--smoothing", help="Pairwise labels only: smoothness penalty. Default: chosen by cross-validation."
         ),
     ] = None,
-    knots: Annotated[
-        int | None,
-        typer.Option(
-            "--knots", min=2, help="Pairwise labels only: number of knots. Default: from the number of labels."
-        ),
-    ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of cross-validation folds.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the cross-validation split.")] = 0,
     as_json: Json = False,
 ) -> int:
-    """Fit calibrations: scores of a judge mapped to human labels. Exit code 1 if one of them is uninformative."""
-    from ..benchmarks.common.errors import InputError
-    from ..benchmarks.common.inputs import spec_argument
-    from ..benchmarks.human_eval.calibration_fit import SCALES, LabelSet, build_metric, check_rewards, fit_calibrations
-    from ..benchmarks.human_eval.score_loading import load_score_source
+    """Fit calibrations: scores of a judge mapped to human labels. Exit code 1 if one of them is uninformative.
+
+    Example: editcritic judge calibrate fit scores.jsonl --labels labels.jsonl -o maps/people.json
+    """
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.common.inputs import spec_argument
+    from ...benchmarks.human_eval.calibration_fit import SCALES, LabelSet, build_metric, check_rewards, fit_calibrations
+    from ...benchmarks.human_eval.score_loading import load_score_source
 
     if (chosen_scale := next((name for name in SCALES if name == scale), None)) is None:
         raise InputError(f"--scale is {' or '.join(SCALES)}, got {scale!r}")
@@ -103,8 +91,10 @@ def fit(
     label_set = LabelSet.select(all_labels, label_kind, dimension)
     rewards = [build_metric(spec_argument(text)) for text in reward or ()]
     metrics = metric or list(source.lookup.metrics)
-    fit_options: dict[str, Any] = {"l2": l2, "smoothing": smoothing, "knots": knots, "folds": folds, "seed": seed}
-    calibrations = fit_calibrations(label_set, source, metrics, rewards=rewards, scale=chosen_scale, **fit_options)
+    with progress_bar(None, "fitting"):
+        calibrations = fit_calibrations(
+            label_set, source, metrics, rewards=rewards, scale=chosen_scale, smoothing=smoothing
+        )
     check_rewards(rewards, calibrations)
     saved = _save(calibrations, out)
     has_problems = any(calibration.provenance["problems"] for calibration in calibrations.values())
@@ -131,7 +121,7 @@ def fit(
 
 def _save(calibrations: Mapping[str, CalibrationMap], out: Path) -> dict[Path, CalibrationMap]:
     """Save each calibration; a missing folder is created. Raises `InputError`, OSError."""
-    from ..benchmarks.common.errors import InputError
+    from ...benchmarks.common.errors import InputError
 
     if out.suffix == ".json":
         if len(calibrations) > 1:
@@ -152,12 +142,14 @@ def _save(calibrations: Mapping[str, CalibrationMap], out: Path) -> dict[Path, C
 # -- list --------------------------------------------------------------------------------------------------------------
 
 
-@app.command("list")
 @exit_code_command
 def list_calibrations(as_json: Json = False) -> int:
-    """List the calibrations that are installed by name, and their folders. Exit code 1 if a file is invalid."""
-    from ..reward import SpecError
-    from ..reward.metrics.calibration import (
+    """List the calibrations that are installed by name, and their folders. Exit code 1 if a file is invalid.
+
+    Example: editcritic judge calibrate list
+    """
+    from ...reward import SpecError
+    from ...reward.metrics.calibration import (
         CALIBRATION_PATH_VARIABLE,
         CalibrationMap,
         calibration_folders,
@@ -196,14 +188,16 @@ def list_calibrations(as_json: Json = False) -> int:
 # -- show --------------------------------------------------------------------------------------------------------------
 
 
-@app.command("show")
 @exit_code_command
 def show_calibration(name: CalibrationName, as_json: Json = False) -> int:
-    """Show a calibration: its input, output and knots, and how it was fitted."""
+    """Show a calibration: its input, output and knots, and how it was fitted.
+
+    Example: editcritic judge calibrate show maps/people.json
+    """
     from rich.table import Table
     from rich.text import Text
 
-    from ..reward.metrics.calibration import CalibrationMap, find_calibration
+    from ...reward.metrics.calibration import CalibrationMap, find_calibration
 
     path = find_calibration(name)
     calibration = CalibrationMap.find(path)
@@ -281,7 +275,6 @@ def _format_held_out(held_out: Mapping[str, Any]) -> str:
 # -- apply -------------------------------------------------------------------------------------------------------------
 
 
-@app.command()
 @exit_code_command
 def apply(
     name: CalibrationName,
@@ -292,13 +285,16 @@ def apply(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Apply a calibration to existing scores. The reward `calibrated` applies it while scoring."""
-    from ..benchmarks.common.errors import InputError
-    from ..benchmarks.common.inputs import require_distinct_files
-    from ..benchmarks.human_eval.score_loading import read_scores
-    from ..benchmarks.run.scoring_run import open_scores_file, score_row
-    from ..reward.metrics.calibrated import calibrate
-    from ..reward.metrics.calibration import CalibrationMap
+    """Apply a calibration to existing scores. The reward `calibrated` applies it while scoring.
+
+    Example: editcritic judge calibrate apply maps/people.json scores.jsonl -o calibrated.jsonl
+    """
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.common.inputs import require_distinct_files
+    from ...benchmarks.human_eval.score_loading import read_scores
+    from ...benchmarks.run.scoring_run import open_scores_file, score_row
+    from ...reward.metrics.calibrated import calibrate
+    from ...reward.metrics.calibration import CalibrationMap
 
     if as_json and out == Path("-"):
         raise InputError("--json and -o - both want standard output: give a file to -o")
@@ -366,3 +362,10 @@ def _calibration_table(calibrations: Mapping[Path, CalibrationMap]) -> Any:
 
 def _loss(held_out: Mapping[str, Any], name: str) -> str:
     return f"{held_out[name]['log_loss']:.4f}" if name in held_out else ""
+
+
+app = command_group(
+    "calibrate",
+    "Fit, list, show and apply calibrations that put scores of different judges on one scale.",
+    {"fit": fit, "list": list_calibrations, "show": show_calibration, "apply": apply},
+)

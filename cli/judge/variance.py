@@ -1,4 +1,4 @@
-"""`editcritic bench variance`: the variance of a judge's score."""
+"""`editcritic judge variance`: the variance of a judge's score."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..options import AnswerCache, Data, Json, Seed, SuiteName
+from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteName, SuiteProtocol
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.measurement_variance import RepeatedMeasurements
@@ -36,17 +36,17 @@ def variance(
     target_variation: Annotated[
         float | None, typer.Option("--target-variation", help="Report how many measurements reach this mean variation.")
     ] = None,
-    experts: Annotated[
-        list[str] | None,
-        typer.Option("--experts", help="role=spec, a TOML file, or module:function, as in `bench run`. Repeatable."),
-    ] = None,
-    protocol: Annotated[str | None, typer.Option("--protocol", help="Named variant of the suite's metrics.")] = None,
+    experts: Experts = None,
+    protocol: SuiteProtocol = None,
     cache: AnswerCache = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write all measurements as JSON.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
-    """Measure the variance of a judge's score, and how many measurements to average for a target variation."""
+    """Measure the variance of a judge's score, and how many measurements to average for a target variation.
+
+    Example: editcritic judge variance sceneedit --outputs made/mine --metric judge-quality
+    """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.measurement_variance import measure_repeatedly, sample_items
     from ...benchmarks.run.editor_outputs import MissingOutput, Outputs

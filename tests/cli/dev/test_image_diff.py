@@ -1,4 +1,4 @@
-"""`editcritic diff`: its output, its sheet, and invalid input."""
+"""`editcritic dev diff`: its output, its sheet, and invalid input."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from ..benchmarks.conftest import Command
+from ...benchmarks.conftest import Command
 
 PLACE = (40, 60, 80, 90)
 SMALL = (200, 20, 212, 30)
@@ -27,7 +27,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_regions_are_told_in_pixels_the_largest_first(editcritic: Command, pair) -> None:
-    ran = editcritic("diff", *pair, "--json")
+    ran = editcritic("dev", "diff", *pair, "--json")
     assert ran.exit_code == 0
     document = json.loads(ran.stdout)
     assert document["size"] == [300, 200]
@@ -40,23 +40,23 @@ def test_regions_are_told_in_pixels_the_largest_first(editcritic: Command, pair)
 
 
 def test_the_table_has_a_row_a_region(editcritic: Command, pair) -> None:
-    shown = editcritic("diff", *pair).stdout
+    shown = editcritic("dev", "diff", *pair).stdout
     assert "share of the image" in shown
     assert shown.count("%") == 2
 
 
 def test_only_so_many_regions_are_told_as_are_wanted(editcritic: Command, pair) -> None:
-    assert len(json.loads(editcritic("diff", *pair, "--max-regions", 1, "--json").stdout)["regions"]) == 1
+    assert len(json.loads(editcritic("dev", "diff", *pair, "--max-regions", 1, "--json").stdout)["regions"]) == 1
 
 
 def test_a_threshold_above_the_difference_finds_nothing(editcritic: Command, pair) -> None:
-    ran = editcritic("diff", *pair, "--threshold", 200)
+    ran = editcritic("dev", "diff", *pair, "--threshold", 200)
     assert ran.exit_code == 0
     assert "no region differs" in ran.stdout
 
 
 def test_a_picture_does_not_differ_from_itself(editcritic: Command, pair, tmp_path) -> None:
-    ran = editcritic("diff", pair[0], pair[0], "--out", tmp_path / "sheet.png")
+    ran = editcritic("dev", "diff", pair[0], pair[0], "--out", tmp_path / "sheet.png")
     assert ran.exit_code == 0
     assert "no region differs" in ran.stdout
     assert PIL.Image.open(tmp_path / "sheet.png").width > 1000
@@ -66,7 +66,7 @@ def test_the_sheet_shows_both_pictures_with_red_outlines_and_a_pair_a_region(
     editcritic: Command, pair, tmp_path
 ) -> None:
     sheet = tmp_path / "sheet.png"
-    assert json.loads(editcritic("diff", *pair, "--out", sheet, "--json").stdout)["sheet"] == str(sheet)
+    assert json.loads(editcritic("dev", "diff", *pair, "--out", sheet, "--json").stdout)["sheet"] == str(sheet)
     drawn = np.asarray(PIL.Image.open(sheet).convert("RGB")).astype(int)
     red = (drawn[..., 0] > 230) & (drawn[..., 1:].max(axis=2) < 30)
     blue = (drawn[..., 2] > 230) & (drawn[..., :2].max(axis=2) < 30)
@@ -82,7 +82,7 @@ def test_the_sheet_shows_both_pictures_with_red_outlines_and_a_pair_a_region(
 
 def test_another_size_is_brought_to_the_first_ones(editcritic: Command, pair, tmp_path) -> None:
     PIL.Image.open(pair[1]).resize((600, 400), PIL.Image.Resampling.BOX).save(tmp_path / "large.png")
-    document = json.loads(editcritic("diff", pair[0], tmp_path / "large.png", "--json").stdout)
+    document = json.loads(editcritic("dev", "diff", pair[0], tmp_path / "large.png", "--json").stdout)
     assert document["resized_from"] == [600, 400]
     assert document["regions"][0]["box"] == pytest.approx(PLACE, abs=3)
 
@@ -96,21 +96,21 @@ def test_another_size_is_brought_to_the_first_ones(editcritic: Command, pair, tm
     ],
 )
 def test_what_cannot_be_is_refused(editcritic: Command, pair, options, message) -> None:
-    ran = editcritic("diff", *pair, *options)
+    ran = editcritic("dev", "diff", *pair, *options)
     assert ran.exit_code == 2
     assert message in ran.stderr
 
 
 def test_no_picture_is_written_over(editcritic: Command, pair) -> None:
     before = pair[1].read_bytes()
-    ran = editcritic("diff", *pair, "--out", pair[1])
+    ran = editcritic("dev", "diff", *pair, "--out", pair[1])
     assert ran.exit_code == 2
     assert "use different files" in ran.stderr
     assert pair[1].read_bytes() == before
 
 
 def test_a_missing_picture_is_named(editcritic: Command, pair, tmp_path) -> None:
-    ran = editcritic("diff", pair[0], tmp_path / "nowhere.png")
+    ran = editcritic("dev", "diff", pair[0], tmp_path / "nowhere.png")
     assert ran.exit_code == 2
     assert "nowhere.png" in ran.stderr
 

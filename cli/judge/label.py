@@ -1,4 +1,4 @@
-"""`editcritic bench label`: human labels collected on a local page."""
+"""`editcritic judge label`: human labels collected on a local page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command
-from ..options import Data, Seed
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json
+from ..options import Data, Json, Seed
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.annotation_plan import QuestionType
@@ -59,8 +59,14 @@ def label(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 0,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     seed: Seed = 0,
+    as_json: Json = False,
 ) -> int:
-    """Collect human labels on a page served to this machine only. Ctrl-C stops; running the command again resumes."""
+    """Collect human labels on a page served to this machine only. Ctrl-C stops; running the command again resumes.
+
+    With --json, the address of the page is on standard error, and the document is written when the server stops.
+
+    Example: editcritic judge label results/mine -o labels.jsonl --question yes-no:following
+    """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.human_eval.annotation_plan import QuestionPool
@@ -81,8 +87,8 @@ def label(
     with LabelServer(session, port) as server:
         if pool.skipped:
             echo(f"editcritic: {len(pool.skipped)} images are missing, e.g. {pool.skipped[0]}")
-        echo(f"{len(questions)} questions; the page, for this machine only (Ctrl-C stops the server):", stderr=False)
-        echo(server.url, stderr=False)
+        echo(f"{len(questions)} questions; the page, for this machine only (Ctrl-C stops the server):", stderr=as_json)
+        echo(server.url, stderr=as_json)
         if open_page:
             import webbrowser
 
@@ -91,7 +97,13 @@ def label(
             server.serve_forever()
         except KeyboardInterrupt:
             echo("editcritic: stopped; every answer is saved: run the same command again to resume")
-    for check in check_annotators(read_labels([out]), gold):
+    labels = read_labels([out])
+    checks = check_annotators(labels, gold)
+    if as_json:
+        counts = {"questions": len(questions), "labels": len(labels), "missing_images": len(pool.skipped)}
+        print_json({"file": str(out), **counts, "checks": [check.to_json() for check in checks]})
+        return 0
+    for check in checks:
         echo(str(check), stderr=False)
     return 0
 

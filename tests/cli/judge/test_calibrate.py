@@ -1,4 +1,4 @@
-"""`editcritic calibration`: fit, list, show and apply calibrations, and use one in a reward."""
+"""`editcritic judge calibrate`: fit, list, show and apply calibrations, and use one in a reward."""
 
 import json
 import os
@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from editcritic.benchmarks.run.scoring_run import score_row
-from editcritic.cli.calibration import app
+from editcritic.cli.judge.calibrate import app
 from editcritic.reward import Score
 from editcritic.reward.metrics.calibration import CalibrationMap
 
-from ..benchmarks.human_eval import label_files
+from ...benchmarks.human_eval import label_files
 
 COUNT = 60
 
@@ -152,7 +152,7 @@ def test_a_map_that_tells_nothing_ends_with_1_and_says_why(files, tmp_path):
         (["--metric", "light"], "no row has a score 'light'"),
         (["--label-kind", "four-level"], "none of them four-level:any dimension"),
         (["--scale", "percent"], "--scale is log-odds or share"),
-        (["--l2", "0"], "l2 must be above 0"),
+        (["--smoothing", "-1"], "smoothing at least 0"),
         (["--reward", "judge-levels"], "give the reward that produced them"),
         (["--reward", "no-such"], "unknown reward"),
     ],

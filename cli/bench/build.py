@@ -1,4 +1,4 @@
-"""`editcritic bench construct`: benchmark data constructed from images."""
+"""`editcritic bench build`: benchmark data built from images."""
 
 from __future__ import annotations
 
@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
+from ..command_group import command_group
 from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed
 
 if TYPE_CHECKING:
     from ...benchmarks.suites.construction.construction_report import ConstructionReport
-
-
-app = typer.Typer(
-    name="construct",
-    help="Construct benchmark data from your own images, in the published formats, with any judge.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
 
 
 ImageFolder = Annotated[Path, typer.Argument(metavar="IMAGES", help="Image folder.")]
@@ -34,7 +26,7 @@ JudgeSpec = Annotated[
     typer.Option(
         "--judge",
         help="Judge expert: a spec such as 'served?model=…&url=…', module:Name, or a TOML file (its own table or "
-        "[experts.judge], as in `score`).",
+        "`experts.judge`, as in `score`).",
     ),
 ]
 
@@ -50,9 +42,8 @@ PromptPack = Annotated[
 Window = Annotated[int, typer.Option("--max-in-flight", min=1, help="Images processed concurrently.")]
 
 
-@app.command("edival")
 @exit_code_command
-def construct_edival(
+def build_edival(
     images: ImageFolder,
     out: Out,
     judge: JudgeSpec,
@@ -80,7 +71,10 @@ def construct_edival(
     window: Window = 64,
     as_json: Json = False,
 ) -> int:
-    """EdiVal-Agent: objects listed by a judge and verified by a detector, and chains of instructions about them."""
+    """EdiVal-Agent: objects listed by a judge and verified by a detector, and chains of instructions about them.
+
+    Example: editcritic bench build edival photos -o data/mine --judge qwen2.5-vl-7b
+    """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts, parse_range
     from ...benchmarks.suites.edival.construction import pipeline
@@ -103,16 +97,15 @@ def construct_edival(
     numbered_images = list_numbered_images(images, limit)
     judge_expert = load_expert(judge, "judge", Judge)
     detector_expert = load_expert(detector, "detector", Detect)
-    with progress_bar(len(numbered_images), "constructing") as (step, _):
+    with progress_bar(len(numbered_images), "building") as (step, _):
         report = pipeline.construct(
             numbered_images, out, agent, judge=judge_expert, detector=detector_expert, step=step, window=window
         )
     return render_report(report, "chains", as_json)
 
 
-@app.command("complex-edit")
 @exit_code_command
-def construct_complex_edit(
+def build_complex_edit(
     images: ImageFolder,
     out: Out,
     judge: JudgeSpec,
@@ -128,7 +121,10 @@ def construct_complex_edit(
     window: Window = 64,
     as_json: Json = False,
 ) -> int:
-    """Complex-Edit: a sequence of atomic instructions per image, simplified, and combined step by step."""
+    """Complex-Edit: a sequence of atomic instructions per image, simplified, and combined step by step.
+
+    Example: editcritic bench build complex-edit photos -o data/mine --judge qwen2.5-vl-7b
+    """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.optional_imports import bench_library
     from ...benchmarks.suites.complexedit.construction import pipeline
@@ -141,16 +137,15 @@ def construct_complex_edit(
     builder = pipeline.ComplexEditBuilder(num_operations, seed, load_prompts(prompts))
     numbered_images = list_numbered_images(images, limit)
     judge_expert = load_expert(judge, "judge", Judge)
-    with progress_bar(len(numbered_images), "constructing") as (step, _):
+    with progress_bar(len(numbered_images), "building") as (step, _):
         report = pipeline.construct(
             numbered_images, out, builder, judge=judge_expert, split=split, step=step, window=window
         )
     return render_report(report, "images with instructions", as_json)
 
 
-@app.command("dlebench")
 @exit_code_command
-def construct_dlebench(
+def build_dlebench(
     questions: Annotated[
         Path,
         typer.Argument(
@@ -164,7 +159,7 @@ def construct_dlebench(
     pipeline: Annotated[str, typer.Option("--pipeline", help="Editor of the crops, as in `editcritic edit`.")],
     labels: Annotated[
         list[Path] | None,
-        typer.Option("--labels", help="Human labels of references from `bench label`. Repeatable."),
+        typer.Option("--labels", help="Human labels of references from `judge label`. Repeatable."),
     ] = None,
     seed: Seed = 0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N questions.")] = None,
@@ -180,6 +175,8 @@ def construct_dlebench(
     """DLEBench: an edit that makes a wrong answer to a question true, and a reference image of it.
 
     References wait for review in review.jsonl: fill in `accept`, `regenerate` or `discard`, and run the command again.
+
+    Example: editcritic bench build dlebench questions.jsonl -o data/mine --judge qwen2.5-vl-7b --pipeline my:editor
     """
     from ...benchmarks.common.inputs import parse_pipeline_args
     from ...benchmarks.suites.construction.workspace import load_expert, load_prompts
@@ -192,10 +189,56 @@ def construct_dlebench(
     judge_expert = load_expert(judge, "judge", Judge)
     prompt_pack = load_prompts(prompts)
     editor = EditorSpec(pipeline, parse_pipeline_args(pipeline_args or ()), batch_size, dtype, device, download).load()
-    with progress_bar(len(question_list), "constructing") as (step, _):
+    with progress_bar(len(question_list), "building") as (step, _):
         builder = DleBenchBuilder(judge_expert, editor, seed, prompt_pack, tuple(labels or ()), window)
         report = builder.make(question_list, out, step=step)
     return render_report(report, "samples", as_json)
+
+
+@exit_code_command
+def build_i2ibench(
+    images: ImageFolder,
+    out: Out,
+    judge: JudgeSpec,
+    single_scenes: Annotated[
+        int | None,
+        typer.Option(
+            "--single-scenes", min=0, help="Number of single-image scenes, five prompts each. Default: up to 100."
+        ),
+    ] = None,
+    multi_scenes: Annotated[
+        int | None,
+        typer.Option(
+            "--multi-scenes", min=0, help="Number of multi-image scenes, five prompts each. Default: up to 100."
+        ),
+    ] = None,
+    seed: Seed = 0,
+    prompts: PromptPack = None,
+    window: Window = 64,
+    as_json: Json = False,
+) -> int:
+    """I2I-Bench: prompts of its ten categories for scenes of one and of several images; its own are not published.
+
+    Example: editcritic bench build i2ibench photos -o data/mine --judge qwen2.5-vl-7b
+    """
+    from ...benchmarks.suites.construction.workspace import load_expert
+    from ...benchmarks.suites.i2ibench.construction.pipeline import construct_suite
+    from ...reward.queries import Judge
+
+    judge_expert = load_expert(judge, "judge", Judge)
+    with progress_bar(None, "building") as (step, _):
+        report = construct_suite(
+            images,
+            out,
+            judge=judge_expert,
+            single=single_scenes,
+            multi=multi_scenes,
+            seed=seed,
+            prompts=prompts,
+            window=window,
+            step=step,
+        )
+    return render_report(report, "prompts", as_json)
 
 
 def render_report(report: ConstructionReport, noun: str, as_json: bool) -> int:
@@ -216,3 +259,15 @@ def render_report(report: ConstructionReport, noun: str, as_json: bool) -> int:
             "retry only these"
         )
     return report.exit_code
+
+
+app = command_group(
+    "build",
+    "Build benchmark data from your own images, in the published formats, with any judge.",
+    {
+        "edival": build_edival,
+        "complex-edit": build_complex_edit,
+        "dlebench": build_dlebench,
+        "i2ibench": build_i2ibench,
+    },
+)

@@ -1,4 +1,4 @@
-"""`bench label` as a user runs it: a process that serves the page until it is interrupted."""
+"""`judge label` as a user runs it: a process that serves the page until it is interrupted."""
 
 import json
 import signal
@@ -11,9 +11,9 @@ import pytest
 from editcritic.benchmarks.suites.human_labels import read_labels
 from editcritic.benchmarks.suites.results import RUN_FILE
 
-from ..suites.tiny_suite import Toy, outputs
-from . import label_files
-from .label_files import results, row
+from ...benchmarks.human_eval import label_files
+from ...benchmarks.human_eval.label_files import results, row
+from ...benchmarks.suites.tiny_suite import Toy, outputs
 
 TOY = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
 
@@ -22,7 +22,7 @@ class Served:
     """The command in a process of its own; `url` is what it prints."""
 
     def __init__(self, *arguments):
-        command = [sys.executable, "-m", "editcritic.cli.main", "bench", "label", *map(str, arguments)]
+        command = [sys.executable, "-m", "editcritic.cli.main", "judge", "label", *map(str, arguments)]
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores interrupts
         try:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -98,6 +98,26 @@ def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
     assert read_labels([tmp_path / "labels.jsonl"])[0].editor == "mine"
 
 
+def test_with_json_the_address_is_an_error_line_and_the_document_comes_at_the_end(tmp_path):
+    made, out = outputs(tmp_path / "one", Toy(count=3)), tmp_path / "labels.jsonl"
+    command = [sys.executable, "-m", "editcritic.cli.main", "judge", "label", TOY, "--outputs", f"one={made}"]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            [*command, "-o", str(out), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert process.stderr is not None
+    assert "questions" in process.stderr.readline()
+    url = process.stderr.readline().strip()
+    with urllib.request.urlopen(f"{url}question?annotator=ann", timeout=20) as response:
+        assert json.load(response)["number"] == 0
+    process.send_signal(signal.SIGINT)
+    stdout, _ = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(stdout)["labels"]) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -112,6 +132,6 @@ def test_a_folder_of_results_says_where_its_pictures_are(serve, tmp_path):
 )
 def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
-    ran = editcritic("bench", "label", TOY, "-o", "labels.jsonl", *options)
+    ran = editcritic("judge", "label", TOY, "-o", "labels.jsonl", *options)
     assert ran.exit_code == 2
     assert message in ran.stderr

@@ -1,4 +1,4 @@
-"""`editcritic bench validity`: every installed metric compared with the ground truth of synthetic edits."""
+"""`editcritic dev validity`: every installed metric compared with the ground truth of synthetic edits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ..options import Json
 
 _SIZE = 64
 
@@ -35,18 +36,19 @@ def validity(
     noise_sweep: Annotated[
         bool, typer.Option("--noise-sweep/--no-noise-sweep", help="Repeat the comparison with noisy experts.")
     ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document on standard output, nothing else.")
-    ] = False,
+    as_json: Json = False,
 ) -> int:
-    """Compare every installed metric with the ground truth of synthetic edits. Exit code 1 if a check fails."""
+    """Compare every installed metric with the ground truth of synthetic edits. Exit code 1 if a check fails.
+
+    Example: editcritic dev validity --num-cases 200 --reward edival-if -o validity.html
+    """
     from ...benchmarks.common.optional_imports import bench_library
     from ...benchmarks.studies.validity.validity_report import terminal_tables, timing_summary, to_json, write_html
     from ...benchmarks.studies.validity.validity_run import progress_total, run
     from ...reward import build
 
     specs = tuple(reward or ())
-    words = ["editcritic", "bench", "validity", "--num-cases", str(num_cases), "--seed", str(seed)]
+    words = ["editcritic", "dev", "validity", "--num-cases", str(num_cases), "--seed", str(seed)]
     if image_size != _SIZE:
         words += ["--image-size", str(image_size)]
     for spec in specs:

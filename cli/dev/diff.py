@@ -1,4 +1,4 @@
-"""`editcritic diff`: the regions in which two images differ."""
+"""`editcritic dev diff`: the regions in which two images differ."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render
-from .options import Json
+from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ..options import Json
 
 
 @exit_code_command
@@ -26,7 +26,10 @@ def diff(
     ] = 32,
     as_json: Json = False,
 ) -> int:
-    """Report where two images differ beyond noise, and how strongly. No model is needed."""
+    """Report where two images differ beyond noise, and how strongly. No model is needed.
+
+    Example: editcritic dev diff before.png after.png -o sheet.png
+    """
     from .image_diff import diff_images, render_regions, write_sheet
 
     image_diff = diff_images(before, after, out, threshold=threshold, max_regions=max_regions)

@@ -1,4 +1,4 @@
-"""`editcritic bench agreement`: metrics compared with human labels, other experts, or a golden set."""
+"""`editcritic judge agreement`: metrics compared with human labels, or with results of other experts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
-from ..options import BootstrapSamples, Json, ResultFolders, Seed
+from ...benchmarks.common.terminal import echo, exit_code_command, progress_bar
+from ..options import BootstrapSamples, Json, ResultFolders
 
 if TYPE_CHECKING:
-    from ...benchmarks.human_eval.judge_drift import DriftReport
     from ...benchmarks.human_eval.label_matching import LabelMetric
     from ...benchmarks.suites.results import Results
 
@@ -24,7 +23,7 @@ def agreement(
     results: ResultFolders,
     labels: Annotated[
         list[Path] | None,
-        typer.Option("--labels", help="File of human labels (JSONL, written by `bench label`). Repeatable."),
+        typer.Option("--labels", help="File of human labels (JSONL, written by `judge label`). Repeatable."),
     ] = None,
     swap_results: Annotated[
         list[Path] | None,
@@ -32,9 +31,6 @@ def agreement(
             "--swap-results",
             help="Results of the same outputs scored with other experts, one folder per editor. Repeatable.",
         ),
-    ] = None,
-    golden_set: Annotated[
-        Path | None, typer.Option("--golden", help="Golden set to compare with; reports judge drift.")
     ] = None,
     metric: Annotated[
         list[str] | None,
@@ -86,27 +82,23 @@ def agreement(
         Path | None, typer.Option("-o", "--out", help="Output folder for the tables (Markdown, CSV and LaTeX).")
     ] = None,
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
-    seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
-    """Measure the agreement of metrics with human labels, other experts or a golden set. Exit code 1 for drift."""
-    from ...benchmarks.common.errors import InputError
-    from ...benchmarks.suites.results import load_results
+    """Measure the agreement of metrics with human labels, or with results of other experts.
 
-    modes = [way for way in (labels, swap_results, golden_set) if way]
-    if len(modes) != 1:
-        raise InputError(
-            "give one of --labels (human labels), --swap-results (other experts) and --golden (the same judge, earlier)"
-        )
-    loaded = [load_results(folder) for folder in results]
-    if golden_set is not None:
-        return _report_drift(golden_set, loaded, seed, as_json)
+    Example: editcritic judge agreement results/mine --labels labels.jsonl
+    """
+    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval import agreement_tables, expert_swap
     from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers
     from ...benchmarks.human_eval.label_matching import ScoreLookup
     from ...benchmarks.human_eval.table_output import compute_tables, report_tables
     from ...benchmarks.suites.human_labels import read_labels
+    from ...benchmarks.suites.results import load_results
 
+    if bool(labels) == bool(swap_results):
+        raise InputError("give either --labels (human labels) or --swap-results (results of other experts)")
+    loaded = [load_results(folder) for folder in results]
     more: dict[str, object] = {}
     if swap_results:
         swap_measure = _swap_metric(metric, loaded, ranges, thresholds)
@@ -137,7 +129,8 @@ def agreement(
             average_metrics=[tuple(name.split("/")) for name in average_metrics or ()],
         )
         descriptions = agreement_tables.STATISTIC_DESCRIPTIONS
-    computed = compute_tables(tables, bootstrap_samples, seed)
+    with progress_bar(None, "bootstrap"):
+        computed = compute_tables(tables, bootstrap_samples)
     report_tables(computed, descriptions, out, as_json, editors=[run.editor for run in loaded], **more)
     return 0
 
@@ -157,7 +150,6 @@ def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, s
 
 
 def _number(option: str, text: str) -> float:
-
     from ...benchmarks.common.errors import InputError
 
     try:
@@ -217,62 +209,3 @@ def _swap_metric(
 def _default_grouping(loaded: Sequence[Results]) -> list[str]:
     labelled = {label for results in loaded for row in results.rows for label in row.labels}
     return ["turn"] if "turn" in labelled else ["type"] if "type" in labelled else []
-
-
-def _report_drift(path: Path, loaded: Sequence[Results], seed: int, as_json: bool) -> int:
-    from dataclasses import asdict
-
-    from ...benchmarks.human_eval.judge_drift import compare_with_golden_set, read_golden_set
-
-    report = compare_with_golden_set(read_golden_set(path), loaded, seed=seed)
-    code = int(any(drift.exceeds_noise for drift in report.drifts))
-    if as_json:
-        print_json(
-            {
-                "compared": report.compared,
-                "different_outputs": report.different_outputs,
-                "missing": report.missing,
-                "golden_runs": report.runs,
-                "drift": [{**asdict(drift), "exceeds_noise": drift.exceeds_noise} for drift in report.drifts],
-                "changes": [asdict(change) for change in report.changes],
-                "exit_code": code,
-            }
-        )
-        return code
-    _print_drift(report)
-    return code
-
-
-_MAX_CHANGES_SHOWN = 20
-
-
-def _print_drift(report: DriftReport) -> None:
-    from rich.table import Table
-
-    table = Table(
-        "score", title=f"{report.compared} images compared with {report.runs} golden runs", title_justify="left"
-    )
-    for name in ("n", "changed", "golden runs differ", "mean now - before (95 %)", "beyond noise"):
-        table.add_column(name, justify="right")
-    for drift in report.drifts:
-        baseline = "unknown (one run)" if drift.baseline_disagreement is None else f"{drift.baseline_disagreement:.1%}"
-        mean = "" if drift.mean is None else f"{drift.mean:+.4f}"
-        mean += "" if drift.low is None else f" ({drift.low:+.4f} to {drift.high:+.4f})"
-        table.add_row(
-            drift.path, str(drift.count), f"{drift.changed:.1%}", baseline, mean, "yes" if drift.exceeds_noise else "no"
-        )
-    render(table)
-    for change in report.changes[:_MAX_CHANGES_SHOWN]:
-        echo(str(change), stderr=False)
-    if len(report.changes) > _MAX_CHANGES_SHOWN:
-        echo(f"and {len(report.changes) - _MAX_CHANGES_SHOWN} others", stderr=False)
-    if report.different_outputs or report.missing:
-        echo(
-            f"left out: {report.different_outputs} outputs that changed, {report.missing} without a score",
-            stderr=False,
-        )
-    echo(
-        "beyond noise: the mean moved (its interval excludes 0), or answers changed more often than the golden runs "
-        "differ from each other; each score is tested separately",
-        stderr=False,
-    )

@@ -1,0 +1,1 @@
+"""The commands `editcritic dev ...`, one module each."""

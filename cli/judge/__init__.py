@@ -1,0 +1,1 @@
+"""The commands `editcritic judge ...`, one module each."""

@@ -1,0 +1,17 @@
+"""`editcritic judge`: the commands of the group."""
+
+from __future__ import annotations
+
+from ..command_group import command_group
+from .agreement import agreement
+from .calibrate import app as calibrate
+from .drift import drift
+from .label import label
+from .variance import variance
+
+app = command_group(
+    "judge",
+    "Measure judges and metrics: agreement with people, drift, variance, calibration.",
+    {"label": label, "agreement": agreement, "drift": drift, "variance": variance},
+)
+app.add_typer(calibrate)

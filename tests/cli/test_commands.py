@@ -1,0 +1,91 @@
+"""All commands: help, an example that is valid as typed, and JSON; showing help loads nothing heavy."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import rich.markup
+import typer
+
+from editcritic.cli.main import app
+
+from ..benchmarks.conftest import Command
+
+
+def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The words of each command, and its object; groups are left out."""
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    for name, below in command.commands.items():
+        yield from walk(below, (*path, name))
+
+
+ALL = dict(walk(typer.main.get_command(app)))
+COMMANDS = [pytest.param(words, id=" ".join(words)) for words in ALL]
+
+
+def test_commands_are_grouped_by_jobs() -> None:
+    listed = {" ".join(words) for words in ALL}
+    assert listed == {
+        *("score", "rank", "edit", "serve", "doctor", "rewards"),
+        *(f"bench {name}" for name in ("prepare", "generate", "run", "report", "compare", "verify")),
+        *(f"bench build {name}" for name in ("edival", "complex-edit", "dlebench", "i2ibench")),
+        *(f"judge {name}" for name in ("label", "agreement", "drift", "variance")),
+        *(f"judge calibrate {name}" for name in ("fit", "list", "show", "apply")),
+        *(f"dev {name}" for name in ("validity", "replay", "diff")),
+    }
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_and_option_has_help(words: tuple[str, ...], editcritic: Command) -> None:
+    command = ALL[words]
+    assert command.help
+    assert "\n" not in command.help.replace("\n\n", "")  # a paragraph is one line, which the terminal wraps
+    unexplained = [parameter.name for parameter in command.params if not parameter.help]
+    assert unexplained == []
+    texts = [command.help, command.epilog, *(parameter.help for parameter in command.params)]
+    assert [text for text in texts if rich.markup.render(text).plain != text.replace("\\[", "[")] == []
+    shown = editcritic(*words, "--help")
+    assert shown.exit_code == 0
+    assert "Example: editcritic" in shown.stdout
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_the_example_of_every_command_is_valid(words: tuple[str, ...]) -> None:
+    command = ALL[words]
+    assert command.epilog.startswith("Example: editcritic ")
+    typed = shlex.split(command.epilog.removeprefix("Example: editcritic "))
+    assert tuple(typed[: len(words)]) == words
+    command.make_context(words[-1], typed[len(words) :])  # raises for unknown options and missing arguments
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_writes_json(words: tuple[str, ...]) -> None:
+    options = {option: parameter for parameter in ALL[words].params for option in parameter.opts}
+    assert options["--json"].name == "as_json"
+    assert "one JSON document" in options["--json"].help
+
+
+def test_help_of_any_command_loads_nothing_heavy() -> None:
+    heavy = {"cv2", "fastapi", "numpy", "PIL", "torch", "transformers", "uvicorn"}
+    groups = {words[:depth] for words in ALL for depth in range(len(words))}
+    calls = [[*words, "--help"] for words in sorted({*groups, *ALL})]
+    script = (
+        "import contextlib, io, sys\n"
+        "from editcritic.cli.main import app\n"
+        f"for words in {calls!r}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):\n"
+        "        app(words)\n"
+        "    assert 'Usage: ' in shown.getvalue(), words\n"
+        f"    loaded = sorted({heavy!r} & set(sys.modules))\n"
+        "    assert not loaded, (words, loaded)\n"
+        "print('done')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "done\n", ran.stderr
