@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from editcritic.benchmarks.suites.image_index import INDEX_FILE, SuiteImage, decode_images, is_padded
 from editcritic.reward import Image, ImageError
 from editcritic.reward import image as image_module
+from editcritic.reward.image_decoding import decode
 
 from .edival.layout import png
 from .tiny_suite import picture
@@ -27,11 +27,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were decoded, in order."""
     names: list[str] = []
-    plain: Callable[[bytes, str], image_module.Pixels] = image_module.decode
 
     def counted(data: bytes, name: str) -> image_module.Pixels:
         names.append(Path(name).name)
-        return plain(data, name)
+        return decode(data, name)
 
     monkeypatch.setattr(image_module, "decode", counted)
     monkeypatch.setattr(image_module, "_cache", image_module._PixelCache(limit_bytes=0))
