@@ -1,8 +1,8 @@
-"""Types for argparse, so that invalid arguments are rejected before any work."""
+"""Types and options for argparse; invalid arguments are rejected before any work."""
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from .inputs import IMAGE_SUFFIXES
@@ -37,3 +37,10 @@ def new_image_file(text: str) -> Path:
             f"expected a name that ends in one of {', '.join(sorted(IMAGE_SUFFIXES))}, got {path.name}"
         )
     return path
+
+
+def add_json_option(parser: ArgumentParser) -> None:
+    """Add `--json` as in the commands of `cli/`."""
+    parser.add_argument(
+        "--json", action="store_true", help="write one JSON document to standard output and nothing else"
+    )

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...reward import EditSample, Reward, Score
 from ...reward.metrics.complexedit.measurement_variation import SUBSAMPLE_MEANS, variation
-from ...reward.training.judge_variance import DRAW_STRIDE, ResampledMetric, VarianceEstimate
+from ...reward.training.judge_variance import DRAW_STRIDE, ResampledMetric, VarianceEstimate, with_metric
 from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.suite import SuiteItem
@@ -149,13 +149,7 @@ def measure_repeatedly(
     rows: list[list[float]] = [[] for _ in samples]
     reasons: dict[str, str] = {}
     for number in range(count):
-        resampled = Reward(
-            ResampledMetric(reward.metric, number * DRAW_STRIDE),
-            reward.experts,
-            engine=reward.engine,
-            max_failure_rate=reward.max_failure_rate,
-            on_failures=reward.on_failures,
-        )
+        resampled = with_metric(reward, ResampledMetric(reward.metric, number * DRAW_STRIDE))
         for item, row, score in zip(items, rows, resampled(samples), strict=True):
             part = _part(score, path)
             if part.value is None:

@@ -119,15 +119,7 @@ def measure_judge_variance(reward: Reward, samples: Sequence[EditSample], repeat
     judge_queries = unscored = 0
     for repeat in range(repeats):
         metric = ResampledMetric(reward.metric, repeat * DRAW_STRIDE)
-        resampled_reward = Reward(
-            metric,
-            reward.experts,
-            engine=reward.engine,
-            max_failure_rate=reward.max_failure_rate,
-            on_failures=reward.on_failures,
-            outage_timeout_s=reward.outage_timeout_s,
-        )
-        for row, score in zip(values, resampled_reward(samples), strict=True):
+        for row, score in zip(values, with_metric(reward, metric)(samples), strict=True):
             unscored += score.value is None
             for path, value in _values(score):
                 row.setdefault(path, []).append(value)
@@ -137,6 +129,18 @@ def measure_judge_variance(reward: Reward, samples: Sequence[EditSample], repeat
     overall = estimates.pop("", None)
     parts = {path: estimate for path, estimate in estimates.items() if estimate is not None}
     return JudgeVariance(overall, parts, repeats, len(samples), unscored / (repeats * len(samples)), judge_queries)
+
+
+def with_metric(reward: Reward, metric: Metric) -> Reward:
+    """A reward with another metric, and everything else of this one: experts, engine, limits."""
+    return Reward(
+        metric,
+        reward.experts,
+        engine=reward.engine,
+        max_failure_rate=reward.max_failure_rate,
+        on_failures=reward.on_failures,
+        outage_timeout_s=reward.outage_timeout_s,
+    )
 
 
 class ResampledMetric:

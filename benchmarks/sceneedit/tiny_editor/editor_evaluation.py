@@ -23,6 +23,7 @@ from ....reward.sample import TASK_TYPES
 from ...common import optional_imports
 from ...common.argument_types import at_least_one, new_file, new_image_file
 from ...common.errors import InputError
+from ...common.markdown import table_lines
 from ..cases import random_scene_request, seeded_rng
 from ..contact_sheet import Group, Tile, layout_sheet
 from ..render import render
@@ -83,14 +84,12 @@ class EditorEvaluation:
     @property
     def markdown(self) -> str:
         """A table of shares in percent."""
-        lines = [
-            f"| task type | prompts | pass@1 | pass@{self.followed.shape[1]} | mixed | unchanged |",
-            "|---|---|---|---|---|---|",
-        ]
+        columns = ("task type", "prompts", "pass@1", f"pass@{self.followed.shape[1]}", "mixed", "unchanged")
+        rows = []
         for name, row in self.by_task_type.items():
             count, *shares = row.values()
-            lines.append(f"| {name} | {count} | " + " | ".join(f"{100 * share:.1f}" for share in shares) + " |")
-        return "\n".join(lines)
+            rows.append((name, count, *(f"{100 * share:.1f}" for share in shares)))
+        return "\n".join(table_lines(columns, rows))
 
 
 def held_out_prompts(count: int, seed: int = 0) -> list[ScenePrompt]:

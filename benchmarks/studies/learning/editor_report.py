@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...common.markdown import table_lines
 from ...common.optional_imports import bench_library
 from ..selection.selection_study import interval
 
@@ -20,15 +21,14 @@ _SMOOTH = 15  # steps; a single step has few rewards
 
 def summary(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Markdown, line by line: each run, and all runs together if they have one reward."""
-    yield "| reward | seed | truly followed | after | gain (95 %) | change in unchanged | minutes | alarm |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for run in runs:
-        yield _row([run], str(run["seed"]))
+    columns = ("reward", "seed", "truly followed", "after", "gain (95 %)", "change in unchanged", "minutes", "alarm")
+    rows = [_row([run], str(run["seed"])) for run in runs]
     if len(runs) > 1 and len({run["reward"] for run in runs}) == 1:
-        yield _row(runs, "all")
+        rows.append(_row(runs, "all"))
+    yield from table_lines(columns, rows)
 
 
-def _row(runs: Sequence[dict[str, Any]], name: str) -> str:
+def _row(runs: Sequence[dict[str, Any]], name: str) -> tuple[str, ...]:
     before, after = (
         np.concatenate([_per_prompt_mean(run, moment, "followed") for run in runs]) for moment in ("before", "after")
     )
@@ -40,8 +40,14 @@ def _row(runs: Sequence[dict[str, Any]], name: str) -> str:
     alarms = [alarm for run in runs for alarm in run["alarms"]]
     first = f"{alarms[0]['name']}, step {alarms[0]['step']}" if alarms else "none"
     return (
-        f"| {runs[0]['reward']} | {name} | {100 * before.mean():.1f} % | {100 * after.mean():.1f} % "
-        f"| {gain:+.1f} ({low:+.1f} to {high:+.1f}) | {100 * kept.mean():+.1f} | {minutes} | {first} |"
+        str(runs[0]["reward"]),
+        name,
+        f"{100 * before.mean():.1f} %",
+        f"{100 * after.mean():.1f} %",
+        f"{gain:+.1f} ({low:+.1f} to {high:+.1f})",
+        f"{100 * kept.mean():+.1f}",
+        minutes,
+        first,
     )
 
 

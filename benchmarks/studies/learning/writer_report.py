@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward.bootstrap_intervals import RESAMPLES, percentile_interval, resampled_rows, row_means
+from ...common.markdown import table_lines
 from ...common.optional_imports import bench_library
 from .writer_study import LOOPS, HeldOutMetrics, SeedResult
 
@@ -56,18 +57,20 @@ def _gain(looks: Sequence[HeldOutMetrics], of: Values) -> NDArray[np.float64]:
 
 def table(outcomes: Sequence[SeedResult]) -> Iterator[str]:
     """Markdown, line by line: a row for each seed and loop, and one for all seeds. See `lift` for intervals."""
-    yield "| seed | trained on | reward at warm start | at the end | lift (95 %) | truly followed | lift (95 %) |"
-    yield "|---|---|---|---|---|---|---|"
+    columns = (
+        "seed", "trained on", "reward at warm start", "at the end", "lift (95 %)", "truly followed", "lift (95 %)",
+    )  # fmt: skip
+    rows = []
     for loop in LOOPS:
         for results in (*([one] for one in outcomes), outcomes):
             name = results[0].seed if len(results) == 1 else "all"
             (first, last), (first_truth, last_truth) = (
                 [_at(results, loop, of, end) for end in (0, -1)] for of in (rewards, truths)
             )
-            yield (
-                f"| {name} | {loop} | {first:.3f} | {last:.3f} | {_signed(lift(results, loop))} "
-                f"| {first_truth:.3f} to {last_truth:.3f} | {_signed(lift(results, loop, truths))} |"
-            )
+            rewards_cells = (f"{first:.3f}", f"{last:.3f}", _signed(lift(results, loop)))
+            truth_cells = (f"{first_truth:.3f} to {last_truth:.3f}", _signed(lift(results, loop, truths)))
+            rows.append((name, loop, *rewards_cells, *truth_cells))
+    yield from table_lines(columns, rows)
     yield ""
     looks = [look for outcome in outcomes for loop in LOOPS for look in outcome.metrics_by_loop[loop]]
     unscored = fmean(value is None for look in looks for value in look.rewards)

@@ -23,6 +23,7 @@ from ....reward import Box, Image
 from ....reward.experts.pixel_differences import PixelDifferences
 from ....reward.image import Pixels
 from ....reward.queries import Detections, Differ
+from ...common.argument_types import add_json_option
 
 
 def pair(width: int, height: int, regions: int) -> tuple[Pixels, Pixels]:
@@ -92,7 +93,7 @@ def main() -> int:
     parser.add_argument("--regions", type=int, nargs="+", default=[1, 32, 500])
     parser.add_argument("--size", type=int, nargs=2, default=[3840, 2160], metavar=("WIDTH", "HEIGHT"))
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
+    add_json_option(parser)
     options = parser.parse_args()
     width, height = options.size
     rows = [measure(width, height, regions, options.repeats) for regions in options.regions]

@@ -23,6 +23,7 @@ import numpy as np
 from ....reward import AnswerLog, Box, Engine, Expert, Image, Program, Score
 from ....reward.engine import ask_many
 from ....reward.queries import Detect, Detections
+from ...common.argument_types import add_json_option
 
 QUERIES_PER_WAIT = 8
 ANSWER = Detections((Box(0.5, 0.5, 0.2, 0.2, 0.9, "cup"),))
@@ -85,7 +86,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--log", action="store_true", help="with an answer log on disk, cold and then warm")
-    parser.add_argument("--json", action="store_true")
+    add_json_option(parser)
     options = parser.parse_args()
     image = Image.of(np.zeros((8, 8, 3), np.uint8))
     image.digest  # noqa: B018  (hashed before the clock starts)

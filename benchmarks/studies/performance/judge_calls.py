@@ -32,6 +32,7 @@ from ....reward.metrics.i2ibench.dimensions import DIMENSIONS
 from ....reward.metrics.i2ibench.overall import PIPELINES
 from ....reward.queries import Grade, Judge, Levels, Reply, YesNo
 from ....reward.queries.kinds import Outcome
+from ...common.argument_types import add_json_option
 from ...sceneedit import cases
 from ...sceneedit.compositions import composition_cases
 from ...sceneedit.scene_experts import scene_experts
@@ -146,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--outputs", type=int, default=16, help="edits of one prompt (at most 16)")
     parser.add_argument("--shapes", choices=random_models.SHAPES, default="tiny")
-    parser.add_argument("--json", action="store_true", help="print numbers alone")
+    add_json_option(parser)
     options = parser.parse_args()
     figures = run(options.outputs, options.shapes)
     console = Console(width=120, highlight=False)

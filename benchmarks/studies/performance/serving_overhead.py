@@ -28,6 +28,7 @@ from ....integrations.serving.http_protocol import ImageEncoding
 from ....integrations.serving.load_test import synthetic_reward
 from ....integrations.serving.load_test.load_generator import LoadConfig, generate_load
 from ....reward import EditSample, Image
+from ...common.argument_types import add_json_option
 from ...common.optional_imports import bench_library
 
 COSTS = (0.02, 0.2, 0.5)
@@ -121,7 +122,7 @@ def main() -> None:
     parser.add_argument("--costs", type=float, nargs="*", default=COSTS, help="Seconds a sample.")
     parser.add_argument("--batches", type=int, nargs="*", default=BATCHES)
     parser.add_argument("--lasts", type=float, default=8.0, help="Seconds of waiting in a measurement of throughput.")
-    parser.add_argument("--json", action="store_true")
+    add_json_option(parser)
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the servers
     cpu_rows = cpu(options.samples, options.repeats)

@@ -40,6 +40,7 @@ from ....reward.metrics.edival.following import InstructionFollowing
 from ....reward.queries import Failure
 from ....reward.queries.kinds import Outcome, Query
 from ....reward.sample import TASK_TYPES
+from ...common.argument_types import add_json_option
 from ...common.terminal import plain_table
 from ...sceneedit.cases import case_of, seeded_rng
 from ...sceneedit.scene_experts import scene_experts
@@ -301,7 +302,7 @@ def main() -> None:
     parser.add_argument("--detector", choices=random_models.DETECTORS, default="grounding-dino")
     parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=["detector", "features"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="sizes to choose from")
-    parser.add_argument("--json", action="store_true")
+    add_json_option(parser)
     options = parser.parse_args()
     console = Console()
     with random_models.random_models(options.shapes, options.roles, detector=options.detector, device="cpu") as bound:

@@ -21,6 +21,7 @@ import numpy as np
 from ....reward import EditSample, Image, Reward
 from ....reward.metrics import Minimum
 from ....reward.metrics.guards import NotACopy, NotBlank, SameAspect
+from ...common.argument_types import add_json_option
 
 
 def samples(count: int, side: int) -> Iterator[EditSample]:
@@ -45,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=10_000)
     parser.add_argument("--side", type=int, default=512)
-    parser.add_argument("--json", action="store_true")
+    add_json_option(parser)
     options = parser.parse_args()
     cv2.setNumThreads(1)
     reward = Reward(Minimum({"not_a_copy": NotACopy(), "not_blank": NotBlank(), "same_aspect": SameAspect()}))

@@ -27,6 +27,7 @@ from ....reward import Image
 from ....reward.experts.loading.local_expert import LocalExpert
 from ....reward.queries import Detect, Embed, Failure, Judge, Message, Region, YesNo
 from ....reward.queries.kinds import Query
+from ...common.argument_types import add_json_option
 from . import random_models
 
 _SIDE = 512
@@ -105,7 +106,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--seconds", type=float, default=5.0, help="least seconds of work per batch size")
     parser.add_argument("--save", type=Path, help="folder for a JSON file named for the hardware")
-    parser.add_argument("--json", action="store_true")
+    add_json_option(parser)
     options = parser.parse_args()
     figures: dict[str, Any] = {"shapes": options.shapes, "detector": options.detector, **machine()}
     with random_models.random_models(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...common.markdown import table_lines
 from ...common.optional_imports import bench_library
 from .selection_study import (
     COMPOUND_LEVEL,
@@ -22,19 +23,25 @@ from .selection_study import (
 
 def table(study: SelectionStudy) -> Iterator[str]:
     """The table of selectors in Markdown, line by line."""
-    yield (
-        "| selector | evaluations | truly followed | above one sample (95 %) | gain in reward kept (95 %) "
-        "| the same, saturated |"
-    )
-    yield "|---|---|---|---|---|---|"
+    columns = (
+        "selector", "NFE", "truly followed", "above one sample (95 %)", "gain in reward kept (95 %)",
+        "the same, saturated",
+    )  # fmt: skip
+    rows = []
     for name in study.outcomes:
         gain, low, high = (100 * value for value in study.truth_gain(name))
         kept, kept_low, kept_high = (100 * value for value in study.reward_gain_kept(name))
-        yield (
-            f"| {name} | {100 * study.evaluation_share(name):.1f} % | {100 * study.truths(name).mean():.1f} % "
-            f"| {gain:+.1f} ({low:+.1f} to {high:+.1f}) | {kept:.1f} % ({kept_low:.1f} to {kept_high:.1f}) "
-            f"| {100 * study.reward_gain_kept(name, saturated=True)[0]:.1f} % |"
+        rows.append(
+            (
+                name,
+                f"{100 * study.evaluation_share(name):.1f} %",
+                f"{100 * study.truths(name).mean():.1f} %",
+                f"{gain:+.1f} ({low:+.1f} to {high:+.1f})",
+                f"{kept:.1f} % ({kept_low:.1f} to {kept_high:.1f})",
+                f"{100 * study.reward_gain_kept(name, saturated=True)[0]:.1f} %",
+            )
         )
+    yield from table_lines(columns, rows)
     yield ""
     yield (
         f"One sample: {100 * study.single_sample_truth.mean():.1f} % truly followed. {int(study.saturated.sum())} of "
@@ -48,20 +55,29 @@ def steps_table(results: Mapping[str, Sequence[TrialResult]]) -> Iterator[str]:
     if not results:
         return
     yield ""
-    yield (
-        f"| selector, C{COMPOUND_LEVEL} | evaluations (one chain: 1) | steps truly followed | all "
-        "| above the first (95 %) |"
+    columns = (
+        f"selector, C{COMPOUND_LEVEL}",
+        "NFE (one chain: 1)",
+        "steps truly followed",
+        "all",
+        "above the first (95 %)",
     )
-    yield "|---|---|---|---|---|"
+    rows = []
     truths = {name: np.array([result.truth for result in rows]) for name, rows in results.items()}
     first = next(iter(truths.values()))
     for name, truth in truths.items():
         share = np.mean([result.evaluation_share for result in results[name]])
         gain, low, high = (100 * value for value in interval(truth - first))
-        yield (
-            f"| {name} | {share:.1f} | {100 * truth.mean():.1f} % | {100 * (truth == 1).mean():.1f} % "
-            f"| {gain:+.1f} ({low:+.1f} to {high:+.1f}) |"
+        rows.append(
+            (
+                name,
+                f"{share:.1f}",
+                f"{100 * truth.mean():.1f} %",
+                f"{100 * (truth == 1).mean():.1f} %",
+                f"{gain:+.1f} ({low:+.1f} to {high:+.1f})",
+            )
         )
+    yield from table_lines(columns, rows)
 
 
 def figures(study: SelectionStudy, steps: Mapping[str, Sequence[TrialResult]]) -> dict[str, object]:
