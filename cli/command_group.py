@@ -26,6 +26,7 @@ def command_group(
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     for command_name, command in commands.items():
         help_text, example = _help_of(command)

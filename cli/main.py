@@ -7,7 +7,11 @@ one JSON document and nothing else.
 
 from __future__ import annotations
 
-from ..benchmarks.common.terminal import limit_library_threads, replace_unencodable_output
+from typing import Annotated
+
+import typer
+
+from ..benchmarks.common.terminal import echo, limit_library_threads, replace_unencodable_output
 from .bench.app import app as bench
 from .command_group import command_group
 from .dev.app import app as dev
@@ -21,13 +25,32 @@ from .serve import serve
 
 app = command_group(
     "editcritic",
-    "Scores image edits: for selection, for RL and for benchmarks, with the same scorer.",
+    "Scores image edits: for selection, for RL and for benchmarks, with the same scorer. A reward (a metric) scores an "
+    "edit. It queries experts: models in roles such as detector or judge. A judge is a vision-language model that "
+    "answers questions about images. A suite is a benchmark.",
     {"score": score, "rank": rank, "edit": edit, "serve": serve, "doctor": doctor, "rewards": rewards},
-    epilog="Exit codes: 0 success; 1 finished, but not everything succeeded or agrees; 2 invalid input or usage (valid "
-    "samples are still scored); 130 interrupted.",
+    epilog="Exit codes: 0 success (an edit that a metric cannot judge is a result); 1 finished, but something failed "
+    "or differs; 2 invalid input or usage (valid samples are still scored); 130 interrupted.",
 )
 for group in (bench, judge, dev):
     app.add_typer(group)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        echo(f"editcritic {version('editcritic')}", stderr=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the program itself."""
 
 
 def main() -> None:

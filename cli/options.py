@@ -25,18 +25,26 @@ RewardSpec = Annotated[
     ),
 ]
 Protocol = Annotated[
-    str | None, typer.Option("--protocol", help="Named variant of the metric; its card lists the variants.")
+    str | None,
+    typer.Option(
+        "--protocol", help="Variant of the metric, e.g. paper or official; `editcritic rewards NAME` lists them."
+    ),
 ]
 Experts = Annotated[
     list[str] | None,
     typer.Option(
         "--experts",
-        help="Experts: `role=spec role=spec`, e.g. `detector=grounding-dino-tiny judge=openai:http://HOST/v1`; a TOML "
-        "file; or module:function returning role -> expert. Repeatable. Default: experts that need no download.",
+        help="Models that the reward queries, as ROLE=SPEC: `--experts detector=grounding-dino-tiny --experts "
+        "judge=qwen2.5-vl-7b`, or several in quotes; a TOML file; or module:function returning role -> expert. "
+        "Default: stand-ins that need no download. They judge annotated boxes, colours and text; other edits of "
+        "photos get no score. docs/experts.md lists all specs.",
     ),
 ]
 AnswerCache = Annotated[
-    Path | None, typer.Option("--cache", help="Answer log: expert answers are read from it and added to it.")
+    Path | None,
+    typer.Option(
+        "--cache", help="Answer log (SQLite): answers of experts found there are not queried again; new ones are added."
+    ),
 ]
 MaxFailureRate = Annotated[
     float, typer.Option("--max-failure-rate", min=0.0, max=1.0, help="Maximum tolerated fraction of failed scores.")
@@ -45,7 +53,8 @@ OnFailures = Annotated[
     str,
     typer.Option(
         "--on-failures",
-        help="Above that rate: raise (stop), none (continue), wait (retry until the experts recover).",
+        help="What to do above --max-failure-rate: raise (stop), none (continue with failed scores), wait (retry until "
+        "the experts recover).",
     ),
 ]
 
@@ -67,12 +76,19 @@ Download = Annotated[bool, typer.Option("--download", help="Allow downloads from
 # -- suites and their results ------------------------------------------------------------------------------------------
 
 SuiteName = Annotated[
-    str, typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?mode=singlepass`.")
+    str,
+    typer.Argument(
+        metavar="SUITE",
+        help="edival, complex-edit, dlebench, i2ibench, sceneedit or an installed suite; with options as in "
+        "`edival?mode=singlepass`.",
+    ),
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", help="Folder of the suite's data; `sceneedit` is built in and needs none.")
 ]
-SuiteProtocol = Annotated[str | None, typer.Option("--protocol", help="Named variant of the suite's metrics.")]
+SuiteProtocol = Annotated[
+    str | None, typer.Option("--protocol", help="Variant of the suite's metrics, e.g. paper or official.")
+]
 Metric = Annotated[
     list[str] | None, typer.Option("--metric", help="Only this metric of the suite. Repeatable. Default: all.")
 ]

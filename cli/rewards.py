@@ -15,7 +15,7 @@ def rewards(
     name: Annotated[str | None, typer.Argument(help="Print the card of this reward.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List the installed rewards, or print the card of one.
+    """List the installed rewards, or print the card of one: range, experts, options, how it can be gamed.
 
     Example: editcritic rewards edit-balanced
     """

@@ -42,7 +42,11 @@ def compare(
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", help="With --strategy: only this score; parts after a /. By turn: default if."),
+        typer.Option(
+            "--metric",
+            help="With --strategy: only this score, or a part of it as SCORE/PART. Default: all; by turn `if` "
+            "(instruction following).",
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="With --strategy, by level: plot the curves (PNG, SVG or PDF).")
@@ -62,11 +66,13 @@ def compare(
     suite: SuiteSpec = None,
     as_json: Json = False,
 ) -> int:
-    """Compare two results of a suite: differences in provenance, changed items, and significance.
+    """Compare two results of a suite, of two editors or of two runs of one editor.
 
-    With --strategy, compare strategies of editing: direct, sequential and best-of-N, or multi-turn and single-pass.
+    Prints differing settings, changed items, and for each metric the mean difference with its 95 % bootstrap interval.
+    For more than two editors: `bench report`. With --strategy, compare strategies of editing: direct, sequential and
+    best-of-N, or multi-turn and single-pass.
 
-    Example: editcritic bench compare results/before results/after
+    Example: editcritic bench compare results/tiny results/other
     """
     from ...benchmarks.common.errors import InputError
 

@@ -61,7 +61,7 @@ def report(
 
     The tables are the leaderboard, ranks, paired differences, and the suite's other tables.
 
-    Example: editcritic bench report results/mine results/other -o report.html
+    Example: editcritic bench report results/tiny results/other -o report.html
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.report_data import ReportData

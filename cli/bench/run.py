@@ -57,16 +57,16 @@ def run(
         Path | None,
         typer.Option(
             "--lock",
-            help="Run under this locked protocol. It decides suite, experts, protocol, metrics, --reproducible and "
-            "the bootstrap.",
+            help="Run under this protocol lock (TOML). It decides suite, experts, protocol, metrics, --reproducible, "
+            "bootstrap samples and seed.",
         ),
     ] = None,
     write_lock: Annotated[
         Path | None,
         typer.Option(
             "--write-lock",
-            help="Write the locked protocol of this run to a file, for --lock. Without --outputs and -o, nothing is "
-            "scored.",
+            help="Write a protocol lock (TOML) with suite, digest of the data, metrics, prompts and experts, for "
+            "others to run with --lock. Without --outputs and -o, nothing is scored.",
         ),
     ] = None,
     budget: Annotated[
@@ -98,7 +98,10 @@ def run(
     are written to OUT/run.toml. Under `torchrun` or `accelerate launch` the processes of one machine share the work
     and write byte-identical results. Exit code 1 if scores failed, outputs are missing, or the run ended early.
 
-    Example: editcritic bench run edival --data data/edival --outputs made/mine -o results/mine
+    To repeat a run: --config OUT/run.toml. For equal bits with local models: --reproducible. To check a result: `bench
+    verify`.
+
+    Example: editcritic bench run sceneedit --outputs made/tiny -o results/tiny
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.run.rendezvous import ProcessRank

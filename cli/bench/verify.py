@@ -9,17 +9,20 @@ from typing import Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json
-from ..options import Experts, Json
+from ..options import Json
 
 
 @exit_code_command
 def verify(
-    results: Annotated[Path, typer.Argument(metavar="RESULT_DIR", help="Result folder of `bench run`.")],
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="Result folder of `bench run`.")],
     data: Annotated[Path | None, typer.Option("--data", help="Current data folder. Default: the recorded one.")] = None,
     outputs: Annotated[
         Path | None, typer.Option("--outputs", help="Current outputs folder. Default: the recorded one.")
     ] = None,
-    experts: Experts = None,
+    experts: Annotated[
+        list[str] | None,
+        typer.Option("--experts", help="Experts, as in `bench run`. Default: the recorded ones. Repeatable."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Keep the new results in this folder. Default: a temporary folder."),
@@ -28,7 +31,7 @@ def verify(
 ) -> int:
     """Score a result again with new expert queries and compare it byte by byte. Exit code 1 if it differs.
 
-    Example: editcritic bench verify results/mine
+    Example: editcritic bench verify results/tiny
     """
     import tempfile
 

@@ -32,7 +32,9 @@ def replay(
 ) -> int:
     """Recompute scores from recorded answers, without models and images. Exit code 1 if a score differs.
 
-    Example: editcritic dev replay edival-if run.db
+    `editcritic score samples.jsonl --record run.db` writes a recording.
+
+    Example: editcritic dev replay - run.db
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files

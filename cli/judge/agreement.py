@@ -36,7 +36,7 @@ def agreement(
         list[str] | None,
         typer.Option(
             "--metric",
-            help="DIMENSION=METRIC: the metric compared with a dimension of the labels; parts after a /, as "
+            help="DIMENSION=METRIC: the metric compared with a dimension of the labels, or a part of one, as "
             "in following=complex-edit-o/following. Default: the metric of the same name. With "
             "--swap-results: the metric.",
         ),
@@ -50,7 +50,8 @@ def agreement(
     thresholds: Annotated[
         list[str] | None,
         typer.Option(
-            "--threshold", help="DIMENSION=FRACTION of the metric's range from which it counts as yes. Default: 0.5."
+            "--threshold",
+            help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5.",
         ),
     ] = None,
     tie_margins: Annotated[
@@ -75,7 +76,7 @@ def agreement(
         list[str] | None,
         typer.Option(
             "--average-metric",
-            help="Metric whose mean with the others is compared with the overall preference. Repeatable.",
+            help="Average these metrics, and compare the mean with the labels of `overall`. Repeatable.",
         ),
     ] = None,
     out: Annotated[
@@ -86,7 +87,7 @@ def agreement(
 ) -> int:
     """Measure the agreement of metrics with human labels, or with results of other experts.
 
-    Example: editcritic judge agreement results/mine --labels labels.jsonl
+    Example: editcritic judge agreement results/tiny --labels labels.jsonl
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval import agreement_tables, expert_swap

@@ -76,7 +76,10 @@ def fit(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Fit calibrations: scores of a judge mapped to human labels. Exit code 1 if one of them is uninformative.
+    """Fit calibrations: monotone maps from the scores of a judge to human labels.
+
+    Scores of judges that are fitted to the same labels are on one scale. Exit code 1 if a map is uninformative: the
+    scores do not predict the labels.
 
     Example: editcritic judge calibrate fit scores.jsonl --labels labels.jsonl -o maps/people.json
     """

@@ -65,7 +65,7 @@ def label(
 
     With --json, the address of the page is on standard error, and the document is written when the server stops.
 
-    Example: editcritic judge label results/mine -o labels.jsonl --question yes-no:following
+    Example: editcritic judge label results/tiny -o labels.jsonl --question yes-no:following
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files

@@ -24,17 +24,22 @@ def variance(
     suite: SuiteName,
     outputs: Annotated[Path, typer.Option("--outputs", help="Folder of an editor's outputs.")],
     metric: Annotated[
-        str, typer.Option("--metric", help="A metric of the suite, or a reward as in `score`; parts after a /.")
+        str,
+        typer.Option("--metric", help="A metric of the suite, or a reward as in `score`; its part: METRIC/PART."),
     ],
     data: Data = None,
     averages: Annotated[
-        str, typer.Option("-k", help="Numbers of measurements to average, as in 1,2,4,8,20.")
+        str, typer.Option("-k", "--num-averaged", help="Numbers of measurements to average, comma-separated.")
     ] = "1,2,4,8,20",
     num_samples: Annotated[
         int, typer.Option("--num-samples", min=1, help="Number of randomly chosen items to measure.")
     ] = 32,
     target_variation: Annotated[
-        float | None, typer.Option("--target-variation", help="Report how many measurements reach this mean variation.")
+        float | None,
+        typer.Option(
+            "--target-variation",
+            help="Report how many measurements to average for this variation, in units of the score.",
+        ),
     ] = None,
     experts: Experts = None,
     protocol: SuiteProtocol = None,
@@ -43,9 +48,12 @@ def variance(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
-    """Measure the variance of a judge's score, and how many measurements to average for a target variation.
+    """Measure the noise of a judge: its standard deviation, and the variation of means of k measurements.
 
-    Example: editcritic judge variance sceneedit --outputs made/mine --metric judge-quality
+    Each item is measured 4 k times, for the largest k; its variation is half the range of four means of k
+    (Complex-Edit, section 4.2).
+
+    Example: editcritic judge variance sceneedit --outputs made/tiny --metric judge-quality
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.measurement_variance import measure_repeatedly, sample_items

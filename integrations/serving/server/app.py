@@ -52,8 +52,8 @@ class ServerConfig:
     def __post_init__(self) -> None:
         if not (self.token or self.allow_no_token or self.host in ("127.0.0.1", "::1", "localhost")):
             raise ValueError(
-                f"{self.host} can be reached from other machines without authentication: pass a token, or set "
-                "allow_no_token"
+                f"{self.host} can be reached from other machines without authentication: give a token, or allow "
+                "requests without one (`--no-auth`, `allow_no_token=True`)"
             )
         if self.token and (len(self.token) < 16 or not self.token.isprintable() or " " in self.token):
             raise ValueError("the token must have at least 16 printable characters, without spaces")
