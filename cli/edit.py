@@ -54,11 +54,16 @@ def edit(
         str,
         typer.Option(
             "--selector",
-            help="How candidates are generated and selected: a name with options, module:Name, or a TOML file.",
+            help="How candidates are generated and selected: adaptive, beam, best-of, chain, halving, knock-out, "
+            "particles, paths, retry, round-robin, sequential or zero-order, with options as in `best-of?n=8`; "
+            "module:Name; or a TOML file.",
         ),
     ] = "best-of?n=16",
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Budget, e.g. nfe=128,judge_calls=50,seconds=600.")
+        str | None,
+        typer.Option(
+            "--budget", help="Limits, comma-separated: nfe (denoiser evaluations), judge_calls, seconds; e.g. nfe=128."
+        ),
     ] = None,
     tie_breaker: Annotated[
         str | None, typer.Option("--tie-breaker", help="Reward that decides between candidates with equal scores.")

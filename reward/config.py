@@ -84,8 +84,18 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
         return target
     known_options = parameters(target)
     if unknown := options.keys() - known_options.keys():
-        raise SpecError(f"{name} does not take {sorted(unknown)}: its options are {sorted(known_options) or 'none'}")
+        options_text = ", ".join(sorted(known_options)) or "none"
+        raise SpecError(f"{name} does not take {', '.join(sorted(unknown))}: its options are {options_text}")
     arguments = {**preset, **options}
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [
+        key for key, option in known_options.items() if option.default is option.empty and option.kind not in variadic
+    ]
+    if missing := [key for key in required if key not in arguments]:
+        raise SpecError(
+            f'{name} needs {" and ".join(missing)}: give {name}?{missing[0]}=..., or a TOML file with `use = "{name}"` '
+            f"and a value or a table `[{missing[0]}]` for each"
+        )
     try:
         return target(
             **{key: _convert_option(name, key, value, known_options[key]) for key, value in arguments.items()}

@@ -55,14 +55,14 @@ def build_edival(
     ] = "grounding-dino",
     turns: Annotated[int, typer.Option("--turns", min=1, help="Number of turns per chain.")] = 3,
     target_counts: Annotated[
-        str, typer.Option("--target-counts", help="Allowed target counts of count-change edits.")
+        str, typer.Option("--target-counts", help="Target counts of count-change edits, MIN-MAX.")
     ] = "3-5",
     oversized: Annotated[
         str,
         typer.Option(
             "--oversized",
-            help="Reject detections above the side (0.9) or area (0.4) limit: `either` as in the paper, "
-            "`both` as in the released code.",
+            help="Reject boxes with a side above 0.9 of the image's or an area above 0.4: `either` limit (paper), or "
+            "only both (`both`, released code).",
         ),
     ] = "either",
     seed: Seed = 0,

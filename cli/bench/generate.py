@@ -43,7 +43,10 @@ def generate(
     reward: Annotated[str, typer.Option("--reward", help="Reward of --selector, as in `score`.")] = DEFAULT_REWARD,
     experts: Experts = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Budget per item with --selector, e.g. nfe=64,judge_calls=50.")
+        str | None,
+        typer.Option(
+            "--budget", help="With --selector, limits per item: nfe (denoiser evaluations), judge_calls, seconds."
+        ),
     ] = None,
     sequential: Annotated[
         bool, typer.Option("--sequential", help="Apply the operations of a compound instruction one per step.")

@@ -25,7 +25,7 @@ def prepare(
             help="edival, complex-edit or dlebench; with --stats any suite, as in `edival?mode=singlepass`.",
         ),
     ],
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Data folder. Default: data/SUITE.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--data", help="Data folder. Default: data/SUITE.")] = None,
     download: Annotated[bool, typer.Option("--download", help="Download missing files.")] = False,
     sources: Annotated[
         Path | None,

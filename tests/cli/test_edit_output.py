@@ -256,7 +256,7 @@ def test_files_that_are_not_ours_are_not_written_over(editcritic: Command, sessi
 
 REFUSED = {
     "selector": ({"selector": "best-off?n=2"}, "unknown selector 'best-off': did you mean best-of"),
-    "option": ({"selector": "best-of?m=2"}, "its options are ['n']"),
+    "option": ({"selector": "best-of?m=2"}, "its options are n"),
     "option's type": ({"selector": "best-of?n=many"}, "n is an integer, got 'many'"),
     "option's value": ({"selector": "best-of?n=0"}, "at least one candidate, got 0"),
     "not a selector": ({"selector": "editcritic.verifiers:Budget"}, "builds Budget, which is not a selector"),

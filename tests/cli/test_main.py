@@ -329,7 +329,7 @@ WRONG_USAGE = {
     "unknown reward": (["{samples}", "--reward", "edit-balancd"], "did you mean edit-balanced"),
     "unknown module": (["{samples}", "--reward", "no.such:Thing"], "cannot find no.such:Thing"),
     "not a metric": (["{samples}", "--reward", "pathlib:Path"], "not a metric"),
-    "unknown option": (["{samples}", "--reward", "edival-if?dens=true"], "does not take ['dens']"),
+    "unknown option": (["{samples}", "--reward", "edival-if?dens=true"], "does not take dens"),
     "bad option": (["{samples}", "--reward", "edival-if?protocol=2"], "paper and official"),
     "needs parts": (["{samples}", "--reward", "gate"], "gate"),
     "wrong protocol": (["{samples}", "--reward", "edival-if", "--protocol", "papper"], "paper and official"),
@@ -337,7 +337,7 @@ WRONG_USAGE = {
     "wrong protocol of cc": (["{samples}", "--reward", "edival-cc", "--protocol", "papper"], "fixed"),
     "no protocols at all": (
         ["{samples}", "--reward", "guard-not-a-copy", "--protocol", "x"],
-        "does not take ['protocol']",
+        "does not take protocol",
     ),
     "nobody to ask": (["{samples}", "--reward", "edival-vq"], "preference"),
     "no such TOML": (["{samples}", "--reward", "{folder}/gone.toml"], "cannot read"),

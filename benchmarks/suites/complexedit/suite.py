@@ -75,7 +75,9 @@ class ComplexEdit(Suite):
         prompts: str | None = None,
     ) -> None:
         if data is None:
-            raise InputError("complex-edit needs its data: give the folder with its parquet files, or one of them")
+            raise InputError(
+                "complex-edit needs its data: give --data with the folder of its parquet files, or one of them"
+            )
         if mean not in MEANS:
             raise InputError(f"complex-edit has no mean {mean!r}: expected one of {', '.join(MEANS)}")
         self.split, self.mode, self.mean = split, mode, mean

@@ -218,7 +218,7 @@ class EdiVal(Suite):
 
 def _instruction_file(data: str | Path | None) -> Path:
     if data is None:
-        raise InputError(f"edival needs its data: give the folder with {CSV}, or that file")
+        raise InputError(f"edival needs its data: give --data with the folder of {CSV}, or that file")
     path = Path(data)
     if path.is_file():
         return path
