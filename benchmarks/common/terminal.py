@@ -117,17 +117,23 @@ def progress_bar(
 
     Yields two functions: advance by one step, and print a message.
     """
+    console = _console(stderr=True)
+
+    def tell(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    if not (shown and console.is_terminal):  # rich 13 ends a disabled bar with a line break
+        yield (lambda: None), tell
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = _console(stderr=True)
     bar = Progress(
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()),
         console=console,
         transient=True,
-        disable=not (shown and console.is_terminal),
         redirect_stdout=False,  # else rich would redirect our output to the bar's stream
         redirect_stderr=False,
     )
     with bar:
         task = bar.add_task(description, total=total)
-        yield lambda: bar.advance(task), lambda text: console.print(text, markup=False, soft_wrap=True)
+        yield lambda: bar.advance(task), tell
