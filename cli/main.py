@@ -36,8 +36,8 @@ for group in (bench, judge, dev):
     app.add_typer(group)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         echo(f"editcritic {version('editcritic')}", stderr=False)

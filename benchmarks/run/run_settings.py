@@ -94,14 +94,14 @@ class RunSettings(_Table):
 
     def overridden(self, options: Mapping[str, Any]) -> RunSettings:
         """These settings with others in their place. Raises `InputError`."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return _validated({**given, **options}, "bench run")
+        own = {name: getattr(self, name) for name in self.model_fields_set}
+        return _validated({**own, **options}, "bench run")
 
     def require_nothing_locked(self) -> None:
         """Raise `InputError` if a setting is given that the lock decides."""
-        if given := [name for name in DECIDED_BY_LOCK if name in self.model_fields_set]:
+        if conflicting := [name for name in DECIDED_BY_LOCK if name in self.model_fields_set]:
             raise InputError(
-                f"the lock decides {', '.join(given)}: leave {'them' if len(given) > 1 else 'it'} out of options and "
+                f"the lock decides {', '.join(conflicting)}: leave {'them' if len(conflicting) > 1 else 'it'} out of options and "
                 "configuration, or run without the lock"
             )
 

@@ -124,8 +124,8 @@ def run(
         "editor_name": editor_name,
         "allow_partial": allow_partial,
     }
-    given = {name: value for name, value in options.items() if value is not None}
-    settings = (RunSettings() if config is None else read_run_settings(config)).overridden(given)
+    typed = {name: value for name, value in options.items() if value is not None}
+    settings = (RunSettings() if config is None else read_run_settings(config)).overridden(typed)
     process = ProcessRank.from_environment(os.environ)
     process.assign_gpu(os.environ)
     only_lock = write_lock is not None and settings.outputs is None and settings.out is None
@@ -147,7 +147,7 @@ def run(
     with forward_warnings(echo):
         result, interrupted = _execute(settings, settings.out, spec, built, process)
     written_by_user = config is not None and config.resolve() == (settings.out / SETTINGS_FILE).resolve()
-    if not process.rank and (given or not written_by_user):
+    if not process.rank and (typed or not written_by_user):
         _write_settings(settings, settings.out, spec.editor)
     if interrupted:
         return 130

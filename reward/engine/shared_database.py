@@ -31,11 +31,11 @@ def open_database(
         _use_wal(db)
         db.execute("pragma synchronous = normal")
         db.executescript(create)
-        (found,) = db.execute("select value from meta where key = 'schema'").fetchone()
+        (stored,) = db.execute("select value from meta where key = 'schema'").fetchone()
     except sqlite3.Error as error:
         raise error_class(f"{path} cannot be used as {kind}: {error}") from None
-    if found != str(schema):
-        raise error_class(f"{path} has schema {found}, this version reads {schema}: use {replacement}")
+    if stored != str(schema):
+        raise error_class(f"{path} has schema {stored}, this version reads {schema}: use {replacement}")
     return db
 
 
