@@ -101,8 +101,8 @@ class RunSettings(_Table):
         """Raise `InputError` if a setting is given that the lock decides."""
         if conflicting := [name for name in DECIDED_BY_LOCK if name in self.model_fields_set]:
             raise InputError(
-                f"the lock decides {', '.join(conflicting)}: leave {'them' if len(conflicting) > 1 else 'it'} out of options and "
-                "configuration, or run without the lock"
+                f"the lock decides {', '.join(conflicting)}: leave {'them' if len(conflicting) > 1 else 'it'} out of "
+                "options and configuration, or run without the lock"
             )
 
     def to_toml(self, folder: Path) -> str:

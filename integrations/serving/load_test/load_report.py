@@ -40,10 +40,10 @@ class LoadConfig:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """latency_s: quantiles over calls of `group_size` samples, at the client. samples_per_second_per_gpu: without a GPU
-    as for one. mismatched: scores of other samples; None if the reward does not identify samples. scored_by_servers:
-    samples that the servers scored meanwhile, for any client. client_cpu_ms, server_cpu_ms: per sample, without making
-    the samples; None if the servers do not report it.
+    """latency_s: quantiles over calls of `group_size` samples, at the client; empty if no call ended.
+    samples_per_second_per_gpu: without a GPU as for one. mismatched: scores of other samples; None if the reward does
+    not identify samples. scored_by_servers: samples that the servers scored meanwhile, for any client. client_cpu_ms,
+    server_cpu_ms: per sample, without making the samples; None if the servers do not report it.
     """
 
     load: LoadConfig
@@ -68,10 +68,11 @@ class LoadReport:
     def to_text(self) -> str:
         """The report as text."""
         load, server = self.load, self.server_cpu_ms
+        latency = ", ".join(f"{name} {value:.3f} s" for name, value in self.latency_s.items())
         lines = [
             f"{self.samples} samples of two {load.image_size} px images, {load.clients} clients, {self.seconds:.2f} s",
             f"throughput  {self.samples_per_second:.1f} samples/s, {self.samples_per_second_per_gpu:.1f} per GPU",
-            f"latency     {', '.join(f'{name} {value:.3f} s' for name, value in self.latency_s.items())}",
+            f"latency     {latency or 'unknown: no call ended'}",
             f"CPU         {self.client_cpu_ms:.2f} ms per sample at the client, "
             + ("unknown at the server" if server is None else f"{server:.2f} ms at the server"),
             f"failed      {self.failed}, late {self.late}"
@@ -120,8 +121,9 @@ def build_load_report(
         counters.samples,
         wall_seconds,
         {
-            name: float(np.quantile(counters.seconds, share)) if counters.seconds else 0.0
+            name: float(np.quantile(counters.seconds, share))
             for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+            if counters.seconds
         },
         counters.samples / wall_seconds,
         counters.samples / wall_seconds / num_gpus,

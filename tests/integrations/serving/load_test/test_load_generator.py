@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from editcritic.cli.serve import serve
 from editcritic.integrations.serving.client.remote_reward import RemoteError
 from editcritic.integrations.serving.load_test.load_generator import LoadConfig, generate_load
+from editcritic.integrations.serving.load_test.load_report import LoadCounters, build_load_report
 from editcritic.integrations.serving.load_test.synthetic_reward import (
     SyntheticServer,
     synthetic_reward,
@@ -104,3 +105,9 @@ def test_as_a_command():
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["samples"] == 8
+
+
+def test_a_load_of_which_no_call_ended_has_no_latency():
+    report = build_load_report(LoadConfig(), LoadCounters(), False, 1.0, 0.1, {}, {})
+    assert report.latency_s == {}
+    assert "latency     unknown: no call ended" in report.to_text()
