@@ -141,7 +141,10 @@ def _move_files(experts: tuple[str, ...], move: Callable[[Path], str]) -> tuple[
     """The texts of `experts`, with the TOML files among their words named from another folder."""
     moved = []
     for text in experts:
-        words = shlex.split(text)
+        try:
+            words = shlex.split(text)
+        except ValueError:  # refused with a reason where experts are bound
+            words = []
         if any(map(_is_file, words)):
             text = shlex.join(move(Path(word)) if _is_file(word) else word for word in words)
         moved.append(text)

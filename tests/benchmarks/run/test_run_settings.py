@@ -122,6 +122,15 @@ def test_what_is_wrong_in_a_file_is_told(text: str, message: str, editcritic: Co
     assert not (tmp_path / "out").exists()
 
 
+def test_experts_in_a_file_that_cannot_be_split_are_refused_without_a_traceback(
+    editcritic: Command, made: Path, tmp_path: Path
+) -> None:
+    config = written(tmp_path / "run.toml", 'experts = ["judge=\'a"]')
+    refused = editcritic("bench", "run", TOY, "--outputs", made, "-o", tmp_path / "out", "--config", config)
+    assert refused.exit_code == 2
+    assert "cannot parse the experts: No closing quotation" in refused.stderr
+
+
 def test_what_a_run_lacks_is_named(editcritic: Command, made: Path, tmp_path: Path) -> None:
     for arguments, message in (
         ((TOY,), "give --outputs and --out"),
