@@ -11,7 +11,7 @@ from rich.text import Text
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.terminal import echo, print_json, render
 from ..suites.bootstrap import bootstrap_weights
-from ..suites.tables import ComputedTable, Table, TableCell
+from ..suites.tables import ComputedTable, Table, TableCell, write_tables
 
 
 def compute_tables(tables: Iterable[Table], count: int = BOOTSTRAP_SAMPLES, seed: int = 0) -> list[ComputedTable]:
@@ -44,18 +44,6 @@ def statistic_notes(all_computed: Sequence[ComputedTable], descriptions: Mapping
     yield "95 % intervals: bootstrap percentiles over cases (source images of items), sampled with replacement"
 
 
-def write_tables(all_computed: Sequence[ComputedTable], folder: Path) -> list[Path]:
-    """Each table as Markdown, CSV and LaTeX. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for table in all_computed:
-        for suffix, text in ((".md", table.markdown()), (".csv", table.csv()), (".tex", table.latex())):
-            path = folder / f"{_file(table.table.name)}{suffix}"
-            path.write_text(text, encoding="utf-8")
-            paths.append(path)
-    return paths
-
-
 def report_tables(
     tables: Sequence[ComputedTable], descriptions: Mapping[str, str], out: Path | None, as_json: bool, **more: object
 ) -> None:
@@ -83,7 +71,3 @@ def _numbers(cell: TableCell, digits: int) -> list[str]:
         return ["none", "", str(cell.count), str(cell.num_missing)]
     interval = "" if cell.low is None or cell.high is None else f"{cell.low:.{digits}f} to {cell.high:.{digits}f}"
     return [f"{cell.value:.{digits}f}", interval, str(cell.count), str(cell.num_missing)]
-
-
-def _file(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".") or "table"

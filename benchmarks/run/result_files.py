@@ -11,7 +11,7 @@ from ...reward.atomic_files import write_atomically
 from ..suites.bootstrap import Numbers, bootstrap_weights
 from ..suites.results import RESULT_FILE, RUN_FILE, RUN_SCHEMA, SCHEMA, SCORES_FILE, Results
 from ..suites.suite import Suite
-from ..suites.tables import ComputedTable
+from ..suites.tables import ComputedTable, write_tables
 
 
 def case_weights(results: Results, count: int, seed: int) -> Numbers | None:
@@ -31,8 +31,7 @@ def write_results(
     weights = case_weights(results, bootstrap_samples, seed)
     tables = [ComputedTable.compute(table, weights) for table in suite.tables(results)]
     write_atomically(folder / SCORES_FILE, "".join(f"{line}\n" for line in row_lines))
-    for computed in tables:
-        write_table(folder, computed)
+    write_tables(tables, folder)
     official_files = suite.write_official_files(results, folder)
     result = {
         "schema": SCHEMA,
@@ -44,14 +43,6 @@ def write_results(
     }
     write_atomically(folder / RESULT_FILE, json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     return tables
-
-
-def write_table(folder: Path, computed: ComputedTable) -> None:
-    """Write a table in three formats: `NAME.md`, `NAME.csv`, `NAME.tex`."""
-    name = computed.table.name
-    write_atomically(folder / f"{name}.md", computed.markdown())
-    write_atomically(folder / f"{name}.csv", computed.csv())
-    write_atomically(folder / f"{name}.tex", computed.latex())
 
 
 def write_run_file(folder: Path, run_facts: Mapping[str, Any]) -> None:

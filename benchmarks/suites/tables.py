@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from ...reward.atomic_files import write_atomically
 from ..common.markdown import table_lines
 from .bootstrap import Numbers, Statistic
 
@@ -142,3 +144,14 @@ _TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {"~": r"\textasciitilde
 
 def _tex(text: str) -> str:
     return "".join(_TEX.get(letter, "\\textbackslash{}" if letter == "\\" else letter) for letter in text)
+
+
+def write_tables(tables: Iterable[ComputedTable], folder: Path) -> None:
+    """Write each table into the folder, as `NAME.md`, `NAME.csv` and `NAME.tex`. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for computed in tables:
+        name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in computed.table.name)
+        stem = name.strip(".") or "table"
+        write_atomically(folder / f"{stem}.md", computed.markdown())
+        write_atomically(folder / f"{stem}.csv", computed.csv())
+        write_atomically(folder / f"{stem}.tex", computed.latex())

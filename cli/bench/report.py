@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...benchmarks.suites.leaderboards import EditorComparison
     from ...benchmarks.suites.tables import ComputedTable
 
-_SUFFIXES = {"markdown": "md", "csv": "csv", "latex": "tex"}
+_FORMATS = ("markdown", "csv", "latex")
 
 
 @exit_code_command
@@ -67,9 +67,10 @@ def report(
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
     from ...benchmarks.suites.leaderboards import EditorComparison, format_tables
+    from ...benchmarks.suites.tables import write_tables
 
-    if output_format not in _SUFFIXES:
-        raise InputError(f"--format {output_format}: expected one of {', '.join(_SUFFIXES)}")
+    if output_format not in _FORMATS:
+        raise InputError(f"--format {output_format}: expected one of {', '.join(_FORMATS)}")
     if out is None and (outputs or one_file is not None):
         raise InputError("--outputs, --one-file and --folder are for the page: give -o, as in -o report.html")
     if out is not None and not out.parent.is_dir():
@@ -84,7 +85,7 @@ def report(
         None if out is None else ReportData(comparison, find_outputs(outputs or (), folders, comparison.editors))
     )
     if tables is not None:
-        _write_tables(selected, tables)
+        write_tables(selected, tables)
     pictures: Path | None = None
     if out is not None and page_data is not None:
         words = ["editcritic", "bench", "report", *map(str, results), "-o", str(out)]
@@ -119,16 +120,6 @@ def _select(comparison: EditorComparison, only: Sequence[str]) -> list[ComputedT
     if unknown := set(only) - set(names):
         raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
     return [computed for computed in comparison.computed if not only or computed.table.name in only]
-
-
-def _write_tables(tables: Sequence[ComputedTable], folder: Path) -> None:
-    from ...benchmarks.suites.leaderboards import format_tables
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for computed in tables:
-        for kind, suffix in _SUFFIXES.items():
-            text = format_tables([computed], kind)
-            (folder / f"{computed.table.name}.{suffix}").write_text(text, encoding="utf-8")
 
 
 def _write_page(out: Path, page_data: ReportData, command: str, one_file: bool | None) -> Path | None:
