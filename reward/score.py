@@ -54,6 +54,10 @@ class Score:
     reason: why there is no value, or a short explanation of the value.
     parts: scores that this one is composed of. credits: scores of turns or operations, in order.
     metric: signature of the metric, as in `edival-if@1/official`.
+    by_edit: only without a value: the edit may be the reason. An abstained score: the edit made it undecidable, as by
+        removing what is compared. A failed one: a judge refused or gave an unreadable reply, or the image is broken;
+        False if only infrastructure can be the reason (time-out, connection, crash, out of memory).
+    rejected: a guard rejected the edit; the value is the lowest of the range.
     """
 
     value: float | None
@@ -63,6 +67,8 @@ class Score:
     credits: Mapping[str, Score] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     metric: str = ""
+    by_edit: bool = False
+    rejected: bool = False
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -74,6 +80,10 @@ class Score:
             raise ValueError(f"a Score that is {self.status} has no value, got {self.value}")
         elif not self.reason:
             raise ValueError(f"a Score that is {self.status} needs a reason")
+        if self.by_edit and self.status not in ("abstained", "failed"):
+            raise ValueError(f"by_edit is for scores that are abstained or failed, got one that is {self.status}")
+        if self.rejected and self.value is None:
+            raise ValueError(f"a rejected Score has a value, the lowest of its range, got one that is {self.status}")
 
     @staticmethod
     def of(
@@ -93,14 +103,26 @@ class Score:
         return Score(None, "not_applicable", reason, evidence=tuple(evidence))
 
     @staticmethod
-    def abstained(reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None) -> Score:
-        """An expert cannot determine an answer."""
-        return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence))
+    def abstained(
+        reason: str,
+        *,
+        evidence: Sequence[Evidence] = (),
+        parts: Mapping[str, Score] | None = None,
+        by_edit: bool = False,
+    ) -> Score:
+        """An expert cannot determine an answer, or the edit made it undecidable (`by_edit`)."""
+        return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence), by_edit=by_edit)
 
     @staticmethod
-    def failed(reason: str, *, evidence: Sequence[Evidence] = (), parts: Mapping[str, Score] | None = None) -> Score:
-        """An expert could not answer."""
-        return Score(None, "failed", reason, parts or {}, evidence=tuple(evidence))
+    def failed(
+        reason: str,
+        *,
+        evidence: Sequence[Evidence] = (),
+        parts: Mapping[str, Score] | None = None,
+        by_edit: bool = False,
+    ) -> Score:
+        """An expert could not answer. by_edit: the edit may be the reason, as of a judge's refusal."""
+        return Score(None, "failed", reason, parts or {}, evidence=tuple(evidence), by_edit=by_edit)
 
     def with_signature(self, metric: str) -> Score:
         """The same score with the signature of a metric."""
@@ -113,6 +135,7 @@ class Score:
             data["reason"] = self.reason
         if self.metric:
             data["metric"] = self.metric
+        data |= {name: True for name in ("by_edit", "rejected") if getattr(self, name)}
         if self.parts:
             data["parts"] = {name: part.to_json() for name, part in self.parts.items()}
         if self.credits:
@@ -131,6 +154,8 @@ class Score:
             {name: Score.from_json(credit) for name, credit in data.get("credits", {}).items()},
             tuple(Evidence.from_json(item) for item in data.get("evidence", ())),
             data.get("metric", ""),
+            data.get("by_edit", False),
+            data.get("rejected", False),
         )
 
 

@@ -29,12 +29,9 @@ def calibrate(score: Score, calibration: CalibrationMap) -> Score:
     if extrapolated:
         reason += f"; clamped, for the map was fitted on {calibration.x[0]:g} to {calibration.x[-1]:g}"
     numbers = {"score": score.value, "calibrated": value, "clamped": float(extrapolated)}
-    return Score.of(
-        value,
-        reason,
-        evidence=[Evidence("score map", text=calibration.display_name, numbers=numbers)],
-        parts={"metric": score},
-    )
+    evidence = Evidence("score map", text=calibration.display_name, numbers=numbers)
+    calibrated = Score.of(value, reason, evidence=[evidence], parts={"metric": score})
+    return replace(calibrated, rejected=score.rejected)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 If a part fails, the composition fails. If a part abstains, the composition abstains: a part that abstains is never left
 out, because an editor could profit from making something unrecognisable. Only a part that is not applicable may be left
-out, because source and instruction alone decide applicability.
+out, because source and instruction alone decide applicability. A part at the lower bound of a minimum, product or
+geometric mean decides it, whatever the parts without a value would have been.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class _Composition(ABC):
     name: str
     summary: ClassVar[str]
     """Of the card; the names of the parts follow."""
+    version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -59,17 +61,24 @@ class _Composition(ABC):
 
     @property
     def card(self) -> Card:
-        return _composite_card(self.name, self.parts, self.summary)
+        return _composite_card(self.name, self.parts, self.summary, self.version)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         scored = yield from gather([score_with_signature(part, sample) for part in self.parts.values()])
         scores = dict(zip(self.parts, scored, strict=True))
+        values = {name: score.value for name, score in scores.items() if score.value is not None}
+        excluded = self.on_not_applicable == "whole" and any(s.status == "not_applicable" for s in scores.values())
+        lowest = self._deciding_value()
+        deciding = [] if excluded else [name for name, value in values.items() if value == lowest]
+        if deciding:
+            reason = self._reason({name: values[name] for name in deciding}, scores)
+            score = Score.of(values[deciding[0]], reason, parts=scores)
+            return replace(score, rejected=any(scores[name].rejected for name in deciding))
         for status in ("failed", "abstained"):
             for name, score in scores.items():
                 if score.status == status:
-                    return _part_without_value(status, name, scores)
-        values = {name: score.value for name, score in scores.items() if score.value is not None}
-        if not values or (self.on_not_applicable == "whole" and len(values) < len(scores)):
+                    return _part_without_value(name, scores)
+        if excluded or not values:
             name = next(name for name, score in scores.items() if score.value is None)
             return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
         return Score.of(self._combine(values), self._reason(values, scores), parts=scores)
@@ -77,6 +86,10 @@ class _Composition(ABC):
     @abstractmethod
     def _combine(self, values: Mapping[str, float]) -> float:
         """The value of the whole. values: of the applicable parts, at least one."""
+
+    def _deciding_value(self) -> float | None:
+        """The value of a part that makes it the value of the whole, whatever the others are; None: there is none."""
+        return None
 
     def _reason(self, values: Mapping[str, float], scores: Mapping[str, Score]) -> str:
         return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
@@ -116,6 +129,7 @@ class GeometricMean(_Composition):
     on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "geometric-mean"
     summary: ClassVar[str] = "geometric mean of"
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,6 +137,9 @@ class GeometricMean(_Composition):
 
     def _combine(self, values: Mapping[str, float]) -> float:
         return float(math.prod(values.values()) ** (1 / len(values)))
+
+    def _deciding_value(self) -> float:
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -133,6 +150,7 @@ class Product(_Composition):
     on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "product"
     summary: ClassVar[str] = "product of"
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,6 +158,9 @@ class Product(_Composition):
 
     def _combine(self, values: Mapping[str, float]) -> float:
         return math.prod(values.values())
+
+    def _deciding_value(self) -> float:
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -150,6 +171,7 @@ class Minimum(_Composition):
     on_not_applicable: NotApplicablePolicy = "leave_out"
     name: str = "minimum"
     summary: ClassVar[str] = "the lowest of"
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,6 +181,9 @@ class Minimum(_Composition):
 
     def _combine(self, values: Mapping[str, float]) -> float:
         return min(values.values())
+
+    def _deciding_value(self) -> float | None:
+        return self.card.range[0]
 
     def _reason(self, values: Mapping[str, float], scores: Mapping[str, Score]) -> str:
         return scores[min(values, key=lambda name: values[name])].reason
@@ -197,18 +222,18 @@ class Gate:
     def __call__(self, sample: EditSample) -> Program[Score]:
         (guard,) = yield from gather([score_with_signature(self.guard, sample)])
         if guard.status in ("failed", "abstained"):
-            return _part_without_value(guard.status, "guard", {"guard": guard})
+            return _part_without_value("guard", {"guard": guard})
         if guard.value is not None and guard.value < 1.0:
             lowest = self.reward.card.range[0]
             assert lowest is not None
-            return Score.of(lowest, guard.reason, parts={"guard": guard})
+            return replace(Score.of(lowest, guard.reason, parts={"guard": guard}), rejected=True)
         (reward,) = yield from gather([score_with_signature(self.reward, sample)])
         return replace(reward, parts={"guard": guard, "reward": reward}, metric="", evidence=())
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """1.0 if the metric reaches `threshold`, else 0.0."""
+    """1.0 if the metric reaches `threshold`, else 0.0; an edit that a guard rejected does not reach it."""
 
     metric: Metric
     threshold: float
@@ -229,15 +254,17 @@ class Threshold:
         (score,) = yield from gather([score_with_signature(self.metric, sample)])
         if score.value is None:
             return replace(score, parts={"metric": score}, metric="", evidence=())
-        reached = score.value >= self.threshold
-        return Score.of(reached, f"{score.value:g} against {self.threshold:g}", parts={"metric": score})
+        reached = score.value >= self.threshold and not score.rejected
+        reason = score.reason if score.rejected else f"{score.value:g} against {self.threshold:g}"
+        return replace(Score.of(reached, reason, parts={"metric": score}), rejected=score.rejected)
 
 
 @dataclass(frozen=True)
 class Fallback:
     """The first metric, or the second if the first *failed*: a policy for experts that may be down.
 
-    For failures only. A fallback for abstentions would reward an editor for making the first metric abstain.
+    Only for failures that infrastructure alone can cause. A fallback for abstentions, refusals or unreadable replies
+    would reward an editor for causing them in the first metric.
     """
 
     first: Metric
@@ -255,7 +282,7 @@ class Fallback:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         (first,) = yield from gather([score_with_signature(self.first, sample)])
-        if first.status != "failed":
+        if first.status != "failed" or first.by_edit:
             return replace(first, parts={"first": first}, metric="", evidence=())
         (second,) = yield from gather([score_with_signature(self.second, sample)])
         return replace(second, parts={"first": first, "second": second}, metric="", evidence=())
@@ -264,9 +291,12 @@ class Fallback:
 # -- shared helpers ---------------------------------------------------------------------------------------------------
 
 
-def _part_without_value(status: Literal["failed", "abstained"] | str, name: str, scores: Mapping[str, Score]) -> Score:
+def _part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
+    """The composition that has no value because the part `name` has none."""
+    status = scores[name].status
     make = Score.failed if status == "failed" else Score.abstained
-    return make(f"{name}: {scores[name].reason}", parts=scores)
+    by_edit = any(score.by_edit for score in scores.values() if score.status == status)
+    return make(f"{name}: {scores[name].reason}", parts=scores, by_edit=by_edit)
 
 
 def _check_unit_range(name: str, parts: Mapping[str, Metric]) -> None:
@@ -279,13 +309,13 @@ def _check_unit_range(name: str, parts: Mapping[str, Metric]) -> None:
             )
 
 
-def _composite_card(name: str, parts: Mapping[str, Metric], verb: str) -> Card:
+def _composite_card(name: str, parts: Mapping[str, Metric], verb: str, version: int = 1) -> Card:
     cards = [part.card for part in parts.values()]
     lows, highs = [card.range[0] for card in cards], [card.range[1] for card in cards]
     aspects = {card.aspect for card in cards}
     return Card(
         name=name,
-        version=1,
+        version=version,
         summary=f"{verb} {', '.join(card.name for card in cards)}".strip(),
         range=(
             None if None in lows else min(low for low in lows if low is not None),

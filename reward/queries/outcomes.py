@@ -16,9 +16,11 @@ class Abstention:
 class Failure:
     """The expert could not answer: it crashed, refused, timed out, or its output cannot be parsed. Never cached.
 
-    raw: its output, if any.
+    raw: its output, if any. by_edit: what was judged may be the reason (a refusal, a reply that cannot be parsed, a
+    broken image); False if only infrastructure can be (time-out, connection, crash, out of memory).
     """
 
     reason: str
     expert: str = ""
     raw: str = ""
+    by_edit: bool = False
