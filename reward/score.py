@@ -14,6 +14,10 @@ SCHEMA = 1
 """Version of the JSON form of scores."""
 
 Status = Literal["scored", "not_applicable", "abstained", "failed"]
+Cause = Literal["", "guard", "edit", "infrastructure"]
+
+_CAUSES: Mapping[str, Cause] = {"scored": "guard", "abstained": "edit", "failed": "infrastructure"}
+"""The cause that a score of a status can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,9 @@ class Score:
     reason: why there is no value, or a short explanation of the value.
     parts: scores that this one is composed of. credits: scores of turns or operations, in order.
     metric: signature of the metric, as in `edival-if@1/official`.
-    by_edit: only without a value: the edit may be the reason. An abstained score: the edit made it undecidable, as by
-        removing what is compared. A failed one: a judge refused or gave an unreadable reply, or the image is broken;
-        False if only infrastructure can be the reason (time-out, connection, crash, out of memory).
-    rejected: a guard rejected the edit; the value is the lowest of the range.
+    cause: `guard`, of a value: a guard rejected the edit, and the value is the lowest of the range. `edit`, of an
+        abstained score: the edit made it undecidable, as by removing what is compared. `infrastructure`, of a failed
+        one: nothing else can be the reason (time-out, connection, crash, out of memory). Empty: unknown, or none.
     """
 
     value: float | None
@@ -67,8 +70,7 @@ class Score:
     credits: Mapping[str, Score] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     metric: str = ""
-    by_edit: bool = False
-    rejected: bool = False
+    cause: Cause = ""
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -80,10 +82,11 @@ class Score:
             raise ValueError(f"a Score that is {self.status} has no value, got {self.value}")
         elif not self.reason:
             raise ValueError(f"a Score that is {self.status} needs a reason")
-        if self.by_edit and self.status not in ("abstained", "failed"):
-            raise ValueError(f"by_edit is for scores that are abstained or failed, got one that is {self.status}")
-        if self.rejected and self.value is None:
-            raise ValueError(f"a rejected Score has a value, the lowest of its range, got one that is {self.status}")
+        if self.cause and self.cause != _CAUSES.get(self.status):
+            raise ValueError(
+                f"a Score that is {self.status} cannot have the cause {self.cause!r}: expected "
+                f"{_CAUSES.get(self.status, 'none')!r} or an empty string"
+            )
 
     @staticmethod
     def of(
@@ -108,10 +111,10 @@ class Score:
         *,
         evidence: Sequence[Evidence] = (),
         parts: Mapping[str, Score] | None = None,
-        by_edit: bool = False,
+        cause: Cause = "",
     ) -> Score:
-        """An expert cannot determine an answer, or the edit made it undecidable (`by_edit`)."""
-        return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence), by_edit=by_edit)
+        """An expert cannot determine an answer, or the edit made it undecidable (`cause="edit"`)."""
+        return Score(None, "abstained", reason, parts or {}, evidence=tuple(evidence), cause=cause)
 
     @staticmethod
     def failed(
@@ -119,10 +122,17 @@ class Score:
         *,
         evidence: Sequence[Evidence] = (),
         parts: Mapping[str, Score] | None = None,
-        by_edit: bool = False,
+        cause: Cause = "",
     ) -> Score:
-        """An expert could not answer. by_edit: the edit may be the reason, as of a judge's refusal."""
-        return Score(None, "failed", reason, parts or {}, evidence=tuple(evidence), by_edit=by_edit)
+        """An expert could not answer, maybe because of the edit, as a judge that refuses; or only for reasons of
+        infrastructure (`cause="infrastructure"`).
+        """
+        return Score(None, "failed", reason, parts or {}, evidence=tuple(evidence), cause=cause)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a guard rejected the edit."""
+        return self.cause == "guard"
 
     def with_signature(self, metric: str) -> Score:
         """The same score with the signature of a metric."""
@@ -135,7 +145,8 @@ class Score:
             data["reason"] = self.reason
         if self.metric:
             data["metric"] = self.metric
-        data |= {name: True for name in ("by_edit", "rejected") if getattr(self, name)}
+        if self.cause:
+            data["cause"] = self.cause
         if self.parts:
             data["parts"] = {name: part.to_json() for name, part in self.parts.items()}
         if self.credits:
@@ -154,8 +165,7 @@ class Score:
             {name: Score.from_json(credit) for name, credit in data.get("credits", {}).items()},
             tuple(Evidence.from_json(item) for item in data.get("evidence", ())),
             data.get("metric", ""),
-            data.get("by_edit", False),
-            data.get("rejected", False),
+            data.get("cause", ""),
         )
 
 

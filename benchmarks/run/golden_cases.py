@@ -124,7 +124,7 @@ class GoldenExpert(Expert):
                 case _:
                     return Failure(f"nothing is recorded for {query.kind} queries like this")
         except KeyError as error:
-            return Failure(f"no answer is recorded for {error}")
+            return Failure(f"no answer is recorded for {error}", infrastructure=True)
 
 
 def detector_calls(score: Score, case: GoldenCase) -> tuple[Call, ...]:

@@ -60,7 +60,7 @@ class ReplayExpert(Expert):
         self._stands_for = stands_for
 
     def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
-        return [Failure(NOT_RECORDED)] * len(queries)
+        return [Failure(NOT_RECORDED, infrastructure=True)] * len(queries)
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         return query if self._stands_for is None else self._stands_for.rewrite_query(query, sample)

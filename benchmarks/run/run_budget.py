@@ -217,7 +217,8 @@ class MeteredExpert(_Metered):
     def __call__(self, queries: Sequence[Any]) -> Sequence[Outcome]:
         allowed = self._tracker.reserve(self._account, len(queries))
         answers = list(self._inner(queries[:allowed])) if allowed else []
-        return answers + [Failure(f"not queried: {self._tracker.exhausted}") for _ in queries[allowed:]]
+        failure = Failure(f"not queried: {self._tracker.exhausted}", infrastructure=True)
+        return [*answers, *[failure] * (len(queries) - allowed)]
 
 
 class MeteredAsyncExpert(_Metered, AsyncExpert):
@@ -227,7 +228,7 @@ class MeteredAsyncExpert(_Metered, AsyncExpert):
 
     async def answer(self, query: Any) -> Outcome:
         if not self._tracker.reserve(self._account, 1):
-            return Failure(f"not queried: {self._tracker.exhausted}")
+            return Failure(f"not queried: {self._tracker.exhausted}", infrastructure=True)
         return await self._inner.answer(query)
 
     async def close(self) -> None:

@@ -228,7 +228,7 @@ class PreviewScorer:
                 for decision in judge(samples)
             ]
         except Exception as error:  # noqa: BLE001  (no exception of a judge may stop a generation)
-            failure = Score.failed(f"the judge failed: {type(error).__name__}: {error}")
+            failure = Score.failed(f"the judge failed: {type(error).__name__}: {error}", cause="infrastructure")
             decision = None if isinstance(judge, BaseReward) else Decision("can't tell", failure.reason, (failure,))
             return [((failure,), decision)] * len(samples)
 

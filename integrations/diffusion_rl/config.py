@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ...reward.training.advantages import NoiseCorrection, ScaleRewards
+from ...reward.training.advantages import AbstainedPolicy, NoiseCorrection, ScaleRewards
 from .objectives import Objective
 from .transitions import Sampling
 
@@ -41,7 +41,8 @@ class DiffusionConfig:
     smaller than for language models. beta: weight of the KL divergence from the editor without LoRA, per element of a
     latent, as in Flow-GRPO; for `raft` weight of the distance from it. 0 saves the forward pass.
 
-    scale_rewards, judge_std, noise_correction: see `advantages`. advantage_clip: advantages are clipped to this; for
+    scale_rewards, judge_std, noise_correction, abstained: see `advantages`; an abstention counts as the lower bound of
+    the reward's range if it has one, else as its group's lowest value. advantage_clip: advantages are clipped to this; for
     `nft` the clipped advantage maps to optimality 0 or 1.
 
     lora_targets: module names, as in peft; None for every linear layer in the denoiser's blocks.
@@ -80,6 +81,7 @@ class DiffusionConfig:
     scale_rewards: ScaleRewards = "group"
     judge_std: float = 0.0
     noise_correction: NoiseCorrection = "shrink"
+    abstained: AbstainedPolicy = "lowest"
     advantage_clip: float = 5.0
     lora_rank: int = 32
     lora_alpha: int = 64

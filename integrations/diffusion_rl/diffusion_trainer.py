@@ -38,7 +38,7 @@ from peft import LoraConfig, get_peft_model_state_dict, set_peft_model_state_dic
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ...reward import EditSample, Score
+from ...reward import BaseReward, EditSample, Score
 from ...reward.training.advantages import Advantages, advantages
 from ...reward.training.reward_hacking_monitor import RewardHackingMonitor
 from ...verifiers.selection import NoiseSpec
@@ -253,6 +253,8 @@ class DiffusionTrainer:
             judge_std=config.judge_std,
             scale_rewards=config.scale_rewards,
             noise_correction=config.noise_correction,
+            abstained=config.abstained,
+            lowest=self.reward.card.range[0] if isinstance(self.reward, BaseReward) else None,
             max_abs=config.advantage_clip,
         )
         collected: dict[str, list[float]] = {}

@@ -189,7 +189,10 @@ def response_json(
     """The response to a request. A score of None was not scored in time; `late` is its reason."""
     rows = []
     for sample, score in zip(samples, scores, strict=True):
-        final_score = Score.failed(late or "not scored in time") if score is None else score
+        if score is None:
+            final_score = Score.failed(late or "not scored in time", cause="infrastructure")
+        else:
+            final_score = score
         rows.append(
             {
                 "id": sample.id,

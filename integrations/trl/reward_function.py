@@ -17,6 +17,7 @@ from typing import Any
 
 from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
 from ...reward.queries.specs import Spec
+from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions, to_image
 from ..rng_state import preserve_rng_state
@@ -41,7 +42,10 @@ class RewardFunction:
 
     Pass ONE reward function, made of a composition, instead of one per part. Of several reward
     functions TRL counts a None as 0, where a composition becomes None. A completion for which all are None is left out
-    by TRL: it gets no advantage and does not count in its group.
+    by TRL: it gets no advantage and does not count in its group. abstained: by default, only completions that failed
+    for reasons of infrastructure are None. One that no expert could judge, or that a judge refused, gets the lower
+    bound of the reward's range, or without one the lowest value of its group in this call: a policy must not gain by
+    making edits unrecognisable. `exclude`: it is None, too.
 
     reward: a `Reward`, a `RemoteReward`, or a spec, with `experts` as in `Reward.of`. to_sample: converts a row to the
     requested edit; see `sample_from_row`. name: prefix of the logged metrics; default: the reward's name. The edited
@@ -83,6 +87,7 @@ class RewardFunction:
         max_instructions: int = 4,
         seed: int = 0,
         offload: bool = False,
+        abstained: AbstainedPolicy = "lowest",
         name: str = "",
     ) -> None:
         if editor is not None and decode_image is not None:
@@ -96,6 +101,7 @@ class RewardFunction:
         self.max_instructions = max_instructions
         self.seed = seed
         self.offload = offload
+        self.abstained = abstained
         self.__name__ = name or self.reward.__name__
         self._editor = editor
         self._built: Editor | None = None
@@ -133,7 +139,12 @@ class RewardFunction:
         if log_extra is not None:
             for name, column in log_columns(rollouts, with_instructions=self._editor is not None).items():
                 log_extra(f"{self.__name__}/{name}", column)
-        return [rollout.score.value for rollout in rollouts]
+        return training_values(
+            [rollout.score for rollout in rollouts],
+            [rollout.sample.group for rollout in rollouts],
+            abstained=self.abstained,
+            lowest=self.reward.card.range[0],
+        )
 
     def rollouts(
         self,

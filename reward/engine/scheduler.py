@@ -14,6 +14,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -141,17 +142,14 @@ class Scheduler:
         if not _is_wanted(task):
             with contextlib.suppress(BaseException):  # as in `_abort`
                 task.program.close()
-            self._complete(task, Score.failed(_CANCELLED))
+            self._complete(task, Score.failed(_CANCELLED, cause="infrastructure"))
             return
         try:
             request = task.program.send(value)
         except StopIteration as stop:
             self._complete(task, stop.value)
         except Unanswered as unanswered:
-            status = Score.failed if isinstance(unanswered, Failed) else Score.abstained
-            failures = [outcome for outcome in unanswered.outcomes if isinstance(outcome, Failure) and outcome.raw]
-            evidence = tuple(Evidence("raw output", text=failure.raw) for failure in failures)
-            self._complete(task, status(unanswered.reason or format_exception_line(unanswered), evidence=evidence))
+            self._complete(task, _score_without_value(unanswered))
         except ImageError as error:  # an error of the sample, not of the metric
             self._complete(task, Score.failed(str(error) or format_exception_line(error)))
         except BaseException as error:  # SystemExit, too, concerns this program only
@@ -207,11 +205,12 @@ class Scheduler:
                 queue = self._queue_of(task.experts, role)
             except Exception as error:
                 reason = f"the expert of role {role!r} cannot be used: {format_exception_line(error)}"
-                self._set_outcome(task, slot, Failure(reason))
+                self._set_outcome(task, slot, Failure(reason, infrastructure=True))
                 continue
             if queue is None:
                 bound = ", ".join(sorted(task.experts)) or "none"
-                self._set_outcome(task, slot, Failure(f"no expert is bound to the role {role!r} (bound: {bound})"))
+                reason = f"no expert is bound to the role {role!r} (bound: {bound})"
+                self._set_outcome(task, slot, Failure(reason, infrastructure=True))
                 continue
             try:
                 rewritten = queue.expert.rewrite_query(query, task.sample)
@@ -219,7 +218,7 @@ class Scheduler:
             except ImageError as error:  # an image that can no longer be read
                 self._set_outcome(task, slot, Failure(str(error)))
             except Exception as error:
-                self._set_outcome(task, slot, Failure(format_exception_line(error), queue.id))
+                self._set_outcome(task, slot, Failure(format_exception_line(error), queue.id, infrastructure=True))
             else:
                 if isinstance(rewritten, Abstention):
                     self._set_outcome(task, slot, rewritten)
@@ -278,7 +277,7 @@ class Scheduler:
             elif type(query) not in queue.kinds:
                 kinds = ", ".join(kind.kind for kind in queue.kinds)
                 reason = f"{queue.id} answers {kinds}, not {query.kind}: bind another expert to this role"
-                self._deliver(queue, query, Failure(reason))
+                self._deliver(queue, query, Failure(reason, infrastructure=True))
             else:
                 queue.pending.setdefault(query.kind, deque()).append(query)
 
@@ -309,7 +308,7 @@ class Scheduler:
             if any(_is_wanted(task) for task, _ in queue.waiters[query.digest]):
                 queries.append(query)
             else:
-                self._deliver(queue, query, Failure(_CANCELLED, queue.id))
+                self._deliver(queue, query, Failure(_CANCELLED, queue.id, infrastructure=True))
         return queries
 
     def _prepare(self, expert: Expert, ready: Future[str]) -> None:
@@ -378,12 +377,12 @@ class Scheduler:
 
     def _deliver(self, queue: ExpertQueue, query: Query[Any], outcome: Outcome) -> None:
         if isinstance(outcome, Failure) and not outcome.expert:
-            outcome = Failure(outcome.reason, queue.id, outcome.raw)
+            outcome = replace(outcome, expert=queue.id)
         for task, slot in queue.waiters.pop(query.digest):
             self._set_outcome(task, slot, outcome)
 
     def _fail_queued(self, queue: ExpertQueue) -> None:
-        failure = Failure(f"not asked, the expert is down: {queue.down_reason}", queue.id)
+        failure = Failure(f"not asked, the expert is down: {queue.down_reason}", queue.id, infrastructure=True)
         for pending in queue.pending.values():
             while pending:
                 queue.stats.failed += 1
@@ -405,7 +404,7 @@ class Scheduler:
                 queue.stats.calls += 1
                 queue.stats.failed += len(call.queries)
                 for query in call.queries:
-                    self._deliver(queue, query, Failure(reason, queue.id))
+                    self._deliver(queue, query, Failure(reason, queue.id, infrastructure=True))
                 call.set_ready(reason)
         if self._ready or any(queue.down_reason and queue.num_queued for queue in self.queues.values()):
             self._advance_all()
@@ -421,7 +420,8 @@ class Scheduler:
             queue.waiters.clear()
         for task in self._tasks:
             if task.future is not None and not task.future.done():
-                task.future.set_result(Score.failed("the engine was closed before this was scored"))
+                reason = "the engine was closed before this was scored"
+                task.future.set_result(Score.failed(reason, cause="infrastructure"))
         self._tasks.clear()
         self._ready.clear()
         self._cache.clear()
@@ -444,6 +444,16 @@ class Scheduler:
         experts = {name: queue.snapshot() for name, queue in list(self.queues.items())}
         stats = self._stats
         return Stats(stats.programs, stats.queries, stats.unique, stats.cache_hits, stats.coalesced, experts)
+
+
+def _score_without_value(unanswered: Unanswered) -> Score:
+    reason = unanswered.reason or format_exception_line(unanswered)
+    failures = [outcome for outcome in unanswered.outcomes if isinstance(outcome, Failure)]
+    evidence = [Evidence("raw output", text=failure.raw) for failure in failures if failure.raw]
+    if not isinstance(unanswered, Failed):
+        return Score.abstained(reason, evidence=evidence)
+    infrastructure = bool(failures) and all(failure.infrastructure for failure in failures)
+    return Score.failed(reason, evidence=evidence, cause="infrastructure" if infrastructure else "")
 
 
 def _is_wanted(task: RunningProgram) -> bool:

@@ -88,7 +88,7 @@ class ExpertThread:
                     outcomes = self._answer(number, queries) if queries else []
             except ExpertDown as error:
                 down = str(error) or "down"
-                outcomes = [Failure(down)] * len(queries)
+                outcomes = [Failure(down, infrastructure=True)] * len(queries)
             seconds = time.perf_counter() - start
             self._report(CallReport(self._name, number, outcomes, self._calls, seconds, down, self._crashes))
             del job, queries, outcomes  # an idle thread must not keep images in memory
@@ -112,13 +112,14 @@ class ExpertThread:
         except BaseException as error:
             if len(queries) == 1:
                 self._crashes += 1
-                return [Failure(format_exception_line(error))]
+                return [Failure(format_exception_line(error), infrastructure=True)]
         middle = len(queries) // 2
         outcomes = self._answer(number, queries[:middle])
         last = outcomes[-1]
         if self._crashes >= self._breaker and all(isinstance(outcome, Failure) for outcome in outcomes):
             # The breaker limit is reached: the rest is not tried.
-            return outcomes + [Failure(last.reason if isinstance(last, Failure) else "")] * (len(queries) - middle)
+            reason = last.reason if isinstance(last, Failure) else ""
+            return outcomes + [Failure(reason, infrastructure=True)] * (len(queries) - middle)
         return outcomes + self._answer(number, queries[middle:])
 
 
@@ -152,10 +153,10 @@ class ExpertLoop:
             outcomes = _validated(queries, [await self._expert.answer(query) for query in queries])
         except _EXPERT_DOWN_ERRORS as error:
             down = (str(error) or "down") if isinstance(error, ExpertDown) else format_exception_line(error)
-            outcomes = [Failure(down)] * len(queries)
+            outcomes = [Failure(down, infrastructure=True)] * len(queries)
         except Exception as error:
             crashes = 1
-            outcomes = [Failure(format_exception_line(error))] * len(queries)
+            outcomes = [Failure(format_exception_line(error), infrastructure=True)] * len(queries)
         seconds = time.perf_counter() - start
         self._report(CallReport(self._name, number, outcomes, calls, seconds, down, crashes))
 

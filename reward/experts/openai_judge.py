@@ -157,15 +157,19 @@ class OpenAIJudge(EndpointExpert):
             return Failure(str(error))
         urls = {image: f"data:image/{self.image_format};base64,{text}" for image, text in encoded.items()}
         messages = chat_messages(query.messages, urls, self.detail)
-        body = self._body(query, messages)
-        response = await self.endpoint.post("/chat/completions", body, len(query.images))
-        if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
-            response = await self.endpoint.post("/chat/completions", self._body(query, messages), len(query.images))
-        if isinstance(response, RequestRejected):
-            return response.failure
-        if isinstance(response, Failure):
-            return response
-        return self._reply(query, response)
+        for _ in range(2):  # served models vary, also at temperature 0: a refusal or unreadable reply may not recur
+            body = self._body(query, messages)
+            response = await self.endpoint.post("/chat/completions", body, len(query.images))
+            if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
+                response = await self.endpoint.post("/chat/completions", self._body(query, messages), len(query.images))
+            if isinstance(response, RequestRejected):
+                return response.failure
+            if isinstance(response, Failure):
+                return response
+            reply = self._reply(query, response)
+            if isinstance(reply, Reply):
+                break
+        return reply
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ def calibrate(score: Score, calibration: CalibrationMap) -> Score:
     numbers = {"score": score.value, "calibrated": value, "clamped": float(extrapolated)}
     evidence = Evidence("score map", text=calibration.display_name, numbers=numbers)
     calibrated = Score.of(value, reason, evidence=[evidence], parts={"metric": score})
-    return replace(calibrated, rejected=score.rejected)
+    return replace(calibrated, cause=score.cause)
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,10 @@ class _Composition(ABC):
         deciding = [] if excluded else [name for name, value in values.items() if value == lowest]
         if deciding:
             reason = self._reason({name: values[name] for name in deciding}, scores)
-            score = Score.of(values[deciding[0]], reason, parts=scores)
-            return replace(score, rejected=any(scores[name].rejected for name in deciding))
+            rejected = any(scores[name].rejected for name in deciding)
+            return replace(
+                Score.of(values[deciding[0]], reason, parts=scores), cause="guard" if rejected else ""
+            )
         for status in ("failed", "abstained"):
             for name, score in scores.items():
                 if score.status == status:
@@ -226,7 +228,7 @@ class Gate:
         if guard.value is not None and guard.value < 1.0:
             lowest = self.reward.card.range[0]
             assert lowest is not None
-            return replace(Score.of(lowest, guard.reason, parts={"guard": guard}), rejected=True)
+            return replace(Score.of(lowest, guard.reason, parts={"guard": guard}), cause="guard")
         (reward,) = yield from gather([score_with_signature(self.reward, sample)])
         return replace(reward, parts={"guard": guard, "reward": reward}, metric="", evidence=())
 
@@ -256,7 +258,7 @@ class Threshold:
             return replace(score, parts={"metric": score}, metric="", evidence=())
         reached = score.value >= self.threshold and not score.rejected
         reason = score.reason if score.rejected else f"{score.value:g} against {self.threshold:g}"
-        return replace(Score.of(reached, reason, parts={"metric": score}), rejected=score.rejected)
+        return replace(Score.of(reached, reason, parts={"metric": score}), cause=score.cause)
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ class Fallback:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         (first,) = yield from gather([score_with_signature(self.first, sample)])
-        if first.status != "failed" or first.by_edit:
+        if first.status != "failed" or first.cause != "infrastructure":
             return replace(first, parts={"first": first}, metric="", evidence=())
         (second,) = yield from gather([score_with_signature(self.second, sample)])
         return replace(second, parts={"first": first, "second": second}, metric="", evidence=())
@@ -292,11 +294,16 @@ class Fallback:
 
 
 def _part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
-    """The composition that has no value because the part `name` has none."""
-    status = scores[name].status
-    make = Score.failed if status == "failed" else Score.abstained
-    by_edit = any(score.by_edit for score in scores.values() if score.status == status)
-    return make(f"{name}: {scores[name].reason}", parts=scores, by_edit=by_edit)
+    """The composition that has no value because the part `name` failed or abstained.
+
+    What the edit may have caused in one part, it may have caused in the whole.
+    """
+    reason = f"{name}: {scores[name].reason}"
+    if scores[name].status == "failed":
+        by_edit = any(score.status == "failed" and score.cause != "infrastructure" for score in scores.values())
+        return Score.failed(reason, parts=scores, cause="" if by_edit else "infrastructure")
+    by_edit = any(score.cause == "edit" for score in scores.values())
+    return Score.abstained(reason, parts=scores, cause="edit" if by_edit else "")
 
 
 def _check_unit_range(name: str, parts: Mapping[str, Metric]) -> None:

@@ -19,7 +19,7 @@ def aggregate_credits(
 ) -> Program[Score]:
     """The scores of a metric on several samples, reduced by `reduction`; `credits` has each under its name, in order.
 
-    Nothing is left out: if a score fails, the whole fails; if a score has no value, the whole has none.
+    Nothing is left out: if a score has no value, the whole has none, unless another one decides a minimum.
     """
     parts: dict[str, Metric] = {label: _FixedSample(metric, sample) for label, sample in samples.items()}
     score = yield from reduction(parts, on_not_applicable="whole", name=name)(next(iter(samples.values())))

@@ -16,11 +16,11 @@ class Abstention:
 class Failure:
     """The expert could not answer: it crashed, refused, timed out, or its output cannot be parsed. Never cached.
 
-    raw: its output, if any. by_edit: what was judged may be the reason (a refusal, a reply that cannot be parsed, a
-    broken image); False if only infrastructure can be (time-out, connection, crash, out of memory).
+    raw: its output, if any. infrastructure: nothing else can be the reason (time-out, connection, crash, out of memory);
+    otherwise the edit may be (a refusal, a reply that cannot be parsed, a broken image).
     """
 
     reason: str
     expert: str = ""
     raw: str = ""
-    by_edit: bool = False
+    infrastructure: bool = False

@@ -6,8 +6,11 @@
     result = advantages(reward(samples), [sample.group for sample in samples], judge_std=judge_std)
 
 Each edit is compared with its own group (GRPO: Shao et al. 2024, arXiv 2402.03300, section 4.1). A group is a source
-*and* an instruction, since scores of the same instruction on another image are not comparable. An edit without a score
-has no advantage and does not influence the others.
+*and* an instruction, since scores of the same instruction on another image are not comparable.
+
+An edit whose score failed for reasons of infrastructure has no advantage and does not influence the others. One that no
+expert could judge, or that a judge refused, counts as its group's lowest value: otherwise a policy would gain by making
+bad edits unrecognisable.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ ScaleRewards = Literal["group", "batch", "none"]
 NoiseCorrection = Literal["shrink", "floor"]
 """The correction for a judge's noise."""
 
+AbstainedPolicy = Literal["lowest", "exclude"]
+"""The value of an edit that may itself be the reason why it has no score: its group's lowest, or none."""
+
 _ROUNDING = 1e-9  # relative: smaller differences are rounding errors of summation, not spread
 
 FloatArray = NDArray[np.float64]
@@ -35,12 +41,14 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Advantages:
-    """values: (N,), in the order of the rows, 0 for rows that are not informative. scored: (N,), the rows with a score.
+    """values: (N,), in the order of the rows, 0 for rows that are not informative. scored: (N,), the rows with a score,
+    or with a value in place of it (see `training_values`).
 
     informative: (N,), the scored rows of groups that are neither degenerate nor lost in noise; a training step may drop
     the others.
 
-    unscored: fraction of rows without a score. degenerate_groups: fraction of groups without a training signal: fewer
+    unscored: fraction of rows that are not in `scored`. abstained: fraction of rows with a value in place of a score.
+    degenerate_groups: fraction of groups without a training signal: fewer
     than two scored rows, or equal scores. lost: fraction of groups whose spread noise explains completely; 0 for
     `floor`, which keeps them. std: mean over groups of the standard deviation within (n - 1), in units of the score,
     over groups with two or more scored rows. noise_variance_share: fraction of the pooled variance within groups that
@@ -51,6 +59,7 @@ class Advantages:
     scored: NDArray[np.bool_]
     informative: NDArray[np.bool_]
     unscored: float
+    abstained: float
     degenerate_groups: float
     lost: float
     std: float
@@ -61,6 +70,7 @@ class Advantages:
         """Numbers to log, by name."""
         return {
             "frac_unscored": self.unscored,
+            "frac_abstained": self.abstained,
             "frac_reward_zero_std": self.degenerate_groups,
             "frac_within_noise": self.lost,
             "reward_std": self.std,
@@ -68,10 +78,50 @@ class Advantages:
         }
 
 
+def training_values(
+    scores: Sequence[Score | float | None],
+    groups: Sequence[str],
+    *,
+    abstained: AbstainedPolicy = "lowest",
+    lowest: float | None = None,
+) -> list[float | None]:
+    """The value that each row has in training; None: it takes no part.
+
+    An abstained score, and a failed one that the edit may have caused (its `cause` is not `infrastructure`), counts as
+    `lowest`, the lower bound of the reward's range (`reward.card.range[0]`), or if None as the lowest value of its
+    group. Below a bad edit's own value, as `lowest` is, an abstention never has a higher advantage than the edit would
+    have; the lowest of the others in its group may be above it. A group without any value has none.
+    abstained: `exclude` leaves these rows out. Infrastructure failures, scores that are not applicable, and None never
+    have a value.
+    """
+    if abstained not in get_args(AbstainedPolicy):
+        raise ValueError(f"abstained is one of {', '.join(get_args(AbstainedPolicy))}, got {abstained!r}")
+    values = [score.value if isinstance(score, Score) else score for score in scores]
+    if abstained == "exclude":
+        return values
+    group_lowest: dict[str, float] = {}
+    for value, group in zip(values, groups, strict=True):
+        if value is not None:
+            group_lowest[group] = min(value, group_lowest.get(group, value))
+    if lowest is not None:
+        group_lowest = dict.fromkeys(group_lowest, lowest)
+    return [
+        group_lowest.get(group) if isinstance(score, Score) and _may_be_by_edit(score) else value
+        for score, value, group in zip(scores, values, groups, strict=True)
+    ]
+
+
+def _may_be_by_edit(score: Score) -> bool:
+    """Whether the edit may be the reason that it has no value."""
+    return score.status == "abstained" or (score.status == "failed" and score.cause != "infrastructure")
+
+
 def advantages(
     scores: Sequence[Score | float | None],
     groups: Sequence[str],
     *,
+    abstained: AbstainedPolicy = "lowest",
+    lowest: float | None = None,
     judge_std: float = 0.0,
     scale_rewards: ScaleRewards = "group",
     noise_correction: NoiseCorrection = "shrink",
@@ -81,7 +131,8 @@ def advantages(
 
     scores: N of them, such as `Scores` or plain values; None for an unscored row. groups: the group of each row
     (`EditSample.group`), in any order. Groups must be complete: distributed processes gather their scores first.
-    max_abs: clips advantages to [-max_abs, max_abs]; clipped advantages may have a mean other than 0.
+    abstained, lowest: see `training_values`. max_abs: clips advantages to [-max_abs, max_abs]; clipped advantages may
+    have a mean other than 0.
 
     scale_rewards: `group` divides by the group's standard deviation (n - 1). `batch` divides by one standard deviation
     for the batch: of the rows about the means of their groups, pooled, without differences between groups. `none` does
@@ -99,7 +150,11 @@ def advantages(
     Raises ValueError for scores that are not finite, and for invalid options.
     """
     _check(len(scores), len(groups), judge_std, scale_rewards, noise_correction, max_abs)
-    optional_values = [score.value if isinstance(score, Score) else score for score in scores]
+    optional_values = training_values(scores, groups, abstained=abstained, lowest=lowest)
+    replaced = sum(
+        value is not None and isinstance(score, Score) and score.value is None
+        for score, value in zip(scores, optional_values, strict=True)
+    )
     scored = np.array([value is not None for value in optional_values], bool)
     values = np.array([0.0 if value is None else value for value in optional_values], np.float64)
     if not np.isfinite(values).all():
@@ -123,6 +178,7 @@ def advantages(
         scored,
         informative,
         unscored=float(1 - scored.mean()) if len(scored) else 0.0,
+        abstained=replaced / len(scored) if len(scored) else 0.0,
         degenerate_groups=float(1 - has_signal.mean()) if num_groups else 0.0,
         lost=float((has_signal & (weight == 0)).mean()) if num_groups else 0.0,
         std=float(np.sqrt(np.where(has_signal, variance, 0.0)[count >= 2]).mean()) if (count >= 2).any() else 0.0,
@@ -134,6 +190,8 @@ def credit_advantages(
     scores: Sequence[Score],
     groups: Sequence[str],
     *,
+    abstained: AbstainedPolicy = "lowest",
+    lowest: float | None = None,
     judge_std: float = 0.0,
     scale_rewards: ScaleRewards = "group",
     noise_correction: NoiseCorrection = "shrink",
@@ -144,7 +202,8 @@ def credit_advantages(
     A batch may hold several instructions: a credit counts in the groups in which any row has it, and its fractions
     refer to these. A row there with a value but without the credit was rejected before its operations were scored, as
     by `Gate`: its value is used instead, so that reward hacking is not penalised less than an honest failure. A row
-    whose credit has no value is unscored for this credit only. judge_std: of one credit. Otherwise as `advantages`.
+    whose credit has no value is treated so for this credit only. lowest, judge_std: of one credit. Otherwise as
+    `advantages`.
     """
     names = dict.fromkeys(name for score in scores for name in score.credits)
     if len(scores) != len(groups):
@@ -157,6 +216,8 @@ def credit_advantages(
         row_advantages = advantages(
             credits,
             [groups[row] for row in rows],
+            abstained=abstained,
+            lowest=lowest,
             judge_std=judge_std,
             scale_rewards=scale_rewards,
             noise_correction=noise_correction,

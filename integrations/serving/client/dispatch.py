@@ -57,9 +57,11 @@ class RequestChunk:
     refused: set[int] = field(default_factory=set)
 
     def set_scores(self, indices: Sequence[int], scores: Sequence[Score] | str) -> None:
-        """Set the scores at these indices, or fail all of them with one reason."""
-        for number, index in enumerate(indices):
-            self.scores[index] = Score.failed(scores) if isinstance(scores, str) else scores[number]
+        """Set the scores at these indices, or fail all of them with one reason, of the servers or the network."""
+        if isinstance(scores, str):
+            scores = [Score.failed(scores, cause="infrastructure")] * len(indices)
+        for index, score in zip(indices, scores, strict=True):
+            self.scores[index] = score
 
 
 @dataclass(slots=True)
@@ -193,7 +195,8 @@ class Dispatcher:
             await self._send(f"{key}/2", chunk, indices[half:])
         else:
             chunk.refused.update(indices)
-            chunk.set_scores(indices, f"{replica.url} rejected it (HTTP {response.status}): {response.message}")
+            reason = f"{replica.url} rejected it (HTTP {response.status}): {response.message}"
+            chunk.set_scores(indices, [Score.failed(reason)] * len(indices))  # maybe because of its images
 
     async def _post(self, replica: Replica, body: RequestBody, count: int) -> TransportResponse:
         """Post a request. Raises `TransportError`."""
@@ -234,7 +237,7 @@ class Dispatcher:
 
     @property
     def _late_score(self) -> Score:
-        return Score.failed(f"not scored within {self._deadline_s or 0:g} s")
+        return Score.failed(f"not scored within {self._deadline_s or 0:g} s", cause="infrastructure")
 
     def _remaining(self, extra: float = 0.0) -> float | None:
         return None if self._until is None else self._until + extra - time.monotonic()

@@ -220,7 +220,7 @@ class ScoringService:
             program = score_with_signature(job.reward.metric, sample)
             future = job.reward.engine.submit(program, job.reward.experts, sample, is_wanted=lambda: not job.cancelled)
         except RuntimeError as error:  # of an engine that is closed or broken
-            loop.call_soon(self._finish_sample, job, index, Score.failed(f"not scored: {error}"))
+            loop.call_soon(self._finish_sample, job, index, Score.failed(f"not scored: {error}", cause="infrastructure"))
         else:
             future.add_done_callback(on_done)
 
@@ -278,4 +278,4 @@ def _score_of(future: Future[Score]) -> Score:
     if error is None:
         return future.result()
     log.error("a reward raised an exception", exc_info=error)
-    return Score.failed(f"the reward raised {type(error).__name__}: {error}"[:500])
+    return Score.failed(f"the reward raised {type(error).__name__}: {error}"[:500], cause="infrastructure")

@@ -274,10 +274,13 @@ class Endpoint:
             return Failure(
                 f"{self.host_and_path} returned no JSON: {error}",
                 raw=self.redact(text)[:MAX_RAW_CHARACTERS],
+                infrastructure=True,
             )
         if not isinstance(response, dict):
             return Failure(
-                f"{self.host_and_path} returned JSON that is no object", raw=self.redact(text)[:MAX_RAW_CHARACTERS]
+                f"{self.host_and_path} returned JSON that is no object",
+                raw=self.redact(text)[:MAX_RAW_CHARACTERS],
+                infrastructure=True,
             )
         usage = response.get("usage")
         if isinstance(usage, dict):

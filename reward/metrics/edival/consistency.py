@@ -26,13 +26,15 @@ from difflib import SequenceMatcher
 from statistics import fmean
 from typing import ClassVar, Literal, get_args
 
+import numpy as np
+
 from ...boxes import Box
 from ...card import Card
 from ...engine.program import Abstained, Program, ask, ask_many, gather
 from ...image import Image, Size
 from ...queries.kinds import Detect, Detections, Embed, Measure, ReadText, Region
 from ...sample import EditSample
-from ...score import Evidence, Score
+from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
 from .conditions import normalize_text
 from .pools import pools_of, renamed_object
@@ -175,13 +177,13 @@ class BackgroundConsistency(_ConsistencyMetric):
         if self.similarity == "l1":
             measured = yield from ask(Measure("l1", (base, current), exclude))
             if measured.value is None:
-                return Score.abstained("boxes cover the whole picture", evidence=evidence)
+                return _all_covered(base, before, evidence)
             background = Evidence("background", numbers={"share": measured.share})
             return Score.of(measured.value, evidence=(*evidence, background))
         regions = (Region(exclude=exclude, grid="true" if self.protocol == "fixed" else "guessed"),)
         a, b = yield from ask(Embed(base, regions), Embed(current, regions))
         if self.protocol == "fixed" and not (a.values.any() and b.values.any()):
-            return Score.abstained("boxes cover the whole picture", evidence=evidence)
+            return _all_covered(base, before, evidence)
         background = Evidence("background", numbers={"patches": float(a.patches[0])})
         return Score.of(a.cosine(b, 0), evidence=(*evidence, background))
 
@@ -190,13 +192,13 @@ class BackgroundConsistency(_ConsistencyMetric):
 class ContentConsistency(_ConsistencyMetric):
     """Mean of object and background consistency (Eq. 3), at least 0; one of them if the other has nothing to compare.
 
-    `parts` has both, and both by pixels (`objects_l1`, `background_l1`), which are not part of the value. Abstains if
-    there is neither an unchanged object nor an unchanged background.
+    `parts` has both, and both by pixels (`objects_l1`, `background_l1`), which are not part of the value. Not
+    applicable if there is neither an unchanged object nor an unchanged background.
     """
 
     card: ClassVar[Card] = Card(
         "edival-cc",
-        1,
+        2,
         "objects and background that no instruction touches look as in the base image",
         roles=("detector", "reader", "features", "pixels"),
         protocols=get_args(ConsistencyProtocol),
@@ -223,7 +225,7 @@ class ContentConsistency(_ConsistencyMetric):
         )
         parts = {**score.parts, **dict(zip(pixel_metrics, pixel_scores, strict=True))}
         if score.status == "not_applicable":
-            score = Score.abstained("neither an unchanged object nor an unchanged background to compare")
+            score = Score.not_applicable("neither an unchanged object nor an unchanged background to compare")
         # Cosines may be negative; values below 0 carry no further information.
         value = None if score.value is None else max(score.value, 0.0)
         return replace(score, value=value, parts=parts)
@@ -242,6 +244,17 @@ def _pair(sample: EditSample, protocol: ConsistencyProtocol) -> tuple[Image, Ima
         if image.size != size
     )
     return base, current, evidence
+
+
+def _all_covered(base: Image, before: tuple[Box, ...], evidence: tuple[Evidence, ...]) -> Score:
+    """Boxes cover the whole image: because of the edit, unless those of the base image do."""
+    covered = np.zeros((base.height, base.width), np.bool_)
+    for box in before:
+        if corners := box.clipped_corners(base.size):
+            x0, y0, x1, y1 = corners
+            covered[y0:y1, x0:x1] = True
+    cause: Cause = "" if covered.all() else "edit"
+    return Score.abstained("boxes cover the whole picture", evidence=evidence, cause=cause)
 
 
 def _detect_objects(

@@ -26,14 +26,14 @@ class EditOverall:
 
     following: instruction following of this turn; with `MultiTurnFollowing`, of all turns up to this one, as in the
     paper's tables. consistency: with the image before the first turn. Both values must lie in [0, 1]. If one of them
-    has no value, neither has the whole. `credits` are those of following.
+    has no value, neither has the whole, unless the other is 0. `credits` are those of following.
     """
 
     following: Metric = _FOLLOWING
     consistency: Metric = _CONSISTENCY
     card: ClassVar[Card] = Card(
         "edival-o",
-        1,
+        2,
         "the instruction was followed and everything else is as it was",
         roles=("detector", "judge", "reader", "features", "pixels"),
         source="EdiVal-Agent, section 2.4",
@@ -59,14 +59,14 @@ class MultiTurnFollowing:
 
     following: the metric of a turn. With a binary metric the minimum is the AND of the turns; with a `dense` one, edits
     with the same verdict differ. reduction: `minimum` or `mean`. `credits` has the turns in order. If one turn has no
-    value, neither has the whole.
+    value, neither has the whole, unless another one makes the minimum 0.
     """
 
     following: Metric = _FOLLOWING
     reduction: TurnReduction = "minimum"
     card: ClassVar[Card] = Card(
         "edival-chain",
-        1,
+        2,
         "the instructions of all turns up to this one were followed",
         roles=("detector", "judge", "reader"),
         source="EdiVal-Agent, section 2.4",

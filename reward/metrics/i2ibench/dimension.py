@@ -47,6 +47,7 @@ class DimensionMetric(ABC):
     prompts: str | None = None
 
     pipeline: ClassVar[Pipeline]
+    version: ClassVar[int] = 1
     failure_modes: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -76,7 +77,7 @@ class DimensionMetric(ABC):
     def card(self) -> Card:
         return Card(
             f"i2i-{self.dimension}",
-            1,
+            self.version,
             self.dimension_info.meaning,
             roles=("judge",) if self.judge_only else self.roles,
             protocols=() if self.judge_only else self.protocols,

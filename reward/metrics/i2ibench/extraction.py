@@ -20,11 +20,12 @@ from .similarity import RegionSimilarity
 class SubjectExtraction(DimensionMetric):
     """The judge's probability that the number of subjects is correct, times subject consistency.
 
-    No value if one of the two has none; `parts` has both.
+    No value if one of the two has none, unless the other is 0; `parts` has both.
     """
 
     pipeline: ClassVar[Pipeline] = "extraction"
     failure_modes: ClassVar[str] = RegionSimilarity.failure_modes
+    version: ClassVar[int] = 2
 
     @property
     def roles(self) -> tuple[str, ...]:

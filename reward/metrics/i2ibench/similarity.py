@@ -1,7 +1,8 @@
 """Hybrid similarity (equation 2): a judge names regions, a segmenter localises them, features compare them.
 
 If the segmenter finds nothing in one of the images, the metrics abstain: there are no features to compare, and whether
-the object is missing or was not recognised is unknown. A cosine below 0 counts as 0.
+the object is missing or was not recognised is unknown. If it found the object in the source, the edit is the cause, and
+the tables count the edit as the lowest value. A cosine below 0 counts as 0.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...image import Image
 from ...queries.kinds import Embed, Judge, Mask, Region, Segment
 from ...queries.response_formats import FreeText, Json, Reply
 from ...sample import EditSample
-from ...score import Evidence, Score
+from ...score import Cause, Evidence, Score
 from .dimension import DimensionMetric, labelled_images, reply_evidence
 from .dimensions import Pipeline
 
@@ -136,14 +137,8 @@ class RegionSimilarity(DimensionMetric):
         commands = [command for _, command in commands_by_source for _ in range(2)]
         masks = yield from ask_many([Segment(*segment_args) for segment_args in zip(images, commands, strict=True)])
         evidence += [_segmented(*evidence_args) for evidence_args in zip(images, masks, commands, strict=True)]
-        for index, (mask, command) in enumerate(zip(masks, commands, strict=True)):
-            image_name = (
-                "the edited picture" if index % 2 else f"source picture {commands_by_source[index // 2][0] + 1}"
-            )
-            if not mask.values.any():
-                return Score.abstained(f"in {image_name} nothing is what was meant by {command!r}", evidence=evidence)
-            if self.inverted and mask.values.all():
-                return Score.abstained(f"in {image_name} nothing lies outside of {command!r}", evidence=evidence)
+        if problem := self._nothing_to_compare(commands_by_source, masks):
+            return Score.abstained(problem[0], evidence=evidence, cause=problem[1])
         compared = [mask.inverted() for mask in masks] if self.inverted else masks
         vectors = yield from _embedded(images, compared)
         cosines = [a.cosine(b, 0) for a, b in zip(vectors[::2], vectors[1::2], strict=True)]
@@ -154,6 +149,29 @@ class RegionSimilarity(DimensionMetric):
         least_similar = min(parts, key=lambda name: parts[name].value or 0.0)
         reason = f"least alike: {least_similar}, {parts[least_similar].reason}"
         return Score.of(fmean(max(cosine, 0.0) for cosine in cosines), reason, parts=parts, evidence=evidence)
+
+
+    def _nothing_to_compare(
+        self, commands: Sequence[tuple[int, str]], masks: Sequence[Mask]
+    ) -> tuple[str, Cause] | None:
+        """Why a region has nothing to compare, and the cause: `edit` if its source image has something.
+
+        masks: of the source and the edited image of each command.
+        """
+        problems: list[tuple[str, Cause]] = []
+        for (index, command), before, after in zip(commands, masks[::2], masks[1::2], strict=True):
+            empty_before, empty_after = self._is_empty(before, command), self._is_empty(after, command)
+            if empty_before:
+                problems.append((f"in source picture {index + 1} {empty_before}", ""))
+            elif empty_after:
+                problems.append((f"in the edited picture {empty_after}", "edit"))
+        return max(problems, key=lambda problem: problem[1], default=None)
+
+    def _is_empty(self, mask: Mask, command: str) -> str:
+        """Why there is nothing to compare behind a mask, or an empty string."""
+        if not mask.values.any():
+            return f"nothing is what was meant by {command!r}"
+        return f"nothing lies outside of {command!r}" if self.inverted and mask.values.all() else ""
 
 
 def _parse_commands(question: Judge, reply: Reply, sources: int) -> list[tuple[int, str]]:

@@ -1,6 +1,7 @@
 """Compositions never make up a number: what failed fails the whole, and nobody gains by making a part abstain."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from editcritic.reward.queries import Measurement
 
 from ..fakes import Fake, Says, alone, known, question, sample
 
-FAILED, ABSTAINED, NOTHING = Score.failed("down"), Score.abstained("dark"), Score.not_applicable("no text in it")
+FAILED, REFUSED = Score.failed("down", cause="infrastructure"), Score.failed("the judge refused")
+ABSTAINED, NOTHING = Score.abstained("dark"), Score.not_applicable("no text in it")
 VALUES = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1)).map(Score.of)
-SCORES = st.one_of(VALUES, VALUES, st.sampled_from([FAILED, ABSTAINED, NOTHING]))
+SCORES = st.one_of(VALUES, VALUES, st.sampled_from([FAILED, REFUSED, ABSTAINED, NOTHING]))
 MISSING = st.sampled_from(["leave_out", "whole"])
 MANY = (WeightedMean, GeometricMean, Product, Minimum)
 
@@ -121,7 +123,11 @@ def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missi
     score = over(kind, *scores, on_not_applicable=missing)
     statuses = [score.status for score in scores]
     values = [score for score in scores if score.status == "scored"]
-    if "failed" in statuses:
+    excluded = missing == "whole" and "not_applicable" in statuses
+    if kind is not WeightedMean and not excluded and any(part.value == 0.0 for part in scores):
+        expected = "scored"
+        assert score.value == 0.0
+    elif "failed" in statuses:
         expected = "failed"
     elif "abstained" in statuses:
         expected = "abstained"
@@ -134,6 +140,46 @@ def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missi
     if expected != "scored":
         name = "abcde"[statuses.index(expected)]
         assert score.reason == f"{name}: {scores[statuses.index(expected)].reason}"
+
+
+@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
+@pytest.mark.parametrize("unknown", [FAILED, ABSTAINED])
+def test_a_part_at_the_lower_bound_decides_whatever_the_others_would_have_been(kind, unknown):
+    score = over(kind, unknown, Score.of(0, "a copy"), Score.of(0.7))
+    assert (score.status, score.value) == ("scored", 0.0)
+    assert score.parts["a"].status == unknown.status
+    assert over(kind, unknown, Score.of(0.01)).value is None
+    assert over(WeightedMean, unknown, Score.of(0)).value is None
+
+
+def test_the_lower_bound_of_a_minimum_is_that_of_its_parts():
+    parts = {"a": Says(Score.of(-1.0), range=(-1.0, 1.0)), "b": Says(ABSTAINED, range=(0.0, 1.0))}
+    assert score_of(Minimum(parts)).value == -1.0
+    parts["a"] = Says(Score.of(0.0), range=(-1.0, 1.0))
+    assert score_of(Minimum(parts)).status == "abstained"
+
+
+@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
+def test_what_does_not_apply_as_a_whole_does_not_become_a_value(kind):
+    assert over(kind, Score.of(0), NOTHING, on_not_applicable="whole").status == "not_applicable"
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_a_whole_fails_by_infrastructure_only_if_all_its_failed_parts_do(kind):
+    down = Score.failed("down", cause="infrastructure")
+    assert over(kind, Score.of(1), down).cause == "infrastructure"
+    assert over(kind, down, ABSTAINED, down).cause == "infrastructure"
+    assert over(kind, down, Score.failed("refused")).cause == ""
+    assert over(kind, Score.of(1), ABSTAINED, Score.abstained("gone", cause="edit")).cause == "edit"
+    assert over(kind, Score.of(1), ABSTAINED).cause == ""
+
+
+@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
+def test_a_rejected_part_that_decides_rejects_the_whole(kind):
+    rejected = replace(Score.of(0, "blank"), cause="guard")
+    assert over(kind, Score.of(0.5), rejected).rejected
+    assert not over(kind, Score.of(0.5), Score.of(0)).rejected
+    assert not over(WeightedMean, Score.of(0.5), rejected).rejected
 
 
 @pytest.mark.parametrize("kind", MANY)
@@ -189,7 +235,10 @@ def test_a_gate_asks_for_the_reward_only_if_the_guard_passes(passes, query_count
 
 
 def test_what_a_gate_rejects_says_why():
-    assert "it is blank" in score_of(Gate(Says(Score.of(0, "it is blank")), Says(Score.of(1)))).reason
+    score = score_of(Gate(Says(Score.of(0, "it is blank")), Says(Score.of(1))))
+    assert "it is blank" in score.reason
+    assert score.rejected
+    assert not score_of(Gate(Says(Score.of(1)), Says(Score.of(0)))).rejected
 
 
 # -- threshold and fallback -------------------------------------------------------------------------------------------
@@ -206,8 +255,13 @@ def test_a_threshold_is_a_verdict_on_a_value(score, value):
     assert result.parts["metric"] == score.with_signature("says@1")
 
 
-@pytest.mark.parametrize("score", [Score.of(0.5), ABSTAINED, NOTHING])
-def test_a_fallback_does_not_ask_the_second_unless_the_first_failed(score):
+def test_a_rejected_edit_reaches_no_threshold():
+    result = score_of(Threshold(Gate(Says(Score.of(0, "blank")), Says(Score.of(1))), 0.0))
+    assert (result.value, result.rejected, result.reason) == (0.0, True, "blank")
+
+
+@pytest.mark.parametrize("score", [Score.of(0.5), ABSTAINED, NOTHING, REFUSED])
+def test_a_fallback_does_not_ask_the_second_unless_infrastructure_failed_the_first(score):
     result = score_of(Fallback(Says(score), Says(number=1)))
     assert (result.value, result.status, list(result.parts)) == (score.value, score.status, ["first"])
 

@@ -60,7 +60,7 @@ def test_one_standard_deviation_for_the_batch_is_that_about_the_means_of_groups(
 
 
 def test_scores_of_a_reward_go_in_as_they_are():
-    scores = Scores((Score.of(0.0), Score.failed("down"), Score.of(1.0)), ("x", "y", "z"))
+    scores = Scores((Score.of(0.0), Score.failed("down", cause="infrastructure"), Score.of(1.0)), ("x", "y", "z"))
     result = advantages(scores, ["a"] * 3)
     np.testing.assert_allclose(result.values, [-math.sqrt(0.5), 0.0, math.sqrt(0.5)])
     assert result.scored.tolist() == [True, False, True]
@@ -73,6 +73,72 @@ def test_the_same_words_about_another_picture_are_another_group():
     result = advantages([0.0, 1.0], [edit.group for edit in samples])
     assert result.values.tolist() == [0.0, 0.0]
     assert result.degenerate_groups == 1.0
+
+
+REFUSED = Score.failed("the judge refused")
+DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
+DARK = Score.abstained("too dark to tell")
+
+
+@pytest.mark.parametrize("unknown", [DARK, REFUSED])
+def test_an_abstention_counts_as_the_lowest_value_of_its_group(unknown):
+    groups = ["a", "a", "a", "b", "b"]
+    result = advantages([Score.of(0.2), unknown, Score.of(0.8), 0.0, 1.0], groups)
+    expected = advantages([0.2, 0.2, 0.8, 0.0, 1.0], groups)
+    np.testing.assert_array_equal(result.values, expected.values)
+    assert result.scored.all()
+    assert (result.abstained, result.unscored) == (0.2, 0.0)
+    assert result.metrics["frac_abstained"] == 0.2
+
+
+@pytest.mark.parametrize("unknown", [DARK, REFUSED])
+def test_an_abstention_is_left_out_on_request(unknown):
+    result = advantages([0.2, unknown, 0.8], ["a"] * 3, abstained="exclude")
+    np.testing.assert_array_equal(result.values, advantages([0.2, None, 0.8], ["a"] * 3).values)
+    assert (result.abstained, result.unscored) == (0.0, pytest.approx(1 / 3))
+
+
+def test_what_infrastructure_caused_and_what_does_not_apply_never_enter():
+    for unknown in (DOWN, Score.not_applicable("no text in it"), None):
+        result = advantages([0.2, unknown, 0.8], ["a"] * 3, lowest=0.0)
+        np.testing.assert_array_equal(result.values, advantages([0.2, None, 0.8], ["a"] * 3).values)
+        assert result.scored.tolist() == [True, False, True]
+
+
+def test_where_nobody_has_a_value_an_abstention_has_none_either():
+    result = advantages([DARK, DARK, DOWN], ["a"] * 3, lowest=0.0)
+    assert not result.scored.any()
+    assert result.unscored == 1.0
+
+
+def test_an_honest_edit_does_not_pay_for_a_sibling_that_nobody_can_judge():
+    honest = advantages([Score.of(0.1), Score.of(0.9), Score.of(0.8)], ["a"] * 3).values
+    spoiled = advantages([DARK, Score.of(0.9), Score.of(0.8)], ["a"] * 3, lowest=0.0).values
+    assert spoiled[0] <= honest[0] < 0
+    assert spoiled[1] > 0.5
+
+
+VALUED_GROUP = st.lists(st.floats(0, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
+
+
+@given(VALUED_GROUP, st.data(), OPTIONS.map(lambda options: {**options, "judge_std": 0.0}))
+def test_abstaining_never_raises_the_advantage_of_an_edit(values, data, options):
+    index = data.draw(st.integers(0, len(values) - 1))
+    scores = [Score.of(value) for value in values]
+    spoiled = [*scores[:index], data.draw(st.sampled_from([DARK, REFUSED])), *scores[index + 1 :]]
+    groups = ["a"] * len(values)
+    before, after = (advantages(row, groups, lowest=0.0, **options).values[index] for row in (scores, spoiled))
+    assert after <= before + 1e-9
+
+
+@given(VALUED_GROUP, st.sets(st.integers(0, 7)))
+def test_abstaining_edits_are_never_ahead_of_an_edit_with_a_value(values, hidden):
+    scores = [DARK if index in hidden else Score.of(value) for index, value in enumerate(values)]
+    for lowest in (None, 0.0):
+        result = advantages(scores, ["a"] * len(values), lowest=lowest).values
+        valued = [result[index] for index in range(len(values)) if index not in hidden]
+        for index in hidden & set(range(len(values))):
+            assert not valued or result[index] <= min(valued) + 1e-9
 
 
 def test_clipping_bounds_what_one_row_can_do():
@@ -236,12 +302,12 @@ def test_undivided_the_edits_own_share_of_the_variance_is_what_is_left():
 
 def credited(*values: float | None) -> Score:
     credits = {
-        f"operation {number}": Score.failed("down") if value is None else Score.of(value)
+        f"operation {number}": Score.failed("down", cause="infrastructure") if value is None else Score.of(value)
         for number, value in enumerate(values, start=1)
     }
     scored = [value for value in values if value is not None]
     mean = sum(scored) / len(scored)
-    return Score.of(mean, credits=credits) if len(scored) == len(values) else Score(None, "failed", "x", {}, credits)
+    return Score.of(mean, credits=credits) if len(scored) == len(values) else Score(None, "failed", "x", {}, credits, cause="infrastructure")
 
 
 def test_each_operation_has_an_advantage_of_its_own():

@@ -147,7 +147,7 @@ def test_singlepass_judges_every_instruction_of_one_picture(data: Path, tmp_path
     assert rates["task rate"]["C3"] == pytest.approx(100 * sum(map(sum, credits)) / (3 * COUNT))  # type: ignore[arg-type]
     assert rates["marginal task rate"]["C3"] == pytest.approx(100 * sum(one[-1] for one in credits) / COUNT)  # type: ignore[misc]
     consistency = results.rows[2].scores["cc"]
-    assert consistency.metric == "edival-cc@1/fixed"
+    assert consistency.metric == "edival-cc@2/fixed"
 
 
 def test_image_success_is_the_and_over_the_turns_so_far(data: Path) -> None:
@@ -198,7 +198,7 @@ def test_the_official_protocol_measures_no_consistency_after_a_change_of_backgro
     counts = {}
     for protocol in ("fixed", "official"):
         part = Score.of(0.9).with_signature(f"edival-cc-objects@1/{protocol}")
-        whole = Score.of(0.9, parts={"objects": part, "background": part}).with_signature(f"edival-cc@1/{protocol}")
+        whole = Score.of(0.9, parts={"objects": part, "background": part}).with_signature(f"edival-cc@2/{protocol}")
         labels = [{**item.labels, "background": "changed" if item.case == "1" else "kept"} for item in suite.items]
         rows = [
             ResultRow(item.id, item.case, label, {"cc": whole}) for item, label in zip(suite.items, labels, strict=True)
@@ -265,10 +265,10 @@ def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "signatures"),
     [
-        (None, ("edival-if@1/paper", "edival-cc@1/fixed")),
-        ("paper", ("edival-if@1/paper", "edival-cc@1/fixed")),
-        ("official", ("edival-if@1/official", "edival-cc@1/official")),
-        ("official-fixed", ("edival-if@1/official", "edival-cc@1/fixed")),
+        (None, ("edival-if@1/paper", "edival-cc@2/fixed")),
+        ("paper", ("edival-if@1/paper", "edival-cc@2/fixed")),
+        ("official", ("edival-if@1/official", "edival-cc@2/official")),
+        ("official-fixed", ("edival-if@1/official", "edival-cc@2/fixed")),
     ],
 )
 def test_protocols_name_how_following_and_consistency_are_judged(

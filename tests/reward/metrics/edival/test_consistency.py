@@ -113,7 +113,7 @@ def test_a_copy_is_fully_consistent():
     assert values(score) == pytest.approx(
         {"objects": 1.0, "background": 1.0, "objects_l1": 1.0, "background_l1": 1.0}, abs=1e-6
     )
-    assert score.metric == "edival-cc@1/fixed"
+    assert score.metric == "edival-cc@2/fixed"
 
 
 def test_a_spoiled_object_costs_objects_only():
@@ -205,9 +205,9 @@ def test_after_a_background_change_objects_count_alone():
 
 
 @pytest.mark.parametrize("protocol", ["fixed", "official"])
-def test_with_nothing_to_compare_it_abstains(protocol):
+def test_with_nothing_to_compare_it_is_not_applicable(protocol):
     score = run(ContentConsistency(protocol), sample(PHOTO, Pools(("cup",), background=False)))
-    assert score.status == "abstained"
+    assert score.status == "not_applicable"
     assert score.reason == "neither an unchanged object nor an unchanged background to compare"
     assert score.parts["objects"].status == score.parts["background"].status == "not_applicable"
 
@@ -254,7 +254,7 @@ def test_l1_needs_no_features():
     assert score.parts["objects"].parts["cup"].value == pytest.approx(by_hand)
     assert score.value == pytest.approx((by_hand + 1) / 2 / 2 + 0.5)
     assert set(score.parts) == {"objects", "background"}
-    assert score.metric == "edival-cc@1/fixed/l1"
+    assert score.metric == "edival-cc@2/fixed/l1"
 
 
 def test_opposite_features_are_worth_nothing_not_less():

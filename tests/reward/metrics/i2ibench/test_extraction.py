@@ -39,11 +39,11 @@ def test_it_fails_where_one_of_both_fails(topic):
     assert "lost" in score.reason
 
 
-def test_a_wrong_number_does_not_hide_that_a_subject_was_not_found():
+def test_a_wrong_number_decides_where_a_subject_was_not_found():
     world = World(says={"count": "no"}, masks={(EDITED, "Please segment the paw"): mask()})
     score = scored(world)
-    assert score.status == "abstained"
-    assert score.parts["count"].value == 0.0
+    assert score.value == 0.0
+    assert score.parts["consistency"].status == "abstained"
 
 
 def test_it_asks_what_subject_consistency_asks():
