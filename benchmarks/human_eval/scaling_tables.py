@@ -53,7 +53,9 @@ def _curve(
         return row.value(*path)
 
     rows_by_level = {
-        name: {level: {row.case: row for row in strategy.rows if row.labels.get(LEVEL) == level} for level in levels}
+        name: {
+            level: {row.sequence: row for row in strategy.rows if row.labels.get(LEVEL) == level} for level in levels
+        }
         for name, strategy in strategies.items()
     }
     compared = [pair for pair in _COMPARED_STRATEGIES if pair[0] in strategies and pair[1] in strategies]
@@ -84,8 +86,10 @@ def multi_turn_table(multi: Results, single: Results, metric: str = "if") -> Tab
     one credit per instruction. A value is 1 if every instruction up to that turn was followed; "last" is the rate of
     the last instruction alone. Raises `InputError` if no image has both.
     """
-    chains, shots = _by_case(multi), _by_case(single)
-    cases = {case: number for number, case in enumerate(case for case in chains if case in shots)}
+    chains, shots = _by_sequence(multi), _by_sequence(single)
+    shared = {chain: next(iter(rows.values())).case for chain, rows in chains.items() if chain in shots}
+    numbers = {case: number for number, case in enumerate(dict.fromkeys(shared.values()))}
+    cases = {chain: numbers[case] for chain, case in shared.items()}
     if not cases:
         raise InputError("no image has both results: give multipass and singlepass results of one editor")
     num_turns = max(int(row.labels["turn"]) for rows in (*chains.values(), *shots.values()) for row in rows.values())
@@ -102,7 +106,7 @@ def multi_turn_table(multi: Results, single: Results, metric: str = "if") -> Tab
             ],
         }
         for name, values in pairs.items():
-            observations = PairedObservations.of(values, len(cases))
+            observations = PairedObservations.of(values, len(numbers))
             multi_turn, single_pass = observations.mean(lambda x, _: x), observations.mean(lambda _, y: y)
             rows[name] = {
                 "multi-turn": multi_turn,
@@ -115,14 +119,14 @@ def multi_turn_table(multi: Results, single: Results, metric: str = "if") -> Tab
     return Table("turns", title, names, rows, scale=100, unit="percent", digits=2, notes=notes)
 
 
-def _by_case(results: Results) -> dict[str, dict[int, ResultRow]]:
-    rows_by_case: dict[str, dict[int, ResultRow]] = {}
+def _by_sequence(results: Results) -> dict[str, dict[int, ResultRow]]:
+    rows_by_sequence: dict[str, dict[int, ResultRow]] = {}
     for row in results.rows:
         turn = row.labels.get("turn")
         if not isinstance(turn, int):
             raise InputError(f"{row.id} of {results.editor} has no turn: expected results of EdiVal")
-        rows_by_case.setdefault(row.case, {})[turn] = row
-    return rows_by_case
+        rows_by_sequence.setdefault(row.sequence, {})[turn] = row
+    return rows_by_sequence
 
 
 def _value(row: ResultRow | None, metric: str) -> float | None:
@@ -173,5 +177,5 @@ def _mean(rows: Iterable[ResultRow], value: RowValue, cases: Mapping[str, int]) 
 def _difference(
     first: Mapping[str, ResultRow], second: Mapping[str, ResultRow], value: RowValue, cases: Mapping[str, int]
 ) -> Statistic:
-    pairs = [(cases[case], value(row), value(second[case])) for case, row in first.items() if case in second]
+    pairs = [(cases[row.case], value(row), value(second[key])) for key, row in first.items() if key in second]
     return PairedObservations.of(pairs, len(cases)).mean(lambda x, y: x - y)

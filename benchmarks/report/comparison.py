@@ -1,7 +1,8 @@
 """Compare two results of a suite: differences in provenance, changed items, and significance.
 
 Means are compared on the items with a value in both, paired by case; intervals and p-values are those of
-`suites.paired_differences`, with all metrics as one family. Scores that are all 0 or 1 also get McNemar's exact test
+`suites.paired_differences`, with all metrics as one family. They hold wherever in its range each missing value was;
+items without an output in one of the results are left out. Scores that are all 0 or 1 also get McNemar's exact test
 (1947) of equal numbers of changes in both directions. It assumes independent items; turns of one chain are dependent.
 """
 
@@ -22,11 +23,14 @@ from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.leaderboards import EditorComparison
 from ..suites.paired_differences import PairedDifference, SignificanceTest, differing_provenance, significance_tests
-from ..suites.results import ResultRow, Results
+from ..suites.results import RANGES_ENTRY, MissingAs, ResultRow, Results, ValueRanges
 from ..suites.suite import Suite
 
 SCHEMA = 2
 """Version of the JSON form."""
+
+RowPair = tuple[ResultRow, ResultRow]
+"""The rows of one item in both results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +142,13 @@ def compare_results(
     pairs = [(row, after[row.id]) for row in first.rows if row.id in after]
     if not pairs:
         raise InputError("the results have no common items: check that options and data are the same")
+    ranges = ValueRanges([first, second])
+    pairs = _counting_missing(pairs, ranges, "", "")
     metrics = list(dict.fromkeys(name for a, b in pairs for name in (*a.scores, *b.scores)))
     cases = list(dict.fromkeys(a.case for a, _ in pairs))
-    statistics = [_figure(pairs, metric) for metric in metrics]
-    tests = significance_tests(statistics, bootstrap_weights(len(cases), count))
+    statistics = [_figure(pairs, metric, ranges) for metric in metrics]
+    clusters = [len({a.case for a, b in pairs if _difference(a, b, metric) is not None}) for metric in metrics]
+    tests = significance_tests(statistics, bootstrap_weights(len(cases), count), clusters)
     metric_comparisons = [_metric(pairs, metric, test, threshold) for metric, test in zip(metrics, tests, strict=True)]
     return ResultsComparison(
         _distinct_names(first, second),
@@ -161,27 +168,44 @@ def _distinct_names(first: Results, second: Results) -> tuple[str, str]:
     return f"{first.editor} (A)", f"{second.editor} (B)"
 
 
-def _figure(pairs: Sequence[tuple[ResultRow, ResultRow]], metric: str) -> Statistic:
-    """The mean difference over items with a value in both."""
-    differences = {
-        a.id: y - x for a, b in pairs if (x := a.value(metric)) is not None and (y := b.value(metric)) is not None
-    }
+def _figure(pairs: Sequence[RowPair], metric: str, ranges: ValueRanges) -> Statistic:
+    """The mean difference over items with a value in both, with bounds for missing values in items with two outputs."""
+    judged = [(a, b) for a, b in pairs if not (a.missing_reason or b.missing_reason)]
+    lowest = _mean_difference(pairs, _counting_missing(judged, ranges, "highest", "lowest"), metric)
+    highest = _mean_difference(pairs, _counting_missing(judged, ranges, "lowest", "highest"), metric)
+    return _mean_difference(pairs, judged, metric).bounded(lowest, highest)
+
+
+def _counting_missing(
+    pairs: Sequence[RowPair], ranges: ValueRanges, first: MissingAs, second: MissingAs
+) -> list[RowPair]:
+    return [(a.counting_missing(first, ranges), b.counting_missing(second, ranges)) for a, b in pairs]
+
+
+def _mean_difference(pairs: Sequence[RowPair], judged: Sequence[RowPair], metric: str) -> Statistic:
+    """The mean over these judged pairs, as a statistic of the cases of all pairs."""
+    differences = {a.id: _difference(a, b, metric) for a, b in judged}
     results = Results("", [a for a, _ in pairs])
     return results.mean(results.rows, lambda row: differences.get(row.id))
 
 
-def _tables(suite: Suite, pairs: Sequence[tuple[ResultRow, ResultRow]], first: Results, second: Results, count: int
+def _difference(a: ResultRow, b: ResultRow, metric: str) -> float | None:
+    x, y = a.value(metric), b.value(metric)
+    return None if x is None or y is None else y - x
+
+
+def _tables(suite: Suite, pairs: Sequence[RowPair], first: Results, second: Results, count: int
             ) -> list[PairedDifference]:  # fmt: skip
     """Differences of the leaderboards, B minus A, over the common items."""
     a, b = _distinct_names(first, second)
-    before = replace(first, editor=a, rows=[row for row, _ in pairs], provenance={})
-    after = replace(second, editor=b, rows=[row for _, row in pairs], provenance={})
+    # Their provenances differ, which is what is compared here; the ranges of the values are all that tables need.
+    ranges = [{RANGES_ENTRY: results.provenance.get(RANGES_ENTRY, {})} for results in (first, second)]
+    before = replace(first, editor=a, rows=[row for row, _ in pairs], provenance=ranges[0])
+    after = replace(second, editor=b, rows=[row for _, row in pairs], provenance=ranges[1])
     return EditorComparison.of(suite, [after, before], count=count).differences
 
 
-def _metric(
-    pairs: Sequence[tuple[ResultRow, ResultRow]], metric: str, test: SignificanceTest, threshold: float
-) -> MetricComparison:
+def _metric(pairs: Sequence[RowPair], metric: str, test: SignificanceTest, threshold: float) -> MetricComparison:
     changes = list(_changes(pairs, metric))
     value_pairs = [
         (change.before, change.after) for change in changes if change.before is not None and change.after is not None
@@ -210,7 +234,7 @@ def _metric(
     )
 
 
-def _changes(pairs: Sequence[tuple[ResultRow, ResultRow]], metric: str) -> Iterator[ItemChange]:
+def _changes(pairs: Sequence[RowPair], metric: str) -> Iterator[ItemChange]:
     for a, b in pairs:
         states = (_state(a, a.scores.get(metric)), _state(b, b.scores.get(metric)))
         yield ItemChange(a.id, a.value(metric), b.value(metric), states, a.instruction or b.instruction)

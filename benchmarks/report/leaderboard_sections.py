@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..suites.paired_differences import PairedDifference
-from ..suites.tables import ComputedTable, Table, TableCell
+from ..suites.tables import ComputedTable, Table, TableCell, bounds_text
 from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart
 from .report_data import ReportData, ReportSection, display_name
 from .scatter_charts import radar_chart
@@ -59,12 +59,16 @@ def leaderboard_section(report: ReportData) -> ReportSection:
 
 
 def _ordered(board: ComputedTable, column: str) -> list[str]:
+    """The editors, best first, with missing values where they hurt most."""
+    lower_is_better = column in board.table.lower_is_better
+
     def key(editor: str) -> tuple[bool, float]:
         cell = board.cells[editor].get(column)
-        value = None if cell is None else cell.value
+        bound = None if cell is None else cell.highest if lower_is_better else cell.lowest
+        value = bound if cell is None or bound is not None else cell.value
         if value is None:
             return (True, 0.0)
-        return (False, value if column in board.table.lower_is_better else -value)
+        return (False, value if lower_is_better else -value)
 
     return sorted(board.cells, key=key)
 
@@ -84,12 +88,13 @@ def format_cell(cell: TableCell | None, table: Table) -> CellContent:
     """A cell: its number, the interval below it, and the coloured share of its background."""
     if cell is None:
         return ("", "", None)
-    if cell.value is None:
-        return ("–", f"none of {cell.num_missing}" if cell.num_missing else "", None)
     digits = table.digits
+    if cell.value is None:
+        return ("–", (f"none of {cell.num_missing}" if cell.num_missing else "") + bounds_text(cell, digits), None)
     interval = "" if cell.low is None else f"{cell.low:.{digits}f} to {cell.high:.{digits}f}"
     if cell.num_missing:
         interval += f"{'; ' if interval else ''}{cell.num_missing} without"
+    interval += bounds_text(cell, digits)
     share = cell.value / table.scale
     return (f"{cell.value:.{digits}f}", interval, share if 0 <= share <= 1 else None)
 

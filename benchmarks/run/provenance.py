@@ -14,7 +14,7 @@ from typing import Any
 from ...reward import Expert, SpecError, spec_of
 from ...reward.metrics import Metric
 from ...reward.queries import ExpertDown
-from ..suites.results import ResultRow
+from ..suites.results import RANGES_ENTRY, ResultRow
 from ..suites.suite import Suite
 from .editor_outputs import outputs_digest
 from .suite_metric import MetricSet
@@ -56,6 +56,7 @@ def run_settings(
         "editor": editor,
         "protocol": protocol,
         "metrics": dict(metric_set.specs),
+        RANGES_ENTRY: {name: list(metric.card.range) for name, metric in metric_set.metrics.items()},
         "metric_signatures": {name: metric.card.signature for name, metric in metric_set.metrics.items()},
         "experts": {role: describe_expert(expert) for role, expert in sorted(experts.items())},
         "prompts": prompt_digests(metric_set.metrics.values()),

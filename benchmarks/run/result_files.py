@@ -9,6 +9,7 @@ from typing import Any
 
 from ...reward.atomic_files import write_atomically
 from ..suites.bootstrap import Numbers, bootstrap_weights
+from ..suites.missing_values import suite_tables
 from ..suites.results import RESULT_FILE, RUN_FILE, RUN_SCHEMA, SCHEMA, SCORES_FILE, Results
 from ..suites.suite import Suite
 from ..suites.tables import ComputedTable, write_tables
@@ -29,7 +30,7 @@ def write_results(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULT_FILE).unlink(missing_ok=True)
     weights = case_weights(results, bootstrap_samples, seed)
-    tables = [ComputedTable.compute(table, weights) for table in suite.tables(results)]
+    tables = [ComputedTable.compute(table, weights) for table in suite_tables(suite, results)]
     write_atomically(folder / SCORES_FILE, "".join(f"{line}\n" for line in row_lines))
     write_tables(tables, folder)
     official_files = suite.write_official_files(results, folder)

@@ -20,6 +20,7 @@ from typing import Any
 from ...reward import Expert, default_experts, load_experts
 from ...reward.queries.specs import Spec
 from ..common.errors import InputError
+from ..suites.missing_values import suite_tables
 from ..suites.results import RESULT_FILE, ResultRow, Results
 from ..suites.suite import Suite
 from ..suites.tables import ComputedTable
@@ -199,7 +200,7 @@ def finish_run(
             tables = write_results(out, config.suite, results, all_lines, config.bootstrap_samples, config.seed)
         else:
             weights = case_weights(results, config.bootstrap_samples, config.seed)
-            tables = [ComputedTable.compute(table, weights) for table in config.suite.tables(results)]
+            tables = [ComputedTable.compute(table, weights) for table in suite_tables(config.suite, results)]
     if out is not None:
         write_run_file(out, run_facts)
     return RunResult(results, stop_message, tables, run_facts, journal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from ...reward import Score
 from ...reward.score import Status
+from ..common.reasons import reason_pattern
 from ..common.terminal import plain_table
 
 QUANTILES = {"min": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "max": 1.0}
@@ -32,7 +32,7 @@ class ScoreSummary:
         if score.value is not None:
             self.values.append(score.value)
         else:
-            key = (score.status, _reason_pattern(score.reason))
+            key = (score.status, reason_pattern(score.reason))
             count, example = self.reasons.get(key, (0, score.reason))
             self.reasons[key] = (count + 1, example)
 
@@ -91,8 +91,3 @@ def profile_table(stats: Mapping[str, Any]) -> Table:
 
 
 _MAX_REASONS_SHOWN = 12
-
-
-def _reason_pattern(reason: str) -> str:
-    """A reason without the parts that differ between samples: numbers and quoted text."""
-    return re.sub(r"'[^']*'|\"[^\"]*\"|\d+(\.\d+)?", "*", reason)

@@ -8,7 +8,7 @@ samples, so that comparisons are paired.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,13 +24,16 @@ class Statistic:
     """evaluate: weights of cases (samples, cases) -> a number per sample (samples,), NaN if undefined. cases: how many.
 
     count: number of values in the mean (of a combination, the smallest count). num_missing: values that are missing,
-    and not in the mean.
+    and not in the mean. lowest, highest: the same statistic with missing values at the ends of their range; None where
+    that makes no difference.
     """
 
     evaluate: Callable[[Numbers], Numbers]
     cases: int
     count: int
     num_missing: int = 0
+    lowest: Statistic | None = None
+    highest: Statistic | None = None
 
     @staticmethod
     def ratio(sums: Numbers, counts: Numbers, *, num_missing: int = 0) -> Statistic:
@@ -83,8 +86,38 @@ class Statistic:
 
     @staticmethod
     def difference(minuend: Statistic, subtrahend: Statistic) -> Statistic:
-        """Difference of two statistics over the same cases."""
-        return Statistic.combine(lambda a, b: a - b, minuend, subtrahend)
+        """Difference of two statistics over the same cases; its bounds hold for those of both."""
+
+        def subtract(a: Statistic, b: Statistic) -> Statistic:
+            return Statistic.combine(lambda x, y: x - y, a, b)
+
+        difference = subtract(minuend, subtrahend)
+        if minuend.lowest is None and subtrahend.lowest is None:
+            return difference
+        return difference.bounded(
+            subtract(minuend.lowest or minuend, subtrahend.highest or subtrahend),
+            subtract(minuend.highest or minuend, subtrahend.lowest or subtrahend),
+        )
+
+    def bounded(self, first: Statistic, second: Statistic) -> Statistic:
+        """This statistic with bounds. first, second: it with missing values at either end of their range."""
+        if first.value == self.value == second.value:
+            return self
+        return replace(
+            self,
+            lowest=Statistic.combine(np.fmin, first, second),
+            highest=Statistic.combine(np.fmax, first, second),
+        )
+
+    def over_cases(self, indices: NDArray[np.int64], cases: int) -> Statistic:
+        """The statistic as one over `cases` cases. indices: the number there of each of its cases."""
+        return replace(
+            self,
+            evaluate=lambda weights: self.evaluate(weights[:, indices]),
+            cases=cases,
+            lowest=None if self.lowest is None else self.lowest.over_cases(indices, cases),
+            highest=None if self.highest is None else self.highest.over_cases(indices, cases),
+        )
 
     @property
     def value(self) -> float | None:

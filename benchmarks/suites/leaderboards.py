@@ -4,6 +4,9 @@ Every number is a function of the case weights (`bootstrap`), so an editor's num
 two editors use the same bootstrap samples, and comparisons are paired. A pair of editors is compared on the cases for
 which both have the same items.
 
+Missing values never help an editor: it is ranked by the lower bound of its statistics, and differences hold for the
+bounds of both (see `missing_values`).
+
 Differences have plain intervals, and simultaneous ones for all pairs of a column (max-t, see `paired_differences`).
 """
 
@@ -19,13 +22,14 @@ import numpy as np
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from .bootstrap import Numbers, Statistic, bootstrap_weights
+from .missing_values import suite_tables
 from .paired_differences import (
     PairedDifference,
     differing_provenance,
     scaled_difference,
     significance_tests,
 )
-from .results import Results
+from .results import Results, ValueRanges
 from .suite import Suite
 from .tables import ComputedTable, Table, TableCell
 
@@ -94,15 +98,20 @@ class EditorComparison:
                     for name, row in table.rows.items()
                 },
             )
-            for table in self.suite.tables(results)
+            for table in suite_tables(self.suite, results, self._ranges)
         ]
+
+    @cached_property
+    def _ranges(self) -> ValueRanges:
+        """One for all editors: a missing value counts alike, also where its metric has no bounds."""
+        return ValueRanges(self.results)
 
     def over_all_cases(self, results: Results, figure: Statistic) -> Statistic:
         """A statistic over the cases of these results, as one over the cases of all editors."""
         indices = np.array([self._numbers[case] for case in results.cases], np.int64)
         if len(indices) == len(self.cases) and np.array_equal(indices, np.arange(len(self.cases))):
             return figure
-        return replace(figure, evaluate=lambda weights: figure.evaluate(weights[:, indices]), cases=len(self.cases))
+        return figure.over_cases(indices, len(self.cases))
 
     @cached_property
     def by_editor(self) -> Mapping[str, Sequence[Table]]:
@@ -117,8 +126,7 @@ class EditorComparison:
         firsts = {editor: tables[0] for editor, tables in self.by_editor.items() if tables}
         if not firsts:
             raise InputError(f"the suite {self.suite.name} has no table of these results")
-        board = _stack_tables(firsts)
-        return replace(board, notes=[*board.notes, *self._notes()])
+        return replace(_stack_tables(firsts), notes=[*self._shared_notes(firsts), *self._notes(firsts)])
 
     @cached_property
     def headline(self) -> str:
@@ -134,11 +142,19 @@ class EditorComparison:
                 tables_by_name.setdefault(table.name, {})[editor] = table
         return [_interleave_tables(tables) for tables in tables_by_name.values()]
 
-    def _notes(self) -> Iterator[str]:
+    @staticmethod
+    def _shared_notes(firsts: Mapping[str, Table]) -> list[str]:
+        """Notes that the tables of all editors have."""
+        tables = list(firsts.values())
+        return [note for note in tables[0].notes if all(note in table.notes for table in tables)]
+
+    def _notes(self, firsts: Mapping[str, Table]) -> Iterator[str]:
+        shared = self._shared_notes(firsts)
         for results in self.results:
-            missing = sum(bool(row.missing_reason) for row in results.rows)
-            if missing:
-                yield f"{results.editor}: {missing} of {len(results.rows)} items were not scored"
+            table = firsts.get(results.editor)
+            for note in () if table is None else table.notes:
+                if note not in shared:
+                    yield f"{results.editor}: {note}" if len(self.results) > 1 else note
             if len(results.cases) < len(self.cases):
                 yield f"{results.editor}: {len(results.cases)} of the {len(self.cases)} cases"
         judged = {
@@ -162,7 +178,10 @@ class EditorComparison:
 
     @cached_property
     def ranks(self) -> ComputedTable:
-        """Rank of each editor in each column, 1 is best, with the central 95 % of its bootstrapped ranks."""
+        """Rank of each editor in each column, 1 is best, with the central 95 % of its bootstrapped ranks.
+
+        By the lower bounds: no editor gains a place by missing values.
+        """
         return self._places("ranks", "Ranks", "rank, 1 is best", 0, _rank)
 
     @cached_property
@@ -176,13 +195,15 @@ class EditorComparison:
         board = self.leaderboard
         cells: dict[str, dict[str, TableCell]] = {editor: {} for editor in board.rows}
         for column in board.columns:
-            ranked = [editor for editor, row in board.rows.items() if column in row and row[column].value is not None]
+            lower_is_better = column in board.lower_is_better
+            rows = {editor: row[column] for editor, row in board.rows.items() if column in row}
+            worst = {editor: _worst(figure, lower_is_better) for editor, figure in rows.items()}
+            ranked = {editor: figure for editor, figure in worst.items() if figure.value is not None}
             if not ranked:
                 continue
-            sign = -1.0 if column in board.lower_is_better else 1.0
-            figures = [board.rows[editor][column] for editor in ranked]
-            values = sign * np.array([[figure.value] for figure in figures], np.float64)
-            samples = sign * np.stack([figure.evaluate(self.weights) for figure in figures])
+            sign = -1.0 if lower_is_better else 1.0
+            values = sign * np.array([[figure.value] for figure in ranked.values()], np.float64)
+            samples = sign * np.stack([figure.evaluate(self.weights) for figure in ranked.values()])
             for number, editor in enumerate(ranked):
                 cells[editor][column] = cell(values, samples, number)
         table = Table(
@@ -192,7 +213,7 @@ class EditorComparison:
             {},
             unit=unit,
             digits=digits,
-            notes=_BOOTSTRAP_NOTE,
+            notes=_RANK_NOTES,
             ranking_column=self.headline,
         )
         return ComputedTable(table, cells)
@@ -208,7 +229,8 @@ class EditorComparison:
             pairs = [pair for pair in combinations(range(len(self.results)), 2) if self._shared_cases(*pair)]
             statistics = [(pair, self._difference(*pair, column)) for pair in pairs]
             defined = [(pair, figure) for pair, figure in statistics if figure is not None]
-            tests = significance_tests([figure for _, figure in defined], self.weights)
+            clusters = [len(self._shared_cases(*pair)) for pair, _ in defined]
+            tests = significance_tests([figure for _, figure in defined], self.weights, clusters)
             for ((a, b), _), test in zip(defined, tests, strict=True):
                 differences.append(
                     scaled_difference(
@@ -293,7 +315,12 @@ class EditorComparison:
         return None if first is None or second is None else Statistic.difference(first, second)
 
 
-_BOOTSTRAP_NOTE = ("from the same bootstrap samples as the intervals",)
+_RANK_NOTES = ("from the same bootstrap samples as the intervals", "missing values count as the lowest")
+
+
+def _worst(figure: Statistic, lower_is_better: bool) -> Statistic:
+    """A statistic with its missing values where they hurt most."""
+    return (figure.highest if lower_is_better else figure.lowest) or figure
 
 
 def _distinct_editor_names(results: Iterable[Results]) -> Iterator[Results]:

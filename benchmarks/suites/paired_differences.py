@@ -4,17 +4,29 @@ The plain interval of a difference is its percentile interval. The simultaneous 
 deviations are divided by their bootstrap standard errors, and the 95 % quantile of their maximum over the family is the
 half width of each interval in standard errors (single-step max-t: Westfall and Young 1993; Hothorn, Bretz and Westfall
 2008). Adjusted p-values use the same distribution.
+
+The bootstrap resamples clusters, the source images. Of n clusters, its spread is too small by sqrt((n - 1) / n), and
+its quantiles are those of a normal distribution instead of Student's t with n - 1 degrees of freedom; all deviations
+are widened by both factors. Below `MIN_CLUSTERS` clusters, this is too coarse: there is no interval and no p-value.
+
+Of a difference with bounds (missing values at the ends of their range), the intervals hold for both bounds, and the
+p-values are the larger ones, or 1 if the bounds differ in sign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from .bootstrap import Numbers, Statistic
+
+MIN_CLUSTERS = 10
+"""Fewest clusters for an interval or a p-value of a difference."""
 
 
 def flatten_provenance(provenance: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -77,24 +89,63 @@ class SignificanceTest:
 
 
 def significance_tests(
-    figures: Sequence[Statistic], weights: Numbers, *, share: float = 0.95
+    figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int], *, share: float = 0.95
 ) -> list[SignificanceTest]:
     """Test each statistic against zero, alone and jointly with the others (single-step max-t).
 
-    A p-value is the share of bootstrap samples at least as far from the estimate as the estimate from zero, in standard
-    errors, with the estimate itself counted: never less than 1 / (samples + 1).
+    clusters: number of clusters in each statistic. A p-value is the share of bootstrap samples at least as far from the
+    estimate as the estimate from zero, in standard errors, with the estimate itself counted: never less than
+    1 / (samples + 1).
     """
+    tests = _test_family(figures, weights, clusters, share)
+    if all(figure.lowest is None for figure in figures):
+        return tests
+    lowest = _test_family([figure.lowest or figure for figure in figures], weights, clusters, share)
+    highest = _test_family([figure.highest or figure for figure in figures], weights, clusters, share)
+    return [
+        test if figure.lowest is None else _over_bounds(test, low, high)
+        for figure, test, low, high in zip(figures, tests, lowest, highest, strict=True)
+    ]
+
+
+def _over_bounds(test: SignificanceTest, low: SignificanceTest, high: SignificanceTest) -> SignificanceTest:
+    """A test whose verdict holds wherever the missing values are."""
+    if test.p is None or low.p is None or high.p is None:
+        return SignificanceTest(test.value)
+    undecided = low.value is None or high.value is None or low.value * high.value <= 0
+    of_all = [test, low, high]
+    return SignificanceTest(
+        test.value,
+        min(item.low for item in of_all if item.low is not None),
+        max(item.high for item in of_all if item.high is not None),
+        1.0 if undecided else max(item.p for item in of_all if item.p is not None),
+        min(item.simultaneous_low for item in of_all if item.simultaneous_low is not None),
+        max(item.simultaneous_high for item in of_all if item.simultaneous_high is not None),
+        1.0 if undecided else max(item.adjusted_p for item in of_all if item.adjusted_p is not None),
+    )
+
+
+def _test_family(
+    figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int], share: float
+) -> list[SignificanceTest]:
     values = [figure.value for figure in figures]
-    usable = [n for n, figure in enumerate(figures) if values[n] is not None and figure.interval(weights) is not None]
+    usable = [
+        n
+        for n, figure in enumerate(figures)
+        if values[n] is not None and clusters[n] >= MIN_CLUSTERS and figure.interval(weights) is not None
+    ]
     if not usable:
         return [SignificanceTest(value) for value in values]
     estimates = np.array([values[n] for n in usable], np.float64)
+    widening = np.array([small_sample_factor(clusters[n], share) for n in usable])
     samples = np.stack([figures[n].evaluate(weights) for n in usable])
     standard_errors = np.nanstd(samples, axis=1)
     standard_errors[standard_errors < 1e-12 * (1 + np.abs(estimates))] = 0
     with np.errstate(invalid="ignore", divide="ignore"):
         deviations = np.where(
-            standard_errors[:, None] > 0, np.abs(samples - estimates[:, None]) / standard_errors[:, None], 0.0
+            standard_errors[:, None] > 0,
+            widening[:, None] * np.abs(samples - estimates[:, None]) / standard_errors[:, None],
+            0.0,
         )
         observed = np.where(
             standard_errors > 0, np.abs(estimates) / standard_errors, np.where(estimates == 0, 0.0, np.inf)
@@ -105,17 +156,39 @@ def significance_tests(
     tests = {}
     for row, n in enumerate(usable):
         low, high = figures[n].interval(weights, share=share) or (None, None)
-        half_width = critical_value * float(standard_errors[row])
+        estimate, factor, half_width = float(estimates[row]), widening[row], critical_value * standard_errors[row]
         tests[n] = SignificanceTest(
             values[n],
-            low,
-            high,
+            None if low is None else float(estimate + factor * (low - estimate)),
+            None if high is None else float(estimate + factor * (high - estimate)),
             _p_value(deviations[row], observed[row]),
-            float(estimates[row]) - half_width,
-            float(estimates[row]) + half_width,
+            float(estimate - half_width),
+            float(estimate + half_width),
             _p_value(max_deviations, observed[row]),
         )
     return [tests.get(n, SignificanceTest(value)) for n, value in enumerate(values)]
+
+
+def small_sample_factor(clusters: int, share: float = 0.95) -> float:
+    """The factor by which bootstrap deviations of a statistic of n clusters are too small: sqrt(n / (n - 1)), times the
+    ratio of the quantiles of Student's t and the normal distribution at `share`.
+    """
+    normal = NormalDist().inv_cdf((1 + share) / 2)
+    return sqrt(clusters / (clusters - 1)) * _student_quantile(normal, clusters - 1) / normal
+
+
+def _student_quantile(normal: float, freedom: int) -> float:
+    """The quantile of Student's t at the share of a quantile of the normal distribution: its Cornish-Fisher expansion
+    (Abramowitz and Stegun 26.7.5), within 0.1 % from 9 degrees of freedom on.
+    """
+    z = normal
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))
 
 
 def _p_value(deviations: Numbers, observed: float) -> float:

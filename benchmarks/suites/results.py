@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,12 @@ from ..common.errors import InputError
 from .bootstrap import Statistic
 
 SCHEMA, RUN_SCHEMA = 2, 1
+RANGES_ENTRY = "metric_ranges"
+"""Entry of the provenance: metric -> lowest and highest value by its card, null where it has none."""
+
+MissingAs = Literal["", "lowest", "highest"]
+"""What a missing value counts as: nothing, or an end of its range."""
+
 SCORES_FILE, RESULT_FILE, RUN_FILE = "scores.jsonl", "result.json", "run.json"
 
 
@@ -30,7 +36,8 @@ class ResultRow:
     """The result of one item.
 
     scores: by the names of `Suite.metrics`; empty if the item was not scored, then `missing_reason` is not "".
-    edited: digest of the scored image. instruction: for display.
+    edited: digest of the scored image. instruction: for display. missing_as, ranges: what a missing value counts as in
+    `value`, see `Results.counting_missing`.
     """
 
     id: str
@@ -40,6 +47,13 @@ class ResultRow:
     missing_reason: str = ""
     edited: str = ""
     instruction: str = ""
+    missing_as: MissingAs = field(default="", repr=False, compare=False)
+    ranges: ValueRanges | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def sequence(self) -> str:
+        """The chain of turns, or the levels, that the item is one of: its id up to a slash."""
+        return self.id.partition("/")[0]
 
     def score(self, metric: str, *parts: str) -> Score | None:
         """The score of a metric, of one of its parts, or of a part of that; None if absent."""
@@ -49,9 +63,29 @@ class ResultRow:
         return score
 
     def value(self, metric: str, *parts: str) -> float | None:
-        """The value of `score`; None if absent or without a value."""
-        score = self.score(metric, *parts)
-        return None if score is None else score.value
+        """The value of `score`, or what a missing one counts as; None if it is not applicable, or absent in a score
+        that has a value.
+        """
+        score = self.scores.get(metric)
+        for part in parts:
+            inner = None if score is None else score.parts.get(part)
+            if inner is None and score is not None and score.value is not None:
+                return None
+            score = inner or score
+        if score is not None and (score.value is not None or score.status == "not_applicable"):
+            return score.value
+        if (score is None and self.scores) or self.ranges is None:
+            return None
+        by_edit = score is not None and score.status == "abstained" and score.cause == "edit"
+        extremes = self.ranges.of(metric, *parts) if self.missing_as or by_edit else None
+        if extremes is None:
+            return None
+        return extremes[1] if self.missing_as == "highest" and not by_edit else extremes[0]
+
+    def counting_missing(self, missing_as: MissingAs, ranges: ValueRanges) -> ResultRow:
+        """See `Results.counting_missing`."""
+        reason = "" if missing_as else self.missing_reason
+        return replace(self, missing_as=missing_as, ranges=ranges, missing_reason=reason)
 
     def to_json(self) -> dict[str, Any]:
         """A line of `scores.jsonl`."""
@@ -100,6 +134,12 @@ class Results:
     def _numbers(self) -> Mapping[str, int]:
         return {case: number for number, case in enumerate(self.cases)}
 
+    def counting_missing(self, missing_as: MissingAs, ranges: ValueRanges) -> Results:
+        """The same results with every missing value as the lowest or highest of its range, or missing (""). In each
+        case, a score that abstained because of the edit counts as the lowest, and what is not applicable is left out.
+        """
+        return replace(self, rows=[row.counting_missing(missing_as, ranges) for row in self.rows])
+
     def filter(self, **labels: str | int) -> list[ResultRow]:
         """Rows with these label values."""
         return [row for row in self.rows if all(row.labels.get(name) == value for name, value in labels.items())]
@@ -128,6 +168,36 @@ class Results:
         return Statistic.correlation(
             xs, ys, cases.astype(np.int64), len(self.cases), num_missing=len(pairs) - len(present)
         )
+
+
+class ValueRanges:
+    """Lowest and highest value of each metric and part in some results.
+
+    Those of the metric's card, which the provenance has. Where it has none, the lowest or highest value in the results.
+    """
+
+    def __init__(self, results: Sequence[Results]) -> None:
+        self._results = results
+        self._by_card: dict[str, Sequence[float | None]] = {}
+        for editor_results in results:
+            self._by_card |= editor_results.provenance.get(RANGES_ENTRY, {})
+        self._ranges: dict[tuple[str, ...], tuple[float, float] | None] = {}
+
+    def of(self, *path: str) -> tuple[float, float] | None:
+        """path: of a metric, or a part of it. None where a bound is unknown and no row has a value."""
+        if path not in self._ranges:
+            self._ranges[path] = self._range_of(*path)
+        return self._ranges[path]
+
+    def _range_of(self, *path: str) -> tuple[float, float] | None:
+        low, high = self._by_card.get(path[0], (None, None))
+        if low is None or high is None:
+            scores = [row.score(*path) for results in self._results for row in results.rows]
+            values = [score.value for score in scores if score is not None and score.value is not None]
+            if not values:
+                return None
+            low, high = min(values) if low is None else low, max(values) if high is None else high
+        return low, high
 
 
 def load_results(folder: str | Path) -> Results:

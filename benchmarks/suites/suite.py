@@ -23,7 +23,8 @@ LabelValue = str | int
 class SuiteItem:
     """One edit of a suite.
 
-    id: in results, e.g. `12/multipass/2`. case: the source image it belongs to; the bootstrap samples cases.
+    id: in results, e.g. `12/multipass/2`. case: the source image it belongs to; the bootstrap samples cases, so items
+    that share a source image share a case (`share_cases`).
     output_path: path of its output image under a folder of outputs, without suffix. sample: the edit request
     (`verifiers.edit_request`) with annotations. previous: id of the item whose output replaces the sample's sources.
     labels: for grouping in tables (`turn`, `type`, `level`, `mode`, `category`).
@@ -117,6 +118,27 @@ class Suite(ABC):
         return replace(
             item.sample, sources=(previous.edited,), edited=picture(item), history=previous.turns, group=""
         )  # the group depends on the sources
+
+
+def share_cases(items: Sequence[SuiteItem]) -> list[SuiteItem]:
+    """The items, where those of one case or with the same (first) source image have the case of the first of them.
+
+    Results of one image are not independent, whatever the data call it.
+    """
+    parents: dict[str, str] = {}
+
+    def root(case: str) -> str:
+        while parents.setdefault(case, case) != case:
+            case = parents[case]
+        return case
+
+    case_of_source: dict[str, str] = {}
+    order = {item.case: number for number, item in reversed(list(enumerate(items)))}
+    for item in items:
+        pair = root(item.case), root(case_of_source.setdefault(item.sample.source.digest, item.case))
+        first, second = sorted(pair, key=order.__getitem__)
+        parents[second] = first
+    return [item if root(item.case) == item.case else replace(item, case=root(item.case)) for item in items]
 
 
 def find_image(stem: Path) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,18 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """An evaluated statistic. low, high: 95 % interval or None. count, num_missing: see `Statistic`."""
+    """An evaluated statistic. low, high: 95 % interval or None. count, num_missing: see `Statistic`.
+
+    lowest, highest: its value with missing values at the ends of their range; None where that makes no difference.
+    """
 
     value: float | None
     low: float | None
     high: float | None
     count: int
     num_missing: int
+    lowest: float | None = None
+    highest: float | None = None
 
     @staticmethod
     def of(figure: Statistic, weights: Numbers | None, scale: float = 1.0) -> TableCell:
@@ -50,7 +55,12 @@ class TableCell:
         value = figure.value
         interval = None if weights is None or value is None else figure.interval(weights)
         low, high = (None, None) if interval is None else (scale * interval[0], scale * interval[1])
-        return TableCell(None if value is None else scale * value, low, high, figure.count, figure.num_missing)
+        lowest, highest = (
+            None if bound is None or bound.value is None else scale * bound.value
+            for bound in (figure.lowest, figure.highest)
+        )
+        scaled = None if value is None else scale * value
+        return TableCell(scaled, low, high, figure.count, figure.num_missing, lowest, highest)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +69,8 @@ class TableCell:
             "high": self.high,
             "count": self.count,
             "num_missing": self.num_missing,
+            "lowest": self.lowest,
+            "highest": self.highest,
         }
 
 
@@ -94,7 +106,7 @@ class ComputedTable:
         }
 
     def markdown(self) -> str:
-        """GitHub Markdown; cells: value (low to high), number of missing values."""
+        """GitHub Markdown; cells: value (interval), number of missing values and the bounds that they allow."""
         lines = [f"**{self.table.title}**" + (f", {self.table.unit}" if self.table.unit else ""), ""]
         columns = self.table.columns
         rows = ([name, *(self._shown(row.get(column)) for column in columns)] for name, row in self.cells.items())
@@ -102,13 +114,14 @@ class ComputedTable:
         return "\n".join([*lines, "", *(f"- {note}" for note in self.table.notes)]).rstrip() + "\n"
 
     def csv(self) -> str:
-        """One line per cell: row, column, value, low, high, count, num_missing; numbers in full precision."""
+        """One line per cell: row, column and the fields of `TableCell`; numbers in full precision."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["row", "column", "value", "low", "high", "count", "num_missing"])
+        names = [field.name for field in fields(TableCell)]
+        writer.writerow(["row", "column", *names])
         for name, row in self.cells.items():
             for column, cell in row.items():
-                writer.writerow([name, column, cell.value, cell.low, cell.high, cell.count, cell.num_missing])
+                writer.writerow([name, column, *(getattr(cell, field) for field in names)])
         return out.getvalue()
 
     def latex(self) -> str:
@@ -129,14 +142,23 @@ class ComputedTable:
         if cell is None:
             return ""
         if cell.value is None:
-            return f"none of {cell.num_missing}" if cell.num_missing else ""
-        shown = self._number(cell.value)
-        if cell.low is not None:
-            shown += f" ({self._number(cell.low)} to {self._number(cell.high)})"
-        return shown + (f", {cell.num_missing} missing" if cell.num_missing else "")
+            shown = f"none of {cell.num_missing}" if cell.num_missing else ""
+        else:
+            shown = self._number(cell.value)
+            if cell.low is not None:
+                shown += f" ({self._number(cell.low)} to {self._number(cell.high)})"
+            shown += f", {cell.num_missing} missing" if cell.num_missing else ""
+        return shown + bounds_text(cell, self.table.digits)
 
     def _number(self, value: float | None) -> str:
         return "" if value is None else f"{value:.{self.table.digits}f}"
+
+
+def bounds_text(cell: TableCell, digits: int) -> str:
+    """The bounds that missing values allow, as text behind their number; empty without bounds."""
+    if cell.lowest is None or cell.highest is None:
+        return ""
+    return f", {cell.lowest:.{digits}f} to {cell.highest:.{digits}f} with them"
 
 
 _TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

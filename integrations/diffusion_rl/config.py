@@ -42,7 +42,7 @@ class DiffusionConfig:
     latent, as in Flow-GRPO; for `raft` weight of the distance from it. 0 saves the forward pass.
 
     scale_rewards, judge_std, noise_correction, abstained: see `advantages`; an abstention counts as the lower bound of
-    the reward's range if it has one, else as its group's lowest value. advantage_clip: advantages are clipped to this; for
+    the reward's range, or without one as its group's lowest value. advantage_clip: advantages are clipped to this; for
     `nft` the clipped advantage maps to optimality 0 or 1.
 
     lora_targets: module names, as in peft; None for every linear layer in the denoiser's blocks.

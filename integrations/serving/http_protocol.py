@@ -189,10 +189,7 @@ def response_json(
     """The response to a request. A score of None was not scored in time; `late` is its reason."""
     rows = []
     for sample, score in zip(samples, scores, strict=True):
-        if score is None:
-            final_score = Score.failed(late or "not scored in time", cause="infrastructure")
-        else:
-            final_score = score
+        final_score = score or Score.failed(late or "not scored in time", cause="infrastructure")
         rows.append(
             {
                 "id": sample.id,

@@ -73,9 +73,7 @@ class _Composition(ABC):
         if deciding:
             reason = self._reason({name: values[name] for name in deciding}, scores)
             rejected = any(scores[name].rejected for name in deciding)
-            return replace(
-                Score.of(values[deciding[0]], reason, parts=scores), cause="guard" if rejected else ""
-            )
+            return replace(Score.of(values[deciding[0]], reason, parts=scores), cause="guard" if rejected else "")
         for status in ("failed", "abstained"):
             for name, score in scores.items():
                 if score.status == status:

@@ -21,7 +21,7 @@ from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem
+from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
 from ..tables import Table
 from . import tables
 from .complexity_curves import MEANS, Mean
@@ -94,6 +94,7 @@ class ComplexEdit(Suite):
             reasons = "; ".join(map(str, problems[:3]))
             raise InputError(f"none of the {split_data.rows} rows of {data} is usable: {reasons}")
         self.digest = _digest(self.items)
+        self.items = share_cases(self.items)
 
     def _items(self, edit: ComplexEditRow, problems: list[DataProblem]) -> list[SuiteItem]:
         """The items of a row, one per available level."""
@@ -155,7 +156,7 @@ class ComplexEdit(Suite):
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
         """By row number, or by order of names: see `output_layout.py`. Raises `InputError` if it is ambiguous."""
         folder = level_folder(outputs, int(item.labels["level"]), alone=len(self.levels) == 1)
-        return images_by_row(folder, self.rows).get(int(item.case))
+        return images_by_row(folder, self.rows).get(int(item.id.partition("/")[0]))
 
     def tables(self, results: Results) -> list[Table]:
         """IF, IP, PQ and O over the levels first (table 3), then by level (tables 4 and 5); see `tables.py`."""

@@ -16,7 +16,7 @@ from ....verifiers import edit_request
 from ...common.errors import InputError
 from ..image_index import SuiteImage, decode_images
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image
+from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
 from ..tables import Table
 from .reader import BoxFormat, DleBenchRow, parse_boxes, read_lines
 from .size_curve import MILLION
@@ -79,6 +79,7 @@ class DleBench(Suite):
             [item.id, item.sample.instruction, dict(item.labels), *_image_digests(item)] for item in self.items
         ]
         self.digest = hashlib.sha256(json.dumps(digest_fields).encode()).hexdigest()
+        self.items = share_cases(self.items)
         self._outputs = _output_paths(lines)
 
     @property

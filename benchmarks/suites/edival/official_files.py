@@ -42,7 +42,7 @@ def write_official_files(mode: str, turns: Mapping[str, EdiValTurn], results: Re
     mode_folder.mkdir(parents=True, exist_ok=True)
     cases: dict[int, list[ResultRow]] = {}
     for row in results.rows:
-        cases.setdefault(int(row.case), []).append(row)
+        cases.setdefault(int(row.sequence), []).append(row)
     image_rate: dict[str, list[int]] = {}
     task_rate: dict[str, Any] = {"overall": []}
     written: list[Path] = []

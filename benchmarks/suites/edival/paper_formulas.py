@@ -42,8 +42,10 @@ def relative_change(now: ArrayLike, base: ArrayLike) -> Numbers:
 
 
 def all_followed(values: Iterable[float | None]) -> float | None:
-    """1 if every instruction was followed, 0 if one was not; None if one is unknown, or without instructions."""
-    known_values = list(values)
-    if not known_values or any(value is None for value in known_values):
-        return None
-    return float(all(value == 1.0 for value in known_values))
+    """1 if every instruction was followed, 0 if one was not, whatever the others; None if one is unknown, or without
+    instructions.
+    """
+    each = list(values)
+    if any(value is not None and value != 1.0 for value in each):
+        return 0.0
+    return None if not each or None in each else 1.0

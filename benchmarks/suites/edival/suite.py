@@ -25,7 +25,7 @@ from ....verifiers import edit_request
 from ...common.errors import InputError
 from ..image_index import SuiteImage, decode_images
 from ..results import Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image
+from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, find_image, share_cases
 from ..tables import Table
 from . import official_files, tables
 from .base_images import find_base_images
@@ -115,6 +115,7 @@ class EdiVal(Suite):
         if not self.items:
             raise InputError(_no_items_message(instructions, problems))
         self.digest = _digest(self.items)
+        self.items = share_cases(self.items)
 
     def _chain(
         self,

@@ -56,17 +56,17 @@ class CountedRows:
     def __init__(self, results: Results, mode: str, incomplete: str) -> None:
         self.results, self.mode = results, mode
         self.turns = sorted({int(row.labels["turn"]) for row in results.rows})
-        self.by_case: dict[str, dict[int, ResultRow]] = {}
+        self.chains: dict[str, dict[int, ResultRow]] = {}
         for row in results.rows:
-            self.by_case.setdefault(row.case, {})[int(row.labels["turn"])] = row
+            self.chains.setdefault(row.sequence, {})[int(row.labels["turn"])] = row
         first_missing: dict[str, int] = {}
-        for case, turn_rows in self.by_case.items():
+        for chain, turn_rows in self.chains.items():
             missing_turns = [turn for turn in self.turns if turn not in turn_rows or turn_rows[turn].missing_reason]
             if missing_turns:
-                first_missing[case] = missing_turns[0]
+                first_missing[chain] = missing_turns[0]
         self._first_missing = dict.fromkeys(first_missing, 0) if incomplete == "drop" else first_missing
         left_out = "all turns" if incomplete == "drop" else "that turn and later ones"
-        total = len(self.by_case)
+        total = len(self.chains)
         if first_missing:
             message = f"{len(first_missing)} of {total} images lack a turn and are left out of {left_out}"
             self.notes = [f"{message} (incomplete={incomplete})."]
@@ -81,7 +81,7 @@ class CountedRows:
         return [row for row in candidates if row.labels["turn"] == turn and self._counts(row)]
 
     def _counts(self, row: ResultRow) -> bool:
-        first = self._first_missing.get(row.case)
+        first = self._first_missing.get(row.sequence)
         return first is None or int(row.labels["turn"]) < first
 
     def operations(self, turn: int) -> list[ResultRow]:
@@ -100,7 +100,7 @@ class CountedRows:
         """Whether all instructions up to the row's turn were followed: each at its turn, or all in one image."""
         if self.mode == "singlepass":
             return all_followed(one.value("if") for one in _operations(row))
-        turns = self.by_case[row.case]
+        turns = self.chains[row.sequence]
         return all_followed(
             turns[turn].value("if") if turn in turns else None for turn in range(1, int(row.labels["turn"]) + 1)
         )

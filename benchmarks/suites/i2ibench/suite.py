@@ -17,7 +17,7 @@ from ....verifiers import edit_request
 from ...common.errors import InputError
 from ..image_index import SuiteImage, decode_images
 from ..results import ResultRow, Results
-from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem
+from ..suite import DataProblem, LabelValue, Suite, SuiteInfo, SuiteItem, share_cases
 from ..tables import Table
 from .reader import I2IPrompt, read_prompts
 from .tables import i2ibench_tables
@@ -67,6 +67,7 @@ class I2IBench(Suite):
         self.digest = hashlib.sha256(
             json.dumps([_item_digest_fields(item) for item in self.items]).encode()
         ).hexdigest()
+        self.items = share_cases(self.items)
 
     @property
     def options(self) -> Mapping[str, LabelValue]:

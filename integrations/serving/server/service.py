@@ -220,7 +220,8 @@ class ScoringService:
             program = score_with_signature(job.reward.metric, sample)
             future = job.reward.engine.submit(program, job.reward.experts, sample, is_wanted=lambda: not job.cancelled)
         except RuntimeError as error:  # of an engine that is closed or broken
-            loop.call_soon(self._finish_sample, job, index, Score.failed(f"not scored: {error}", cause="infrastructure"))
+            failed = Score.failed(f"not scored: {error}", cause="infrastructure")
+            loop.call_soon(self._finish_sample, job, index, failed)
         else:
             future.add_done_callback(on_done)
 

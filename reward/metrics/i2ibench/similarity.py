@@ -150,7 +150,6 @@ class RegionSimilarity(DimensionMetric):
         reason = f"least alike: {least_similar}, {parts[least_similar].reason}"
         return Score.of(fmean(max(cosine, 0.0) for cosine in cosines), reason, parts=parts, evidence=evidence)
 
-
     def _nothing_to_compare(
         self, commands: Sequence[tuple[int, str]], masks: Sequence[Mask]
     ) -> tuple[str, Cause] | None:

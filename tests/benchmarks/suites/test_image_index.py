@@ -56,6 +56,8 @@ def test_a_file_is_decoded_once_and_its_pixels_when_they_are_needed(tmp_path: Pa
     second = images(paths)
     assert [(image.digest, image.size) for image in second] == [(image.digest, image.size) for image in first]
     assert len(decoded) == num_decoded
+    assert [second[number].width for number in (0, 2) if second[number].pixels.any()]  # the cache keeps the latest one
+    num_decoded = len(decoded)
     assert np.array_equal(second[1].pixels, picture(1).pixels)
     assert decoded[num_decoded:] == ["1.png"]
 

@@ -13,7 +13,11 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
 from editcritic.benchmarks.suites.leaderboards import EditorComparison, format_tables
-from editcritic.benchmarks.suites.paired_differences import differing_provenance, significance_tests
+from editcritic.benchmarks.suites.paired_differences import (
+    differing_provenance,
+    significance_tests,
+    small_sample_factor,
+)
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import Score
@@ -169,16 +173,18 @@ def test_shares_of_first_places_add_up_and_places_have_a_range() -> None:
 
 
 def test_a_difference_that_is_the_same_everywhere_is_beyond_chance() -> None:
-    difference = side(scored(Toy(), "a", 0.6, 0.8), scored(Toy(), "b", 0.5, 0.7)).differences[0]
-    assert (difference.first, difference.second, difference.cases) == ("a", "b", 4)
+    suite = Toy(count=10)
+    difference = side(scored(suite, "a", 0.6, 0.8), scored(suite, "b", 0.5, 0.7), suite=suite).differences[0]
+    assert (difference.first, difference.second, difference.cases) == ("a", "b", 10)
     assert (difference.value, difference.low, difference.high) == pytest.approx((10, 10, 10))
     assert difference.is_significant
     assert difference.adjusted_p == pytest.approx(1 / 501)
 
 
 def test_equals_do_not_differ() -> None:
-    same = scored(Toy(), "a", 0.6, 0.8)
-    difference = side(same, replace(same, editor="b")).differences[0]
+    suite = Toy(count=10)
+    same = scored(suite, "a", 0.6, 0.8)
+    difference = side(same, replace(same, editor="b"), suite=suite).differences[0]
     assert (difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.adjusted_p) == (
         0,
         0,
@@ -228,7 +234,7 @@ def test_of_equal_editors_few_families_have_a_difference_beyond_chance() -> None
         pairs = [
             Statistic.combine(lambda a, b: a - b, editors[a], editors[b]) for a in range(5) for b in range(a + 1, 5)
         ]
-        tests = significance_tests(pairs, weights)
+        tests = significance_tests(pairs, weights, [60] * len(pairs))
         together += any((one.simultaneous_low or 0) > 0 or (one.simultaneous_high or 0) < 0 for one in tests)
         alone += any((one.low or 0) > 0 or (one.high or 0) < 0 for one in tests)
     assert together / 150 < 0.12
@@ -236,10 +242,42 @@ def test_of_equal_editors_few_families_have_a_difference_beyond_chance() -> None
 
 
 def test_what_has_no_number_has_no_test() -> None:
-    nothing = Statistic.ratio(np.zeros(4), np.zeros(4))
-    tests = significance_tests([nothing, Statistic.ratio(np.ones(4), np.ones(4))], bootstrap_weights(4, 100))
+    nothing = Statistic.ratio(np.zeros(12), np.zeros(12))
+    figures = [nothing, Statistic.ratio(np.ones(12), np.ones(12))]
+    tests = significance_tests(figures, bootstrap_weights(12, 100), [12, 12])
     assert (tests[0].value, tests[0].p, tests[0].simultaneous_low) == (None, None, None)
     assert tests[1].value == 1.0
+
+
+@pytest.mark.parametrize("clusters", [2, 5, 9])
+def test_below_ten_source_pictures_there_is_no_verdict(clusters: int) -> None:
+    suite = Toy(count=clusters)
+    difference = side(scored(suite, "a", 1.0), scored(suite, "b", 0.0), suite=suite).differences[0]
+    assert difference.value == 100.0
+    assert (difference.low, difference.p, difference.simultaneous_low, difference.adjusted_p) == (None,) * 4
+    assert not difference.is_significant
+
+
+@pytest.mark.parametrize("clusters", [10, 12, 16])
+def test_few_differences_of_equal_editors_on_few_pictures_are_beyond_chance(clusters: int) -> None:
+    chance = np.random.default_rng(7)
+    weights = bootstrap_weights(clusters)
+    rounds, together, alone = 400, 0, 0
+    for _ in range(rounds):
+        difference = Statistic.ratio(chance.normal(size=clusters), np.ones(clusters))
+        (test,) = significance_tests([difference], weights, [clusters])
+        assert test.low is not None
+        assert test.high is not None
+        together += not (test.simultaneous_low or 0) <= 0 <= (test.simultaneous_high or 0)
+        alone += not test.low <= 0 <= test.high
+    assert max(together, alone) / rounds < 0.085  # three standard errors above 0.05
+
+
+@pytest.mark.parametrize("clusters", [10, 30, 300])
+def test_the_small_sample_factor_is_that_of_students_t(clusters: int) -> None:
+    scipy_stats = pytest.importorskip("scipy.stats")
+    quantiles = scipy_stats.t.ppf(0.975, clusters - 1) / scipy_stats.norm.ppf(0.975)
+    assert small_sample_factor(clusters) == pytest.approx(np.sqrt(clusters / (clusters - 1)) * quantiles, rel=1e-4)
 
 
 # -- written ----------------------------------------------------------------------------------------------------------

@@ -263,7 +263,9 @@ def test_a_role_after_the_dot_falls_back_on_the_one_before_it(engine):
 
 def test_an_unbound_role_fails_who_asks_for_it(engine):
     score = engine.submit(asks(1), {"judge": Fake(), "detector": Fake()}).result(20)
-    assert score == Score.failed("no expert is bound to the role 'preference' (bound: detector, judge)")
+    assert score == Score.failed(
+        "no expert is bound to the role 'preference' (bound: detector, judge)", cause="infrastructure"
+    )
     assert engine.submit(asks(1), {}).result(20).reason.endswith("(bound: none)")
 
 
@@ -274,7 +276,7 @@ def test_an_expert_of_the_wrong_kind_fails_who_asks_it(engine):
     expert = Judging(name="judging")
     (score,) = run_all(engine, [asks(1)], expert)
     reason = "judging: judging answers judge, not rate: bind another expert to this role"
-    assert score == Score.failed(reason)
+    assert score == Score.failed(reason, cause="infrastructure")
     assert expert.calls == []
 
 

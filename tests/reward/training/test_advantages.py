@@ -307,7 +307,9 @@ def credited(*values: float | None) -> Score:
     }
     scored = [value for value in values if value is not None]
     mean = sum(scored) / len(scored)
-    return Score.of(mean, credits=credits) if len(scored) == len(values) else Score(None, "failed", "x", {}, credits, cause="infrastructure")
+    if len(scored) == len(values):
+        return Score.of(mean, credits=credits)
+    return Score(None, "failed", "x", {}, credits, cause="infrastructure")
 
 
 def test_each_operation_has_an_advantage_of_its_own():

@@ -118,7 +118,7 @@ def test_a_dense_chain_is_at_least_half_exactly_when_all_turns_are(degrees):
 
 @given(st.lists(st.sampled_from(STATUSES), min_size=1, max_size=4))
 def test_no_turn_is_left_out_of_a_chain(statuses):
-    metric = Says({f"t{number}": score_of(status, 0.0) for number, status in enumerate(statuses, start=1)})
+    metric = Says({f"t{number}": score_of(status, 0.5) for number, status in enumerate(statuses, start=1)})
     score = run(MultiTurnFollowing(metric), turns(len(statuses)))
     assert score.status == max(statuses, key=STATUSES.index)
     assert [credit.status for credit in score.credits.values()] == statuses

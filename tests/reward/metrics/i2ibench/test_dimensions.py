@@ -94,7 +94,7 @@ def test_every_expert_sees_the_pictures_it_is_to_see_in_order(dimension):
     assert score.status == "scored"
     assert score.value is not None
     assert 0 <= score.value <= 1
-    assert score.metric == f"i2i-{dimension}@1"
+    assert score.metric == f"i2i-{dimension}@{of(dimension).card.version}"
     queries = [(query.topic if isinstance(query, Judge) else query.kind, query.images) for _, query in world.queries]
     expected = [(what, pictures_of(image_names, sample)) for what, image_names in ASKED[dimension]]
     # Several questions that are asked at once go to their experts in any order of these.
@@ -151,7 +151,7 @@ def test_it_does_not_apply_to_another_number_of_sources(dimension):
     for sample in (other(), other(dimensions=("object manipulatoin",))):
         (score,) = world.score(of(dimension), sample)
         assert score.status == "not_applicable"
-        assert score.metric == f"i2i-{dimension}@1"
+        assert score.metric == f"i2i-{dimension}@{of(dimension).card.version}"
     assert world.queries == []
 
 
@@ -221,7 +221,7 @@ def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
     metric = of(dimension, judge_only=True)
     (score,) = world.score(metric, sample)
     assert score.value == 0.25
-    assert score.metric == f"i2i-{dimension}@1[judge_only]"
+    assert score.metric == f"i2i-{dimension}@{of(dimension).card.version}[judge_only]"
     assert metric.card.roles == ("judge",)
     ((role, question),) = world.queries
     assert (role, question.topic) == ("judge", "i2i/level")

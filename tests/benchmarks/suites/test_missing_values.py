@@ -1,0 +1,228 @@
+"""Missing values in tables: what counts as the lowest, what is left out, what is counted, and what the bounds are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
+from editcritic.benchmarks.suites.edival.tables import tables_of
+from editcritic.benchmarks.suites.leaderboards import EditorComparison
+from editcritic.benchmarks.suites.missing_values import suite_tables
+from editcritic.benchmarks.suites.results import RANGES_ENTRY, ResultRow, Results
+from editcritic.benchmarks.suites.tables import ComputedTable, Table
+from editcritic.reward import Score
+
+from .tiny_suite import Toy
+
+RANGES = {RANGES_ENTRY: {"following": [0.0, 1.0], "guards": [0.0, 1.0], "if": [0.0, 1.0], "cc": [0.0, 1.0]}}
+DARK = Score.abstained("too dark to tell")
+GONE = Score.abstained("nothing in the edited picture is the cup", cause="edit")
+DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
+NOTHING = Score.not_applicable("no object is listed as unchanged")
+HEADLINE = "guards, turn 2"
+
+
+def toy_results(suite: Toy, editor: str, scores: Sequence[Score]) -> Results:
+    """A score for each case, the same for both turns and metrics."""
+    rows = [
+        ResultRow(item.id, item.case, item.labels, dict.fromkeys(suite.metrics(), scores[int(item.case)]))
+        for item in suite.items
+    ]
+    provenance = {"suite": "toy", "data_digest": suite.digest, "protocol": None, **RANGES}
+    return Results(editor, rows, provenance)
+
+
+def valued(*values: float) -> list[Score]:
+    return [Score.of(value) for value in values]
+
+
+def cell_of(scores: Sequence[Score]):
+    suite = Toy(count=len(scores))
+    board = ComputedTable.compute(suite_tables(suite, toy_results(suite, "a", scores))[0], None)
+    return board.cells["turn 1"]["following"]
+
+
+# -- a cell -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_value_is_counted_and_bounds_the_mean() -> None:
+    cell = cell_of([*valued(0.5, 0.9), DARK, DOWN])
+    assert (cell.value, cell.count, cell.num_missing) == (pytest.approx(70.0), 2, 2)
+    assert (cell.lowest, cell.highest) == (pytest.approx(35.0), pytest.approx(85.0))
+
+
+def test_what_the_edit_made_undecidable_counts_as_the_lowest() -> None:
+    cell = cell_of([*valued(0.5, 0.9), GONE])
+    assert (cell.value, cell.num_missing) == (pytest.approx(1.4 / 3 * 100), 0)
+    assert (cell.lowest, cell.highest) == (None, None)
+
+
+def test_what_does_not_apply_is_left_out_of_the_mean_and_of_its_bounds() -> None:
+    cell = cell_of([*valued(0.5, 0.9), DARK, NOTHING])
+    assert (cell.lowest, cell.highest) == (pytest.approx(1.4 / 3 * 100), pytest.approx(2.4 / 3 * 100))
+
+
+def test_an_item_without_an_output_is_in_the_bounds() -> None:
+    suite = Toy(count=2)
+    results = toy_results(suite, "a", valued(0.5, 0.9))
+    rows = [replace(row, scores={}, missing_reason="no picture") if row.case == "1" else row for row in results.rows]
+    cell = ComputedTable.compute(suite_tables(suite, replace(results, rows=rows))[0], None).cells["turn 1"]["guards"]
+    assert (cell.value, cell.lowest, cell.highest) == (50.0, 25.0, 75.0)
+
+
+def test_without_a_range_the_bounds_are_the_lowest_and_the_highest_value_there_is() -> None:
+    suite = Toy(count=3)
+    results = replace(toy_results(suite, "a", [*valued(2.0, 6.0), DARK]), provenance={"suite": "toy"})
+    cell = ComputedTable.compute(suite_tables(suite, results)[0], None).cells["turn 1"]["guards"]
+    assert (cell.lowest, cell.highest) == (pytest.approx(1000 / 3), pytest.approx(1400 / 3))
+
+
+def test_without_missing_values_there_are_no_bounds_and_no_notes() -> None:
+    suite = Toy(count=2)
+    (table,) = suite_tables(suite, toy_results(suite, "a", valued(0.5, 0.9)))
+    assert table.notes == ()
+    assert table.rows["turn 1"]["guards"].lowest is None
+
+
+def test_a_table_says_how_many_values_are_missing_why_and_what_they_may_change() -> None:
+    suite = Toy(count=4)
+    (table,) = suite_tables(suite, toy_results(suite, "a", [*valued(0.5), DARK, DOWN, GONE]))
+    assert "following: 6 of 8 without a value (2 abstained, 2 failed, 2 undecidable because of the edit): " in (
+        " ".join(table.notes)
+    )
+    computed = ComputedTable.compute(table, None)
+    assert "25.00, 2 missing, 12.50 to 62.50 with them" in computed.markdown()
+    assert computed.to_json()["rows"]["turn 1"]["guards"]["lowest"] == 12.5
+    assert "value,low,high,count,num_missing,lowest,highest" in computed.csv()
+
+
+# -- editors ----------------------------------------------------------------------------------------------------------
+
+
+def compared(*results: Results, suite: Toy) -> EditorComparison:
+    return EditorComparison.of(suite, results, count=200)
+
+
+def places(comparison: EditorComparison, column: str = HEADLINE) -> dict[str, float | None]:
+    return {editor: row[column].value for editor, row in comparison.ranks.cells.items()}
+
+
+def test_abstaining_does_not_move_an_editor_to_the_first_place() -> None:
+    suite = Toy(count=20)
+    honest = toy_results(suite, "honest", valued(*[1.0] * 14, *[0.0] * 6))
+    spoiled = toy_results(suite, "spoiled", [*valued(*[1.0] * 12), *[DARK] * 8])
+    comparison = compared(honest, spoiled, suite=suite)
+    assert comparison.leaderboard.rows["spoiled"][HEADLINE].value == 1.0
+    assert places(comparison) == {"honest": 1.0, "spoiled": 2.0}
+    assert comparison.first_place_shares.cells["honest"][HEADLINE].value > 80  # type: ignore[operator]
+    assert not any(difference.is_significant for difference in comparison.differences)
+
+
+def test_a_difference_that_holds_for_the_bounds_is_beyond_chance() -> None:
+    suite = Toy(count=20)
+    good = toy_results(suite, "good", valued(*[0.9, 1.0] * 10))
+    bad = toy_results(suite, "bad", [*valued(*[0.1, 0.0] * 9), DARK, DOWN])
+    difference = compared(good, bad, suite=suite).differences[0]
+    assert difference.is_significant
+    assert difference.simultaneous_low is not None
+    assert difference.simultaneous_low < 85 < difference.value  # type: ignore[operator]
+
+
+def test_an_editor_that_nobody_can_judge_is_last() -> None:
+    suite = Toy(count=3)
+    comparison = compared(
+        toy_results(suite, "dark", [DARK] * 3), toy_results(suite, "poor", valued(0.1, 0.0, 0.2)), suite=suite
+    )
+    assert places(comparison) == {"dark": 2.0, "poor": 1.0}
+
+
+QUALITY = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(QUALITY, min_size=6, max_size=6), min_size=2, max_size=4),
+    st.sets(st.integers(0, 5), min_size=1),
+    st.sampled_from([DARK, GONE, Score.failed("the judge refused"), DOWN]),
+)
+def test_abstaining_never_raises_a_place_or_a_lower_bound(
+    editors: list[list[float]], spoiled: set[int], unknown: Score
+) -> None:
+    suite = Toy(count=6)
+    rows = [valued(*values) for values in editors]
+    before = compared(*(toy_results(suite, f"e{n}", row) for n, row in enumerate(rows)), suite=suite)
+    rows[0] = [unknown if case in spoiled else score for case, score in enumerate(rows[0])]
+    after = compared(*(toy_results(suite, f"e{n}", row) for n, row in enumerate(rows)), suite=suite)
+    for column in before.leaderboard.columns:
+        first, second = places(before, column)["e0"], places(after, column)["e0"]
+        assert first is not None
+        assert second is not None
+        assert second >= first
+        lowest = after.leaderboard.rows["e0"][column]
+        bound = (lowest.lowest or lowest).value
+        assert bound is not None
+        assert bound <= before.leaderboard.rows["e0"][column].value + 1e-9  # type: ignore[operator]
+
+
+# -- EdiVal -----------------------------------------------------------------------------------------------------------
+
+
+class Chains(Toy):
+    """EdiVal's tables of chains of two turns."""
+
+    def tables(self, results: Results) -> list[Table]:
+        return tables_of("multipass", "drop", results)
+
+
+def chain_results(suite: Chains, editor: str, scores: Mapping[str, Sequence[Score]]) -> Results:
+    """scores: item -> of instruction following and of both halves of consistency."""
+    rows = []
+    for item in suite.items:
+        following, half = scores[item.id]
+        parts = {"objects": half, "background": half}
+        consistency = replace(half, parts=parts) if half.value is None else Score.of(half.value, parts=parts)
+        labels = {**item.labels, "background": "kept"}
+        rows.append(ResultRow(item.id, item.case, labels, {"if": following, "cc": consistency}))
+    return Results(editor, rows, {"suite": "toy", "data_digest": suite.digest, "protocol": None, **RANGES})
+
+
+def test_a_turn_that_was_not_followed_decides_its_chain_whatever_the_other_is() -> None:
+    suite = Chains(count=2)
+    followed = {item.id: (Score.of(1.0), Score.of(0.9)) for item in suite.items}
+    scores = followed | {"0/1": (Score.of(0.0), Score.of(0.9)), "0/2": (DARK, Score.of(0.9))}
+    board = ComputedTable.compute(suite_tables(suite, chain_results(suite, "a", scores))[0], None).cells["all"]
+    assert (board["IF T2"].value, board["IF T2"].num_missing) == (50.0, 0)
+
+
+def test_spoiled_failures_do_not_raise_edival_o() -> None:
+    suite = Chains(count=40)
+    failing = [item.id for number, item in enumerate(suite.items) if number % 3 == 0]
+    honest = {item.id: (Score.of(float(item.id not in failing)), Score.of(0.9)) for item in suite.items}
+    spoiled = honest | dict.fromkeys(failing[::2], (DARK, DARK))
+    rival = {item.id: (Score.of(float(number % 4 != 0)), Score.of(0.9)) for number, item in enumerate(suite.items)}
+    results = [chain_results(suite, "rival", rival), chain_results(suite, "editor", honest)]
+    before = compared(*results, suite=suite)
+    after = compared(results[0], chain_results(suite, "editor", spoiled), suite=suite)
+    column = "O T2"
+    assert places(before, column) == places(after, column) == {"rival": 1.0, "editor": 2.0}
+    value = before.leaderboard.rows["editor"][column].value
+    bounded = after.leaderboard.rows["editor"][column]
+    assert bounded.lowest is not None
+    assert bounded.lowest.value is not None
+    assert bounded.lowest.value <= value < bounded.highest.value  # type: ignore[operator, union-attr]
+    assert not [one for one in after.differences if one.is_significant and one.column == column]
+
+
+def test_the_bounds_have_intervals_of_their_own_weights() -> None:
+    suite = Toy(count=12)
+    (table,) = suite_tables(suite, toy_results(suite, "a", [*valued(*[0.2, 0.8] * 5), DARK, DARK]))
+    figure = table.rows["turn 1"]["guards"]
+    weights = bootstrap_weights(12, 200)
+    assert figure.lowest is not None
+    assert figure.highest is not None
+    assert (figure.lowest.evaluate(weights) <= figure.highest.evaluate(weights)).all()
