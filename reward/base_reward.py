@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .card import Card
+from .queries.expert import ExpertDown
+from .queries.identity import signature_with_identity
 from .sample import EditSample
 from .score import Score, Scores
 
@@ -30,7 +32,27 @@ class BaseReward(ABC):
     @property
     @abstractmethod
     def expert_ids(self) -> dict[str, str]:
-        """Expert ids by role. Together with the card, they determine the scores."""
+        """Expert ids by role."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Digest of all that the scores depend on (see `queries.identity`), 64 hex digits. Rewards with equal
+        identities give equal scores.
+        """
+
+    @property
+    def signature(self) -> str:
+        """The card's signature and the first digits of the identity, as in `edit-balanced@1#0123abcd`."""
+        return signature_with_identity(self.card.signature, self.identity)
+
+    @property
+    def known_signature(self) -> str:
+        """The same; without digits where an expert is down, so that its id is unknown."""
+        try:
+            return self.signature
+        except (ExpertDown, OSError):
+            return self.card.signature
 
     @property
     def __name__(self) -> str:  # trainers log callables under this name

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from .base_reward import BaseReward
@@ -19,6 +20,7 @@ from .engine.engine import Engine
 from .image import Image
 from .metrics.compose import Metric, score_with_signature
 from .queries.expert import Expert, unbound_roles
+from .queries.identity import metric_digest, reward_identity
 from .queries.specs import Spec, SpecError, spec_of
 from .sample import EditSample
 from .score import Score, Scores
@@ -88,6 +90,7 @@ class Reward(BaseReward):
         self._engine = engine
         self._recent: deque[bool] = deque(maxlen=_FAILURE_WINDOW)
         self._engine_lock = threading.Lock()
+        self._own_identity = uuid.uuid4().hex
 
     @staticmethod
     def of(
@@ -136,6 +139,29 @@ class Reward(BaseReward):
         return {role: expert.id for role, expert in self.experts.items()}
 
     @property
+    def identity(self) -> str:
+        """See `BaseReward.identity`. Of the experts, it has those of the roles in the card. That of a metric without a
+        spec is this object's alone: see `is_repeatable`.
+
+        Raises what an expert raises whose id cannot be determined, such as `ExpertDown`.
+        """
+        bases = {role.partition(".")[0] for role in self.card.roles}
+        ids = {role: expert.id for role, expert in self.experts.items() if role.partition(".")[0] in bases}
+        return reward_identity(self._metric_identity or self._own_identity, ids)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether another process can have an equal reward, so that scores may be kept for it."""
+        return bool(self._metric_identity)
+
+    @cached_property
+    def _metric_identity(self) -> str:
+        try:
+            return metric_digest(self.metric)
+        except (SpecError, TypeError, ValueError):  # the last two: a class without a signature
+            return ""
+
+    @property
     def engine(self) -> Engine:
         with self._engine_lock:  # a server's threads may call at once
             if self._engine is None or not self._engine.is_open:
@@ -160,7 +186,7 @@ class Reward(BaseReward):
             raise TooManyFailures(str(error), [*scores, *error.scores]) from None
         stats = self.engine.stats().since(before)
         stats["seconds"] = round(time.perf_counter() - start, 4)
-        return Scores(tuple(scores), tuple(sample.id for sample in batch), stats)
+        return Scores(tuple(scores), tuple(sample.id for sample in batch), stats, self.known_signature)
 
     def stream(self, samples: Iterable[EditSample]) -> Iterator[Score]:
         """Yield scores in order. Samples are consumed lazily, so their number is unbounded."""

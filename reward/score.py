@@ -171,11 +171,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scores(Sequence[Score]):
-    """Scores of a batch, in the order of its samples, and their cost (`stats`)."""
+    """Scores of a batch, in the order of its samples, and their cost (`stats`). reward: the signature of the reward
+    that computed them, as in `edit-balanced@1#0123abcd`.
+    """
 
     scores: tuple[Score, ...]
     ids: tuple[str, ...]
     stats: Mapping[str, Any] = field(default_factory=dict)
+    reward: str = ""
 
     @property
     def values(self) -> list[float | None]:
@@ -200,8 +203,7 @@ class Scores(Sequence[Score]):
         return iter(self.scores)
 
     def to_jsonl(self) -> str:
-        """One JSON object per line: `id` and the score, with the schema version."""
-        rows = (
-            {"schema": SCHEMA, "id": name, **score.to_json()} for name, score in zip(self.ids, self.scores, strict=True)
-        )
+        """One JSON object per line: `id` and the score, with the schema version and the reward's signature."""
+        header = {"schema": SCHEMA} | ({"reward": self.reward} if self.reward else {})
+        rows = ({**header, "id": name, **score.to_json()} for name, score in zip(self.ids, self.scores, strict=True))
         return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)

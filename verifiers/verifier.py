@@ -234,7 +234,8 @@ def run_verifier(verifier: VerifierLike, samples: Iterable[EditSample]) -> Decis
 
     def scoring(reward: BaseReward, requested: Sequence[EditSample]) -> Sequence[Score]:
         scores = reward(requested)
-        reward_calls.append({"reward": reward.card.signature, "samples": len(requested), **scores.stats})
+        signature = getattr(scores, "reward", "") or reward.known_signature
+        reward_calls.append({"reward": signature, "samples": len(requested), **scores.stats})
         return scores
 
     start = time.perf_counter()

@@ -60,7 +60,12 @@ class SelectionConfig:
         except SpecError:
             experts = {role: expert.id for role, expert in self.reward.experts.items()}
             reward = {"reward": self.reward.card.signature, "experts": experts}
-        return {"selector": spec_of(self.selector), "reward": reward, "budget": dict(self.budget.limits)}
+        return {
+            "selector": spec_of(self.selector),
+            "reward": reward,
+            "reward_signature": self.reward.known_signature,
+            "budget": dict(self.budget.limits),
+        }
 
 
 @dataclass(frozen=True, slots=True)

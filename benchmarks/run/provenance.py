@@ -8,12 +8,13 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from ...reward import Expert, SpecError, spec_of
 from ...reward.metrics import Metric
 from ...reward.queries import ExpertDown
+from ...reward.queries.identity import metric_digest, signature_with_identity
+from ...reward.queries.prompts import Prompts
 from ..suites.results import RANGES_ENTRY, ResultRow
 from ..suites.suite import Suite
 from .editor_outputs import outputs_digest
@@ -57,7 +58,7 @@ def run_settings(
         "protocol": protocol,
         "metrics": dict(metric_set.specs),
         RANGES_ENTRY: {name: list(metric.card.range) for name, metric in metric_set.metrics.items()},
-        "metric_signatures": {name: metric.card.signature for name, metric in metric_set.metrics.items()},
+        "metric_signatures": {name: metric_signature(metric) for name, metric in metric_set.metrics.items()},
         "experts": {role: describe_expert(expert) for role, expert in sorted(experts.items())},
         "prompts": prompt_digests(metric_set.metrics.values()),
         "reproducible": reproducible,
@@ -94,6 +95,14 @@ def run_provenance(
     }
 
 
+def metric_signature(metric: Metric) -> str:
+    """The signature of a metric with digits of its digest, if it has one: without experts, which are listed apart."""
+    try:
+        return signature_with_identity(metric.card.signature, metric_digest(metric))
+    except (SpecError, TypeError, ValueError):  # the last two: a class without a signature
+        return metric.card.signature
+
+
 def describe_expert(expert: Expert) -> dict[str, Any]:
     """Id (model, revision, options) and spec of an expert; null without a spec."""
     description: dict[str, Any] = {}
@@ -115,11 +124,11 @@ def prompt_digests(metrics: Iterable[Metric]) -> dict[str, str]:
         for part in _nested_parts(metric, set()):
             package = _module(part).rpartition(".")[0]
             texts = _texts(package)
-            pack = getattr(part, "prompts", None)
-            if not texts and not isinstance(pack, str):
+            pack = getattr(part, "prompt_pack", None)
+            if isinstance(pack, Prompts):
+                texts = texts | {f"{name}.txt": content for name, content in pack.contents.items()}
+            if not texts:
                 continue
-            if isinstance(pack, str):
-                texts = texts | {path.name: path.read_bytes() for path in sorted(Path(pack).glob("*.txt"))}
             state = hashlib.sha256()
             for name in sorted(texts):
                 state.update(name.encode() + b"\0" + texts[name] + b"\0")

@@ -33,7 +33,7 @@ from .results import Results, ValueRanges
 from .suite import Suite
 from .tables import ComputedTable, Table, TableCell
 
-MUST_MATCH = ("suite", "data_digest", "suite_options", "protocol", "metrics")
+MUST_MATCH = ("suite", "data_digest", "suite_options", "protocol", "metrics", "metric_signatures")
 """Entries of the provenance that results in one table have to share."""
 
 

@@ -85,6 +85,11 @@ class Calibrated:
         return calibration_map
 
     @property
+    def identity_options(self) -> dict[str, Any]:
+        """See `queries.identity`: the map by its digest, wherever it lies."""
+        return {"metric": self.metric, "digest": self.calibration_map.digest, "allow_mismatch": self.allow_mismatch}
+
+    @property
     def card(self) -> Card:
         card, calibration = self.metric.card, self.calibration_map
         return replace(

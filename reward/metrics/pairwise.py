@@ -8,6 +8,7 @@ A comparison is a program over two samples, as a metric is a program over one. I
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 from ..card import Card
@@ -64,12 +65,17 @@ class PairwiseJudge:
     form: ClassVar[Levels] = Levels(("first", "second", "same"), (1.0, 0.0, 0.5))
 
     def __post_init__(self) -> None:
-        Prompts(_PACKAGE, self.prompts)  # refuses a pack that is no folder
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(_PACKAGE, self.prompts)
 
     @property
     def signature(self) -> str:
         """As in `pairwise-judge@1`, with the prompt pack's digest."""
-        return self.card.signature_with(options=Prompts(_PACKAGE, self.prompts).options)
+        return self.card.signature_with(options=self.prompt_pack.options)
 
     def __call__(self, first: EditSample, second: EditSample) -> Program[Score]:
         """Raises ValueError unless both are edits of the same images by the same instruction."""
@@ -96,7 +102,7 @@ class PairwiseJudge:
         return Score.of((as_first + as_second) / 2, reason, evidence=evidence).with_signature(self.signature)
 
     def _question(self, shown_first: EditSample, shown_second: EditSample) -> Judge:
-        words = Prompts(_PACKAGE, self.prompts).render("pairwise", instruction=shown_first.instruction)
+        words = self.prompt_pack.render("pairwise", instruction=shown_first.instruction)
         content: tuple[str | Image, ...] = (*shown_first.sources, shown_first.edited, shown_second.edited, words)
         return Judge((Message(content),), self.form, "pairwise", (("instruction", shown_first.instruction),))
 

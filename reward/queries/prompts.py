@@ -1,9 +1,10 @@
-"""Prompts: text files in a metric's package, replaceable at run time by a folder with the same file names."""
+"""Prompts: text files in a metric's package, replaceable by a folder with the same file names."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,14 +16,24 @@ class Prompts:
     """The prompts of one package, e.g. `Prompts("editcritic.reward.metrics.edival")`, with an optional prompt pack.
 
     overrides: folder of a prompt pack; its `<name>.txt` replaces our file of that name. Slots are written `{object}`.
+    The pack is read here, once: what is asked and the digest stay those of this moment, also if its files change.
     """
 
     package: str
     overrides: str | None = None
+    contents: Mapping[str, bytes] = field(init=False, repr=False, compare=False)
+    """The pack's files, by name without suffix."""
+
+    def __post_init__(self) -> None:
+        if self.overrides is not None and not Path(self.overrides).is_dir():
+            raise ValueError(f"prompt pack {self.overrides!r} is not a folder: give a folder of <name>.txt files")
+        paths = [] if self.overrides is None else sorted(Path(self.overrides).glob("*.txt"))
+        object.__setattr__(self, "contents", {path.stem: path.read_bytes() for path in paths})
 
     def render(self, name: str, **slots: str) -> str:
         """The prompt with its slots filled. Raises ValueError for a file with an unknown slot."""
-        text = _read_prompt(self.package, self.overrides, name)
+        content = self.contents.get(name)
+        text = _read_own(self.package, name) if content is None else _decoded(content)
         try:
             template_slots = {slot for _, slot, _, _ in Formatter().parse(text) if slot is not None}
             if template_slots <= slots.keys():
@@ -41,8 +52,8 @@ class Prompts:
         if self.overrides is None:
             return ""
         state = hashlib.sha256()
-        for path in sorted(Path(self.overrides).glob("*.txt")):
-            state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        for name, content in self.contents.items():
+            state.update(f"{name}.txt".encode() + b"\0" + content + b"\0")
         return state.hexdigest()[:12]
 
     @property
@@ -50,13 +61,11 @@ class Prompts:
         """Options in a metric's signature: the digest of a prompt pack; none for our own prompts."""
         return (f"prompts={self.digest}",) if self.overrides is not None else ()
 
-    def __post_init__(self) -> None:
-        if self.overrides is not None and not Path(self.overrides).is_dir():
-            raise ValueError(f"prompt pack {self.overrides!r} is not a folder: give a folder of <name>.txt files")
+
+def _decoded(content: bytes) -> str:
+    return content.decode("utf-8").replace("\r\n", "\n").strip()
 
 
 @cache
-def _read_prompt(package: str, pack: str | None, name: str) -> str:
-    if pack is not None and (Path(pack) / f"{name}.txt").is_file():
-        return (Path(pack) / f"{name}.txt").read_text(encoding="utf-8").strip()
-    return (files(package) / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
+def _read_own(package: str, name: str) -> str:
+    return _decoded((files(package) / "prompts" / f"{name}.txt").read_bytes())

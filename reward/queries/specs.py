@@ -47,9 +47,9 @@ def spec_of(built: Any) -> dict[str, Any]:
     experts do. Defaults are left out. Raises `SpecError` otherwise.
     """
     if inspect.isfunction(built) and hasattr(built, "card"):
-        return {"use": _import_path(built)}
+        return {"use": import_path(built)}
     kind = type(built)
-    table: dict[str, Any] = {"use": _import_path(kind)}
+    table: dict[str, Any] = {"use": import_path(kind)}
     for name, parameter in parameters(kind).items():
         if not hasattr(built, name):
             raise SpecError(f"no spec: {kind.__qualname__} does not keep its argument {name!r} as an attribute")
@@ -59,7 +59,8 @@ def spec_of(built: Any) -> dict[str, Any]:
     return table
 
 
-def _import_path(target: Any) -> str:
+def import_path(target: Any) -> str:
+    """`module:name` of a class or function. Raises `SpecError` for one that is defined inside a function."""
     if "<" in target.__qualname__:
         raise SpecError(f"no spec: {target.__qualname__} is defined inside a function and cannot be imported")
     return f"{target.__module__}:{target.__qualname__}"

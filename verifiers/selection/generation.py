@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ...reward import EditSample, Image
+from ...reward.queries.identity import content_digest
 from .budget import Cost
 from .candidate import Preview
 from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor
 from .journal import Journal
-from .scoring import json_digest
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class CandidateGenerator:
             for turn in editor_input.history
         ]
         sources = [image.digest for image in editor_input.sources]
-        return json_digest(
+        return content_digest(
             ["made", self.editor.id, sources, editor_input.instruction, history, request.noise.describe(), step]
         )
 

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
-from ...reward import BaseReward, Card, EditSample, Engine, Program, Reward, Score, SpecError, spec_of
+from ...reward import BaseReward, Card, EditSample, Engine, Program, Reward, Score, SpecError
 from ...reward.engine.program import Ask, map_asks
 from ...reward.metrics import Metric
+from ...reward.queries.identity import content_digest
 from ...reward.sample_files import sample_to_json
 from .budget import Cost
 from .journal import Journal
 
 
 class JournaledScorer:
-    """A reward with journaled scores and counted judge calls; those of a reward on a server are unknown."""
+    """A reward with journaled scores and counted judge calls; those of a reward on a server are unknown.
+
+    Scores are kept under the reward's identity. Those of a metric without a spec are kept in memory only: no other
+    process can know that its metric is the same.
+    """
 
     def __init__(self, reward: BaseReward, journal: Journal) -> None:
         self._journal = journal
+        self._scores = journal if not isinstance(reward, Reward) or reward.is_repeatable else Journal()
         self._calls: dict[str, int] = {}
+        self._original = reward
         self.reward = self._counting(reward) if isinstance(reward, Reward) else reward
-        try:
-            metric: Any = spec_of(reward.metric) if isinstance(reward, Reward) else reward.spec["reward"]
-        except SpecError:  # a metric without a spec
-            metric = reward.card.signature
-        self.identity = json_digest([metric, sorted(reward.expert_ids.items())])
+
+    @property
+    def identity(self) -> str:
+        """That of the reward, now: an expert's weights may be replaced in a run."""
+        return self._original.identity
 
     def _counting(self, reward: Reward) -> Reward:
         counted = _JudgeCallCounter(reward.metric)
@@ -48,8 +53,9 @@ class JournaledScorer:
 
     def __call__(self, samples: Sequence[EditSample]) -> list[tuple[Score, Cost, bool]]:
         """Score, cost, and whether it was cached, for each sample."""
-        keys = [self._key(sample) for sample in samples]
-        cached = {key: entry for key in dict.fromkeys(keys) if (entry := self._journal.get_score(key)) is not None}
+        identity = self.identity
+        keys = [_key(identity, sample) for sample in samples]
+        cached = {key: entry for key in dict.fromkeys(keys) if (entry := self._scores.get_score(key)) is not None}
         new = {key: sample for key, sample in zip(keys, samples, strict=True) if key not in cached}
         scored = dict(zip(new, self._stream(new), strict=True))
         return [(*(cached.get(key) or scored[key]), key in cached) for key in keys]
@@ -60,12 +66,17 @@ class JournaledScorer:
             now = time.perf_counter()
             cost = Cost(0, self._calls.pop(sample.id, 0), now - start)
             start = now
-            self._journal.put_score(key, score, cost)
+            self._scores.put_score(key, score, cost)
             yield score, cost
 
-    def _key(self, sample: EditSample) -> str:
-        fields = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
-        return json_digest(["scored", self.identity, fields])
+
+def _key(identity: str, sample: EditSample) -> str:
+    """The key of a score in the journal; unique where the sample's metadata cannot be described."""
+    fields = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
+    try:
+        return content_digest(["scored", identity, fields])
+    except SpecError:
+        return uuid.uuid4().hex
 
 
 class _JudgeCallCounter:
@@ -86,8 +97,3 @@ class _JudgeCallCounter:
         roles = (request.role or query.role for query in request.queries)
         self.calls[sample_id] = self.calls.get(sample_id, 0) + sum(role.partition(".")[0] == "judge" for role in roles)
         return request
-
-
-def json_digest(value: Any) -> str:
-    """The key of a value in a journal: sha256 over its JSON, hex."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -278,13 +278,13 @@ def _plot_line(axes: Any, steps: Sequence[int], means: Sequence[BootstrapMean | 
 
 
 def _reward_identity(reward: BaseReward) -> dict[str, Any]:
-    """What identifies the reward: signature, experts, and its spec if it has one."""
+    """What identifies the reward: signature and identity, and for readers its experts, and its spec if it has one."""
     experts = dict(sorted(reward.expert_ids.items()))
     try:
         spec: Any = reward.spec
     except SpecError:
         spec = None
-    return {"metric": reward.card.signature, "experts": experts, "spec": spec}
+    return {"metric": reward.signature, "identity": reward.identity, "experts": experts, "spec": spec}
 
 
 def _versions() -> dict[str, str]:

@@ -129,7 +129,7 @@ class ComplexEdit(Suite):
         }
         options |= {**(self._sampling if self.mode == "numeric" else {}), "mean": self.mean}
         if self._prompts is not None:
-            options["prompts"] = ComplexEditInstructionFollowing(prompts=self._prompts).prompt_templates.digest
+            options["prompts"] = ComplexEditInstructionFollowing(prompts=self._prompts).prompt_pack.digest
         return options
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:

@@ -88,14 +88,19 @@ class EditScore:
             raise ValueError(
                 f"{self.draws} draws at temperature {self.temperature:g}: independent draws need a temperature above 0"
             )
-        Prompts(__package__, self.prompts)  # refuses a pack that is no folder
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(__package__, self.prompts)
 
     @cached_property
     def signature(self) -> str:
         """As in `edit-score@1[draws=4]`, with a prompt pack's digest."""
         values = ((option.name, getattr(self, option.name), option.default) for option in fields(self))
         changed = [f"{name}={value}" for name, value, default in values if value != default and name != "prompts"]
-        return self.card.signature_with(options=[*changed, *Prompts(__package__, self.prompts).options])
+        return self.card.signature_with(options=[*changed, *self.prompt_pack.options])
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         if len(sample.sources) > 1:
@@ -118,7 +123,7 @@ class EditScore:
         )
 
     def _question(self, topic: str, pictures: Mapping[str, Image], slots: Mapping[str, str]) -> Judge:
-        message = _message(Prompts(__package__, self.prompts), topic, pictures, slots)
+        message = _message(self.prompt_pack, topic, pictures, slots)
         form = Json(_schema(self.highest), max_tokens=512, temperature=self.temperature)
         return Judge((message,), form, f"baselines/{topic}", tuple(slots.items()))
 

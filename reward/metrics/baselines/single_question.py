@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from ...card import Card
@@ -33,16 +34,21 @@ class SingleQuestionJudge(ABC):
     form: ClassVar[ResponseFormat]
 
     def __post_init__(self) -> None:
-        Prompts(_PACKAGE, self.prompts)  # refuses a pack that is no folder
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(_PACKAGE, self.prompts)
 
     @property
     def signature(self) -> str:
         """As in `judge-yes-no@1`, with the prompt pack's digest."""
-        return self.card.signature_with(options=Prompts(_PACKAGE, self.prompts).options)
+        return self.card.signature_with(options=self.prompt_pack.options)
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         pictures, slots = self.judge_inputs(sample)
-        prompt = Prompts(_PACKAGE, self.prompts).render(self.topic, **slots)
+        prompt = self.prompt_pack.render(self.topic, **slots)
         question = Judge((Message((*pictures, prompt)),), self.form, f"baselines/{self.topic}", tuple(slots.items()))
         reply = yield from ask(question)
         numbers = {name: float(p) for name, p in reply.probabilities.items()}

@@ -120,15 +120,15 @@ def _judgement(options: ComplexEditOptions, sample: EditSample) -> Judge:
     names = [operation.instruction for operation in sample.operations]
     if names:
         listed = "\n".join(f"{number}. {name}" for number, name in enumerate(names, start=1))
-        operations = options.prompt_templates.render("operations_known", operations=listed)
+        operations = options.prompt_pack.render("operations_known", operations=listed)
     else:
-        operations = options.prompt_templates.render("operations_unknown")
-    prompt = options.prompt_templates.render(
+        operations = options.prompt_pack.render("operations_unknown")
+    prompt = options.prompt_pack.render(
         "alignment",
         instruction=sample.instruction,
         operations=operations,
-        following=options.prompt_templates.render("rubric_following"),
-        preservation=options.prompt_templates.render("rubric_preservation"),
+        following=options.prompt_pack.render("rubric_following"),
+        preservation=options.prompt_pack.render("rubric_preservation"),
     )
     slots = (("instruction", sample.instruction), ("operations", json.dumps(names, ensure_ascii=False)))
     message = Message((sample.source, sample.edited, prompt))
@@ -158,8 +158,8 @@ def _question(
     options: ComplexEditOptions, sample: EditSample, topic: str, form: ResponseFormat, rubric: str = ""
 ) -> Judge:
     """The query of one metric."""
-    rubric_slot = {"rubric": options.prompt_templates.render(f"rubric_{rubric}")} if rubric else {}
-    prompt = options.prompt_templates.render(topic, instruction=sample.instruction, **rubric_slot)
+    rubric_slot = {"rubric": options.prompt_pack.render(f"rubric_{rubric}")} if rubric else {}
+    prompt = options.prompt_pack.render(topic, instruction=sample.instruction, **rubric_slot)
     message = Message((sample.source, sample.edited, prompt))
     return Judge((message,), form, f"complexedit/{topic}", (("instruction", sample.instruction),))
 

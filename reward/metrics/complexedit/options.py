@@ -63,7 +63,12 @@ class ComplexEditOptions:
             raise ValueError(
                 f"{name} sends one query in mode {self.mode}, got {', '.join(sampling_options)}: leave it out"
             )
-        Prompts(__package__, self.prompts)  # raises for a pack that is not a folder
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(__package__, self.prompts)
 
     def _non_default_options(self) -> list[str]:
         """Options with non-default values, except mode and prompts."""
@@ -75,9 +80,4 @@ class ComplexEditOptions:
     @cached_property
     def signature(self) -> str:
         """As in `complex-edit-if@1/numeric[n=5]`, with a prompt pack's digest."""
-        return self.card.signature_with(self.mode, [*self._non_default_options(), *self.prompt_templates.options])
-
-    @property
-    def prompt_templates(self) -> Prompts:
-        """The prompts of this package, with the pack over them."""
-        return Prompts(__package__, self.prompts)
+        return self.card.signature_with(self.mode, [*self._non_default_options(), *self.prompt_pack.options])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
 
 from ...card import Card
 from ...engine.program import Program
@@ -24,14 +26,14 @@ class ComplexEditOverall(ComplexEditOptions):
     """The mean of the three scores, from 0 to 10; `parts` has them: `following`, `preservation`, `quality`.
 
     mean: `arithmetic` (the paper's), or `geometric`, which is low if one part is. If a part has no value, neither has
-    the whole. The options apply to all parts; the first two share their queries in mode `numeric`. The other modes take
-    three queries per sample.
+    the whole, unless another one is 0 in the geometric mean. The options apply to all parts; the first two share their
+    queries in mode `numeric`. The other modes take three queries per sample.
     """
 
     mean: MeanType = "arithmetic"
     card: ClassVar[Card] = Card(
         name="complex-edit-o",
-        version=1,
+        version=2,
         summary="the instruction was followed, all else is as it was, and the edited image looks natural",
         range=(0.0, float(MAX_GRADE)),
         unit="grade 0-10",
@@ -55,17 +57,30 @@ class ComplexEditOverall(ComplexEditOptions):
         super().__post_init__()
         if self.mean not in get_args(MeanType):
             raise ValueError(f"unknown mean {self.mean!r}: {self.card.name} has {', '.join(get_args(MeanType))}")
+        _ = self.parts  # their prompts are read now
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    @cached_property
+    def parts(self) -> Mapping[str, Metric]:
+        """The three metrics."""
         options = {option.name: getattr(self, option.name) for option in fields(ComplexEditOptions)}
-        parts: dict[str, Metric] = {
+        return {
             "following": ComplexEditInstructionFollowing(**options),
             "preservation": IdentityPreservation(**options),
             "quality": PerceptualQuality(**options),
         }
-        score = yield from WeightedMean(parts, on_not_applicable="whole", name=self.card.name)(sample)
-        if self.mean == "geometric" and score.value is not None:
+
+    @property
+    def identity_options(self) -> dict[str, Any]:
+        """See `queries.identity`."""
+        return {"parts": self.parts, "mean": self.mean}
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        mean = WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
+        score = yield from mean(sample)
+        if self.mean == "geometric" and score.status != "not_applicable":
             # `GeometricMean` takes values in 0..1 only; for three grades on one scale the formula is the same.
             values = [part.value for part in score.parts.values() if part.value is not None]
-            score = replace(score, value=math.prod(values) ** (1 / len(values)))
+            if score.value is not None or 0.0 in values:
+                value = math.prod(values) ** (1 / len(values))
+                score = Score.of(value, score.reason if score.value is not None else "a part is 0", parts=score.parts)
         return score.with_signature(self.signature)

@@ -57,5 +57,5 @@ class PerceptualQuality(ComplexEditOptions):
         return score.with_signature(self.signature)
 
     def _question(self, sample: EditSample, topic: str, form: ResponseFormat) -> Judge:
-        prompt = self.prompt_templates.render(topic, rubric=self.prompt_templates.render("rubric_quality"))
+        prompt = self.prompt_pack.render(topic, rubric=self.prompt_pack.render("rubric_quality"))
         return Judge((Message((sample.edited, prompt)),), form, f"complexedit/{topic}")

@@ -65,7 +65,12 @@ class DleBenchOptions:
             raise ValueError(f"{name} needs detection_threshold in [0, 1), got {self.detection_threshold}")
         if self.min_crop_side < 0:
             raise ValueError(f"{name} needs min_crop_side of at least 0, got {self.min_crop_side}")
-        Prompts(PACKAGE, self.prompts)  # raises for a pack that is not a folder
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(PACKAGE, self.prompts)
 
     def _changed(self) -> dict[str, Any]:
         unsigned = {"mode", "prompts"}
@@ -76,7 +81,7 @@ class DleBenchOptions:
     def signature(self) -> str:
         """As in `dlebench-if@1/oracle`, with non-default options and the prompt pack's digest."""
         options = [f"{name}={value}" for name, value in self._changed().items()]
-        return self.base_card.signature_with(self.mode, [*options, *Prompts(PACKAGE, self.prompts).options])
+        return self.base_card.signature_with(self.mode, [*options, *self.prompt_pack.options])
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -97,7 +102,7 @@ class DleBenchOptions:
 
     def render_prompt(self, sample: EditSample, size: tuple[int, int]) -> str:
         """The prompt of the mode with its slots filled. size: of the images that the tools refer to."""
-        prompts = Prompts(PACKAGE, self.prompts)
+        prompts = self.prompt_pack
         parts = {name: prompts.render(f"{self._topic}_{name}") for name in ("labels", "checks", "examples")}
         pixels = f"{size[0]} x {size[1]}"
         tools = prompts.render("tools", size=pixels)
@@ -139,7 +144,7 @@ class DleBenchOptions:
             enhance_below=self.min_crop_side,
         )
         parse: Callable[[str], str] = partial(parse_verdict, self.label_scale)
-        prompts = Prompts(PACKAGE, self.prompts)
+        prompts = self.prompt_pack
 
         def turn_prompt(turns_left: int) -> str:
             return prompts.render("continue", left=str(turns_left), labels=str(self.label_scale))

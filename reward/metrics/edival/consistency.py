@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from statistics import fmean
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -208,6 +208,12 @@ class ContentConsistency(_ConsistencyMetric):
         ),
         aspect="consistency",
     )
+
+    @property
+    def identity_options(self) -> dict[str, Any]:
+        """See `queries.identity`."""
+        halves = [kind(self.protocol, self.similarity) for kind in (ObjectConsistency, BackgroundConsistency)]
+        return {"protocol": self.protocol, "similarity": self.similarity, "halves": halves}
 
     def _score(self, sample: EditSample) -> Program[Score]:
         halves = WeightedMean(

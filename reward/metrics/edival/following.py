@@ -56,7 +56,12 @@ class InstructionFollowing(paper_protocol.PaperOptions):
         self.validate()
         if self.protocol == "official" and (changed := self._changed(paper_protocol.PaperOptions)):
             raise ValueError(f"the official protocol has no options, got {', '.join(changed)}: leave them out")
-        Prompts(_PACKAGE, self.prompts)  # raises for a pack that is not a folder
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(_PACKAGE, self.prompts)
 
     def _changed(self, owner: type[paper_protocol.PaperOptions]) -> list[str]:
         values = ((option.name, getattr(self, option.name), option.default) for option in fields(owner))
@@ -66,7 +71,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
     def signature(self) -> str:
         """As in `edival-if@1/paper`, with non-default options and the prompt pack's digest."""
         options = [*(["dense"] if self.dense else []), *self._changed(paper_protocol.PaperOptions)]
-        return self.card.signature_with(self.protocol, [*options, *Prompts(_PACKAGE, self.prompts).options])
+        return self.card.signature_with(self.protocol, [*options, *self.prompt_pack.options])
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         task = task_of(sample)
@@ -75,7 +80,7 @@ class InstructionFollowing(paper_protocol.PaperOptions):
                 f"instruction {sample.instruction!r} is none of EdiVal's nine forms: give the sample its task, "
                 'as in EditSample(..., task=Task("color_alter", object="cup", value="blue"))'
             ).with_signature(self.signature)
-        prompts = Prompts(_PACKAGE, self.prompts)
+        prompts = self.prompt_pack
         if self.protocol == "official":
             inspector = released_code.make_inspector(sample, prompts)
             program = released_code.evaluate_task(inspector, task)

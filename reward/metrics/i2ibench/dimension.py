@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
 from typing import ClassVar
 
 from ...card import Card
@@ -56,7 +57,12 @@ class DimensionMetric(ABC):
             raise ValueError(f"{type(self).__name__} has no dimension {self.dimension!r}: it has {', '.join(names)}")
         if self.judge_only and (changed := self._options()):
             raise ValueError(f"judge_only takes no other options, got {', '.join(changed)}: leave them out")
-        Prompts(PACKAGE, self.prompts)  # raises for a pack that is not a folder
+        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """Its prompts, as they were when the metric was made."""
+        return Prompts(PACKAGE, self.prompts)
 
     @property
     def dimension_info(self) -> Dimension:
@@ -90,7 +96,7 @@ class DimensionMetric(ABC):
     def signature(self) -> str:
         """As in `i2i-object-manipulation@1[judge_only]`, with non-default options and the prompt pack's digest."""
         options = [*(["judge_only"] if self.judge_only else []), *self._options()]
-        return self.card.signature_with(options=[*options, *Prompts(PACKAGE, self.prompts).options])
+        return self.card.signature_with(options=[*options, *self.prompt_pack.options])
 
     def _options(self) -> list[str]:
         values = [(option.name, getattr(self, option.name), option.default) for option in fields(self)]
@@ -121,7 +127,7 @@ class DimensionMetric(ABC):
 
     def render_prompt(self, prompt: str, **slots: str) -> str:
         """A prompt with its slots filled."""
-        return Prompts(PACKAGE, self.prompts).render(prompt, **slots)
+        return self.prompt_pack.render(prompt, **slots)
 
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
         """The ablation: one query for a level of this dimension."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 from ...card import Card
 from ...engine.program import Program
@@ -31,9 +32,22 @@ class SubjectExtraction(DimensionMetric):
     def roles(self) -> tuple[str, ...]:
         return ("judge", "segmenter", "features")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.consistency  # its prompts are read now
+
+    @cached_property
+    def consistency(self) -> RegionSimilarity:
+        """The metric of the subjects' identity."""
+        return RegionSimilarity("multi-subject-consistency", prompts=self.prompts)
+
+    @property
+    def identity_options(self) -> dict[str, Any]:
+        """See `queries.identity`."""
+        return {"dimension": self.dimension, "judge_only": self.judge_only, "consistency": self.consistency}
+
     def score(self, sample: EditSample) -> Program[Score]:
-        consistency = RegionSimilarity("multi-subject-consistency", prompts=self.prompts)
-        parts: dict[str, Metric] = {"count": _SubjectCount(self), "consistency": consistency}
+        parts: dict[str, Metric] = {"count": _SubjectCount(self), "consistency": self.consistency}
         # Subject consistency is needed here even if it is not among the sample's dimensions.
         return Product(parts, on_not_applicable="whole")(replace(sample, dimensions=None))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 from ...card import Card
 from ...engine.program import Program
@@ -65,7 +67,7 @@ class I2IBenchOverall:
 
     @property
     def card(self) -> Card:
-        both = WeightedMean({**self._parts(multi=False), **self._parts(multi=True)}, name="i2i-overall").card
+        both = WeightedMean(self.parts, name="i2i-overall").card
         return replace(
             both,
             summary="good in every dimension of I2I-Bench that applies",
@@ -82,18 +84,31 @@ class I2IBenchOverall:
             *(["judge_only"] if self.judge_only else []),
             *(f"excluded_dimensions={name}" for name in self.excluded_dimensions),
         ]
-        return self.card.signature_with(options=[*options, *Prompts(PACKAGE, self.prompts).options])
+        return self.card.signature_with(options=[*options, *self.prompt_pack.options])
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         mean = WeightedMean(self._parts(multi=len(sample.sources) > 1), name=self.card.name)
         score = yield from mean(sample)
         return score.with_signature(self.signature)
 
-    def _parts(self, *, multi: bool) -> dict[str, Metric]:
+    @cached_property
+    def parts(self) -> Mapping[str, Metric]:
+        """The metrics of all dimensions, of one source and of several."""
         return {
             name: PIPELINES[dimension.pipeline](name, judge_only=self.judge_only, prompts=self.prompts)
             for name, dimension in DIMENSIONS.items()
-            if dimension.multi == multi
-            and dimension.in_overall
-            and not any(map(dimension.is_called, self.excluded_dimensions))
+            if dimension.in_overall and not any(map(dimension.is_called, self.excluded_dimensions))
         }
+
+    @cached_property
+    def prompt_pack(self) -> Prompts:
+        """The prompts of its parts."""
+        return Prompts(PACKAGE, self.prompts)
+
+    @property
+    def identity_options(self) -> dict[str, Any]:
+        """See `queries.identity`."""
+        return {"parts": self.parts}
+
+    def _parts(self, *, multi: bool) -> dict[str, Metric]:
+        return {name: metric for name, metric in self.parts.items() if DIMENSIONS[name].multi == multi}
