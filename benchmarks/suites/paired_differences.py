@@ -174,7 +174,7 @@ def small_sample_factor(clusters: int, share: float = 0.95) -> float:
     ratio of the quantiles of Student's t and the normal distribution at `share`.
     """
     normal = NormalDist().inv_cdf((1 + share) / 2)
-    return sqrt(clusters / (clusters - 1)) * _student_quantile(normal, clusters - 1) / normal
+    return float(sqrt(clusters / (clusters - 1)) * _student_quantile(normal, clusters - 1) / normal)
 
 
 def _student_quantile(normal: float, freedom: int) -> float:

@@ -19,9 +19,12 @@ deadline_s: samples not scored by then return as `failed` with `"late": true`. d
 reasons, `parts` for those of the parts too, `all` for evidence too. reward: the reward's name on the server; optional
 if it serves one.
 
-The response has one score per sample, in order, as in `Score.to_json`, with the sample's `id`:
+The response has one score per sample, in order, as in `Score.to_json`, with the sample's `id`; and the identity of the
+reward that computed them (`BaseReward.identity`), which differs if weights, prompts or options do. A client refuses
+another one than before:
 
-    {"schema": 2, "reward": "edit-balanced@3", "scores": [{"id": "a", "value": 0.81, "status": "scored"}]}
+    {"schema": 2, "reward": "edit-balanced@3#0123abcd", "identity": "0123abcd...",
+     "scores": [{"id": "a", "value": 0.81, "status": "scored"}]}
 
 Errors are `{"error": "...", "retryable": true}`: 4xx is a client error; on 503, wait as `Retry-After` says and repeat
 the request.
@@ -39,8 +42,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...reward import EditSample, Image, ImageError, Score
+from ...reward import Card, EditSample, Image, ImageError, Score
 from ...reward.image_decoding import MAX_PIXELS
+from ...reward.queries.identity import signature_with_identity
 from ...reward.sample_files import sample_from_json, sample_to_json
 
 SCHEMA = 2
@@ -184,7 +188,12 @@ def parse_request(data: Any, parts: Mapping[str, tuple[bytes | memoryview, str]]
 
 
 def response_json(
-    reward: str, samples: Sequence[EditSample], scores: Sequence[Score | None], detail: Detail, late: str = ""
+    reward: Card,
+    identity: str,
+    samples: Sequence[EditSample],
+    scores: Sequence[Score | None],
+    detail: Detail,
+    late: str = "",
 ) -> dict[str, Any]:
     """The response to a request. A score of None was not scored in time; `late` is its reason."""
     rows = []
@@ -197,7 +206,8 @@ def response_json(
                 **({"late": True} if score is None else {}),
             }
         )
-    return {"schema": SCHEMA, "reward": reward, "scores": rows}
+    signature = signature_with_identity(reward.signature, identity)
+    return {"schema": SCHEMA, "reward": signature, "identity": identity, "scores": rows}
 
 
 def decode_image(name: str, content: bytes | memoryview, kind: str) -> Image:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..image import ImageError
@@ -25,6 +26,13 @@ _SCHEMA_ERROR_WORDS = ("response_format", "schema", "json", "guided", "grammar",
 
 _MAX_TOP_LOGPROBS = 20
 """Alternatives per token: OpenAI's maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableReply:
+    """A refusal, or a reply that cannot be parsed."""
+
+    failure: Failure
 
 
 class OpenAIJudge(EndpointExpert):
@@ -157,19 +165,23 @@ class OpenAIJudge(EndpointExpert):
             return Failure(str(error))
         urls = {image: f"data:image/{self.image_format};base64,{text}" for image, text in encoded.items()}
         messages = chat_messages(query.messages, urls, self.detail)
-        for _ in range(2):  # served models vary, also at temperature 0: a refusal or unreadable reply may not recur
-            body = self._body(query, messages)
-            response = await self.endpoint.post("/chat/completions", body, len(query.images))
-            if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
-                response = await self.endpoint.post("/chat/completions", self._body(query, messages), len(query.images))
-            if isinstance(response, RequestRejected):
-                return response.failure
-            if isinstance(response, Failure):
-                return response
-            reply = self._reply(query, response)
-            if isinstance(reply, Reply):
-                break
-        return reply
+        reply = await self._ask(query, messages)
+        if isinstance(reply, UnreadableReply):
+            # Served models vary, also at temperature 0: a refusal or unreadable reply may not recur.
+            reply = await self._ask(query, messages)
+        return reply.failure if isinstance(reply, UnreadableReply) else reply
+
+    async def _ask(self, query: Judge, messages: list[dict[str, Any]]) -> Reply | Failure | UnreadableReply:
+        body = self._body(query, messages)
+        response = await self.endpoint.post("/chat/completions", body, len(query.images))
+        if isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
+            response = await self.endpoint.post("/chat/completions", self._body(query, messages), len(query.images))
+        if isinstance(response, RequestRejected):
+            return response.failure
+        if isinstance(response, Failure):
+            return response
+        reply = self._reply(query, response)
+        return UnreadableReply(reply) if isinstance(reply, Failure) else reply
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

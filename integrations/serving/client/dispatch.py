@@ -220,11 +220,10 @@ class Dispatcher:
             scores = list(scores_from_json(response.data, [sample.id for sample in samples]))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             return f"{replica.url} sent an invalid response ({error})"
-        served_reward = response.data.get("reward")
-        if reward_info is not None and served_reward != reward_info.card.signature:
-            expected = reward_info.card.signature
-            self._replicas.mark_down(replica, f"it scored with {served_reward} instead of {expected}")
-            return f"{replica.url} serves another reward: {served_reward}"
+        if reward_info is not None and response.data.get("identity") != reward_info.identity:
+            served_reward = response.data.get("reward")
+            self._replicas.mark_down(replica, f"it scored with {served_reward} instead of {reward_info.signature}")
+            return f"{replica.url} serves another reward: {served_reward} instead of {reward_info.signature}"
         rows = response.data["scores"]
         scores = [self._late_score if row.get("late") else score for row, score in zip(rows, scores, strict=True)]
         self._recent_failures.extend(score.status == "failed" for score in scores)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import threading
 import time
 import uuid
@@ -44,8 +45,10 @@ _PICKLED_OPTIONS = (
 class RemoteReward(BaseReward):
     """The reward of judge servers, called like a `Reward`.
 
-    urls: of one server, or of several that serve the same reward: same signature, same options, same expert ids. Others
-    are refused. reward: its name on the servers, if they serve several. token_env: the environment variable with their
+    urls: of one server, or of several that serve the same reward, of one identity. Every answer carries the identity;
+    others than the first are refused, so a server that is restarted with other weights is not used any more. During an
+    upgrade, the servers that still have the first identity are used until there are none. identity: the one to use, or
+    its first digits (8 or more), for clients that start while servers are upgraded. reward: its name on the servers, if they serve several. token_env: the environment variable with their
     token; the token itself is not stored.
 
     deadline_s: of a call. Samples not scored by then return as `failed` with that reason, and their ids are in
@@ -73,6 +76,7 @@ class RemoteReward(BaseReward):
         urls: str | Sequence[str],
         *,
         reward: str = "",
+        identity: str = "",
         token_env: str = "",
         deadline_s: float | None = None,
         timeout_s: float = 600.0,
@@ -105,7 +109,10 @@ class RemoteReward(BaseReward):
         ):
             if seconds is not None and not 0 < seconds < math.inf:
                 raise ValueError(f"{name} must be a positive number of seconds, got {seconds}")
+        if identity and not re.fullmatch("[0-9a-f]{8,64}", identity):
+            raise ValueError(f"identity must be 8 to 64 hex digits, as servers and scores have them, got {identity!r}")
         self.reward = reward
+        self.required_identity = identity
         self.token_env = token_env
         self.deadline_s = deadline_s
         self.timeout_s = timeout_s
@@ -121,7 +128,8 @@ class RemoteReward(BaseReward):
         self._connection_lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.urls, {name: getattr(self, name) for name in _PICKLED_OPTIONS})
+        options = {name: getattr(self, name) for name in _PICKLED_OPTIONS}
+        return _rebuild, (self.urls, {**options, "identity": self.required_identity})
 
     # -- description --------------------------------------------------------------------------------------------------
 
@@ -142,6 +150,11 @@ class RemoteReward(BaseReward):
     def expert_ids(self) -> dict[str, str]:
         """Ids of the servers' experts, by role."""
         return dict(self._reward_info.experts)
+
+    @property
+    def identity(self) -> str:
+        """The identity of the servers' reward, which every answer has to have. Raises `RemoteError`."""
+        return self._reward_info.identity
 
     @property
     def _reward_info(self) -> RewardInfo:
@@ -242,9 +255,9 @@ class RemoteReward(BaseReward):
             for index, score in zip(chunk, scores, strict=True):
                 all_scores[index] = score
         complete = tuple(score for score in all_scores if score is not None)
-        return Scores(
-            complete, tuple(sample.id for sample in batch), dispatcher.stats.stats(time.perf_counter() - start)
-        )
+        info = connection.replicas.reward_info
+        stats = dispatcher.stats.stats(time.perf_counter() - start)
+        return Scores(complete, tuple(sample.id for sample in batch), stats, "" if info is None else info.signature)
 
     def _chunk_indices(self, replicas: ReplicaPool, batch: Sequence[EditSample]) -> list[list[int]]:
         """Indices of the samples that are sent together: groups stay together, and go to their server."""
@@ -314,7 +327,13 @@ class _Connection:
 async def _open_connection(client: RemoteReward, loop: BackgroundLoop) -> _Connection:
     max_requests = client.max_concurrency * len(client.urls)
     transport = Transport(client.urls, token_env=client.token_env, connections=max_requests + len(client.urls))
-    replicas = ReplicaPool(client.urls, transport, reward=client.reward, outage_timeout_s=client.outage_timeout_s)
+    replicas = ReplicaPool(
+        client.urls,
+        transport,
+        reward=client.reward,
+        identity=client.required_identity,
+        outage_timeout_s=client.outage_timeout_s,
+    )
     return _Connection(
         loop, transport, replicas, asyncio.Semaphore(max_requests), deque(maxlen=FAILURE_WINDOW), os.getpid()
     )

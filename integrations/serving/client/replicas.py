@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ....reward import Card
+from ....reward.queries.identity import signature_with_identity
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from .transport import Transport, TransportError, TransportResponse
 
@@ -48,15 +49,16 @@ class RemoteError(RuntimeError):
 
 @dataclass(frozen=True)
 class RewardInfo:
-    """A server's description of its reward. experts: role -> id."""
+    """A server's description of its reward. identity: see `BaseReward.identity`. experts: role -> id."""
 
+    identity: str
     card: Card
     spec: dict[str, Any]
     experts: dict[str, str]
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> RewardInfo:
-        """Raises ValueError if the data has no card."""
+        """Raises ValueError if the data has no card or identity."""
         try:
             values = {
                 card_field.name: data["card"][card_field.name]
@@ -64,22 +66,25 @@ class RewardInfo:
                 if card_field.name in data["card"]
             }
             values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-            return RewardInfo(Card(**values), dict(data.get("spec") or {}), dict(data.get("experts") or {}))
+            spec, experts = dict(data.get("spec") or {}), dict(data.get("experts") or {})
+            return RewardInfo(data["identity"], Card(**values), spec, experts)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"its /v1/reward has no card ({type(error).__name__}: {error})") from None
+            raise ValueError(f"its /v1/reward has no card or identity ({type(error).__name__}: {error})") from None
+
+    @property
+    def signature(self) -> str:
+        return signature_with_identity(self.card.signature, self.identity)
 
     def difference(self, other: RewardInfo) -> str:
         """The difference to another reward as a message; empty if they are the same."""
-        if self.card.signature != other.card.signature:
-            return f"{self.card.signature} and {other.card.signature}"
-        if self.spec.get("reward") != other.spec.get("reward"):
-            return f"{self.card.signature} with other options"
-        roles = sorted(self.experts.keys() | other.experts.keys())
-        different_roles = [role for role in roles if self.experts.get(role) != other.experts.get(role)]
-        return "; ".join(
-            f"{role}: {self.experts.get(role, 'none')!r} and {other.experts.get(role, 'none')!r}"
-            for role in different_roles
-        )
+        if self.identity == other.identity:
+            return ""
+        details = ["other options"] if self.spec.get("reward") != other.spec.get("reward") else []
+        for role in sorted(self.experts.keys() | other.experts.keys()):
+            own_id, other_id = self.experts.get(role, "none"), other.experts.get(role, "none")
+            if own_id != other_id:
+                details.append(f"{role}: {own_id!r} and {other_id!r}")
+        return f"{self.signature} and {other.signature}" + (f" ({'; '.join(details)})" if details else "")
 
 
 @dataclass(eq=False)
@@ -123,7 +128,15 @@ class Replica:
 class ReplicaPool:
     """The servers of one client. Used from one event loop."""
 
-    def __init__(self, urls: Sequence[str], transport: Transport, *, reward: str = "", outage_timeout_s: float) -> None:
+    def __init__(
+        self,
+        urls: Sequence[str],
+        transport: Transport,
+        *,
+        reward: str = "",
+        identity: str = "",
+        outage_timeout_s: float,
+    ) -> None:
         self.all = [Replica(url) for url in urls]
         self.reward_info: RewardInfo | None = None
         self.last_response_at = time.monotonic()
@@ -131,6 +144,7 @@ class ReplicaPool:
         self._first_description: tuple[Replica, RewardInfo] | None = None
         """The first described server; the others must have the same reward."""
         self._transport = transport
+        self._required_identity = identity
         self._query = f"?name={quote(reward)}" if reward else ""
         self._outage_timeout_s = outage_timeout_s
         self._rng = random.Random()
@@ -163,6 +177,8 @@ class ReplicaPool:
                     raise result
             if self._first_description is not None and any(replica.up or replica.degraded for replica in self.all):
                 return self._first_description[1]
+            if self.permanent_failure:
+                raise RemoteError(self.permanent_failure)
             waited = time.monotonic() - start
             loading = any(replica.unavailable_reason.startswith("not ready") for replica in self.all)
             if waited > (self._outage_timeout_s if loading else min(self._outage_timeout_s, _STARTUP_TIMEOUT_S)):
@@ -199,13 +215,22 @@ class ReplicaPool:
             reward_info = RewardInfo.of(response.data)
         except ValueError as error:
             raise RemoteError(f"{replica.url} is not a judge server: {error}") from None
+        if not reward_info.identity.startswith(self._required_identity):
+            required = self._required_identity
+            replica.rejected_reason = (
+                f"{replica.url} serves {reward_info.signature}, and identity={required} is required"
+            )
+            return
         first_replica, expected = self._first_description = self._first_description or (replica, reward_info)
         if difference := expected.difference(reward_info):
             if first_replica is replica:
                 raise RemoteError(
                     f"{replica.url} serves another reward than before: {difference}; scores would be mixed"
                 )
-            raise RemoteError(f"{first_replica.url} and {replica.url} serve different rewards: {difference}")
+            raise RemoteError(
+                f"{first_replica.url} and {replica.url} serve different rewards: {difference}; while servers are "
+                "upgraded, identity= selects one"
+            )
         replica.degraded = is_degraded
         if ready.status == 200:
             replica.unavailable_reason = ""

@@ -171,7 +171,7 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def reward_info_json(service: ScoringService, name: str = "") -> dict[str, Any]:
-    """Card, spec and expert ids of a reward, and the names of all rewards. Raises `APIError`."""
+    """Identity, card, spec and expert ids of a reward, and the names of all rewards. Raises `APIError`."""
     reward = service.reward(name or next(iter(service.rewards)))
     try:
         spec = reward.spec
@@ -181,6 +181,7 @@ def reward_info_json(service: ScoringService, name: str = "") -> dict[str, Any]:
         "schema": SCHEMA,
         "rewards": list(service.rewards),
         "name": reward.__name__,
+        "identity": service.identity(reward),
         "card": asdict(reward.card),
         "spec": spec,
         "experts": {role: expert.id for role, expert in reward.experts.items()},
@@ -190,7 +191,9 @@ def reward_info_json(service: ScoringService, name: str = "") -> dict[str, Any]:
 def _response_body(service: ScoringService, score_request: ScoreRequest, scores: Sequence[Score | None]) -> bytes:
     reward = service.reward(score_request.reward)
     late = "" if score_request.deadline_s is None else f"not scored within {score_request.deadline_s:g} s"
-    data = response_json(reward.card.signature, score_request.samples, scores, score_request.detail, late)
+    data = response_json(
+        reward.card, service.identity(reward), score_request.samples, scores, score_request.detail, late
+    )
     return json.dumps(data, allow_nan=False).encode()
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from ....reward import EditSample, Reward, Score
 from ....reward.engine.engine import Engine
 from ....reward.metrics.compose import score_with_signature
+from ....reward.queries.expert import ExpertDown
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
 from .capacity import Capacity, ServerBusy
@@ -66,6 +67,7 @@ class ScoringService:
         self.active_requests = 0
         """Requests being read, scored or answered."""
         self.readiness = Readiness(by_name)
+        self._identities: dict[Reward, str] = {}
         self.metrics = PrometheusMetrics(self)
         self._idempotency_cache = IdempotencyCache(self.limits.idempotent_scores)
         self._jobs_by_key: dict[str, ScoringJob] = {}
@@ -82,6 +84,12 @@ class ScoringService:
         names = ", ".join(sorted(self.rewards))
         problem = f"no reward {name!r:.80}" if name else "the request names no reward"
         raise APIError(f"{problem}: served are {names}", 400)
+
+    def identity(self, reward: Reward) -> str:
+        """The reward's identity; its last one while an expert is down, and empty if it never had one."""
+        with contextlib.suppress(ExpertDown, OSError):
+            self._identities[reward] = reward.identity
+        return self._identities.get(reward, "")
 
     @property
     def engines(self) -> list[Engine]:

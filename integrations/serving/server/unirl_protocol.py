@@ -21,7 +21,7 @@ An item without a score is missing from `results`, with the reason in `errors`, 
 step and names the samples. It does not retry 4xx except 429; it retries 503 three times, a second apart, unless
 `max_retries` and `retry_delay` are set: increase them for a server that loads for minutes.
 
-Identities are echoed. `scorer_version` is the reward's signature, as in edit-balanced@3, joined by + for several
+Identities are echoed. `scorer_version` is the reward's signature, as in edit-balanced@3#0123abcd, joined by + for several
 rewards; a request that expects another one is rejected. Items that all have an `idempotency_key` are scored once when
 repeated together. Groups are determined by text and images; group_id is only echoed.
 """
@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ....reward import Score
+from ....reward.queries.identity import signature_with_identity
 from ...trainers.trainer_batches import sample_row
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, from_base64
 from .app import score_unless_disconnected
@@ -194,7 +195,8 @@ def _version(service: ScoringService, item: _Item) -> str:
     """Signatures of the rewards that an item requires. Raises `APIError` for an unknown one."""
     if not item.required_rewards or len(set(item.required_rewards)) < len(item.required_rewards):
         raise APIError(f"required_rewards must be a list of distinct names, got {item.required_rewards!r:.80}", 400)
-    return "+".join(service.reward(name or "?").card.signature for name in item.required_rewards)
+    rewards = [service.reward(name or "?") for name in item.required_rewards]
+    return "+".join(signature_with_identity(reward.card.signature, service.identity(reward)) for reward in rewards)
 
 
 def _answer(service: ScoringService, batch: _Batch, scores_by_reward: dict[str, list[Score | None]]) -> dict[str, Any]:
