@@ -59,6 +59,11 @@ class PartialCandidate:
         """The value of the last preview; None without one."""
         return self.previews[-1].score.value if self.previews and not self.error else None
 
+    @property
+    def rejected(self) -> bool:
+        """Whether a guard rejected the last preview."""
+        return bool(self.previews) and self.previews[-1].score.rejected
+
 
 @dataclass(frozen=True, slots=True)
 class GeneratedImage:
