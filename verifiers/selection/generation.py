@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ...reward import EditSample, Image
 from .budget import Cost
 from .candidate import Preview
-from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor
+from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor, is_editor_down
 from .journal import Journal
 from .scoring import json_digest
 
@@ -67,12 +67,13 @@ class PartialCandidate:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedImage:
-    """An image or the editor's error, the cost, and whether it came from the journal."""
+    """An image or the editor's error, the cost, whether it came from the journal, and whether the editor is down."""
 
     picture: Image | None
     cost: Cost
     error: str = ""
     cached: bool = False
+    editor_down: bool = False
 
 
 class CandidateGenerator:
@@ -182,7 +183,8 @@ class CandidateGenerator:
                     batches += [batch[half:], batch[:half]]
                     continue
                 message = f"the editor failed: {type(error).__name__}: {error}"
-                images[batch[0]] = GeneratedImage(None, Cost(nfe, 0, time.perf_counter() - start), message)
+                cost = Cost(nfe, 0, time.perf_counter() - start)
+                images[batch[0]] = GeneratedImage(None, cost, message, editor_down=is_editor_down(error))
                 self._on_cost(images[batch[0]].cost, False)
                 self._consecutive_failures += 1
                 if not self._has_succeeded and self._consecutive_failures >= _MAX_CONSECUTIVE_FAILURES:
