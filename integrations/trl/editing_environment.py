@@ -21,6 +21,7 @@ import numpy as np
 
 from ...reward import BaseReward, EditSample, Expert, Image
 from ...reward.queries.specs import Spec
+from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row
@@ -56,8 +57,8 @@ def describe_changes(sample: EditSample) -> str:
 class EditingEnvironments:
     """Creates one environment per rollout, all with one editor and one reward. Picklable like `RewardFunction`.
 
-    reward, experts, to_sample, offload, name: as for `RewardFunction`. editor: an `Editor`, or a spec of one.
-    max_edits: edits that a rollout may request; the policy is told the number. Failed and undone edits count.
+    reward, experts, to_sample, offload, abstained, name: as for `RewardFunction`. editor: an `Editor`, or a spec of
+    one. max_edits: edits that a rollout may request; the policy is told the number. Failed and undone edits count.
 
     image_observations: `look` returns the image, for vision-language policies; otherwise text only. describe: returns
     the text of `look` for a sample with instruction, sources and image, without the other fields, so that nothing the
@@ -80,6 +81,7 @@ class EditingEnvironments:
         describe: Callable[[EditSample], str] = describe_changes,
         seed: int = 0,
         offload: bool = False,
+        abstained: AbstainedPolicy = "lowest",
         name: str = "",
     ) -> None:
         if max_edits < 1:
@@ -89,6 +91,7 @@ class EditingEnvironments:
         self.image_observations = image_observations
         self.describe = describe
         self.seed = seed
+        self.abstained = abstained
         self.reward = EnvironmentReward(self, resolve_reward(reward, experts), offload, name)
         self._editor = editor
         self._edits: RolloutEditor | None = None
@@ -288,10 +291,16 @@ class EnvironmentReward:
                 log_metric(f"{self.__name__}/{name}", value)
         if indices and log_extra is not None:
             for name, column in log_columns(rollouts, with_instructions=True).items():
-                by_index = dict(zip(indices, column, strict=True))
-                log_extra(f"{self.__name__}/{name}", [by_index.get(index, "") for index in range(len(environments))])
-        values = {index: rollout.score.value for index, rollout in zip(indices, rollouts, strict=True)}
-        return [values.get(index) for index in range(len(environments))]
+                texts = dict(zip(indices, column, strict=True))
+                log_extra(f"{self.__name__}/{name}", [texts.get(index, "") for index in range(len(environments))])
+        values = training_values(
+            [rollout.score for rollout in rollouts],
+            [rollout.sample.group for rollout in rollouts],
+            abstained=self.factory.abstained,
+            lowest=self.reward.card.range[0],
+        )
+        by_index = dict(zip(indices, values, strict=True))
+        return [by_index.get(index) for index in range(len(environments))]
 
     def rollouts(self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]) -> list[Rollout]:
         """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
@@ -300,7 +309,11 @@ class EnvironmentReward:
             for number, environment in enumerate(environments)
         ]
         edits = [
-            AppliedEdits(environment.editor_error or sample.edited, environment.instructions, environment.edit_errors)
+            AppliedEdits(
+                FailedEdit(environment.editor_error, editor_down=True) if environment.editor_error else sample.edited,
+                environment.instructions,
+                environment.edit_errors,
+            )
             for environment, sample in zip(environments, samples, strict=True)
         ]
         with preserve_rng_state():

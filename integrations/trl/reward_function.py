@@ -17,11 +17,12 @@ from typing import Any
 
 from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
 from ...reward.queries.specs import Spec
+from ...reward.score import Cause
 from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions, to_image
 from ..rng_state import preserve_rng_state
-from .rollout_editor import AppliedEdits, apply_instructions, resolve_editor
+from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class RewardFunction:
       `seed` plus the trainer's step: within a group only the instructions differ, and equal instructions share an
       image.
     - `decode_image(completion, completion_ids, row)`, for a policy whose completions are images: returns anything
-      `Image.of` takes, or None if the tokens are no image; then the source is scored, as if nothing was changed.
+      `Image.of` takes, or None if the tokens are no image; that completion counts as one that no expert could judge.
     - else `to_sample` returns the sample with its edited image, as `sample_from_row` does with a column `edited`.
 
     offload: after each call, offload expert weights to the CPU (`Reward.offload`) so that the policy can use the
@@ -177,10 +178,8 @@ class RewardFunction:
         if self.decode_image is not None:
             decoded = [self.decode_image(row["completion"], row["completion_ids"], row) for row in rows]
             return [
-                AppliedEdits(sample.source, errors=("the completion is no image",))
-                if image is None
-                else AppliedEdits(to_image(image))
-                for sample, image in zip(samples, decoded, strict=True)
+                AppliedEdits(FailedEdit("the completion is no image") if image is None else to_image(image))
+                for image in decoded
             ]
         if self.editor is None:
             return [AppliedEdits(sample.edited) for sample in samples]
@@ -237,7 +236,8 @@ def score_rollouts(
         if isinstance(edit.image, Image):
             scored, score = next(edited_samples_left), next(scores)
         else:
-            scored, score = sample, Score.failed(edit.image)
+            cause: Cause = "infrastructure" if edit.image.editor_down else ""
+            scored, score = sample, Score.failed(edit.image.reason, cause=cause)
         rollouts.append(Rollout(scored, score, edit.instructions, prompt, edit.errors))
     return rollouts
 

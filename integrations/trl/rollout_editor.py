@@ -15,17 +15,17 @@ from ...verifiers.selection.generation import CandidateGenerator
 
 @dataclass(frozen=True, slots=True)
 class FailedEdit:
-    """An edit that the editor did not make. editor_down: not because of the instruction; see `is_editor_down`."""
+    """An edit that was not made. editor_down: not because of what the policy wrote; see `is_editor_down`."""
 
     reason: str
-    editor_down: bool
+    editor_down: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedEdits:
     """What the edits of a completion led to: the image, or why there is none, and the errors of edits not made."""
 
-    image: Image | str
+    image: Image | FailedEdit
     instructions: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 
@@ -93,8 +93,7 @@ def apply_instructions(
 def _after(edit: AppliedEdits, edited: Image | FailedEdit) -> AppliedEdits:
     if isinstance(edited, Image):
         return replace(edit, image=edited)
-    image = edited.reason if edited.editor_down else edit.image
-    return replace(edit, image=image, errors=(*edit.errors, edited.reason))
+    return replace(edit, image=edited if edited.editor_down else edit.image, errors=(*edit.errors, edited.reason))
 
 
 def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample:

@@ -287,15 +287,16 @@ def test_an_editor_that_makes_nothing_ends_the_training():
         rewards_of(world, *environments)
 
 
-def test_a_score_without_a_value_is_no_number():
-    world = EditingEnvironments(graded(judge(rule=half_known)), editor=Painter())
+@pytest.mark.parametrize(("abstained", "expected"), [("lowest", 0.0), ("exclude", None)])
+def test_a_picture_that_cannot_be_judged_has_the_lowest_value_unless_it_is_excluded(abstained, expected):
+    world = EditingEnvironments(graded(judge(rule=half_known)), editor=Painter(), abstained=abstained)
     environments = [begun(world) for _ in range(8)]
     for number, environment in enumerate(environments):
         environment.edit(f"try {number}")
     values = rewards_of(world, *environments)
-    assert {value is None for value in values} == {True, False}
-    for value, environment in zip(values, environments, strict=True):
-        assert (value is None) == (read(environment.sample.edited) >= 0.5)
+    known = [read(environment.sample.edited) for environment in environments]
+    assert {value < 0.5 for value in known} == {True, False}
+    assert values == [value if value < 0.5 else expected for value in known]
 
 
 def test_looking_says_what_was_done_and_what_is_to_be_seen():

@@ -85,11 +85,12 @@ def test_completions_can_be_pictures():
     assert rollout.score.value == read(rollout.sample.edited)
 
 
-def test_tokens_that_are_no_picture_are_scored_as_a_copy():
+def test_tokens_that_are_no_picture_have_no_score_and_the_lowest_value():
     texts: dict[str, Any] = {}
-    reward = RewardFunction("guards", decode_image=shade_of)
-    assert reward(**asking("", completion_ids=[[]]), log_extra=texts.__setitem__) == [0.0]
-    assert "the completion is no image" in texts["guards/reason"][0]
+    reward = RewardFunction(graded(), decode_image=shade_of)
+    first, second = reward(**asking("", "", completion_ids=[[7], []]), log_extra=texts.__setitem__)
+    assert (first, second) == (read(Image.of(np.full((8, 8, 3), 7, np.uint8))), 0.0)
+    assert texts["graded/reason"][1] == "the completion is no image"
 
 
 def test_pictures_can_be_a_column():
@@ -273,7 +274,8 @@ def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
     assert [entry["graded/frac_unscored"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
 
     some = judge(rule=half_known)
-    trainer = grpo(tmp_path, RewardFunction(graded(some), editor=Painter()), rows_of(scenes(2)))
+    reward = RewardFunction(graded(some), editor=Painter(), abstained="exclude")
+    trainer = grpo(tmp_path, reward, rows_of(scenes(2)))
     rewards = trainer._logs["rewards"]["graded"]
     pairs = list(zip(rewards, trainer._logs["advantages"], strict=True))
     assert any(np.isnan(reward) for reward, _ in pairs)
