@@ -39,6 +39,8 @@ def rank(
 ) -> int:
     """Rank candidate edits of a source: order, margins, reasons. Samples of a file are ranked within their groups.
 
+    There are no ranks if all candidates with a value were rejected and others could not be judged.
+
     Example: editcritic rank edits --source cup.png --instruction "Remove cup" -o sheet.html
     """
     from ..benchmarks.common.inputs import load_reward, ranking_entries, spec_argument
@@ -66,7 +68,7 @@ def rank(
             stack.pop_all()
             echo("editcritic: interrupted")
             return 130
-        rankings = ranking.rank_candidates(samples, scores)
+        rankings = ranking.rank_candidates(samples, scores, bound_reward.card.range[0])
         if out is not None and rankings:
             from ..benchmarks.report.ranking_sheet import write_sheet
 

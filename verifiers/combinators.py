@@ -51,7 +51,9 @@ class AnyOf(_Connective):
 
 @dataclass(frozen=True)
 class Not:
-    """Swaps accept and reject; "can't tell" stays."""
+    """Swaps accept and reject; "can't tell" stays, and so does the rejection of an edit that a guard rejected: its
+    scores say nothing about what is not wanted.
+    """
 
     verifier: VerifierLike
 
@@ -60,19 +62,7 @@ class Not:
         return self.verifier.rewards
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
-        inverted: dict[VerifierAnswer, VerifierAnswer] = {
-            "accept": "reject",
-            "reject": "accept",
-            "can't tell": "can't tell",
-        }
-        return [
-            Decision(
-                inverted[decision.answer],
-                f"not wanted: {decision.reason}" if decision.accepted else decision.reason,
-                decision.scores,
-            )
-            for decision in self.verifier.decide(samples, scoring)
-        ]
+        return [_inverted(decision) for decision in self.verifier.decide(samples, scoring)]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:
         return run_verifier(self, samples)
@@ -135,6 +125,14 @@ def _combined(dominant: VerifierAnswer, decisions: Sequence[Decision]) -> Decisi
     return Decision(
         answer, _join_reasons([decision for decision in decisions if decision.answer == answer]), _scores(decisions)
     )
+
+
+def _inverted(decision: Decision) -> Decision:
+    if decision.accepted:
+        return Decision("reject", f"not wanted: {decision.reason}", decision.scores)
+    if decision.answer == "can't tell" or any(score.rejected for score in decision.scores):
+        return decision
+    return Decision("accept", decision.reason, decision.scores)
 
 
 def _join_reasons(decisions: Sequence[Decision]) -> str:

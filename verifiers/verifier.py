@@ -183,7 +183,8 @@ class Between:
 class Verifier:
     """`Verifier(reward, at_least(0.7))(samples)` decides on a batch.
 
-    rule: any function of a score that has a value, see `RuleResult`. A score without a value gives "can't tell".
+    rule: any function of a score that has a value, see `RuleResult`. A score without a value gives "can't tell"; an
+    edit that a guard rejected is rejected, whatever the rule: the parts that it asks about were not computed.
     not_applicable: the answer for scores that are not applicable; an editor cannot exploit it, because source and
     instruction alone decide applicability. Pickles if the reward has a spec and the rule can be imported.
     """
@@ -215,6 +216,8 @@ class Verifier:
         if score.value is None:
             answer = self.not_applicable if score.status == "not_applicable" else "can't tell"
             return Decision(answer, _undecided_reason(self.reward.card.name, score), (score,))
+        if score.rejected:
+            return Decision("reject", f"a guard rejected it{_reason_suffix(score)}", (score,))
         result = self.rule(score)
         accepted, reason = result if isinstance(result, tuple) else (result, "")
         if accepted not in (True, False, None):

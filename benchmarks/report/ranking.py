@@ -10,17 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from ...reward import EditSample, Score
+from ...verifiers.selection.contenders import contenders
 from ..common.terminal import plain_table
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the JSON form of rankings."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCandidate:
-    """A candidate with its rank, 1 is the best; None without a score.
+    """A candidate with its rank, 1 is the best; None without a score, and in a ranking without a best candidate.
 
-    margin: value minus that of the next candidate; None for the last one with a value. deciding_parts: where it is
+    margin: value minus that of the next candidate; None for the last one with a rank. deciding_parts: where it is
     furthest behind the best candidate (for the best: ahead of the second), as path of the part -> (own value, other
     value).
     """
@@ -53,10 +54,14 @@ class RankedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRanking:
-    """The candidates of one group, best first; those without a score come last."""
+    """The candidates of one group, best first; those without a score come last.
+
+    no_best: why no candidate has a rank although some have a score; see `SelectionRun.contenders`.
+    """
 
     group: str
     candidates: tuple[RankedCandidate, ...]
+    no_best: str = ""
 
     @property
     def reference_sample(self) -> EditSample:
@@ -68,33 +73,45 @@ class CandidateRanking:
             "group": self.group,
             "instruction": self.reference_sample.instruction,
             "source": self.reference_sample.source.digest,
+            "no_best": self.no_best,
             "candidates": [candidate.to_json() for candidate in self.candidates],
         }
 
 
-def rank_candidates(samples: Sequence[EditSample], scores: Iterable[Score]) -> list[CandidateRanking]:
-    """Groups in order of first appearance, each ranked by value; equal values are ordered by id."""
+def rank_candidates(
+    samples: Sequence[EditSample], scores: Iterable[Score], lowest: float | None
+) -> list[CandidateRanking]:
+    """Groups in order of first appearance, each ranked by value and equal values by id, with those that a guard
+    rejected after all other values. lowest: the lower bound of the reward's range.
+    """
     groups: dict[str, list[tuple[EditSample, Score]]] = {}
     for sample, score in zip(samples, scores, strict=True):
         groups.setdefault(sample.group, []).append((sample, score))
-    return [CandidateRanking(group, tuple(_rank_group(members))) for group, members in groups.items()]
+    rankings = []
+    for group, members in groups.items():
+        _, no_best = contenders([score for _, score in members], lowest)
+        rankings.append(CandidateRanking(group, tuple(rank_group(members, has_best=not no_best)), no_best))
+    return rankings
 
 
-def _rank_group(members: list[tuple[EditSample, Score]]) -> Iterator[RankedCandidate]:
-    by_id = sorted(members, key=lambda member: member[0].id)
-    order = sorted(
-        ((value, member) for member in by_id if (value := member[1].value) is not None), key=lambda item: -item[0]
-    )
-    for index, (value, (sample, score)) in enumerate(order):
-        next_value = order[index + 1][0] if index + 1 < len(order) else None
-        compared = order[0 if index else 1][1][1] if len(order) > 1 else None
-        deciding_parts = {} if compared is None else _deciding(score, compared, 1 if index == 0 else -1)
-        yield RankedCandidate(
-            index + 1, sample, score, None if next_value is None else value - next_value, deciding_parts
-        )
-    for sample, score in by_id:
-        if score.value is None:
+def rank_group(members: Sequence[tuple[EditSample, Score]], has_best: bool) -> Iterator[RankedCandidate]:
+    """The candidates of one group in the order of `rank_candidates`; they get ranks if one of them is the best."""
+    ordered = sorted(members, key=_order)
+    ranked = [score for _, score in ordered if score.value is not None] if has_best else []
+    for index, (sample, score) in enumerate(ordered):
+        if index >= len(ranked):
             yield RankedCandidate(None, sample, score, None, {})
+            continue
+        following = ranked[index + 1].value if index + 1 < len(ranked) else None
+        margin = None if score.value is None or following is None else score.value - following
+        compared = ranked[0 if index else 1] if len(ranked) > 1 else None
+        deciding_parts = {} if compared is None else _deciding(score, compared, 1 if index == 0 else -1)
+        yield RankedCandidate(index + 1, sample, score, margin, deciding_parts)
+
+
+def _order(member: tuple[EditSample, Score]) -> tuple[bool, bool, float, str]:
+    sample, score = member
+    return score.value is None, score.rejected, -(score.value or 0.0), sample.id
 
 
 def _deciding(score: Score, other: Score, sign: int) -> dict[str, tuple[float, float]]:
@@ -144,4 +161,6 @@ def render_ranking(ranking: CandidateRanking) -> Table:
         )
         margin = "" if candidate.margin is None else f"{candidate.margin:.4f}"
         table.add_row(*map(Text, (str(candidate.rank or "-"), candidate.sample.id, value, margin, candidate.reason)))
+    if ranking.no_best:
+        table.caption, table.caption_justify = Text(f"no candidate is the best: {ranking.no_best}"), "left"
     return table

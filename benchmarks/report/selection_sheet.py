@@ -9,7 +9,7 @@ from pathlib import Path
 from ...reward import Card
 from ...verifiers import Candidate, Selection
 from ...verifiers.selection import Cost, Selections
-from .ranking import CandidateRanking, rank_candidates
+from .ranking import CandidateRanking, rank_group
 from .ranking_sheet import CandidateView, SheetSection, render
 
 _NO_SCORE = float("-inf")
@@ -17,7 +17,7 @@ _NO_SCORE = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """A candidate of the sheet. rank: by its score within its step; None without one."""
+    """A candidate of the sheet. rank: by its score within its step; None without one, and if none was chosen."""
 
     candidate: Candidate
     rank: int | None
@@ -104,12 +104,14 @@ def _chosen_candidates(selection: Selection) -> set[str]:
 
 def _ranking(selection: Selection, number: int) -> CandidateRanking | None:
     """The candidates of a step with an image, ranked; their ids are their positions in `_order`, which breaks ties."""
-    samples, scores = [], []
-    for position, candidate in enumerate(_order(selection, number)):
-        if candidate.sample is not None:
-            samples.append(replace(candidate.sample, id=f"{position:06}", group=f"step {number}"))
-            scores.append(candidate.score)
-    return next(iter(rank_candidates(samples, scores)), None)
+    order, chosen = _order(selection, number), _chosen_candidates(selection)
+    members = [
+        (replace(candidate.sample, id=f"{position:06}", group=f"step {number}"), candidate.score)
+        for position, candidate in enumerate(order)
+        if candidate.sample is not None
+    ]
+    has_best = any(candidate.id in chosen for candidate in order)
+    return CandidateRanking(f"step {number}", tuple(rank_group(members, has_best))) if members else None
 
 
 def _attempts(

@@ -21,12 +21,13 @@ import numpy as np
 
 from ...reward import BaseReward, EditSample, Expert, Image
 from ...reward.queries.specs import Spec
+from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
-from ...verifiers.selection import EditorError
+from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row
 from ..rng_state import preserve_rng_state
 from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, score_rollouts
-from .rollout_editor import RolloutEditor, follow_up_request, resolve_editor
+from .rollout_editor import AppliedEdits, FailedEdit, RolloutEditor, follow_up_request, resolve_editor
 
 _PIXEL_TOLERANCE = 16  # of 255: differences that image decoders cause everywhere are smaller
 
@@ -56,8 +57,8 @@ def describe_changes(sample: EditSample) -> str:
 class EditingEnvironments:
     """Creates one environment per rollout, all with one editor and one reward. Picklable like `RewardFunction`.
 
-    reward, experts, to_sample, offload, name: as for `RewardFunction`. editor: an `Editor`, or a spec of one.
-    max_edits: edits that a rollout may request; the policy is told the number. Failed and undone edits count.
+    reward, experts, to_sample, offload, abstained, name: as for `RewardFunction`. editor: an `Editor`, or a spec of
+    one. max_edits: edits that a rollout may request; the policy is told the number. Failed and undone edits count.
 
     image_observations: `look` returns the image, for vision-language policies; otherwise text only. describe: returns
     the text of `look` for a sample with instruction, sources and image, without the other fields, so that nothing the
@@ -80,6 +81,7 @@ class EditingEnvironments:
         describe: Callable[[EditSample], str] = describe_changes,
         seed: int = 0,
         offload: bool = False,
+        abstained: AbstainedPolicy = "lowest",
         name: str = "",
     ) -> None:
         if max_edits < 1:
@@ -89,10 +91,11 @@ class EditingEnvironments:
         self.image_observations = image_observations
         self.describe = describe
         self.seed = seed
+        self.abstained = abstained
         self.reward = EnvironmentReward(self, resolve_reward(reward, experts), offload, name)
         self._editor = editor
         self._edits: RolloutEditor | None = None
-        self._broken: EditorError | None = None
+        self._broken: Exception | None = None
         self._step = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -102,18 +105,23 @@ class EditingEnvironments:
         """Called by TRL once per concurrent rollout."""
         return EditingEnvironment(self)
 
-    def apply_edit(self, request: EditSample) -> Image | str:
-        """The edited image in this round, or the editor's error."""
-        if self._edits is None:
-            self._edits = RolloutEditor(resolve_editor(self._editor), self.seed + self._step)
+    def apply_edit(self, request: EditSample) -> Image | FailedEdit:
+        """The edited image in this round, or why there is none."""
         try:
-            return self._edits.edit([request])[0]
-        except EditorError as error:  # TRL would pass a raised error to the policy as a tool result
+            if self._edits is None:
+                self._edits = RolloutEditor(resolve_editor(self._editor), self.seed + self._step)
+            edited = self._edits.edit([request])[0]
+        except Exception as error:  # noqa: BLE001  (TRL would tell the policy only; `end_round` raises it)
             self._broken = error
-            return str(error)
+            return FailedEdit(str(error), is_editor_down(error))
+        if isinstance(edited, Image):
+            self._broken = None
+        return edited
 
     def end_round(self, step: int | None) -> None:
-        """End a round and drop its images. Raises `EditorError` if no image at all could be generated in it."""
+        """End a round and drop its images. Raises `EditorError` if no image at all could be generated in it, and what
+        building the editor raised.
+        """
         if self._edits is not None:
             self._edits.close()
         broken, self._edits, self._broken = self._broken, None, None
@@ -126,8 +134,12 @@ class EditingEnvironment:
     """One rollout, with the tools `edit`, `undo` and `look`. TRL uses every public method except `reset` as a tool.
 
     factory: the factory that created it. sample: the requested edit; its `edited` is the current image. instructions:
-    those that produced the current image. edit_error: the editor's error if the last edit failed; there is nothing to
-    score then. counts: of edits requested, undone, and failed.
+    those that produced the current image. counts: of edits requested, undone, and failed. edit_errors: the editor's,
+    for the failed ones.
+
+    What counts is the current image: after a failed edit the one before it, without any edit the source. A policy that
+    makes no edit therefore has a score, as one that returns a copy. editor_error: why the last edit failed, if the
+    editor is down: then the policy is not the reason, and there is nothing to score.
     """
 
     def __init__(self, factory: EditingEnvironments) -> None:
@@ -144,13 +156,17 @@ class EditingEnvironment:
         return tuple(instruction for instruction, _ in self._state.edits)
 
     @property
-    def edit_error(self) -> str:
-        return self._state.error
+    def edit_errors(self) -> tuple[str, ...]:
+        return tuple(self._state.errors)
+
+    @property
+    def editor_error(self) -> str:
+        return self._state.editor_error
 
     @property
     def counts(self) -> dict[str, int]:
         state = self._state
-        return {"edits": state.num_requested, "edits/undone": state.undone, "edits/failed": state.failed}
+        return {"edits": state.num_requested, "edits/undone": state.undone, "edits/failed": len(state.errors)}
 
     @property
     def _state(self) -> _EpisodeState:
@@ -190,14 +206,14 @@ class EditingEnvironment:
         if state.num_requested >= factory.max_edits:
             return f"Nothing was edited: you have asked for {_edit_count(factory.max_edits)}, which is all there are."
         with preserve_rng_state():
-            image = factory.apply_edit(follow_up_request(state.sample, state.image, text))
-        if isinstance(image, str):
-            state.failed += 1
-            state.error = image
-            message = f"The picture stays as it was: {image}."
+            edited = factory.apply_edit(follow_up_request(state.sample, state.image, text))
+        if isinstance(edited, FailedEdit):
+            state.errors.append(edited.reason)
+            state.editor_error = edited.reason if edited.editor_down else ""
+            message = f"The picture stays as it was: {edited.reason}."
         else:
-            state.edits.append((text, image))
-            state.error = ""
+            state.edits.append((text, edited))
+            state.editor_error = ""
             message = "The picture was edited."
         return f"{message} You can ask for {_edit_count(factory.max_edits - state.num_requested, more=True)}."
 
@@ -212,6 +228,7 @@ class EditingEnvironment:
             return "Nothing was undone: this is the original picture."
         instruction, _ = state.edits.pop()
         state.undone += 1
+        state.editor_error = ""
         return f'Undone: "{instruction}". {_history_text(self.instructions)}'
 
     def look(self) -> str | list[dict[str, Any]]:
@@ -233,8 +250,9 @@ class EnvironmentReward:
     """The reward function of `EditingEnvironments`: scores all rollouts of a batch in one call of the reward.
 
     Return value and logging are those of `RewardFunction`; also logged: `<name>/edits`, `<name>/edits/undone` and
-    `<name>/edits/failed`, means per rollout. A rollout whose last edit failed is unscored. Rollouts in environments of
-    another factory get None.
+    `<name>/edits/failed`, means per rollout. A rollout is scored by its current image, so that no policy can choose to
+    have no score; one whose last edit failed because the editor is down is unscored (see `EditingEnvironment`).
+    Rollouts in environments of another factory get None.
     """
 
     def __init__(self, factory: EditingEnvironments, reward: BaseReward, offload: bool, name: str) -> None:
@@ -273,10 +291,16 @@ class EnvironmentReward:
                 log_metric(f"{self.__name__}/{name}", value)
         if indices and log_extra is not None:
             for name, column in log_columns(rollouts, with_instructions=True).items():
-                by_index = dict(zip(indices, column, strict=True))
-                log_extra(f"{self.__name__}/{name}", [by_index.get(index, "") for index in range(len(environments))])
-        values = {index: rollout.score.value for index, rollout in zip(indices, rollouts, strict=True)}
-        return [values.get(index) for index in range(len(environments))]
+                texts = dict(zip(indices, column, strict=True))
+                log_extra(f"{self.__name__}/{name}", [texts.get(index, "") for index in range(len(environments))])
+        values = training_values(
+            [rollout.score for rollout in rollouts],
+            [rollout.sample.group for rollout in rollouts],
+            abstained=self.factory.abstained,
+            lowest=self.reward.card.range[0],
+        )
+        by_index = dict(zip(indices, values, strict=True))
+        return [by_index.get(index) for index in range(len(environments))]
 
     def rollouts(self, prompts: Sequence[Any], environments: Sequence[EditingEnvironment]) -> list[Rollout]:
         """The same as full `Rollout`s, e.g. for `make_preference_pairs`."""
@@ -284,23 +308,29 @@ class EnvironmentReward:
             replace(environment.sample, id=f"{environment.sample.id}/{number}")
             for number, environment in enumerate(environments)
         ]
-        images = [
-            environment.edit_error or sample.edited for environment, sample in zip(environments, samples, strict=True)
+        edits = [
+            AppliedEdits(
+                FailedEdit(environment.editor_error, editor_down=True) if environment.editor_error else sample.edited,
+                environment.instructions,
+                environment.edit_errors,
+            )
+            for environment, sample in zip(environments, samples, strict=True)
         ]
-        instructions = [environment.instructions for environment in environments]
         with preserve_rng_state():
-            return score_rollouts(self.reward, samples, images, instructions, prompts, offload=self.offload)
+            return score_rollouts(self.reward, samples, edits, prompts, offload=self.offload)
 
 
 @dataclass
 class _EpisodeState:
-    """The state of a rollout. edits: instruction and image of each edit in the current image."""
+    """The state of a rollout. edits: instruction and image of each edit in the current image. errors: of failed edits.
+    editor_error: see `EditingEnvironment`.
+    """
 
     sample: EditSample
     edits: list[tuple[str, Image]] = field(default_factory=list)
     undone: int = 0
-    failed: int = 0
-    error: str = ""
+    errors: list[str] = field(default_factory=list)
+    editor_error: str = ""
 
     @property
     def image(self) -> Image:
@@ -308,7 +338,7 @@ class _EpisodeState:
 
     @property
     def num_requested(self) -> int:
-        return len(self.edits) + self.undone + self.failed
+        return len(self.edits) + self.undone + len(self.errors)
 
 
 def _edit_count(count: int, *, more: bool = False) -> str:

@@ -26,13 +26,16 @@ _TOLERANCE = 1e-9  # so that 0.9 - 0.8 counts as a margin of 0.1
 
 @dataclass(frozen=True, slots=True)
 class PreferenceCandidate:
-    """A scored candidate. position: within its group, from 0. text: what the policy wrote."""
+    """A scored candidate. position: within its group, from 0. text: what the policy wrote. guarded: a guard rejected
+    the edit.
+    """
 
     sample: EditSample
     value: float
     position: int
     text: str = ""
     prompt: Any = ""
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def make_preference_pairs(
 
     results: selections, whose candidates differ by their images; or rollouts (`RewardFunction.rollouts`, or
     `Rollout(sample, score)`), which differ by their text, if they have one. Candidates that failed or have no value are
-    in no pair.
+    in no pair, and one that a guard rejected is never chosen over another.
 
     margin: minimum difference of the values; smaller differences are ties. score_std: the standard deviation of a score
     when the same edit is scored again; differences below 2 sqrt(2) of it are ties as well, since two scores of one edit
@@ -162,7 +165,7 @@ def make_preference_pairs(
     for group_index, group in enumerate(_groups(results, dropped)):
         group_pairs = []
         for first, second in combinations(group, 2):
-            chosen, rejected = (first, second) if first.value > second.value else (second, first)
+            rejected, chosen = sorted((first, second), key=lambda candidate: (not candidate.guarded, candidate.value))
             pair = PreferencePair(chosen, rejected)
             if _same(first, second):
                 dropped["same"] += 1
@@ -185,10 +188,14 @@ def _groups(results: Iterable[Selection | Rollout], dropped: Counter[str]) -> li
     positions: Counter[object] = Counter()
     for index, result in enumerate(results):
         if isinstance(result, Selection):
-            members = [(index, candidate.sample, candidate.value, "", "") for candidate in result.candidates]
+            members = [
+                (index, candidate.sample, candidate.value, candidate.score.rejected, "", "")
+                for candidate in result.candidates
+            ]
         else:
-            members = [(-1, result.sample, result.score.value, "\n".join(result.instructions), result.prompt)]
-        for origin, sample, value, text, prompt in members:
+            text, score = "\n".join(result.instructions), result.score
+            members = [(-1, result.sample, score.value, score.rejected, text, result.prompt)]
+        for origin, sample, value, guarded, text, prompt in members:
             if sample is None or value is None:
                 dropped["unscored"] += 1
             if sample is None:
@@ -196,7 +203,8 @@ def _groups(results: Iterable[Selection | Rollout], dropped: Counter[str]) -> li
             history = tuple(turn.edited.digest for turn in sample.history)
             key = (origin, sample.group, sample.instruction, tuple(image.digest for image in sample.sources), history)
             if value is not None:
-                groups.setdefault(key, []).append(PreferenceCandidate(sample, value, positions[key], text, prompt))
+                candidate = PreferenceCandidate(sample, value, positions[key], text, prompt, guarded)
+                groups.setdefault(key, []).append(candidate)
             positions[key] += 1
     return list(groups.values())
 

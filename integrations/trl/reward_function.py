@@ -17,24 +17,27 @@ from typing import Any
 
 from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
 from ...reward.queries.specs import Spec
+from ...reward.score import Cause
 from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
 from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions, to_image
 from ..rng_state import preserve_rng_state
-from .rollout_editor import RolloutEditor, follow_up_request, resolve_editor
+from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A scored completion. instructions: the instructions that the editor applied; empty without an editor.
+    """A scored completion. instructions: those given to the editor; empty without an editor.
 
     sample: `edited` is the source if no image was generated; the score gives the reason. prompt: text or messages.
+    edit_errors: why edits were not made.
     """
 
     sample: EditSample
     score: Score
     instructions: tuple[str, ...] = ()
     prompt: Any = ""
+    edit_errors: tuple[str, ...] = ()
 
 
 class RewardFunction:
@@ -54,11 +57,13 @@ class RewardFunction:
     - `editor`, for a policy that writes instructions: the editor (or a spec of one) applies the instructions of a
       completion one after the other to the row's source; the result is judged by the *row's* instruction.
       split_completion: splits a completion into instructions. max_instructions: how many are applied; the rest is
-      ignored. A completion without instructions leaves the source unchanged, and is scored as such. All images of a
-      call use one seed, `seed` plus the trainer's step: within a group only the instructions differ, and equal
-      instructions share an image.
+      ignored. A completion without instructions leaves the source unchanged, and is scored as such; an instruction for
+      which the editor raises leaves the image before it. Only if the editor is down (see `is_editor_down`) the
+      completion is unscored: a policy must not be able to choose to have no score. All images of a call use one seed,
+      `seed` plus the trainer's step: within a group only the instructions differ, and equal instructions share an
+      image.
     - `decode_image(completion, completion_ids, row)`, for a policy whose completions are images: returns anything
-      `Image.of` takes, or None if the tokens are no image; that completion is unscored.
+      `Image.of` takes, or None if the tokens are no image; that completion counts as one that no expert could judge.
     - else `to_sample` returns the sample with its edited image, as `sample_from_row` does with a column `edited`.
 
     offload: after each call, offload expert weights to the CPU (`Reward.offload`) so that the policy can use the
@@ -72,7 +77,8 @@ class RewardFunction:
     completions with a value; `<name>/frac_unscored`, the fraction of completions without a value;
     `<name>/frac_reward_zero_std`, the fraction of groups (same sources and instruction, several completions in this
     call) whose values are all equal: a process sees only its own slice of a group. Logged with `log_extra`, as text
-    columns: `<name>/reason`, `<name>/evidence` (JSON) and, with an editor, `<name>/instructions`.
+    columns: `<name>/reason` (with the editor's errors), `<name>/evidence` (JSON) and, with an editor,
+    `<name>/instructions`.
     """
 
     def __init__(
@@ -165,25 +171,22 @@ class RewardFunction:
         with preserve_rng_state():
             samples = [self.to_sample(row) for row in rows]
             samples = [replace(sample, id=f"{sample.id}/{number}") for number, sample in enumerate(samples)]
-            images, instructions = self._edited_images(
-                rows, samples, int(getattr(trainer_state, "global_step", 0) or 0)
-            )
-            return score_rollouts(self.reward, samples, images, instructions, prompts, offload=self.offload)
+            edits = self._edits(rows, samples, int(getattr(trainer_state, "global_step", 0) or 0))
+            return score_rollouts(self.reward, samples, edits, prompts, offload=self.offload)
 
-    def _edited_images(
-        self, rows: Sequence[DatasetRow], samples: Sequence[EditSample], step: int
-    ) -> tuple[list[Image | str], list[tuple[str, ...]]]:
-        """For each row an image or the reason why there is none, and the applied instructions."""
+    def _edits(self, rows: Sequence[DatasetRow], samples: Sequence[EditSample], step: int) -> list[AppliedEdits]:
         if self.decode_image is not None:
             decoded = [self.decode_image(row["completion"], row["completion_ids"], row) for row in rows]
-            images = ["the completion is no image" if image is None else to_image(image) for image in decoded]
-            return images, [()] * len(rows)
+            return [
+                AppliedEdits(FailedEdit("the completion is no image") if image is None else to_image(image))
+                for image in decoded
+            ]
         if self.editor is None:
-            return [sample.edited for sample in samples], [()] * len(rows)
+            return [AppliedEdits(sample.edited) for sample in samples]
         instructions = [
             tuple(self.split_completion(completion_text(row["completion"])))[: self.max_instructions] for row in rows
         ]
-        return _apply_instructions(self.editor, samples, instructions, self.seed + step), instructions
+        return apply_instructions(self.editor, samples, instructions, self.seed + step)
 
 
 class AsyncRewardFunction:
@@ -211,15 +214,16 @@ def resolve_reward(reward: BaseReward | Spec, experts: Mapping[str, Expert | Spe
 def score_rollouts(
     reward: BaseReward,
     samples: Sequence[EditSample],
-    images: Sequence[Image | str],
-    instructions: Sequence[tuple[str, ...]],
+    edits: Sequence[AppliedEdits],
     prompts: Sequence[Any],
     *,
     offload: bool,
 ) -> list[Rollout]:
-    """Score all in one call of the reward. images: edited images, or the reason why there is none."""
+    """Score all in one call of the reward."""
     edited_samples = [
-        replace(sample, edited=image) for sample, image in zip(samples, images, strict=True) if isinstance(image, Image)
+        replace(sample, edited=edit.image)
+        for sample, edit in zip(samples, edits, strict=True)
+        if isinstance(edit.image, Image)
     ]
     try:
         scores = iter(reward(edited_samples) if edited_samples else ())
@@ -227,18 +231,21 @@ def score_rollouts(
         if offload:
             reward.offload()
     edited_samples_left = iter(edited_samples)
-    return [
-        Rollout(next(edited_samples_left), next(scores), applied, prompt)
-        if isinstance(image, Image)
-        else Rollout(sample, Score.failed(image), applied, prompt)
-        for sample, image, applied, prompt in zip(samples, images, instructions, prompts, strict=True)
-    ]
+    rollouts = []
+    for sample, edit, prompt in zip(samples, edits, prompts, strict=True):
+        if isinstance(edit.image, Image):
+            scored, score = next(edited_samples_left), next(scores)
+        else:
+            cause: Cause = "infrastructure" if edit.image.editor_down else ""
+            scored, score = sample, Score.failed(edit.image.reason, cause=cause)
+        rollouts.append(Rollout(scored, score, edit.instructions, prompt, edit.errors))
+    return rollouts
 
 
 def log_columns(rollouts: Sequence[Rollout], *, with_instructions: bool) -> dict[str, list[str]]:
     """The text columns to log for a batch; see `RewardFunction`."""
     columns = {
-        "reason": [rollout.score.reason for rollout in rollouts],
+        "reason": ["; ".join(filter(None, dict.fromkeys((one.score.reason, *one.edit_errors)))) for one in rollouts],
         "evidence": [json.dumps(list(_evidence(rollout.score))) for rollout in rollouts],
     }
     return (
@@ -263,23 +270,6 @@ def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     if compared_groups:
         metrics["frac_reward_zero_std"] = fmean(len(set(values) - {None}) < 2 for values in compared_groups)
     return metrics
-
-
-def _apply_instructions(
-    editor: Editor, samples: Sequence[EditSample], instructions: Sequence[Sequence[str]], seed: int
-) -> list[Image | str]:
-    """Apply each sample's instructions to its source, one after the other; each distinct edit is generated once."""
-    images: list[Image | str] = [sample.source for sample in samples]
-    with RolloutEditor(editor, seed) as rollout_editor:
-        for turn in range(max(map(len, instructions), default=0)):
-            requests = {
-                number: follow_up_request(sample, image, lines[turn])
-                for number, (sample, lines, image) in enumerate(zip(samples, instructions, images, strict=True))
-                if turn < len(lines) and isinstance(image, Image)
-            }
-            for number, edited in zip(requests, rollout_editor.edit(list(requests.values())), strict=True):
-                images[number] = edited
-    return images
 
 
 def _nested_values(score: Score, path: str = "", depth: int = 2) -> Iterator[tuple[str, float]]:

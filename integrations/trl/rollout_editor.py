@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...reward import EditSample, Image, build
@@ -11,6 +11,23 @@ from ...reward.queries.specs import Spec
 from ...verifiers import Editor, Journal
 from ...verifiers.selection import CandidateRequest, NoiseSpec
 from ...verifiers.selection.generation import CandidateGenerator
+
+
+@dataclass(frozen=True, slots=True)
+class FailedEdit:
+    """An edit that was not made. editor_down: not because of what the policy wrote; see `is_editor_down`."""
+
+    reason: str
+    editor_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedEdits:
+    """What the edits of a completion led to: the image, or why there is none, and the errors of edits not made."""
+
+    image: Image | FailedEdit
+    instructions: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 class RolloutEditor:
@@ -24,10 +41,10 @@ class RolloutEditor:
         self._seed = seed
         self._journal = Journal()
         self._generator = CandidateGenerator(editor, self._journal, lambda cost, cached: None)
-        self._edited: dict[object, Image | str] = {}
+        self._edited: dict[object, Image | FailedEdit] = {}
 
-    def edit(self, requests: Sequence[EditSample]) -> list[Image | str]:
-        """An image or the editor's error for each request; see `follow_up_request`.
+    def edit(self, requests: Sequence[EditSample]) -> list[Image | FailedEdit]:
+        """An image for each request (see `follow_up_request`), or why there is none.
 
         Raises `EditorError` if the editor generated nothing at all in a few attempts.
         """
@@ -40,7 +57,8 @@ class RolloutEditor:
                 for number, request in enumerate(batch.values())
             ]
             for key, candidate in zip(batch, self._generator.generate(candidate_requests), strict=True):
-                self._edited[key] = candidate.error if candidate.picture is None else candidate.picture
+                failed = FailedEdit(candidate.error, candidate.editor_down)
+                self._edited[key] = failed if candidate.picture is None else candidate.picture
         return [self._edited[key] for key in keys]
 
     def close(self) -> None:
@@ -53,6 +71,29 @@ class RolloutEditor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def apply_instructions(
+    editor: Editor, samples: Sequence[EditSample], instructions: Sequence[tuple[str, ...]], seed: int
+) -> list[AppliedEdits]:
+    """Apply each sample's instructions to its source, one after the other; each distinct edit is generated once."""
+    edits = [AppliedEdits(sample.source, lines) for sample, lines in zip(samples, instructions, strict=True)]
+    with RolloutEditor(editor, seed) as rollout_editor:
+        for turn in range(max(map(len, instructions), default=0)):
+            requests = {
+                number: follow_up_request(sample, edit.image, edit.instructions[turn])
+                for number, (sample, edit) in enumerate(zip(samples, edits, strict=True))
+                if turn < len(edit.instructions) and isinstance(edit.image, Image)
+            }
+            for number, edited in zip(requests, rollout_editor.edit(list(requests.values())), strict=True):
+                edits[number] = _after(edits[number], edited)
+    return edits
+
+
+def _after(edit: AppliedEdits, edited: Image | FailedEdit) -> AppliedEdits:
+    if isinstance(edited, Image):
+        return replace(edit, image=edited)
+    return replace(edit, image=edited if edited.editor_down else edit.image, errors=(*edit.errors, edited.reason))
 
 
 def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample:

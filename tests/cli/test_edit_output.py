@@ -452,6 +452,24 @@ def test_the_sheet_shows_steps_previews_and_comparisons(tmp_path: Path) -> None:
     assert page.tags.count("img") == 2 + 2 + 3 + 3
 
 
+def test_where_none_is_chosen_none_has_a_rank() -> None:
+    from editcritic.benchmarks.report.selection_sheet import list_attempts
+    from editcritic.reward.queries import Abstention
+    from editcritic.verifiers import BestOfN, select
+
+    from ..reward.fakes import Fake
+    from ..verifiers.numpy_editor import gated, judge, scenes
+
+    def ranks(rejects: float, expert: Fake) -> list[int | None]:
+        reward = gated(lambda picture: read(picture) < rejects, expert)
+        (selection,) = select(BestOfN(4), scenes(1), editor=Painter(), reward=reward)
+        return [attempt.rank for attempt in list_attempts(selection)]
+
+    assert ranks(0.7, judge()) == [1, 2, 3, 4]
+    assert ranks(1.1, judge()) == [1, 2, 3, 4]
+    assert ranks(0.7, judge(rule=lambda query: Abstention("too bright"))) == [None] * 4
+
+
 # -- selectors by name -------------------------------------------------------------------------------------------------
 
 

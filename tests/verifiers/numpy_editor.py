@@ -5,8 +5,9 @@ The only fakes of these tests: the editor, and the expert that looks (`Fake` of 
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score
 from editcritic.reward.engine import ask_many
+from editcritic.reward.metrics import Gate
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.verifiers import edit_request
 from editcritic.verifiers.selection import DenoisingState, NoiseSpec
 
-from ..reward.fakes import Fake
+from ..reward.fakes import Fake, Says
 
 Images = Sequence[tuple[Image, ...]]
 History = Sequence[tuple[EditSample, ...]] | None
@@ -152,6 +154,33 @@ def judge(**how: Any) -> Fake:
 def graded(expert: Fake | None = None, *qualities: str, role: str = "judge", **options: Any) -> Reward:
     """A reward of `Graded`: one judge call a quality (default: following), where the role is a judge's."""
     return Reward(Graded(qualities or ("following",), role), {role: expert or judge()}, **options)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Rejects the images of a rule."""
+
+    rejects: Callable[[Image], bool]
+
+    @property
+    def card(self) -> Card:
+        return Card("guard", 1, "nothing wrong")
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        yield from ()
+        return Score.of(0.0, "a copy of the source") if self.rejects(sample.edited) else Score.of(1.0)
+
+
+def gated(rejects: Callable[[Image], bool], expert: Fake | None = None, *qualities: str, **options: Any) -> Reward:
+    """`graded` behind a guard."""
+    return Reward(Gate(Guard(rejects), Graded(qualities or ("following",))), {"judge": expert or judge()}, **options)
+
+
+@cache
+def rejection() -> Score:
+    """The score of an edit that a guard rejected."""
+    gate = Gate(Says(Score.of(0.0, "a copy of the source")), Says(Score.of(1.0)))
+    return Reward(gate, {})(scenes(1))[0]
 
 
 def scenes(count: int, **fields: Any) -> list[EditSample]:

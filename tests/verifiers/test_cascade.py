@@ -21,7 +21,7 @@ from editcritic.verifiers.verifier import (
 )
 
 from ..reward.fakes import Says
-from .numpy_editor import Graded, graded, judge, read, scenes
+from .numpy_editor import Graded, graded, judge, read, rejection, scenes
 from .test_verifier import edited
 
 RANK: dict[VerifierAnswer, int] = {"reject": -1, "can't tell": 0, "accept": 1}
@@ -193,3 +193,25 @@ def test_what_a_late_stage_lacks_is_said_before_anybody_is_asked() -> None:
     with pytest.raises(ValueError, match="mask"):
         Cascade(Verifier(graded(expert), Between(accept=0.9)), late)(edited(2))
     assert not expert.calls
+
+
+# -- guards -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_guard_rejected_is_not_accepted_as_what_is_not_wanted() -> None:
+    copied = Verifier(Reward(Says(rejection()), {}), at_least(0.5))
+    low = Verifier(Reward(Says(Score.of(0.1)), {}), at_least(0.5))
+    for verifier in (Not(copied), Not(Not(copied)), Not(AllOf(low, copied)), Not(AnyOf(copied, low))):
+        (decision,) = verifier(edited(1))
+        rejected = any(score.rejected for score in decision.scores)
+        assert decision.answer == ("reject" if rejected else "accept")
+        assert rejected or isinstance(verifier.verifier, AllOf)  # which stops at `low`
+
+
+def test_a_cascade_ends_where_a_guard_rejects() -> None:
+    judge_of_last_resort = Told("accept")
+    (decision,) = Cascade(Verifier(Reward(Says(rejection()), {}), Between(accept=0.9)), judge_of_last_resort).decide(
+        edited(1), lambda reward, samples: reward(samples)
+    )
+    assert decision.answer == "reject"
+    assert judge_of_last_resort.seen == []

@@ -13,7 +13,7 @@ from editcritic.reward.queries import Abstention, Failure, Measurement
 from editcritic.verifiers.verifier import AtLeast, Between, Decision, Verifier, at_least
 
 from ..reward.fakes import Rated, Says, Seeded
-from .numpy_editor import Painter, graded, judge, read, scenes
+from .numpy_editor import Painter, graded, judge, read, rejection, scenes
 
 
 def edited(count: int) -> list[EditSample]:
@@ -50,6 +50,16 @@ def test_every_threshold_has_to_be_reached(
     decision = verdict(score, rule)
     assert decision.answer == expected
     assert decision.reason
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [at_least(0.0), at_least(following=0.5), at_least(-1.0, following=0.0), Between(accept=0.9), lambda score: None],
+    ids=["the lowest value", "a part", "both", "an undecided range", "a rule of one's own"],
+)
+def test_what_a_guard_rejected_is_rejected_by_any_rule(rule: Any) -> None:
+    decision = verdict(rejection(), rule)
+    assert (decision.answer, decision.reason) == ("reject", "a guard rejected it (a copy of the source)")
 
 
 def test_what_was_too_low_is_said_with_the_scores_own_words() -> None:

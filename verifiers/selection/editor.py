@@ -10,10 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import EditSample, Image
+from ...reward.timeout_compat import TIMEOUTS
 
 
 class EditorError(RuntimeError):
     """The editor raised for every requested image."""
+
+
+def is_editor_down(error: BaseException) -> bool:
+    """Whether an exception of an editor, or one that led to it, is a lost connection, a time-out or a lack of memory.
+
+    Such an editor is down, whatever it was asked for. Any other exception may be due to the request.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, (ConnectionError, MemoryError, *TIMEOUTS)) or type(seen).__name__ == "OutOfMemoryError":
+            return True  # the last is torch's, which this module does not need
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 @runtime_checkable
@@ -44,7 +58,7 @@ class Editor(Protocol):
         """One image per item: `images` holds the sources of each item, `history` its earlier turns, oldest first.
 
         An image depends on its own item only and is deterministic. May raise anything; the candidates of the call then
-        fail with that reason.
+        fail with that reason. Errors of the editor itself are told from those of a request by `is_editor_down`.
         """
         ...
 

@@ -11,7 +11,7 @@ from ...reward import EditSample, Image
 from ...reward.queries.identity import content_digest
 from .budget import Cost
 from .candidate import Preview
-from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor
+from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor, is_editor_down
 from .journal import Journal
 
 T = TypeVar("T")
@@ -59,15 +59,21 @@ class PartialCandidate:
         """The value of the last preview; None without one."""
         return self.previews[-1].score.value if self.previews and not self.error else None
 
+    @property
+    def rejected(self) -> bool:
+        """Whether a guard rejected the last preview."""
+        return bool(self.previews) and self.previews[-1].score.rejected
+
 
 @dataclass(frozen=True, slots=True)
 class GeneratedImage:
-    """An image or the editor's error, the cost, and whether it came from the journal."""
+    """An image or the editor's error, the cost, whether it came from the journal, and whether the editor is down."""
 
     picture: Image | None
     cost: Cost
     error: str = ""
     cached: bool = False
+    editor_down: bool = False
 
 
 class CandidateGenerator:
@@ -177,7 +183,8 @@ class CandidateGenerator:
                     batches += [batch[half:], batch[:half]]
                     continue
                 message = f"the editor failed: {type(error).__name__}: {error}"
-                images[batch[0]] = GeneratedImage(None, Cost(nfe, 0, time.perf_counter() - start), message)
+                cost = Cost(nfe, 0, time.perf_counter() - start)
+                images[batch[0]] = GeneratedImage(None, cost, message, editor_down=is_editor_down(error))
                 self._on_cost(images[batch[0]].cost, False)
                 self._consecutive_failures += 1
                 if not self._has_succeeded and self._consecutive_failures >= _MAX_CONSECUTIVE_FAILURES:

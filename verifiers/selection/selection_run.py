@@ -17,6 +17,7 @@ from ...reward import BaseReward, Box, Card, EditSample, Image, Reward, Score, T
 from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseMetric, compare_scores, pack_pair
 from .budget import Budget, Cost, sum_costs
 from .candidate import Candidate, CandidateStatus, Preview, Selection, Selections, TournamentMatch
+from .contenders import contenders
 from .editor import Editor, EditorError, NoiseSpec
 from .generation import CandidateGenerator, CandidateRequest, GeneratedImage, PartialCandidate
 from .journal import Journal
@@ -200,22 +201,28 @@ class SelectionRun:
             )
         return Candidate(request.id, request.noise, sample, score, cost, status, request.step, request.parent, previews)  # type: ignore[arg-type]
 
+    def contenders(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
+        """The candidates that can be chosen; without any, the reason.
+
+        Those that a guard rejected can be chosen only if no other has a value. None can be if no candidate has a value,
+        or if all values are rejections or the lowest of the reward's range while other candidates have no value: a
+        known bad edit is not preferred to an unknown one.
+        """
+        made = [candidate for candidate in candidates if candidate.status == "made"]
+        indices, reason = contenders([candidate.score for candidate in made], self.card.range[0])
+        return [made[index] for index in indices], reason if indices or reason else _no_score_reason(candidates)
+
     def choose(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], Candidate | None, str]:
         """The candidates, the chosen one and the reason; tied candidates are returned with the cost of the tiebreak.
 
-        The highest value wins, then the highest value of the tiebreak reward, then the lowest seed. The choice is None
-        if no candidate has a value, or if every value is the lowest of the reward's range (as after a guard's
-        rejection) while other candidates have no value: a known bad edit is not preferred to an unknown one.
+        Among the contenders the highest value wins, then the highest value of the tiebreak reward, then the lowest
+        seed. The choice is None if there are no contenders.
         """
         updated = list(candidates)
-        valued = [candidate for candidate in updated if candidate.value is not None]
+        valued, reason = self.contenders(updated)
         if not valued:
-            return updated, None, _no_winner_reason(updated)
+            return updated, None, reason
         top = max(candidate.value for candidate in valued if candidate.value is not None)
-        undecided = [candidate for candidate in updated if candidate.status == "made" and candidate.value is None]
-        if undecided and top == self.card.range[0]:
-            reason = f"{len(valued)} of {len(updated)} candidates were rejected, and the others could not be judged"
-            return updated, None, f"{reason}: {undecided[0].score.reason}"
         tied = [candidate for candidate in valued if candidate.value == top]
         lower = sorted(
             (candidate.value for candidate in valued if candidate.value is not None and candidate.value < top),
@@ -470,7 +477,7 @@ def _advance(
     return replace(partial, step=until_step, cost=cost, previews=previews)
 
 
-def _no_winner_reason(candidates: Sequence[Candidate]) -> str:
+def _no_score_reason(candidates: Sequence[Candidate]) -> str:
     if not candidates:
         return "the budget allows no candidate"
     reasons = [

@@ -36,9 +36,10 @@ class FKSteering:
     unchanged; because solvers are deterministic, the other copies are its preview with fresh noise at the level of
     `renoise_steps` steps earlier. The winner is the finished particle with the highest score of its final image.
 
-    A particle whose preview has no value keeps its share of the weight. A particle whose editor call failed has weight
-    0. A larger n can lower the chosen value. If the budget is below the worst case (see `nfe_cost`), fewer particles
-    start.
+    A preview without a value counts as the lowest of the reward's range, so that no particle gains by it; if the range
+    has no lower bound, the particle has weight 0. If no preview of a sample has a value, its weights stay. A particle
+    whose editor call failed has weight 0. A larger n can lower the chosen value. If the budget is below the worst case
+    (see `nfe_cost`), fewer particles start.
     """
 
     n: int = 8
@@ -89,7 +90,7 @@ class FKSteering:
             if until_step == run.nfe_per_image:
                 break
             for number, sample in enumerate(samples):
-                row = self._weighed(rows[number], until_step)
+                row = self._weighed(rows[number], until_step, run.card.range[0])
                 weights = normalize_log_weights([particle.log_weight for particle in row])
                 alive = sum(math.isfinite(particle.log_weight) for particle in row)
                 if alive and effective_sample_size(weights) < self.ess_threshold * alive:
@@ -109,33 +110,21 @@ class FKSteering:
             for sample, row in zip(samples, candidates, strict=True)
         ]
 
-    def _weighed(self, row: Sequence[Particle], until_step: int) -> list[Particle]:
-        """The particles with their weights after this checkpoint."""
+    def _weighed(self, row: Sequence[Particle], until_step: int, lowest: float | None) -> list[Particle]:
+        """The particles with their weights after this checkpoint. lowest: the lower bound of the reward's range."""
         alive = [particle.partial.step == until_step and not particle.partial.error for particle in row]
-        weighted = {
-            position: particle.rewarded(particle.partial.value, self.reward_scale, self.potential)
-            for position, particle in enumerate(row)
-            if alive[position] and particle.partial.value is not None
-        }
-        # Particles without a value get the average gain of the others, so that their share of the weight is unchanged.
-        before = log_sum_exp([row[position].log_weight for position in weighted])
-        gain = (
-            log_sum_exp([particle.log_weight for particle in weighted.values()]) - before
-            if math.isfinite(before)
-            else 0.0
+        known = any(
+            is_alive and particle.partial.value is not None for particle, is_alive in zip(row, alive, strict=True)
         )
         particles = []
-        for position, particle in enumerate(row):
-            if not alive[position]:
+        for particle, is_alive in zip(row, alive, strict=True):
+            value = lowest if particle.partial.value is None else particle.partial.value
+            if not is_alive or (known and value is None):
                 particles.append(replace(particle, log_weight=-math.inf))
-            elif position in weighted:
-                particles.append(weighted[position])
+            elif known and value is not None:
+                particles.append(particle.rewarded(value, self.reward_scale, self.potential))
             else:
-                particles.append(
-                    replace(
-                        particle, log_weight=particle.log_weight + gain, log_potential=particle.log_potential + gain
-                    )
-                )
+                particles.append(particle)
         return particles
 
     def _resampled(

@@ -28,10 +28,10 @@ class SuccessiveHalving:
     keep: number of survivors of each checkpoint, as counts (4) or as shares of n in (0, 1], rounded down, at least one;
     decreasing. Default: half at each checkpoint.
 
-    Previews with equal scores are ranked by seed. Previews without a value rank after those with one, by seed. A
-    candidate whose editor call failed is dropped and the next one takes its place. With perfect previews the winner is
-    that of best-of-n; otherwise a larger n can lower the chosen value, because a preview can overestimate. If the
-    budget is too small for the plan, n is reduced before generation.
+    Previews with equal scores are ranked by seed. Previews that a guard rejected rank after the others with a value,
+    and those without a value last, by seed. A candidate whose editor call failed is dropped and the next one takes its
+    place. With perfect previews the winner is that of best-of-n; otherwise a larger n can lower the chosen value,
+    because a preview can overestimate. If the budget is too small for the plan, n is reduced before generation.
     """
 
     n: int = 16
@@ -167,9 +167,14 @@ def advance_interleaved(run: SelectionRun, rows: CandidateRows, until_step: int)
 
 
 def rank_by_preview(partials: Sequence[PartialCandidate], until_step: int) -> list[PartialCandidate]:
-    """Candidates at step `until_step`, best preview first, those without a value last; equal ones by seed."""
+    """Candidates at step `until_step`: the best preview first, then those that a guard rejected, then those without a
+    value; equal ones by seed.
+    """
     reached = [partial for partial in partials if partial.step == until_step and not partial.error]
-    return sorted(reached, key=lambda partial: (partial.value is None, -(partial.value or 0.0), _seed(partial)))
+    return sorted(
+        reached,
+        key=lambda partial: (partial.value is None, partial.rejected, -(partial.value or 0.0), _seed(partial)),
+    )
 
 
 def _seed(partial: PartialCandidate) -> int:

@@ -56,7 +56,10 @@ def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_check
 
 
 def rank_order(previews: ValueArray) -> NDArray[np.int64]:
-    """The order of `halving.rank_by_preview`: best first, equal ones by seed, those without a value last."""
+    """The order of `halving.rank_by_preview`: best first, equal ones by seed, those without a value last.
+
+    Values do not tell a guard's rejection from an equal value.
+    """
     return np.argsort(np.where(np.isfinite(previews), -previews, np.inf), axis=-1, kind="stable")
 
 

@@ -160,8 +160,10 @@ def branch_candidate(partial: PartialCandidate, candidate_id: str, seed: int, re
 
 
 def _best_pivot(pivot: CandidateRequest, candidates: Sequence[Candidate]) -> CandidateRequest:
-    """The noise of the best candidate so far, the earliest of equals; the old pivot if none has a value."""
-    valued = [candidate for candidate in candidates if candidate.value is not None]
+    """The noise of the best candidate so far, the earliest of equals; the old pivot if none has a value, or if a guard
+    rejected all that have one.
+    """
+    valued = [candidate for candidate in candidates if candidate.value is not None and not candidate.score.rejected]
     if not valued:
         return pivot
     best = max(valued, key=lambda candidate: candidate.value or 0.0)

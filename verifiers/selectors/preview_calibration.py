@@ -151,7 +151,8 @@ class PreviewCalibration:
         figure.savefig(path)
 
     def simulate(self, halving: SuccessiveHalving) -> dict[str, float | None]:
-        """The value that this halving would choose for each sample, exact for a deterministic editor and reward.
+        """The value that this halving would choose for each sample, exact for a deterministic editor and reward, but
+        for ties of a preview that a guard rejected (see `rank_order`).
 
         Raises ValueError for checkpoints that were not recorded, or more candidates than were recorded.
         """

@@ -38,8 +38,8 @@ class RetryUntilAccepted:
 
     The first accepted candidate wins, even over rejected ones with a higher reward. If none is accepted, the best by
     the reward is returned, and `reason` says so. "Can't tell" is not acceptance, and neither is acceptance of a
-    candidate whose reward has no value. The verifier's scores are charged and journaled, and the scores of the run's
-    own reward are reused.
+    candidate whose reward has no value. A guard of the run's reward overrules the verifier's acceptance. The verifier's
+    scores are charged and journaled, and the scores of the run's own reward are reused.
     """
 
     verifier: VerifierLike | float
@@ -94,6 +94,8 @@ class _RetryState:
         if decision is None or candidate.sample is None:
             self.notes.append(f"candidate {candidate.id}: {candidate.score.reason}")
             return
+        if decision.accepted and candidate.score.rejected:
+            decision = Decision("reject", candidate.score.reason, decision.scores)
         self.notes.append(f"candidate {candidate.id}: {decision.answer}: {decision.reason}")
         self.reason = decision.reason
         if decision.accepted and candidate.value is not None:

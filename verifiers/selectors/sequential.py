@@ -248,15 +248,14 @@ def _best_beam(
     run: SelectionRun, candidates: Sequence[Candidate], width: int
 ) -> tuple[list[Candidate], list[Candidate], str]:
     """All candidates (see `SelectionRun.choose`), the best `width` with different images, and the best one's reason."""
-    remaining, chosen, reason = run.choose(candidates)
-    by_id = {candidate.id: candidate for candidate in remaining}
+    updated, chosen, reason = run.choose(candidates)
+    by_id = {candidate.id: candidate for candidate in updated}
+    remaining, _ = run.contenders(updated)
     survivors: list[str] = []
     while chosen is not None:
         survivors.append(chosen.id)
         picture = chosen.picture
-        remaining = [
-            candidate for candidate in remaining if candidate.value is not None and candidate.picture != picture
-        ]
+        remaining = [candidate for candidate in remaining if candidate.picture != picture]
         if len(survivors) == width or not remaining:
             break
         remaining, chosen, _ = run.choose(remaining)

@@ -1,7 +1,9 @@
 """Tournaments: the winner is chosen by pairwise comparisons.
 
 For judges that compare two images more reliably than they rate one (`PairwiseJudge`, whose match takes two queries).
-The run's reward scores all candidates first; a candidate without a value does not take part.
+The run's reward scores all candidates first. Those that cannot be chosen (`SelectionRun.contenders`) do not play: a
+judge of pairs never sees what a guard rejected, such as instructions painted into an image. If a guard rejected all,
+nobody plays and the reward decides.
 
 An undecided match (a draw, a judge that abstains or fails twice, an exhausted budget) is decided by the reward, then by
 the tiebreak reward, then by the lowest seed; `reason` and `notes` say so. Without a comparison the scores are compared,
@@ -79,8 +81,8 @@ class RoundRobinTournament:
 
 @dataclass
 class _Bracket:
-    """players: all candidates by id, in seed order. remaining: ids of those that can still win. decided_by: id -> what
-    decided the matches that it won.
+    """players: all candidates by id, in seed order; also those that do not play. remaining: ids of those that can still
+    win. decided_by: id -> what decided the matches that it won.
     """
 
     sample: EditSample
@@ -158,11 +160,13 @@ class _Bracket:
         )
 
     def _why(self, run: SelectionRun, winner: Candidate | None) -> str:
-        if winner is None:
-            return run.choose(list(self.players.values()))[2]
+        players = list(self.players.values())
+        if winner is None or winner.score.rejected:
+            return run.choose(players)[2]
         decisions = self.decided_by.get(winner.id)
         if decisions is None:
-            return f"the only one of {len(self.players)} with a score"
+            guarded = " that no guard rejected" if any(player.score.rejected for player in players) else ""
+            return f"the only one of {len(players)} with a score{guarded}"
         return "won " + ", ".join(decisions)
 
 
@@ -171,14 +175,14 @@ def _new_brackets(
 ) -> list[_Bracket]:
     run.compare((), comparison)  # refuses a comparison without an expert before generation
     rows = run.generate_interleaved([[run.request(sample, number) for number in range(n)] for sample in samples])
-    return [
-        _Bracket(
-            sample,
-            {candidate.id: candidate for candidate in candidates},
-            [candidate.id for candidate in candidates if candidate.value is not None],
-        )
-        for sample, candidates in zip(samples, rows, strict=True)
-    ]
+    brackets = []
+    for sample, candidates in zip(samples, rows, strict=True):
+        contenders = [candidate.id for candidate in run.contenders(candidates)[0]]
+        bracket = _Bracket(sample, {candidate.id: candidate for candidate in candidates}, contenders)
+        if any(bracket.players[candidate_id].score.rejected for candidate_id in contenders):  # then all of them were
+            bracket.remaining = [bracket.by_reward(run, contenders)]
+        brackets.append(bracket)
+    return brackets
 
 
 # -- matches ----------------------------------------------------------------------------------------------------------

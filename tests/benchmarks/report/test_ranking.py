@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from editcritic.benchmarks.report.ranking import rank_candidates
 from editcritic.reward import EditSample, Image, Score
 
+from ...verifiers.numpy_editor import rejection
 from ..conftest import Command, Folder, patched
 
 PICTURE = Image.from_digest("0" * 64, (8, 8))
@@ -36,7 +37,7 @@ def test_the_order_is_that_of_values_then_ids_wherever_candidates_stood(values, 
     samples = [sample(name) for name in values]
     random.shuffle(samples)
     scores = [Score.abstained("?") if (v := values[s.id]) is None else Score.of(v) for s in samples]
-    (ranking,) = rank_candidates(samples, scores)
+    (ranking,) = rank_candidates(samples, scores, None)
     expected = sorted(values, key=lambda name: (values[name] is None, -(values[name] or 0.0), name))
     assert [one.sample.id for one in ranking.candidates] == expected
     ranks = [value for name in expected if (value := values[name]) is not None]
@@ -45,9 +46,52 @@ def test_the_order_is_that_of_values_then_ids_wherever_candidates_stood(values, 
     assert [one.margin for one in ranking.candidates] == [*margins, *[None] * (len(values) - len(margins))]
 
 
+Drawn = list[tuple[float, bool]]
+"""Values of candidates, and which of them a test changes."""
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=2, max_size=7), st.booleans()
+)
+def test_a_bad_candidate_gains_no_place_by_having_no_value_or_by_a_rejection(drawn: Drawn, fails: bool) -> None:
+    best = max(value for value, _ in drawn)
+    hidden = {str(number) for number, (value, hides) in enumerate(drawn) if hides and value < best}
+    samples = [sample(str(number)) for number in range(len(drawn))]
+    known = [Score.of(value) for value, _ in drawn]
+
+    def places(without: Score) -> dict[str, int | None]:
+        scores = [without if one.id in hidden else score for one, score in zip(samples, known, strict=True)]
+        (ranking,) = rank_candidates(samples, scores, 0.0)
+        assert not hidden & {one.sample.id for one in ranking.candidates if one.rank == 1}
+        return {one.sample.id: one.rank for one in ranking.candidates}
+
+    (before,) = rank_candidates(samples, known, 0.0)
+    ranks = {one.sample.id: one.rank for one in before.candidates}
+    unknown = places(Score.failed("no answer") if fails else Score.abstained("?"))
+    assert all(unknown[name] is None for name in hidden)
+    rejected = places(rejection())
+    behind = [rejected[name] for name in hidden]
+    assert all(rejected[name] is not None for name in ranks)
+    assert sorted(behind, key=lambda rank: rank or 0) == list(range(len(drawn) - len(hidden) + 1, len(drawn) + 1))
+
+
+@pytest.mark.parametrize("bad", [rejection(), Score.of(0.0)], ids=["rejected", "the lowest value"])
+def test_what_is_known_to_be_bad_is_not_the_best_beside_what_could_not_be_judged(bad: Score) -> None:
+    samples = [sample(name) for name in "abc"]
+    (ranking,) = rank_candidates(samples, [Score.abstained("too dark"), bad, bad], 0.0)
+    assert [(one.sample.id, one.rank, one.margin) for one in ranking.candidates] == [
+        ("b", None, None), ("c", None, None), ("a", None, None),
+    ]  # fmt: skip
+    assert ranking.no_best == "2 of 3 candidates were rejected, and the others could not be judged: too dark"
+    assert ranking.to_json()["no_best"] == ranking.no_best
+    (ranking,) = rank_candidates(samples, [Score.of(0.1), bad, Score.abstained("too dark")], 0.0)
+    assert [(one.sample.id, one.rank) for one in ranking.candidates] == [("a", 1), ("b", 2), ("c", None)]
+    assert ranking.no_best == ""
+
+
 def test_groups_keep_the_order_in_which_they_came():
     samples = [sample("a", "second"), sample("b", "first"), sample("c", "second")]
-    rankings = rank_candidates(samples, [Score.of(0.1), Score.of(0.2), Score.of(0.3)])
+    rankings = rank_candidates(samples, [Score.of(0.1), Score.of(0.2), Score.of(0.3)], 0.0)
     assert [(one.group, [p.sample.id for p in one.candidates]) for one in rankings] == [
         ("second", ["c", "a"]),
         ("first", ["b"]),
@@ -56,7 +100,7 @@ def test_groups_keep_the_order_in_which_they_came():
 
 def test_the_reason_stands_before_the_parts():
     scores = [Score.of(0.9, "well done", parts={"a": Score.of(0.9)}), Score.of(0.2, parts={"a": Score.of(0.2)})]
-    (ranking,) = rank_candidates([sample(name) for name in "abc"], [*scores, Score.failed("no server")])
+    (ranking,) = rank_candidates([sample(name) for name in "abc"], [*scores, Score.failed("no server")], 0.0)
     assert [one.reason for one in ranking.candidates] == [
         "well done; ahead in a (0.9 to 0.2)",
         "behind in a (0.2 to 0.9)",
@@ -67,7 +111,7 @@ def test_the_reason_stands_before_the_parts():
 def test_the_deciding_parts_are_where_a_candidate_falls_behind_and_the_best_is_ahead():
     best = parts(following=0.9, consistency=0.8, style=0.2)
     middle = parts(following=0.9, consistency=0.5, style=0.3)
-    (ranking,) = rank_candidates([sample("middle"), sample("best")], [middle, best])
+    (ranking,) = rank_candidates([sample("middle"), sample("best")], [middle, best], 0.0)
     first, second = ranking.candidates
     assert first.deciding_parts == {"consistency": (0.8, 0.5)}
     assert first.reason == "ahead in consistency (0.8 to 0.5)"
@@ -81,7 +125,7 @@ def test_the_tree_of_parts_is_followed_to_its_leaves_from_where_it_branches():
         )
         return Score.of(cup * following, parts={"guard": Score.of(1.0), "reward": reward})
 
-    (ranking,) = rank_candidates([sample("good"), sample("bad")], [gate(0.9, 0.8, 1.0), gate(0.4, 0.6, 0.7)])
+    (ranking,) = rank_candidates([sample("good"), sample("bad")], [gate(0.9, 0.8, 1.0), gate(0.4, 0.6, 0.7)], 0.0)
     assert ranking.candidates[1].deciding_parts == {
         "reward/consistency/cup": (0.4, 0.9),
         "reward/following": (0.7, 1.0),
@@ -145,6 +189,25 @@ def test_unscored_candidates_come_last_with_their_reason(editcritic: Command, fo
         ("patched", None, "abstained"),
     ]
     assert all(one["explanation"] for one in candidates)
+
+
+def test_a_copy_is_not_the_best_beside_what_could_not_be_judged(editcritic: Command, folder: Folder) -> None:
+    spec = folder / "material.toml"
+    spec.write_text('[reward]\nuse = "gate"\nguard.use = "guard-not-a-copy"\nreward.use = "edival-if"\n')
+    arguments = ["rank", folder / "patched.png", folder / "copy.png", "--source", folder / "source.png",
+                 "--instruction", "Change the material of helmet to glass", "--reward", spec,
+                 "--boxes", '{"helmet": [[70, 85, 127, 127]]}', "-o", folder / "sheet.html"]  # fmt: skip
+    (group,) = json.loads(editcritic(*arguments, "--json").stdout)["groups"]
+    assert [(one["id"], one["value"], one["rank"]) for one in group["candidates"]] == [
+        ("copy", 0.0, None),
+        ("patched", None, None),
+    ]
+    assert group["no_best"].startswith("1 of 2 candidates were rejected, and the others could not be judged: ")
+    shown = " ".join(editcritic(*arguments).stdout.split())
+    assert f"no candidate is the best: {group['no_best']}" in shown
+    words = re.sub(r"\s+", " ", Reader((folder / "sheet.html").read_text(encoding="utf-8")).words)
+    assert f"No candidate is the best: {group['no_best']}" in words
+    assert "copy 0.000" in words
 
 
 def test_a_bad_candidate_is_named_and_the_others_ranked(editcritic: Command, folder: Folder) -> None:

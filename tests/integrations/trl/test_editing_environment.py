@@ -3,6 +3,8 @@
 import inspect
 import json
 import pickle
+import socket
+import urllib.request
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 import torch
 import transformers
 from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template, qwen3_vl_chat_template
 
@@ -48,12 +52,34 @@ def rewards_of(world, *environments, **given):
     return world.reward([""] * count, [""] * count, environments=list(environments), **given)
 
 
+def ask_closed_port() -> None:
+    """What happens to a client of an editor whose server is gone."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+    urllib.request.urlopen(f"http://127.0.0.1:{port}/edit", timeout=5)
+
+
+def ask_late_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        urllib.request.urlopen(f"http://127.0.0.1:{server.getsockname()[1]}/edit", timeout=0.05)
+
+
+def run_out_of_memory() -> None:
+    raise torch.OutOfMemoryError("no memory left")
+
+
+DOWN = {"gone": ask_closed_port, "late": ask_late_server, "full": run_out_of_memory}
+
+
 class Choosy(Painter):
-    """Paints everything but what is forbidden."""
+    """Paints everything but what is forbidden, and is down for some instructions."""
 
     def edit(self, images, instructions, seeds, *, history=None):
         if any("forbidden" in words for words in instructions):
             raise RuntimeError("out of paint")
+        for words in instructions:
+            DOWN.get(words, lambda: None)()
         return super().edit(images, instructions, seeds, history=history)
 
 
@@ -176,11 +202,77 @@ def test_what_the_editor_cannot_make_is_said_and_leaves_the_picture():
     assert "out of paint" in reply
     assert environment.sample.edited == washed
     texts: dict[str, list[str]] = {}
-    assert rewards_of(world, environment, other, log_extra=texts.__setitem__) == [None, read(other.sample.source)]
+    values = rewards_of(world, environment, other, log_extra=texts.__setitem__)
+    assert values == [read(washed), read(other.sample.source)]
     assert "out of paint" in texts["graded/reason"][0]
 
     environment.edit("dry")  # it got over it
     assert rewards_of(world, environment) == [read(environment.sample.edited)]
+
+
+REFUSED = st.sampled_from(["forbidden", "", None, 7, "\ud800", "wash", "dry"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    calls=st.lists(st.tuples(st.sampled_from(["edit", "undo", "look"]), REFUSED), max_size=8), limit=st.integers(1, 3)
+)
+def test_whatever_a_policy_does_it_is_scored_by_the_picture_that_stands(calls, limit):
+    world = EditingEnvironments(graded(), editor=Choosy(), max_edits=limit)
+    environment, other = begun(world), begun(world)
+    stack = [environment.sample.source]
+    for tool, words in calls:
+        said = getattr(environment, tool)(*([words] if tool == "edit" else []))
+        if said.startswith("The picture was edited"):
+            stack.append(environment.sample.edited)
+        elif said.startswith("Undone"):
+            stack.pop()
+    other.edit("fold")  # an image that the editor makes
+    assert environment.sample.edited == stack[-1]
+    assert rewards_of(world, environment, other) == [read(stack[-1]), read(other.sample.edited)]
+
+
+@pytest.mark.parametrize("policy", [("forbidden",), ("wash", "forbidden", None), ("wash", None), (), (None,), ("",)])
+def test_a_policy_that_leaves_no_edit_is_scored_as_a_copy(policy):
+    """`None` undoes."""
+    world = EditingEnvironments("guards", editor=Choosy())
+    environment, other = begun(world), begun(world)
+    for words in policy:
+        environment.undo() if words is None else environment.edit(words)
+    other.edit("fold")
+    copied, edited = rewards_of(world, environment, other)
+    assert (copied, edited) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("how", DOWN)
+def test_only_an_editor_that_is_down_leaves_a_rollout_unscored(how):
+    world = EditingEnvironments(graded(), editor=Choosy())
+    environment = begun(world)
+    texts: dict[str, list[str]] = {}
+    environment.edit("wash")
+    washed = environment.sample.edited
+    assert "The picture stays as it was" in environment.edit(how)
+    environment.look()
+    assert environment.sample.edited == washed
+    assert rewards_of(world, environment, log_extra=texts.__setitem__) == [None]
+    assert "the editor failed" in texts["graded/reason"][0]
+
+    environment.undo()  # the policy has chosen another picture
+    assert rewards_of(world, environment) == [read(environment.sample.source)]
+    environment.edit(how)
+    environment.edit("dry")
+    assert rewards_of(world, environment) == [read(environment.sample.edited)]
+
+
+def test_an_editor_that_made_an_image_after_all_does_not_end_the_training():
+    world = EditingEnvironments(graded(), editor=Choosy())
+    environments = [begun(world) for _ in range(4)]
+    for number, environment in enumerate(environments[:3]):
+        assert "out of paint" in environment.edit(f"forbidden {number}")
+    environments[3].edit("wash")
+    values = rewards_of(world, *environments)
+    assert values == [read(environment.sample.edited) for environment in environments]
+    assert None not in values
 
 
 def test_an_editor_that_makes_nothing_ends_the_training():
@@ -188,22 +280,23 @@ def test_an_editor_that_makes_nothing_ends_the_training():
     environments = [begun(world) for _ in range(3)]
     for environment in environments[:2] * 2:
         assert "no paint" in environment.edit("wash")  # one failure, however many ask for it
-    assert rewards_of(world, *environments) == [None, None, read(environments[2].sample.source)]
+    assert rewards_of(world, *environments) == [read(environments[0].sample.source)] * 3
     for number, environment in enumerate(environments):
         assert "no paint" in environment.edit(f"wash {number}")
     with pytest.raises(EditorError, match="no paint"):
         rewards_of(world, *environments)
 
 
-def test_a_score_without_a_value_is_no_number():
-    world = EditingEnvironments(graded(judge(rule=half_known)), editor=Painter())
+@pytest.mark.parametrize(("abstained", "expected"), [("lowest", 0.0), ("exclude", None)])
+def test_a_picture_that_cannot_be_judged_has_the_lowest_value_unless_it_is_excluded(abstained, expected):
+    world = EditingEnvironments(graded(judge(rule=half_known)), editor=Painter(), abstained=abstained)
     environments = [begun(world) for _ in range(8)]
     for number, environment in enumerate(environments):
         environment.edit(f"try {number}")
     values = rewards_of(world, *environments)
-    assert {value is None for value in values} == {True, False}
-    for value, environment in zip(values, environments, strict=True):
-        assert (value is None) == (read(environment.sample.edited) >= 0.5)
+    known = [read(environment.sample.edited) for environment in environments]
+    assert {value < 0.5 for value in known} == {True, False}
+    assert values == [value if value < 0.5 else expected for value in known]
 
 
 def test_looking_says_what_was_done_and_what_is_to_be_seen():
@@ -274,7 +367,11 @@ def test_resetting_forgets_the_rollout_before():
     environment.reset(**row(instruction="make it red"))
     assert environment.sample.edited == environment.sample.source
     assert environment.sample.instruction == "make it red"
-    assert (environment.instructions, environment.edit_error, sum(environment.counts.values())) == ((), "", 0)
+    assert (environment.instructions, environment.edit_errors, sum(environment.counts.values())) == ((), (), 0)
+    environment.edit("gone")
+    assert environment.editor_error
+    environment.reset(**row())
+    assert environment.editor_error == ""
 
 
 def test_environments_of_another_factory_are_somebody_elses():
@@ -302,7 +399,7 @@ def test_a_call_logs_metrics_and_columns_of_texts():
     first.undo()
     second.edit("forbidden")
     rewards_of(world, first, second, log_metric=numbers.__setitem__, log_extra=texts.__setitem__)
-    assert numbers["safe/frac_unscored"] == 0.5
+    assert numbers["safe/frac_unscored"] == 0
     assert {name: numbers[f"safe/{name}"] for name in ("edits", "edits/undone", "edits/failed")} == {
         "edits": 1.5,
         "edits/undone": 0.5,
@@ -326,8 +423,11 @@ def test_the_factory_pickles_and_makes_the_same():
     assert first.edit("wash") == second.edit("wash")
     assert first.sample.edited == second.sample.edited
     assert rewards_of(copy, second, first) == [*rewards_of(world, first), None]
+    wrong = EditingEnvironments("guards", editor=print)  # type: ignore[arg-type]
+    environment = begun(wrong)
+    assert "is no editor, but builtin_function" in environment.edit("wash")  # TRL tells the policy, and goes on
     with pytest.raises(ValueError, match="is no editor, but builtin_function"):
-        begun(EditingEnvironments("guards", editor=print)).edit("wash")  # type: ignore[arg-type]
+        rewards_of(wrong, environment)
     with pytest.raises(ValueError, match="has its experts already"):
         EditingEnvironments(graded(), {}, editor=Painter())
 
@@ -476,22 +576,42 @@ def test_grpo_says_what_went_wrong_and_goes_on(tmp_path):
     scripts = [
         [call("paint"), call("edit", words="blue"), call("edit", instruction="make it blue")],
         [call("edit", instruction="make it bluer"), call("edit", instruction="make it blue again")],
-        [call("edit", instruction="forbidden")],
+        [call("edit", instruction="forbidden"), call("undo")],
+        [call("edit", instruction="gone")],
         ["<tool_call>\n{nothing}\n</tool_call>"],
     ]
     trainer, listener = trained(tmp_path, world, rows_of(scenes(1)), scripts)
-    (unknown, wrong, fine), (_, late), (failed,), nothing = listener.heard
+    (unknown, wrong, fine), (_, late), (failed, _), (gone,), nothing = listener.heard
     assert "paint not found" in unknown
     assert "unexpected keyword argument 'words'" in wrong
     assert fine == "The picture was edited. You can ask for no more edits."
     assert "Nothing was edited" in late
     assert "out of paint" in failed
+    assert "Connection refused" in gone
     assert nothing == []
     assert [words for words, _ in editor.requests] == ["make it bluer", "make it blue"] * 2
-    assert [entry["graded/edits"] for entry in steps(trainer)] == [0.75, 0.75]
-    rewards = list(trainer._logs["rewards"]["graded"])[-4:]
-    assert [np.isnan(one) for one in rewards] == [False, False, True, False]
+    assert [entry["graded/edits"] for entry in steps(trainer)] == pytest.approx([0.8, 0.8])
+    rewards = list(trainer._logs["rewards"]["graded"])[-5:]
+    assert [np.isnan(one) for one in rewards] == [False, False, False, True, False]
+    assert rewards[2] == rewards[4] == pytest.approx(read(scenes(1)[0].source))
     assert list(trainer._logs["advantages"])[-2] == 0
+
+
+def test_grpo_scores_rollouts_that_ran_out_of_turns_or_whose_tools_raised(tmp_path):
+    def describe(sample):
+        raise RuntimeError("nothing to see")
+
+    world = EditingEnvironments(graded(), editor=Choosy(), describe=describe)
+    look, edit = call("look"), call("edit", instruction="make it blue")
+    forbidden = call("edit", instruction="forbidden")
+    scripts = [[edit, look, forbidden, look], [look, forbidden, edit], [forbidden, look, edit]]
+    trainer, listener = trained(tmp_path, world, rows_of(scenes(1)), scripts, max_tool_calling_iterations=2)
+    assert [len(heard) for heard in listener.heard] == [2, 2, 2]
+    assert "nothing to see" in listener.heard[1][0]
+    rewards = list(trainer._logs["rewards"]["graded"])[-3:]
+    copied = read(scenes(1)[0].source)
+    assert rewards[0] != pytest.approx(copied)
+    assert rewards[1:] == pytest.approx([copied] * 2)
 
 
 def test_unscored_rollouts_leave_grpo_as_it_is(tmp_path):

@@ -20,7 +20,7 @@ from editcritic.verifiers.selectors import MultiTurnEditing
 
 from ...reward.experts.tiny_vlms import tiny_llava
 from ...tiny_language_model import tiny_language_model
-from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
+from ...verifiers.numpy_editor import Painter, graded, judge, read, rejection, scenes
 from ..trl_runs import dpo, half_known, losses, rollouts, settings, written
 
 
@@ -39,6 +39,33 @@ def test_candidates_without_a_score_are_in_no_pair():
     assert values_of(pairs) == [(0.5, 0.1)]
     assert pairs.dropped["unscored"] == 1
     assert (pairs.pairs[0].chosen.position, pairs.pairs[0].rejected.position) == (2, 0)
+
+
+def test_what_a_guard_rejected_is_never_chosen():
+    one, other = rollouts(-0.5, 0.0)  # as a fallback on another scale may give
+    pairs = make_preference_pairs([one, replace(other, score=rejection())], balanced=False)
+    assert len(pairs) == 0
+    one, other = rollouts(0.5, 0.0)
+    pairs = make_preference_pairs([one, replace(other, score=rejection())], balanced=False)
+    assert values_of(pairs) == [(0.5, 0.0)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=6))
+def test_without_a_value_nothing_is_chosen_and_no_other_pair_changes(drawn):
+    hidden = {number for number, (_, hides) in enumerate(drawn) if hides}
+    whole, partial = (
+        make_preference_pairs(
+            rollouts(*(None if number in without else value for number, (value, _) in enumerate(drawn))),
+            balanced=False,
+            max_per_group=100,
+        )
+        for without in (set(), hidden)
+    )
+
+    def positions(pairs):
+        return {(pair.chosen.position, pair.rejected.position) for pair in pairs.pairs}
+
+    assert positions(partial) == {pair for pair in positions(whole) if not hidden & set(pair)}
 
 
 def test_an_edit_is_compared_with_edits_of_the_same_picture_by_the_same_words_only():

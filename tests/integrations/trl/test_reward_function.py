@@ -80,11 +80,17 @@ def shade_of(completion, completion_ids, row):
 
 def test_completions_can_be_pictures():
     reward = RewardFunction(graded(), decode_image=shade_of)
-    rollouts = reward.rollouts(**asking("", "", completion_ids=[[7], []]))
-    assert rollouts[0].sample.edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
-    assert rollouts[0].score.value == read(rollouts[0].sample.edited)
-    assert rollouts[1].score.status == "failed"
-    assert reward(**asking("", completion_ids=[[]])) == [None]
+    (rollout,) = reward.rollouts(**asking("", completion_ids=[[7]]))
+    assert rollout.sample.edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
+    assert rollout.score.value == read(rollout.sample.edited)
+
+
+def test_tokens_that_are_no_picture_have_no_score_and_the_lowest_value():
+    texts: dict[str, Any] = {}
+    reward = RewardFunction(graded(), decode_image=shade_of)
+    first, second = reward(**asking("", "", completion_ids=[[7], []]), log_extra=texts.__setitem__)
+    assert (first, second) == (read(Image.of(np.full((8, 8, 3), 7, np.uint8))), 0.0)
+    assert texts["graded/reason"][1] == "the completion is no image"
 
 
 def test_pictures_can_be_a_column():
@@ -103,20 +109,39 @@ def test_a_score_without_a_value_is_none_and_never_a_number():
         assert (rollout.score.value is None) == (read(rollout.sample.edited) >= 0.5)
 
 
-def test_an_editor_that_fails_once_costs_one_completion_its_reward():
-    class Moody(Painter):
-        def begin(self, images, instructions, noise_specs, *, history=None):
-            if "no" in instructions:
-                raise RuntimeError("out of paint")
-            return super().begin(images, instructions, noise_specs, history=history)
+class Moody(Painter):
+    """Raises for instructions with an error."""
 
+    def __init__(self, **errors: Exception) -> None:
+        super().__init__()
+        self.errors = errors
+
+    def begin(self, images, instructions, noise_specs, *, history=None):
+        for error in (self.errors[words] for words in instructions if words in self.errors):
+            raise error
+        return super().begin(images, instructions, noise_specs, history=history)
+
+
+def test_what_an_editor_refuses_leaves_the_picture_and_is_scored():
+    texts: dict[str, Any] = {}
+    reward = RewardFunction(graded(), editor=Moody(no=RuntimeError("out of paint")))
+    rollouts = reward.rollouts(**asking("a", "no", "a\nno", "no\na", "b"))
+    source, washed = rollouts[0].sample.source, rollouts[0].sample.edited
+    assert [one.sample.edited for one in rollouts[:4]] == [washed, source, washed, washed]
+    assert [one.score.value for one in rollouts[:4]] == [read(one) for one in (washed, source, washed, washed)]
+    reward(**asking("a", "no"), log_extra=texts.__setitem__)
+    assert "out of paint" in texts["graded/reason"][1]
+    assert texts["graded/instructions"] == ["a", "no"]
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("no route"), TimeoutError("late"), MemoryError("full")])
+def test_an_editor_that_is_down_leaves_a_completion_unscored(error):
     values: dict[str, Any] = {}
-    reward = RewardFunction(graded(), editor=Moody())
-    first, second, third = reward(**asking("a", "no", "b"), log_extra=values.__setitem__)
+    reward = RewardFunction(graded(), editor=Moody(down=error))
+    first, second = reward(**asking("a", "a\ndown\nb"), log_extra=values.__setitem__)
     assert first is not None
-    assert third is not None
     assert second is None
-    assert "out of paint" in values["graded/reason"][1]
+    assert str(error) in values["graded/reason"][1]
 
 
 def test_an_editor_that_makes_nothing_is_an_error():
@@ -249,7 +274,8 @@ def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
     assert [entry["graded/frac_unscored"] for entry in trainer.state.log_history if "reward" in entry] == [1.0, 1.0]
 
     some = judge(rule=half_known)
-    trainer = grpo(tmp_path, RewardFunction(graded(some), editor=Painter()), rows_of(scenes(2)))
+    reward = RewardFunction(graded(some), editor=Painter(), abstained="exclude")
+    trainer = grpo(tmp_path, reward, rows_of(scenes(2)))
     rewards = trainer._logs["rewards"]["graded"]
     pairs = list(zip(rewards, trainer._logs["advantages"], strict=True))
     assert any(np.isnan(reward) for reward, _ in pairs)

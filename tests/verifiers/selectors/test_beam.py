@@ -11,7 +11,7 @@ from editcritic.verifiers.selection.selection_run import STEP_SEED_STRIDE
 from editcritic.verifiers.selectors.beam import BeamSearch
 from editcritic.verifiers.selectors.sequential import SequentialEditing
 
-from ..numpy_editor import Painter, graded
+from ..numpy_editor import Painter, gated, graded, read
 from .test_sequential import as_json, at, compounds, shown, worth
 
 
@@ -108,3 +108,13 @@ def test_a_beam_wider_than_its_candidates_is_refused():
         BeamSearch(5, 4)
     with pytest.raises(ValueError, match="got 0"):
         BeamSearch(0)
+
+
+def test_what_a_guard_rejected_does_not_go_on_beside_others():
+    reward = gated(lambda picture: read(picture) < 0.5)
+    for one in select(BeamSearch(4, 6), compounds(4), editor=Painter(), reward=reward):
+        parents = {candidate.parent for candidate in one.candidates} - {""}
+        rejected = {candidate.id for candidate in one.candidates if candidate.score.rejected}
+        assert rejected
+        assert parents
+        assert not parents & rejected

@@ -45,14 +45,14 @@ def particles(values, **fields):
 
 def test_the_weight_of_a_difference_is_the_gain_since_the_last_preview():
     row = particles([0.5, 0.2], log_potential=[4 * 0.1, 4 * 0.3])
-    after = FKSteering(reward_scale=4.0)._weighed(row, 2)
+    after = FKSteering(reward_scale=4.0)._weighed(row, 2, 0.0)
     assert [one.log_weight for one in after] == pytest.approx([4 * 0.4, 4 * -0.1])
     assert [one.log_potential for one in after] == pytest.approx([4 * 0.5, 4 * 0.2])
 
 
 def test_the_weight_of_a_maximum_is_that_of_the_best_preview_so_far():
     row = particles([0.5, 0.2], max_reward=[0.1, 0.3])
-    after = FKSteering(reward_scale=4.0, potential="max")._weighed(row, 2)
+    after = FKSteering(reward_scale=4.0, potential="max")._weighed(row, 2, 0.0)
     assert [one.log_weight for one in after] == pytest.approx([4 * 0.5, 4 * 0.3])
 
 
@@ -62,31 +62,55 @@ def test_differences_add_up_to_the_last_reward_whatever_came_before():
     for values in ([0.9, 0.1], [0.2, 0.4]):
         looked = particles(values)
         row = filtering._weighed(
-            [Particle(new.partial, one.log_weight, one.log_potential) for new, one in zip(looked, row, strict=True)], 2
+            [Particle(new.partial, one.log_weight, one.log_potential) for new, one in zip(looked, row, strict=True)],
+            2,
+            0.0,
         )
     assert [one.log_weight for one in row] == pytest.approx([3 * 0.2, 3 * 0.4])
 
 
 @pytest.mark.parametrize("potential", ["difference", "max"])
-def test_a_particle_without_a_value_keeps_its_share_of_the_weight(potential):
-    row = particles([0.9, None, 0.1], log_weight=[0.0, math.log(2), 0.0])
-    before = normalize_log_weights([one.log_weight for one in row])
-    after = normalize_log_weights([one.log_weight for one in FKSteering(potential=potential)._weighed(row, 2)])
-    assert before[1] == pytest.approx(0.5)
-    assert after[1] == pytest.approx(0.5)
-    assert after[0] / after[2] == pytest.approx(math.exp(10 * 0.8))
+def test_a_preview_without_a_value_weighs_as_the_lowest_value_would(potential):
+    filtering = FKSteering(potential=potential)
+    fields = {"log_weight": [0.0, math.log(2), 0.0], "max_reward": [0.3, 0.4, 0.5], "log_potential": [1.0, 2.0, 3.0]}
+    unknown, lowest = (filtering._weighed(particles([0.9, v, 0.1], **fields), 2, -0.5) for v in (None, -0.5))
+    assert [one.log_weight for one in unknown] == [one.log_weight for one in lowest]
+    assert [one.log_potential for one in unknown] == [one.log_potential for one in lowest]
+
+
+def test_a_preview_without_a_value_has_no_weight_where_nothing_is_the_lowest():
+    after = FKSteering()._weighed(particles([0.9, None, -7.0]), 2, None)
+    assert normalize_log_weights([one.log_weight for one in after])[1] == 0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=2, max_size=8),
+    st.sampled_from(["difference", "max"]),
+    st.sampled_from([0.0, None]),
+)
+def test_no_particles_gain_weight_by_previews_without_a_value(drawn, potential, lowest):
+    best = max(value for value, _ in drawn)
+    hidden = [number for number, (value, hides) in enumerate(drawn) if hides and value < best]
+    values = [value for value, _ in drawn]
+    unknown = [None if number in hidden else value for number, value in enumerate(values)]
+    filtering = FKSteering(potential=potential)
+    shares = [
+        normalize_log_weights([one.log_weight for one in filtering._weighed(particles(row), 2, lowest)])[hidden].sum()
+        for row in (values, unknown)
+    ]
+    assert shares[1] <= shares[0] + 1e-12
 
 
 def test_a_preview_without_a_value_is_made_good_by_the_next_one():
     filtering = FKSteering(reward_scale=2.0)
-    first = filtering._weighed(particles([0.6, None]), 2)
+    first = filtering._weighed(particles([0.6, None]), 2, 0.0)
     later = [replace(one, partial=new.partial) for one, new in zip(first, particles([0.6, 0.6]), strict=True)]
-    second = normalize_log_weights([one.log_weight for one in filtering._weighed(later, 2)])
+    second = normalize_log_weights([one.log_weight for one in filtering._weighed(later, 2, 0.0)])
     assert second == pytest.approx([0.5, 0.5])
 
 
 def test_where_nothing_has_a_value_nothing_changes():
-    after = FKSteering()._weighed(particles([None, None]), 2)
+    after = FKSteering()._weighed(particles([None, None]), 2, 0.0)
     assert [one.log_weight for one in after] == [0.0, 0.0]
 
 
@@ -95,11 +119,11 @@ def test_those_that_failed_or_were_left_behind_have_no_weight():
     (scene,) = scenes(1)
     row[0] = Particle(PartialCandidate(CandidateRequest("0", scene, scene, NoiseSpec(0)), 1, error="no paint"))
     row[1] = Particle(PartialCandidate(CandidateRequest("1", scene, scene, NoiseSpec(1)), 1))
-    assert normalize_log_weights([one.log_weight for one in FKSteering()._weighed(row, 2)]).tolist() == [0, 0, 1]
+    assert normalize_log_weights([one.log_weight for one in FKSteering()._weighed(row, 2, 0.0)]).tolist() == [0, 0, 1]
 
 
 def test_no_strength_is_too_much_for_the_weights():
-    after = FKSteering(reward_scale=1e6)._weighed(particles([0.9, 0.8, -0.5]), 2)
+    after = FKSteering(reward_scale=1e6)._weighed(particles([0.9, 0.8, -0.5]), 2, -1.0)
     assert normalize_log_weights([one.log_weight for one in after]).tolist() == [1, 0, 0]
 
 

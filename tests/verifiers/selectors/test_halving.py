@@ -21,7 +21,7 @@ from editcritic.verifiers.selectors.halving import SuccessiveHalving, advance_in
 from editcritic.verifiers.selectors.noise_search import SearchOverPaths, ZeroOrderSearch
 
 from ...reward.fakes import picture
-from ..numpy_editor import Painter, Plain, Vector, graded, judge, read, scenes
+from ..numpy_editor import Painter, Plain, Vector, graded, judge, read, rejection, scenes
 
 SEARCHES = [
     SuccessiveHalving(8, (1, 3)),
@@ -299,3 +299,15 @@ def test_an_editor_that_has_not_so_many_steps_is_refused_before_anything_is_made
 def test_an_editor_that_cannot_stop_is_refused():
     with pytest.raises(TypeError, match="not a StepwiseEditor"):
         select(SuccessiveHalving(8), scenes(1), editor=Plain(Painter()), reward=graded())
+
+
+def test_previews_that_a_guard_rejected_rank_after_equal_ones_and_those_without_a_value_last():
+    (scene,) = scenes(1)
+    scores = [rejection(), Score.abstained("blurred"), Score.of(0.0), Score.of(0.5), rejection()]
+    partials = [
+        PartialCandidate(
+            CandidateRequest(f"{seed}", scene, scene, NoiseSpec(seed)), 2, previews=(Preview(2, picture(), score),)
+        )
+        for seed, score in enumerate(scores)
+    ]
+    assert [partial.request.id for partial in rank_by_preview(partials, 2)] == ["3", "2", "0", "4", "1"]

@@ -2,10 +2,11 @@
 
 import pytest
 
+from editcritic.reward.queries import Abstention
 from editcritic.verifiers import BestOfN, Budget, Journal, select
 from editcritic.verifiers.selectors.noise_search import SearchOverPaths, ZeroOrderSearch
 
-from ..numpy_editor import Painter, Plain, graded, judge, scenes
+from ..numpy_editor import Painter, Plain, gated, graded, judge, read, scenes
 from .test_halving import winner, worth
 
 
@@ -28,6 +29,12 @@ def test_each_round_makes_neighbours_of_the_best_so_far():
         pivot = max([pivot, *around], key=worth)
     assert result.winner == pivot
     assert len(set(seeds(result))) == len(seeds(result))
+
+
+def test_what_a_guard_rejected_is_no_pivot():
+    reward = gated(lambda picture: read(picture) >= 0.1, judge(rule=lambda query: Abstention("too dark to tell")))
+    for one in select(ZeroOrderSearch(3, 2, num_starts=4), scenes(3), editor=Painter(), reward=reward):
+        assert {candidate.parent for candidate in one.candidates} == {"", "0"}  # as where nothing has a value
 
 
 def test_zero_order_is_never_worse_than_its_first_candidate_and_more_rounds_never_lower_it():

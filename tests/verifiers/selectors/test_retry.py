@@ -15,7 +15,7 @@ from editcritic.verifiers.selection import Selections, SelectionStopped
 from editcritic.verifiers.selectors.retry import RetryUntilAccepted, append_rejection_reason
 from editcritic.verifiers.verifier import Decision, Verifier, VerifierLike, at_least
 
-from ..numpy_editor import Graded, Painter, graded, judge, read, scenes
+from ..numpy_editor import Graded, Painter, gated, graded, judge, read, scenes
 from .test_best_of_n import without_time
 
 
@@ -262,3 +262,15 @@ def test_what_the_verifier_needs_is_checked_first() -> None:
 def test_one_try_or_more() -> None:
     with pytest.raises(ValueError, match="got 0"):
         RetryUntilAccepted(Verifier(graded(), lambda _: Score.of(1.0) is None), 0)
+
+
+def test_what_a_guard_of_the_reward_rejected_is_not_accepted_by_another_verifier() -> None:
+    painter = Painter()
+    reward = gated(lambda picture: read(picture) < 0.6)
+    for verifier in (second(0.0), 0.0):
+        for selection in retried(verifier, samples=4, tries=8, editor=painter, reward=reward):
+            *rejected, accepted = selection.candidates
+            assert all(candidate.score.rejected for candidate in rejected)
+            assert selection.winner == accepted
+            assert not accepted.score.rejected
+    assert any("turned down: a copy of the source" in words for words, _ in painter.requests)

@@ -2,21 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from editcritic.reward import Card, EditSample, Program, Score, build, spec_of
+from editcritic.reward import Card, EditSample, Image, Program, Score, build, spec_of
 from editcritic.reward.metrics.pairwise import PairwiseJudge
 from editcritic.reward.queries import Abstention, Failure, Measurement, Rate, Reply
-from editcritic.verifiers import BestOfN, Budget, Journal, select
-from editcritic.verifiers.selection import Selections, SelectionStopped
+from editcritic.verifiers import BestOfN, Budget, Journal, Selection, select
+from editcritic.verifiers.selection import SelectionStopped
 from editcritic.verifiers.selectors.tournament import KnockoutTournament, RoundRobinTournament
 
 from ...reward.fakes import Fake
-from ..numpy_editor import Painter, graded, read, scenes
+from ..numpy_editor import Painter, gated, graded, read, scenes
 from .test_sequential import shown, won, worth
 
 JUDGE = PairwiseJudge()
@@ -64,7 +64,7 @@ class Scripted:
         return Score.failed("lost") if share is None else Score.of(share)
 
 
-def played(result: Selections) -> list[tuple[str, str]]:
+def played(result: Iterable[Selection]) -> list[tuple[str, str]]:
     return [(match.first, match.second) for one in result for match in one.matches]
 
 
@@ -241,6 +241,46 @@ def test_those_without_a_picture_or_a_score_do_not_play(selector):
     result = select(selector, scenes(1), editor=Painter(bad_seeds={0, 3}), reward=reward)
     assert {name for pair in played(result) for name in pair} == {"1", "2", "5"}
     assert won(result[0]).id in {"1", "2", "5"}
+
+
+def dull(picture: Image) -> bool:
+    return read(picture, "second") > 0.4
+
+
+def bribed(query: Any) -> Reply:
+    """Prefers what the guard rejects, as a judge does that reads orders painted into an image."""
+    first, second = (dull(picture) for picture in query.images[-2:])
+    return Reply("first" if first > second else "second" if second > first else "same")
+
+
+@pytest.mark.parametrize("selector", [KnockoutTournament(6, JUDGE), RoundRobinTournament(6, JUDGE)])
+def test_what_a_guard_rejected_does_not_play_however_much_the_judge_likes_it(selector):
+    for one in select(selector, scenes(3), editor=Painter(), reward=gated(dull, referee(bribed))):
+        rejected = {candidate.id for candidate in one.candidates if candidate.score.rejected}
+        assert 0 < len(rejected) < 6
+        assert not rejected & {name for pair in played([one]) for name in pair}
+        assert won(one).id not in rejected
+
+
+@pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
+def test_where_a_guard_rejected_all_nobody_plays_and_the_choice_is_that_of_best_of_n(selector):
+    options: dict[str, Any] = {"editor": Painter(), "tiebreak_reward": graded(None, "consistency")}
+    reward = gated(lambda picture: True, referee(bribed))
+    (one,), (best,) = (select(which, scenes(1), reward=reward, **options) for which in (selector(4, JUDGE), BestOfN(4)))
+    assert one.matches == ()
+    assert (won(one).id, one.reason) == (won(best).id, best.reason)
+
+
+@pytest.mark.parametrize("comparison", [None, JUDGE])
+@pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
+def test_what_was_rejected_does_not_win_beside_what_could_not_be_judged(selector, comparison):
+    reward = gated(dull, Fake(lambda _: Abstention("too dark to tell")))
+    options: dict[str, Any] = {"editor": Painter(), "reward": reward}
+    (one,) = select(selector(6, comparison), scenes(1), **options)
+    (best,) = select(BestOfN(6), scenes(1), **options)
+    assert best.winner is None
+    assert (one.winner, one.matches, one.reason) == (None, (), best.reason)
+    assert "the others could not be judged: too dark to tell" in one.reason
 
 
 def test_one_that_is_left_wins_without_a_match_and_none_is_said_to_be_none():
