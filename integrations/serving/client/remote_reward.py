@@ -48,8 +48,8 @@ class RemoteReward(BaseReward):
     urls: of one server, or of several that serve the same reward, of one identity. Every answer carries the identity;
     others than the first are refused, so a server that is restarted with other weights is not used any more. During an
     upgrade, the servers that still have the first identity are used until there are none. identity: the one to use, or
-    its first digits (8 or more), for clients that start while servers are upgraded. reward: its name on the servers, if they serve several. token_env: the environment variable with their
-    token; the token itself is not stored.
+    its first digits (8 or more), for clients that start while servers are upgraded. reward: its name on the servers, if
+    they serve several. token_env: the environment variable with their token; the token itself is not stored.
 
     deadline_s: of a call. Samples not scored by then return as `failed` with that reason, and their ids are in
     `stats["late"]`; other scores are kept. timeout_s: for the response to one request, longer than a server ever takes

@@ -21,9 +21,10 @@ An item without a score is missing from `results`, with the reason in `errors`, 
 step and names the samples. It does not retry 4xx except 429; it retries 503 three times, a second apart, unless
 `max_retries` and `retry_delay` are set: increase them for a server that loads for minutes.
 
-Identities are echoed. `scorer_version` is the reward's signature, as in edit-balanced@3#0123abcd, joined by + for several
-rewards; a request that expects another one is rejected. Items that all have an `idempotency_key` are scored once when
-repeated together. Groups are determined by text and images; group_id is only echoed.
+Identities are echoed. `scorer_version` is the reward's signature, as in edit-balanced@3#0123abcd, joined by + for
+several rewards. A request may expect one, with or without the digits of the identity; if another one is served, it is
+rejected. Items that all have an `idempotency_key` are scored once when repeated together. Groups are determined by text
+and images; group_id is only echoed.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, S
     names: dict[str, str] = {}
     for item in batch.requests:
         version = _version(service, item)
-        if item.scorer_version not in (None, version):
+        if item.scorer_version not in (None, version, _without_digits(version)):
             raise APIError(f"scorer_version {item.scorer_version!r:.80} is expected, but {version} is served", 400)
     rows = [_row(f"edit-{index}", item, names, parts) for index, item in enumerate(batch.requests)]
     decoded = decode_request_json({"schema": SCHEMA, "samples": rows}, parts, service.limits)
@@ -197,6 +198,11 @@ def _version(service: ScoringService, item: _Item) -> str:
         raise APIError(f"required_rewards must be a list of distinct names, got {item.required_rewards!r:.80}", 400)
     rewards = [service.reward(name or "?") for name in item.required_rewards]
     return "+".join(signature_with_identity(reward.card.signature, service.identity(reward)) for reward in rewards)
+
+
+def _without_digits(version: str) -> str:
+    """The signatures without their identities, which a client need not know."""
+    return "+".join(signature.partition("#")[0] for signature in version.split("+"))
 
 
 def _answer(service: ScoringService, batch: _Batch, scores_by_reward: dict[str, list[Score | None]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from editcritic.integrations.serving.load_test.synthetic_reward import (
     synthetic_reward,
     synthetic_samples,
 )
-from editcritic.integrations.serving.server.app import serve_in_thread
+from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
 from editcritic.reward import Reward, TooManyFailures, score
@@ -26,6 +26,9 @@ from editcritic.reward.queries import ExpertDown
 from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, select
 
 TINY = 8
+
+
+IDENTITY = "a" * 64
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,7 @@ def answering(*answers):
 
     Each: (status, headers, JSON or a function that makes it of the request).
     """
-    requests, description = [], {"card": {"name": "rehearsal", "version": 1, "summary": "s"}, "spec": {}, "experts": {}}
+    requests, description = [], {"identity": IDENTITY, "card": {"name": "rehearsal", "version": 1, "summary": "s"}}
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -78,7 +81,7 @@ def answering(*answers):
 
 def scored(request):
     rows = [{"id": row["id"], "value": 0.5, "status": "scored"} for row in request["samples"]]
-    return {"schema": 2, "reward": "rehearsal@1", "scores": rows}
+    return {"schema": 2, "reward": "rehearsal@1#aaaaaaaa", "identity": IDENTITY, "scores": rows}
 
 
 def test_a_batch_is_scored_as_it_is_without_a_server(server):
@@ -342,6 +345,20 @@ def test_a_judge_that_is_dead_fails_its_samples_with_the_reason():
         scores = RemoteReward(url, on_failures="none", chunk_size=2)(synthetic_samples(6, size=TINY))
     assert scores.count("failed") == 6
     assert "no such weights" in scores[0].reason
+
+
+def test_a_server_that_was_restarted_with_other_weights_gives_no_score():
+    with SyntheticServer(life=60) as before:
+        remote = RemoteReward(before.url, on_failures="none", outage_timeout_s=20, chunk_size=2)
+        assert remote(synthetic_samples(2, size=TINY)).count("scored") == 2
+        first = remote.identity
+    port = int(before.url.rpartition(":")[2])
+    other = synthetic_reward(seconds=0.001)  # its expert has another id, as one with other weights
+    with serve_in_thread(ScoringService(other), ServerConfig(port=port)):
+        scores = remote(synthetic_samples(2, size=TINY, start=4))
+    assert scores.count("failed") == 2
+    assert scores[0].cause == "infrastructure"
+    assert f"rehearsal@1#{first[:8]} and rehearsal@1#{other.identity[:8]}" in scores[0].reason
 
 
 class Dead(SyntheticExpert):

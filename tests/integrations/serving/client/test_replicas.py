@@ -13,7 +13,12 @@ from editcritic.integrations.serving.load_test.synthetic_reward import Synthetic
 from editcritic.reward.timeout_compat import timeout
 
 URLS = ("http://a", "http://b", "http://c")
-ABOUT = {"card": {"name": "rehearsal", "version": 1, "summary": "s"}, "spec": {}, "experts": {"judge": "one"}}
+ABOUT = {
+    "identity": "a" * 64,
+    "card": {"name": "rehearsal", "version": 1, "summary": "s"},
+    "spec": {},
+    "experts": {"judge": "one"},
+}
 
 
 class Net:
@@ -155,13 +160,30 @@ def test_one_with_a_dead_expert_is_asked_where_there_is_no_other():
 def test_one_that_comes_back_with_another_reward_is_never_asked_again():
     async def test(net, replicas):
         home = replicas.pick("group", 1)
-        net.about[home.url] = {**ABOUT, "experts": {"judge": "another"}}
+        net.about[home.url] = {**ABOUT, "identity": "b" * 64, "experts": {"judge": "another"}}
         replicas.mark_down(home, "lost")
         for _ in range(50):
             await asyncio.sleep(0.02)
+        assert "rehearsal@1#aaaaaaaa and rehearsal@1#bbbbbbbb" in home.rejected_reason
         assert "'another'" in home.rejected_reason
         assert replicas.pick("group", 1) is not home
         assert not replicas.permanent_failure
+
+    connected(test)
+
+
+def test_an_answer_of_another_identity_is_no_score_and_its_server_is_not_used_again():
+    async def test(net, replicas):
+        home = replicas.pick("group", 1)
+        net.about[home.url] = {**ABOUT, "identity": "c" * 64}
+        replicas.mark_down(home, "it scored with another")
+        await asyncio.sleep(0.3)
+        assert home.rejected_reason
+        for other in [one for one in replicas.all if one is not home]:
+            net.about[other.url] = net.about[home.url]
+            replicas.mark_down(other, "restarted")
+        await asyncio.sleep(0.5)
+        assert "rehearsal@1#aaaaaaaa and rehearsal@1#cccccccc" in replicas.permanent_failure
 
     connected(test)
 
@@ -192,3 +214,18 @@ def test_rollouts_of_one_source_meet_at_one_server():
     assert scores[0].values + scores[1].values == [*range(0, 64, 2), *range(1, 64, 2)]
     samples_by_server = Counter(scores[0].stats["replicas"]) + Counter(scores[1].stats["replicas"])
     assert samples_by_server == {first.url: homes[True], second.url: homes[False]}
+
+
+def test_while_servers_are_upgraded_a_client_uses_the_identity_it_names():
+    with SyntheticServer(life=60) as old, SyntheticServer(life=60, seconds=0.001) as new:
+        identity = RemoteReward(new.url).identity
+        remote = RemoteReward([old.url, new.url], identity=identity[:8])
+        scores = remote(synthetic_samples(8, size=8))
+        assert remote.identity == identity
+        assert scores.count("scored") == 8
+        assert set(scores.stats["replicas"]) == {new.url}
+        assert scores.reward.endswith(f"#{identity[:8]}")
+        with pytest.raises(RemoteError, match="identity=0000000000000000 is required"):
+            RemoteReward([old.url, new.url], identity="0" * 16)(synthetic_samples(1, size=8))
+    with pytest.raises(ValueError, match="8 to 64 hex digits"):
+        RemoteReward("http://a", identity="newest")

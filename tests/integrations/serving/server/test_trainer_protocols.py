@@ -5,6 +5,7 @@ import contextlib
 import io
 import math
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,9 @@ def test_unirl_gets_results_errors_and_identities_item_by_item():
     assert reply["results"] == [{"kept": {"score": value(AFTER[0])}}, {}, {"kept": {"score": value(AFTER[2])}}]
     assert reply["errors"] == [{}, {"kept": "abstained: who could know"}, {}]
     for sent_item, identity in zip(items, reply["identities"], strict=True):
-        assert identity == {name: sent_item[name] for name in identity} | {"scorer_version": "kept@2"}
+        version = identity["scorer_version"]
+        assert re.fullmatch(r"kept@2#[0-9a-f]{8}", version)
+        assert identity == {name: sent_item[name] for name in identity} | {"scorer_version": version}
         assert set(identity) == set(sent_item) - {"history", "required_rewards", "metadata"}
     assert again == reply
     assert [one.instruction for one in kept.samples] == PROMPTS
@@ -322,7 +325,7 @@ def test_edit_r1_is_told_what_is_wrong(url, changes, status, message):
     [
         ({"required_rewards": ["hpsv2"]}, 400, "no reward 'hpsv2': served are kept"),
         ({"required_rewards": []}, 400, "required_rewards"),
-        ({"scorer_version": "1"}, 400, "kept@2 is served"),
+        ({"scorer_version": "1"}, 400, "but kept@2#"),
         ({"history": []}, 422, "two turns"),
         ({"history": item("a", AFTER[0])["history"]}, 422, "two turns"),
         ({"history": [{"text": "a", "video_path": "/etc/passwd"}] * 2}, 400, "video_path"),

@@ -91,7 +91,7 @@ def test_the_other_modes_take_three_questions(mode, query_count):
     (score,) = scored(ComplexEditOverall(mode), judge, edit())
     assert topics(judge) == query_count
     assert score.status == "scored"
-    assert score.metric == f"complex-edit-o@1/{mode}"
+    assert score.metric == f"complex-edit-o@2/{mode}"
 
 
 @given(*[st.integers(0, 10)] * 3)
@@ -107,7 +107,7 @@ def test_overall_is_the_mean_of_the_parts(following, preservation, quality):
     geometric = score_of(ComplexEditOverall(n=2, mean="geometric"), rule)
     assert geometric.value == pytest.approx((following * preservation * quality) ** (1 / 3))
     assert value_of(geometric) <= value_of(score) + 1e-9
-    assert geometric.metric == "complex-edit-o@1/numeric[n=2, mean=geometric]"
+    assert geometric.metric == "complex-edit-o@2/numeric[n=2, mean=geometric]"
 
 
 def test_parts_are_signed_as_the_metrics_they_are():

@@ -1,0 +1,218 @@
+"""Identity: equal for equal rewards anywhere, different for rewards that can differ in any answer."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from editcritic.reward import Card, Reward, SpecError
+from editcritic.reward.config import build
+from editcritic.reward.metrics import Gate, GeometricMean, Minimum, Product, Threshold, WeightedMean
+from editcritic.reward.metrics.baselines.single_question import JudgeYesNo
+from editcritic.reward.metrics.calibrated import Calibrated
+from editcritic.reward.metrics.complexedit.overall import ComplexEditOverall
+from editcritic.reward.metrics.complexedit.quality import PerceptualQuality
+from editcritic.reward.metrics.edival.consistency import ContentConsistency, ObjectConsistency
+from editcritic.reward.metrics.guards import NotACopy
+from editcritic.reward.metrics.i2ibench.extraction import SubjectExtraction
+from editcritic.reward.metrics.i2ibench.overall import I2IBenchOverall
+from editcritic.reward.metrics.i2ibench.similarity import RegionSimilarity
+from editcritic.reward.queries.identity import content_digest, metric_digest
+from editcritic.reward.queries.specs import entry_point_names
+
+from ..fakes import Fake, Rated, sample
+from ..metrics.test_calibrated import map_of
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A metric with any option."""
+
+    option: Any = None
+    version: int = 1
+
+    @property
+    def card(self) -> Card:
+        return Card("tuned", self.version, "tuned")
+
+    def __call__(self, sample):
+        raise NotImplementedError
+
+
+# -- equal -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_reward_has_the_same_identity_in_another_process():
+    line = "from editcritic.reward import Reward; print(Reward.of('edit-balanced').signature)"
+    told = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=120, check=True)
+    here = Reward.of("edit-balanced")
+    assert told.stdout.strip() == here.signature == f"edit-balanced@1#{here.identity[:8]}"
+    assert pickle.loads(pickle.dumps(here)).identity == here.identity
+    assert Reward.of(here.spec).identity == here.identity
+
+
+def test_experts_that_it_does_not_ask_do_not_matter():
+    judge, other = Fake(name="judge"), Fake(name="other")
+    one = Reward(Rated(), {"preference": judge})
+    assert one.identity == Reward(Rated(), {"preference": judge, "segmenter": other}).identity
+    assert one.identity != Reward(Rated(), {"preference": other}).identity
+
+
+def test_scores_name_the_reward_that_computed_them():
+    reward = Reward(Rated(), {"preference": Fake()})
+    scores = reward([sample()])
+    assert scores.reward == reward.signature
+    assert f'"reward": "{reward.signature}"' in scores.to_jsonl()
+
+
+# -- different ---------------------------------------------------------------------------------------------------------
+
+OPTIONS = [
+    *(None, True, 1, 1.0, 0.1, "1", "", b"1", (), (1,), (1, 2), (2, 1), {"a": 1}, {"a": 2}, {"b": 1}, {1}, {1, 2}),
+    *(np.zeros(2000), np.concatenate([np.zeros(1000), [1.0], np.zeros(999)]), np.zeros(2000, np.float32)),
+    *(np.zeros((2, 1000)), Tuned(), Tuned(version=2), Tuned(1), Product({"a": Tuned()}), Minimum({"a": Tuned()})),
+    *(GeometricMean({"a": Tuned()}), Minimum({"a": Tuned(version=2)}), Gate(NotACopy(), Tuned())),
+    *(Threshold(Tuned(), 0.5), Threshold(Tuned(), 0.6)),
+]
+
+
+def test_no_two_options_have_one_identity():
+    digests = [metric_digest(Tuned(option)) for option in OPTIONS]
+    # Equal values of Python: True and 1 and 1.0 are not one option.
+    assert len(set(digests)) == len(digests)
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(PLAIN, min_size=2, max_size=4))
+def test_different_data_has_different_digests(values):
+    for one, other in combinations(values, 2):
+        assert (content_digest(one) == content_digest(other)) == (repr(one) == repr(other))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda inner: Gate(Minimum({"a": inner}), Tuned()),
+        lambda inner: WeightedMean({"a": Product({"b": inner})}),
+        lambda inner: Calibrated(inner, map_of(), allow_mismatch=True),
+    ],
+)
+def test_a_new_version_deep_in_a_composition_is_another_identity(change):
+    one, other = change(Tuned()), change(Tuned(version=2))
+    assert one.card.signature == other.card.signature
+    assert Reward(one, {}).signature != Reward(other, {}).signature
+
+
+@pytest.mark.parametrize(
+    ("metric", "inner", "attribute"),
+    [
+        (ContentConsistency(), ObjectConsistency, "card"),
+        (ComplexEditOverall(), PerceptualQuality, "card"),
+        (I2IBenchOverall(), RegionSimilarity, "version"),
+        (SubjectExtraction("multi-subject-extraction"), RegionSimilarity, "version"),
+    ],
+)
+def test_a_new_version_of_a_metric_that_a_metric_is_made_of_is_another_identity(metric, inner, attribute, monkeypatch):
+    before = metric_digest(metric)
+    old = getattr(inner, attribute)
+    monkeypatch.setattr(inner, attribute, replace(old, version=99) if attribute == "card" else 99)
+    assert metric_digest(metric) != before
+
+
+def test_registered_rewards_differ():
+    built = {}
+    for name in entry_point_names("editcritic.rewards"):
+        with suppress(SpecError):  # compositions need parts
+            built[name] = metric_digest(build(name))
+    assert len(built) > 30
+    assert len(set(built.values())) == len(built)
+
+
+# -- content, not paths ------------------------------------------------------------------------------------------------
+
+
+def pack(folder: Path, words: str) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "yes_no.txt").write_text(words, encoding="utf-8")
+    return str(folder)
+
+
+def test_a_prompt_pack_counts_by_its_words_wherever_it_lies(tmp_path):
+    one = metric_digest(JudgeYesNo(prompts=pack(tmp_path / "one", "Is it done? {instruction}")))
+    assert one == metric_digest(JudgeYesNo(prompts=pack(tmp_path / "two", "Is it done? {instruction}")))
+    assert one != metric_digest(JudgeYesNo(prompts=pack(tmp_path / "three", "Done? {instruction}")))
+    assert one != metric_digest(JudgeYesNo())
+
+
+def test_files_and_folders_in_options_count_by_their_content(tmp_path):
+    (tmp_path / "one.bin").write_bytes(b"1")
+    (tmp_path / "two.bin").write_bytes(b"1")
+    one, two = (Tuned(str(tmp_path / f"{name}.bin")) for name in ("one", "two"))
+    assert metric_digest(one) == metric_digest(two) == metric_digest(Tuned(tmp_path / "one.bin"))
+    (tmp_path / "two.bin").write_bytes(b"2")
+    assert metric_digest(one) != metric_digest(two)
+    before = metric_digest(Tuned(tmp_path))
+    (tmp_path / "three.bin").write_bytes(b"3")
+    assert metric_digest(Tuned(tmp_path)) != before
+
+
+def test_a_pack_that_is_edited_changes_neither_the_words_nor_the_digest_of_what_was_made(tmp_path):
+    folder = pack(tmp_path / "pack", "Is it done? {instruction}")
+    metric = JudgeYesNo(prompts=folder)
+    signature, identity = metric.signature, metric_digest(metric)
+    pack(tmp_path / "pack", "Well? {instruction}")
+    query = next(metric(sample())).queries[0]
+    assert "Is it done?" in str(query.messages)
+    assert (metric.signature, metric_digest(metric)) == (signature, identity)
+    again = JudgeYesNo(prompts=folder)
+    assert "Well?" in str(next(again(sample())).queries[0].messages)
+    assert metric_digest(again) != identity
+    assert again.signature != signature
+
+
+# -- without a spec ----------------------------------------------------------------------------------------------------
+
+
+def local_metric(value: float) -> Any:
+    @dataclass(frozen=True)
+    class Local:
+        values: tuple[float, ...] = field(default=(value,))
+        card = Card("local", 1, "local")
+
+        def __call__(self, sample):
+            raise NotImplementedError
+
+    return Local()
+
+
+def test_a_metric_without_a_spec_shares_its_identity_with_no_other():
+    one, other = Reward(local_metric(1), {}), Reward(local_metric(2), {})
+    assert not one.is_repeatable
+    assert one.identity == one.identity != other.identity
+    with pytest.raises(SpecError, match="defined inside a function"):
+        metric_digest(local_metric(1))
+    assert Reward(Tuned(), {}).is_repeatable
+    assert replace(Tuned(), option=1) != Tuned()
