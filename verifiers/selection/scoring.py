@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -64,7 +64,9 @@ class JournaledScorer:
             yield score, cost
 
     def _key(self, sample: EditSample) -> str:
-        fields = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
+        fields = _without_names(sample_to_json(sample))
+        if sample.history:
+            fields["history"] = [_without_names(turn) for turn in fields["history"]]
         return json_digest(["scored", self.identity, fields])
 
 
@@ -86,6 +88,11 @@ class _JudgeCallCounter:
         roles = (request.role or query.role for query in request.queries)
         self.calls[sample_id] = self.calls.get(sample_id, 0) + sum(role.partition(".")[0] == "judge" for role in roles)
         return request
+
+
+def _without_names(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample or turn as JSON without id and group, on which no score depends."""
+    return {name: value for name, value in fields.items() if name not in ("id", "group")}
 
 
 def json_digest(value: Any) -> str:
