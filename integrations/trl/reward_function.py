@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
+from ...reward import BaseReward, EditSample, Expert, Image, ImageError, Reward, Score
+from ...reward.image import PixelFormatError
 from ...reward.queries.specs import Spec
 from ...verifiers import Editor
-from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions, to_image
+from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
 from ..rng_state import preserve_rng_state
+from ..unusable_rows import UnusableRow, image_or_reason, score_usable
 from .rollout_editor import RolloutEditor, follow_up_request, resolve_editor
 
 
@@ -27,10 +29,11 @@ from .rollout_editor import RolloutEditor, follow_up_request, resolve_editor
 class Rollout:
     """A scored completion. instructions: the instructions that the editor applied; empty without an editor.
 
-    sample: `edited` is the source if no image was generated; the score gives the reason. prompt: text or messages.
+    sample: `edited` is the source if no image was generated, and None stands for a row that is no edit; the score gives
+    the reason. prompt: text or messages.
     """
 
-    sample: EditSample
+    sample: EditSample | None
     score: Score
     instructions: tuple[str, ...] = ()
     prompt: Any = ""
@@ -54,12 +57,15 @@ class RewardFunction:
       call use one seed, `seed` plus the trainer's step: within a group only the instructions differ, and equal
       instructions share an image.
     - `decode_image(completion, completion_ids, row)`, for a policy whose completions are images: returns anything
-      `Image.of` takes, or None if the tokens are no image; that completion is unscored.
+      `Image.of` takes, or None if the tokens are no image; that completion is unscored, as one with a NaN in it.
     - else `to_sample` returns the sample with its edited image, as `sample_from_row` does with a column `edited`.
 
     offload: after each call, offload expert weights to the CPU (`Reward.offload`) so that the policy can use the
     accelerator; the next call copies them back. Without it, call `RewardFunction.reward.offload()` when needed, e.g. in
     a trainer callback.
+
+    A row that is no edit by its own content, such as an empty instruction or a source that cannot be read, is unscored,
+    and the others are scored. A `to_sample` says so by `UnusableRow` or `ImageError`; other errors end the call.
 
     A call preserves the trainer's RNG state (see `preserve_rng_state`), and no gradient flows. Picklable if its
     arguments are: module-level functions, and rewards and editors that are specs or have one.
@@ -123,8 +129,9 @@ class RewardFunction:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Called by TRL. Raises ValueError if rows lack what an edit or the reward needs, `EditorError` if no image can
-        be generated, and `TooManyFailures` as the reward's `on_failures` says.
+        """Called by TRL. Raises ValueError if rows lack what an edit or the reward needs, `PixelFormatError` for pixels
+        of another scale, `EditorError` if no image can be generated, and `TooManyFailures` as the reward's
+        `on_failures` says.
         """
         rollouts = self.rollouts(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
         if log_metric is not None:
@@ -152,12 +159,33 @@ class RewardFunction:
             raise ValueError(f"{count} completions need as many items in each column, got {lengths}")
         rows = [{name: column[number] for name, column in table.items()} for number in range(count)]
         with preserve_rng_state():
-            samples = [self.to_sample(row) for row in rows]
-            samples = [replace(sample, id=f"{sample.id}/{number}") for number, sample in enumerate(samples)]
+            requests = [self._request(row, number) for number, row in enumerate(rows)]
+            samples = {number: request for number, request in enumerate(requests) if isinstance(request, EditSample)}
             images, instructions = self._edited_images(
-                rows, samples, int(getattr(trainer_state, "global_step", 0) or 0)
+                [rows[number] for number in samples],
+                list(samples.values()),
+                int(getattr(trainer_state, "global_step", 0) or 0),
             )
-            return score_rollouts(self.reward, samples, images, instructions, prompts, offload=self.offload)
+            edit_prompts = [prompts[number] for number in samples]
+            rollouts = iter(
+                score_rollouts(
+                    self.reward, list(samples.values()), images, instructions, edit_prompts, offload=self.offload
+                )
+            )
+            return [
+                Rollout(None, Score.failed(request), (), prompt) if isinstance(request, str) else next(rollouts)
+                for request, prompt in zip(requests, prompts, strict=True)
+            ]
+
+    def _request(self, row: DatasetRow, number: int) -> EditSample | str:
+        """The requested edit, or the reason why the row is none."""
+        try:
+            sample = self.to_sample(row)
+        except PixelFormatError:
+            raise
+        except (UnusableRow, ImageError) as error:
+            return str(error)
+        return replace(sample, id=f"{sample.id}/{number}")
 
     def _edited_images(
         self, rows: Sequence[DatasetRow], samples: Sequence[EditSample], step: int
@@ -165,7 +193,7 @@ class RewardFunction:
         """For each row an image or the reason why there is none, and the applied instructions."""
         if self.decode_image is not None:
             decoded = [self.decode_image(row["completion"], row["completion_ids"], row) for row in rows]
-            images = ["the completion is no image" if image is None else to_image(image) for image in decoded]
+            images = ["the completion is no image" if image is None else image_or_reason(image) for image in decoded]
             return images, [()] * len(rows)
         if self.editor is None:
             return [sample.edited for sample in samples], [()] * len(rows)
@@ -207,20 +235,18 @@ def score_rollouts(
     offload: bool,
 ) -> list[Rollout]:
     """Score all in one call of the reward. images: edited images, or the reason why there is none."""
-    edited_samples = [
-        replace(sample, edited=image) for sample, image in zip(samples, images, strict=True) if isinstance(image, Image)
+    edited = [
+        replace(sample, edited=image) if isinstance(image, Image) else image
+        for sample, image in zip(samples, images, strict=True)
     ]
     try:
-        scores = iter(reward(edited_samples) if edited_samples else ())
+        scores = score_usable(reward, edited)
     finally:
         if offload:
             reward.offload()
-    edited_samples_left = iter(edited_samples)
     return [
-        Rollout(next(edited_samples_left), next(scores), applied, prompt)
-        if isinstance(image, Image)
-        else Rollout(sample, Score.failed(image), applied, prompt)
-        for sample, image, applied, prompt in zip(samples, images, instructions, prompts, strict=True)
+        Rollout(sample if isinstance(row, str) else row, *outcome)
+        for sample, row, *outcome in zip(samples, edited, scores, instructions, prompts, strict=True)
     ]
 
 
@@ -242,7 +268,8 @@ def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     part_values: dict[str, list[float]] = {}
     groups: dict[str, list[float | None]] = {}
     for rollout in rollouts:
-        groups.setdefault(rollout.sample.group, []).append(rollout.score.value)
+        if rollout.sample is not None:
+            groups.setdefault(rollout.sample.group, []).append(rollout.score.value)
         for name, value in _nested_values(rollout.score):
             part_values.setdefault(name, []).append(value)
     metrics = {name: fmean(values) for name, values in part_values.items()}

@@ -15,9 +15,13 @@ from trl.trainer.utils import get_callable_name, is_async_callable
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.benchmarks.sceneedit.trials import single_edit_trials
+from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
+from editcritic.integrations.unusable_rows import UnusableRow
 from editcritic.reward import Image, Reward, Score
+from editcritic.reward.image import PixelFormatError
 from editcritic.reward.queries import Abstention
 from editcritic.verifiers.selection import EditorError
 
@@ -169,10 +173,11 @@ def test_a_call_logs_metrics_and_columns_of_texts():
 def test_mistakes_are_said_before_anything_is_made():
     painter = Painter()
     reward = RewardFunction(graded(), editor=painter)
+    lacking = {name: column for name, column in asking("a").items() if name != "instruction"}
     with pytest.raises(
         ValueError, match=r"columns completion, completion_ids, prompt, source, and an edit needs `instr"
     ):
-        reward(**asking("a", instruction=[None]))
+        reward(**lacking)
     with pytest.raises(ValueError, match=r"2 completions need as many items in each column, got \{'source': 1\}"):
         reward(**asking("a", "b", source=[scenes(1)[0].source]))
     with pytest.raises(ValueError, match="not both"):
@@ -254,3 +259,71 @@ def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
     pairs = list(zip(rewards, trainer._logs["advantages"], strict=True))
     assert any(np.isnan(reward) for reward, _ in pairs)
     assert all(advantage == 0 for reward, advantage in pairs if np.isnan(reward))
+
+
+# -- rows that are no edits -------------------------------------------------------------------------------------------
+
+
+def half_nan(completion, completion_ids, row):
+    """A policy whose tokens are shades; the decoder overflows at 0, and a picture is damaged at 1."""
+    if completion_ids[0] == 1:
+        return b"damaged"
+    return np.full((8, 8, 3), completion_ids[0] / 255 if completion_ids[0] else np.nan, np.float32)
+
+
+def test_a_picture_of_nan_costs_one_completion_its_reward():
+    rollouts = RewardFunction(graded(), decode_image=half_nan).rollouts(
+        **asking("", "", "", completion_ids=[[7], [0], [1]])
+    )
+    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed"]
+    assert "192 of 192 values are NaN or infinite" in rollouts[1].score.reason
+    assert "is not an image" in rollouts[2].score.reason
+    assert rollouts[1].sample.edited == rollouts[1].sample.source
+
+
+@pytest.mark.parametrize("convert", [lambda x: 2 * x - 1, lambda x: 255 * x])
+def test_pictures_of_another_scale_are_refused_and_not_clipped(convert):
+    pixels = convert(np.linspace(0, 1, 192, dtype=np.float32).reshape(8, 8, 3))
+    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
+        RewardFunction(graded(), decode_image=lambda *_: pixels)(**asking("a"))
+    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
+        RewardFunction(graded())(**asking("a", edited=[pixels]))
+
+
+def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
+    painter, logged, texts = Painter(), dict[str, float](), dict[str, Any]()
+    reward = RewardFunction(graded(), editor=painter)
+    good = scenes(1)[0].source.pil()
+    rows = {
+        "source": [good, np.full((8, 8, 3), np.nan), good, None, good],
+        "instruction": ["make it blue", "make it blue", " ", "make it blue", None],
+    }
+    rollouts = reward.rollouts(**asking(*"abcde", **rows))
+    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed", "failed", "failed"]
+    assert [rollout.sample is None for rollout in rollouts] == [False, True, True, True, True]
+    assert [text for text, _ in painter.requests] == ["a"]
+    values = reward(**asking(*"abcde", **rows), log_metric=logged.__setitem__, log_extra=texts.__setitem__)
+    assert values[0] == rollouts[0].score.value == reward(**asking("a"))[0]
+    assert values[1:] == [None] * 4
+    assert logged["graded/frac_unscored"] == 0.8
+    assert "NaN" in texts["graded/reason"][1]
+    assert make_preference_pairs(rollouts).dropped["unscored"] == 4
+
+
+def test_what_else_a_row_raises_ends_the_call():
+    def broken(row):
+        raise KeyError("instruction")
+
+    with pytest.raises(KeyError):
+        RewardFunction(graded(), to_sample=broken)(**asking("a"))
+
+
+def test_a_conversion_of_ones_own_says_that_a_row_is_no_edit():
+    def picky(row):
+        if row["completion"] == "b":
+            raise UnusableRow("nothing to do")
+        return sample_from_row(row)
+
+    first, second = RewardFunction(graded(), to_sample=picky, editor=Painter()).rollouts(**asking("a", "b"))
+    assert first.score.status == "scored"
+    assert second.score == Score.failed("nothing to do")
