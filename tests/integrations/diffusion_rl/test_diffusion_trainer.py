@@ -491,7 +491,7 @@ def test_an_error_of_the_reward_reaches_the_caller_and_the_log_so_far_is_on_disk
 
 
 def test_too_few_scores_are_an_error(trainer):
-    with pytest.raises(ValueError, match="got 5 scores and 6 groups"):
+    with pytest.raises(ValueError, match="returned 5 scores for 6 edits"):
         trainer(lambda samples: bright(samples)[1:]).train()
 
 
