@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -300,8 +301,10 @@ def samples(draw):
     *earlier, last = chain
     for number, shared in enumerate(draw(st.lists(st.sampled_from(["", "boxes", "metadata", "id"]))), start=1):
         if shared and number <= len(earlier):
-            value = f"{last.id}/turn-{number}" if shared == "id" else getattr(last, shared)
-            earlier[number - 1] = replace(earlier[number - 1], **{shared: value})
+            fields: dict[str, Any] = {shared: getattr(last, shared)}
+            if shared == "id":
+                fields["id"] = f"{last.id}/turn-{number}"
+            earlier[number - 1] = replace(earlier[number - 1], **fields)
     for number, turn in enumerate(earlier):
         if turn.history:
             earlier[number] = replace(turn, history=tuple(earlier[:number]))
@@ -346,7 +349,7 @@ def test_what_a_turn_takes_from_its_sample_is_not_written_so_that_recordings_kee
     source, first, last = (Image.from_digest(f"{number:064x}", (16, 8)) for number in range(3))
     image = {name: {"digest": f"{number:064x}", "size": [16, 8]} for number, name in enumerate(["s", "f", "l"])}
     box = Box(0.25, 0.5, 0.5, 1.0)
-    shared = {"boxes": {"cup": (box,)}, "metadata": {"seed": 3}}
+    shared: dict[str, Any] = {"boxes": {"cup": (box,)}, "metadata": {"seed": 3}}
     earlier = EditSample(
         "c/turn-1", "add", (source,), first, task=Task("subject_add", new="hat"), pools=Pools(("cup",)), **shared
     )

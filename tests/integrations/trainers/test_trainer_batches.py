@@ -46,7 +46,8 @@ def test_pictures_are_the_same_however_a_trainer_has_them():
 
 def test_groups_are_of_prompt_and_sources():
     samples = build_samples(["x", "x", "x", "y"], [A] * 4, [[A], [B], [A], [A]])
-    groups = [one.group for one in samples]
+    groups = [one.group for one in samples if isinstance(one, EditSample)]
+    assert len(groups) == 4
     assert groups[0] == groups[2]
     assert len(set(groups)) == 3
 
@@ -58,6 +59,8 @@ def test_metadata_adds_the_fields_of_samples_and_nothing_else():
         "task": {"type": "subject_remove", "object": "cup"},
     }
     plain, detailed = build_samples(["x"] * 2, [A] * 2, [[B]] * 2, [{"image": "/etc/passwd"}, {"editcritic": extra}])
+    assert isinstance(plain, EditSample)
+    assert isinstance(detailed, EditSample)
     assert plain.metadata == {}
     assert detailed.task is not None
     assert (list(detailed.boxes), detailed.target_text, detailed.task.object) == (["cup"], "CAFE", "cup")

@@ -27,7 +27,7 @@ from editcritic.verifiers.selection import EditorError
 
 from ...reward.experts.tiny_vlms import tiny_llava
 from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
-from ..trl_runs import asking, grpo, half_known, rows_of
+from ..trl_runs import asking, grpo, half_known, rows_of, sample_of
 
 
 def step(number):
@@ -41,11 +41,13 @@ def test_what_the_policy_writes_is_carried_out_and_judged_by_what_was_asked_for(
     assert [words for words, _ in painter.requests] == ["paint it blue", "a bluer one"]
     rollouts = reward.rollouts(**asking("paint it blue", "a bluer one"))
     assert (
-        [rollout.score.value for rollout in rollouts] == values == [read(rollout.sample.edited) for rollout in rollouts]
+        [rollout.score.value for rollout in rollouts]
+        == values
+        == [read(sample_of(rollout).edited) for rollout in rollouts]
     )
-    assert {rollout.sample.instruction for rollout in rollouts} == {"make it blue"}
-    assert len({rollout.sample.group for rollout in rollouts}) == 1
-    assert len({rollout.sample.id for rollout in rollouts}) == 2
+    assert {sample_of(rollout).instruction for rollout in rollouts} == {"make it blue"}
+    assert len({sample_of(rollout).group for rollout in rollouts}) == 1
+    assert len({sample_of(rollout).id for rollout in rollouts}) == 2
 
 
 def test_instructions_follow_each_other_up_to_a_number():
@@ -54,9 +56,9 @@ def test_instructions_follow_each_other_up_to_a_number():
     one, two, many = reward.rollouts(**asking("wash", "1. wash\n2. dry", "- wash\n\n- dry\n- fold"))
     assert painter.requests == [("wash", 0), ("dry", 0)]
     assert two.instructions == many.instructions == ("wash", "dry")
-    assert two.sample.edited == many.sample.edited != one.sample.edited
-    assert two.sample.source == scenes(1)[0].source
-    assert [two.sample.edited] == painter.edit([(one.sample.edited,)], ["dry"], [0])
+    assert sample_of(two).edited == sample_of(many).edited != sample_of(one).edited
+    assert sample_of(two).source == scenes(1)[0].source
+    assert [sample_of(two).edited] == painter.edit([(sample_of(one).edited,)], ["dry"], [0])
 
 
 def test_the_same_words_share_a_picture_and_the_noise_moves_on_with_the_trainer():
@@ -72,8 +74,8 @@ def test_the_same_words_share_a_picture_and_the_noise_moves_on_with_the_trainer(
 def test_who_writes_nothing_leaves_the_source_as_it_is():
     painter = Painter()
     (rollout,) = RewardFunction(graded(), editor=painter).rollouts(**asking(" \n - \n"))
-    assert rollout.sample.edited == rollout.sample.source
-    assert rollout.score.value == read(rollout.sample.source)
+    assert sample_of(rollout).edited == sample_of(rollout).source
+    assert rollout.score.value == read(sample_of(rollout).source)
     assert painter.calls == []
 
 
@@ -85,8 +87,8 @@ def shade_of(completion, completion_ids, row):
 def test_completions_can_be_pictures():
     reward = RewardFunction(graded(), decode_image=shade_of)
     rollouts = reward.rollouts(**asking("", "", completion_ids=[[7], []]))
-    assert rollouts[0].sample.edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
-    assert rollouts[0].score.value == read(rollouts[0].sample.edited)
+    assert sample_of(rollouts[0]).edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
+    assert rollouts[0].score.value == read(sample_of(rollouts[0]).edited)
     assert rollouts[1].score.status == "failed"
     assert reward(**asking("", completion_ids=[[]])) == [None]
 
@@ -94,7 +96,7 @@ def test_completions_can_be_pictures():
 def test_pictures_can_be_a_column():
     edited = scenes(2)[1].source
     (rollout,) = RewardFunction(graded()).rollouts(**asking("", edited=[edited.pil()]))
-    assert rollout.sample.edited == edited
+    assert sample_of(rollout).edited == edited
 
 
 def test_a_score_without_a_value_is_none_and_never_a_number():
@@ -104,7 +106,7 @@ def test_a_score_without_a_value_is_none_and_never_a_number():
     assert any(value is None for value in values)
     assert any(value is not None for value in values)
     for rollout in rollouts:
-        assert (rollout.score.value is None) == (read(rollout.sample.edited) >= 0.5)
+        assert (rollout.score.value is None) == (read(sample_of(rollout).edited) >= 0.5)
 
 
 def test_an_editor_that_fails_once_costs_one_completion_its_reward():
@@ -278,7 +280,7 @@ def test_a_picture_of_nan_costs_one_completion_its_reward():
     assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed"]
     assert "192 of 192 values are NaN or infinite" in rollouts[1].score.reason
     assert "is not an image" in rollouts[2].score.reason
-    assert rollouts[1].sample.edited == rollouts[1].sample.source
+    assert sample_of(rollouts[1]).edited == sample_of(rollouts[1]).source
 
 
 @pytest.mark.parametrize("convert", [lambda x: 2 * x - 1, lambda x: 255 * x])
