@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..reward import EditSample, Image, Operation, Pools
+from ..reward import EditSample, Image, ImageError, Operation, Pools
 from ..verifiers import edit_request
+from .unusable_rows import UnusableRow, image_or_reason
 
 DatasetRow = Mapping[str, Any]
 """One completion: `prompt`, `completion`, `completion_ids`, and the item of every column of the dataset."""
@@ -40,12 +41,15 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     corners; `pools`: the fields of `Pools`; `operations`: a list of instructions. Images are anything `Image.of` takes,
     or the undecoded images of `datasets`.
 
-    Raises ValueError naming the missing columns, ImageError for an invalid image.
+    Raises ValueError naming the missing columns, ImageError for an invalid image, `UnusableRow` for a row whose
+    instruction is empty, or which has a column for the source and nothing in it.
     """
     columns = {name: value for name, value in row.items() if value is not None}
-    column = next((name for name in ("source", "sources", "image", "images") if name in columns), "")
-    if not column or not columns.get("instruction"):
-        raise ValueError(
+    source_columns = ("source", "sources", "image", "images")
+    column = next((name for name in source_columns if name in columns), "")
+    if not column or not str(columns.get("instruction", "")).strip():
+        is_empty = "instruction" in row and any(name in row for name in source_columns)
+        raise (UnusableRow if is_empty else ValueError)(
             f"rows have the columns {', '.join(sorted(columns))}, and an edit needs `instruction` and an image in "
             "`source`, `sources`, `image` or `images`: add them to the dataset, or pass to_sample="
         )
@@ -68,7 +72,8 @@ def sample_from_row(row: DatasetRow) -> EditSample:
 
 
 def to_image(value: Any) -> Image:
-    """Anything `Image.of` takes, or an undecoded image of `datasets`."""
-    if isinstance(value, Mapping):
-        value = value["bytes"] if value.get("bytes") is not None else value.get("path")
-    return Image.of(value)
+    """Anything `Image.of` takes, or an undecoded image of `datasets`. Raises ImageError."""
+    image = image_or_reason(value)
+    if isinstance(image, str):
+        raise ImageError(image)
+    return image

@@ -22,6 +22,7 @@ import PIL.Image
 
 from .image_decoding import (
     ImageError,
+    PixelFormatError,
     Pixels,
     Size,
     decode,
@@ -33,7 +34,7 @@ from .image_decoding import (
 )
 from .image_operations import RED, WHITE, Colour, ImageOperation, apply_operation
 
-__all__ = ["FileIndex", "Image", "ImageError", "Pixels", "Size"]
+__all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Size"]
 
 FileIndex = MutableMapping[str, tuple[str, Size]]
 """File digest -> (content digest, size): avoids decoding files that an earlier run has decoded."""
@@ -72,10 +73,10 @@ class Image:
         """An Image from a path, encoded bytes, a PIL image, a numpy array, a torch tensor, or an Image.
 
         Arrays: H x W x 3, H x W x 4 (alpha is composited on white), H x W x 1 or H x W. Tensors may also be 3 x H x W.
-        uint8 is used unchanged; uint16 is scaled; floats must lie in [0, 1] and become floor(255 x + 0.5). The digest
-        does not depend on the input type.
+        uint8 is used unchanged; uint16 is scaled; floats must lie in [0, 1] and become floor(255 x + 0.5); rounding up
+        to 1/64 outside is clipped. The digest does not depend on the input type.
 
-        Raises `ImageError`.
+        Raises `ImageError`; its subclass `PixelFormatError` for an array of another shape, type or scale.
         """
         if isinstance(value, Image):
             return value

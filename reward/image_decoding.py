@@ -26,8 +26,16 @@ MAX_PIXELS = 150_000_000
 """Larger images are refused before they are decoded (PIL's own limit is 178,956,970)."""
 
 
+OVERSHOOT = 1 / 64
+"""How far floats may lie outside of [0, 1], and are clipped: twice the step of bfloat16 above 1, four grey levels."""
+
+
 class ImageError(ValueError):
     """An image that cannot be read or has an unusable shape. The message names the image and what to do."""
+
+
+class PixelFormatError(ImageError):
+    """An array of a shape, type or scale that is none of an image: a mistake of the caller, not of one image."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -78,7 +86,7 @@ def _image_errors(name: str) -> Iterator[None]:
     except PIL.UnidentifiedImageError:
         raise ImageError(f"{name} is not an image this installation can read (PNG, JPEG, WebP, TIFF, ...)") from None
     except ImageError as error:
-        raise ImageError(str(error) if name in str(error) else f"{name}: {error}") from None
+        raise type(error)(str(error) if name in str(error) else f"{name}: {error}") from None
     except _DECODE_ERRORS as error:
         raise ImageError(f"{name} is damaged: {error}") from None
 
@@ -125,11 +133,12 @@ def flatten(image: PIL.Image.Image) -> Pixels:
 
 
 def from_array(array: NDArray[Any]) -> Pixels:
-    """H x W, or H x W x 1, 3 or 4, of uint8, uint16 or floats in [0, 1]. Raises ImageError."""
+    """H x W, or H x W x 1, 3 or 4, of uint8, uint16 or floats in [0, 1]. Raises ImageError for a NaN or an infinity,
+    and PixelFormatError."""
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
-        raise ImageError(
+        raise PixelFormatError(
             f"expected an array of H x W, H x W x 1, 3 or 4 (or a tensor 3 x H x W), got {tuple(array.shape)}"
         )
     _check_decompression_bomb((array.shape[1], array.shape[0]), "the array")
@@ -148,17 +157,22 @@ def _to_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
         return cast("NDArray[np.uint8]", array)
     if array.dtype.kind == "f":
         values = array.astype(np.float32)
-        low, high = float(values.min()), float(values.max())
-        if not (low >= -1e-3 and high <= 1 + 1e-3):  # also false for NaN
+        if count := values.size - int(np.isfinite(values).sum()):
             raise ImageError(
-                f"float pixels must lie in [0, 1], got [{low:g}, {high:g}]: rescale, or give uint8 "
-                "(a pipeline's output_type='pt' or 'np' is in [0, 1])"
+                f"{count:,} of {values.size:,} values are NaN or infinite: what made the picture has failed (half "
+                "precision often overflows in an autoencoder)"
+            )
+        low, high = float(values.min()), float(values.max())
+        if low < -OVERSHOOT or high > 1 + OVERSHOOT:
+            raise PixelFormatError(
+                f"float pixels must lie in [0, 1], got [{low:g}, {high:g}]: convert [-1, 1] with (x + 1) / 2, and "
+                "[0, 255] with x / 255 or to uint8 (a pipeline's output_type='pt' or 'np' is in [0, 1])"
             )
         rounded: NDArray[np.float32] = np.floor(np.clip(values, 0, 1) * np.float32(255) + np.float32(0.5))
         return rounded.astype(np.uint8)
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         return ((array.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
-    raise ImageError(
+    raise PixelFormatError(
         f"expected uint8, uint16 or float pixels, got {array.dtype}: convert it, to make its scale explicit"
     )
 

@@ -134,7 +134,7 @@ class EditSample:
     target_text: the text that the edited image must show. hint: success criterion in words.
     dimensions: the dimensions of I2I-Bench that apply to this instruction; None where not annotated.
     history: the turns before this one, oldest first, each an EditSample.
-    metadata: passed through to the results.
+    metadata: JSON values, passed through to the results. A tuple in it is a list once the sample was written as JSON.
     """
 
     id: str

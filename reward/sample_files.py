@@ -7,15 +7,17 @@ Fields: `instruction`, `edited`, and `source` or `sources` are required; `id` de
 `group`, `task` (slots of `Task`), `pools` (`all`, `available`, `unchanged`, `background`), `boxes` (objects of the base
 image, pixel corners x0, y0, x1, y1), `mask`, `reference`, `operations` (each `instruction`, optionally `name` and
 `task`), `targets` (boxes in the source, pixel corners), `target_text`, `hint`, `dimensions`, `metadata`, and
-`history`: the turns before this one, oldest first, each with `instruction`, `edited` and optionally `task`, `pools`.
-With `history`, `source` is the image before any edit, and each turn starts from the output of the turn before it.
+`history`: the turns before this one, oldest first, each with `instruction`, `edited` and optionally its own values of
+the other fields but `source` and `sources`. With `history`, `source` is the image before any edit, and each turn starts
+from the output of the turn before it, or from its `turn_sources`. A turn without `boxes` or `metadata` has those of the
+line; `boxes` are of the image before any edit everywhere, `targets` of the image that their turn starts from.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,41 +79,52 @@ class _Operation(_StrictModel):
     task: _Task | None = None
 
 
-class _Turn(_StrictModel):
-    instruction: str
-    edited: str | _ImageReference
-    task: _Task | None = None
-    pools: _Pools | None = None
-
-
 Corners = tuple[float, float, float, float]
 Fractions = tuple[float, float, float, float, float]
+LabelledFractions = tuple[float, float, float, float, float, str]
 
 
-class _Sample(_Turn):
-    schema_: int = Field(SCHEMA, alias="schema")
+class _Turn(_StrictModel):
+    """A turn. Where boxes, metadata, or the history of an earlier turn are None, they are those of the sample."""
+
     id: str = ""
+    instruction: str
+    edited: str | _ImageReference
     group: str = ""
-    source: str | _ImageReference | None = None
-    sources: tuple[str | _ImageReference, ...] = ()
-    boxes: dict[str, tuple[Corners, ...]] = {}
-    fractions: dict[str, tuple[Fractions, ...]] = {}
+    turn_sources: tuple[str | _ImageReference, ...] = ()
+    """What the turn starts from, if that is not the output of the turn before it."""
+    task: _Task | None = None
+    pools: _Pools | None = None
+    boxes: dict[str, tuple[Corners, ...]] | None = None
+    fractions: dict[str, tuple[Fractions, ...]] | None = None
     """Boxes in a recording (cx, cy, w, h, score): exact, since query digests depend on them."""
     mask: str | _ImageReference | None = None
     reference: str | _ImageReference | None = None
     operations: tuple[_Operation, ...] = ()
     targets: tuple[Corners, ...] = ()
-    target_fractions: tuple[Fractions, ...] = ()
+    target_fractions: tuple[Fractions | LabelledFractions, ...] = ()
     target_text: str = ""
     hint: str = ""
     dimensions: tuple[str, ...] | None = None
-    history: tuple[_Turn, ...] = ()
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] | None = None
+
+
+class _EarlierTurn(_Turn):
+    history: tuple[()] | None = None
+
+
+class _Sample(_Turn):
+    schema_: int = Field(SCHEMA, alias="schema")
+    source: str | _ImageReference | None = None
+    sources: tuple[str | _ImageReference, ...] = ()
+    history: tuple[_EarlierTurn, ...] = ()
 
     @model_validator(mode="after")
     def _check_sources_and_schema(self) -> _Sample:
         if (self.source is None) == (not self.sources):
             raise ValueError("give either `source` or `sources`")
+        if (self.history or (self,))[0].turn_sources:
+            raise ValueError("the first turn starts from `source` or `sources`: give no `turn_sources` there")
         if self.schema_ != SCHEMA:
             raise ValueError(f"schema {self.schema_} is not {SCHEMA}: written by another version")
         return self
@@ -162,87 +175,152 @@ def sample_from_json(
             return Image.from_digest(value.digest, value.size)
         return Image.open((folder or Path()) / value, index=index)
 
-    sources = tuple(image(value) for value in (row.sources or (row.source,)) if value is not None)
-    boxes = {label: _boxes(label, corners, sources[0].size) for label, corners in row.boxes.items()}
-    boxes |= {label: tuple(Box(*numbers, label) for numbers in items) for label, items in row.fractions.items()}
-    identity = row.id or name
-    history: tuple[EditSample, ...] = ()
-    for number, turn in enumerate(row.history, start=1):
-        sample = EditSample(
-            id=f"{identity}/turn-{number}",
+    base_sources = tuple(image(value) for value in (row.sources or (row.source,)) if value is not None)
+
+    def boxes_of(turn: _Turn) -> dict[str, tuple[Box, ...]]:
+        boxes = {label: _boxes(label, corners, base_sources[0].size) for label, corners in (turn.boxes or {}).items()}
+        fractions = (turn.fractions or {}).items()
+        return boxes | {label: tuple(Box(*numbers, label) for numbers in items) for label, items in fractions}
+
+    def sample_of(
+        turn: _Turn, name: str, history: tuple[EditSample, ...], earlier: tuple[EditSample, ...]
+    ) -> EditSample:
+        """earlier: the turns before this one, which `history` may leave out."""
+        sources = (earlier[-1].edited,) if earlier else base_sources
+        sources = tuple(image(value) for value in turn.turn_sources) or sources
+        return EditSample(
+            id=turn.id or name,
             instruction=turn.instruction,
             sources=sources,
             edited=image(turn.edited),
+            group=turn.group,
             task=_task(turn.task),
             pools=_pools(turn.pools),
-            boxes=boxes,
+            mask=None if turn.mask is None else image(turn.mask),
+            reference=None if turn.reference is None else image(turn.reference),
+            boxes=boxes if turn.boxes is None and turn.fractions is None else boxes_of(turn),
+            operations=tuple(Operation(item.instruction, item.name, _task(item.task)) for item in turn.operations),
+            targets=(
+                *_boxes("target", turn.targets, sources[0].size),
+                *(Box(*numbers) for numbers in turn.target_fractions),
+            ),
+            target_text=turn.target_text,
+            hint=turn.hint,
+            dimensions=turn.dimensions,
             history=history,
-            metadata=row.metadata,
+            metadata=(row.metadata or {}) if turn.metadata is None else turn.metadata,
         )
-        history, sources = (*history, sample), (sample.edited,)
-    operations = tuple(Operation(item.instruction, item.name, _task(item.task)) for item in row.operations)
-    targets = (*_boxes("target", row.targets, sources[0].size), *(Box(*numbers) for numbers in row.target_fractions))
-    return EditSample(
-        id=identity,
-        instruction=row.instruction,
-        sources=sources,
-        edited=image(row.edited),
-        group=row.group,
-        task=_task(row.task),
-        pools=_pools(row.pools),
-        mask=None if row.mask is None else image(row.mask),
-        reference=None if row.reference is None else image(row.reference),
-        boxes=boxes,
-        operations=operations,
-        targets=targets,
-        target_text=row.target_text,
-        hint=row.hint,
-        dimensions=row.dimensions,
-        history=history,
-        metadata=row.metadata,
-    )
+
+    identity, boxes = row.id or name, boxes_of(row)
+    turns: tuple[EditSample, ...] = ()
+    for number, turn in enumerate(row.history, start=1):
+        history = turns if turn.history is None else turn.history
+        turns = (*turns, sample_of(turn, _turn_id(identity, number), history, turns))
+    return sample_of(row, identity, turns, turns)
 
 
 def sample_to_json(sample: EditSample) -> dict[str, Any]:
-    """A sample with its images by digest, for recordings; inverse of `sample_from_json`."""
+    """A sample with its images by digest, for recordings; inverse of `sample_from_json`.
 
-    def image_json(image: Image) -> dict[str, Any]:
-        return {"digest": image.digest, "size": list(image.size)}
-
-    def turn_json(turn: EditSample) -> dict[str, Any]:
-        data: dict[str, Any] = {"instruction": turn.instruction, "edited": image_json(turn.edited)}
-        if turn.task is not None:
-            data["task"] = _slots(turn.task)
-        if turn.pools is not None:
-            data["pools"] = asdict(turn.pools)
-        return data
-
+    Earlier turns are written with the fields in which they differ from what `sample_from_json` assumes. Raises
+    ValueError for a sample that would not be read as it is: one without an id, or with an earlier turn whose own
+    history is neither empty nor made of the turns before it.
+    """
     first = sample.turns[0]
-    data = {"schema": SCHEMA, "id": sample.id, "group": sample.group, **turn_json(sample)}
-    data["sources"] = [image_json(image) for image in first.sources]
+    if not all(turn.id for turn in sample.turns):
+        raise ValueError("a sample and its earlier turns need ids to be written as JSON: give each one")
+    data = {"schema": SCHEMA, "id": sample.id, "group": sample.group, **_turn_json(sample)}
+    data["sources"] = [_image_json(image) for image in first.sources]
     if sample.boxes:
-        data["fractions"] = {
-            label: [[b.cx, b.cy, b.w, b.h, b.score] for b in boxes] for label, boxes in sample.boxes.items()
-        }
-    if sample.mask is not None:
-        data["mask"] = image_json(sample.mask)
-    if sample.reference is not None:
-        data["reference"] = image_json(sample.reference)
-    if sample.operations:
-        data["operations"] = [
-            {"instruction": item.instruction, "name": item.name} | ({"task": _slots(item.task)} if item.task else {})
-            for item in sample.operations
-        ]
-    if sample.targets:
-        data["target_fractions"] = [[b.cx, b.cy, b.w, b.h, b.score] for b in sample.targets]
-    data |= {name: value for name in ("target_text", "hint") if (value := getattr(sample, name))}
-    if sample.dimensions is not None:
-        data["dimensions"] = list(sample.dimensions)
-    if sample.history:
-        data["history"] = [turn_json(turn) for turn in sample.history]
+        data["fractions"] = _fractions_json(sample.boxes)
     if sample.metadata:
         data["metadata"] = dict(sample.metadata)
+    if sample.history:
+        if sample.sources != (sample.history[-1].edited,):
+            data["turn_sources"] = [_image_json(image) for image in sample.sources]
+        data["history"] = [_earlier_turn_json(sample, number) for number in range(1, len(sample.history) + 1)]
+    return {name: data[name] for name in _ORDER if name in data}
+
+
+_ORDER = (
+    *(
+        "schema",
+        "id",
+        "group",
+        "instruction",
+        "edited",
+        "task",
+        "pools",
+        "sources",
+        "turn_sources",
+        "fractions",
+        "mask",
+    ),
+    *("reference", "operations", "target_fractions", "target_text", "hint", "dimensions", "history", "metadata"),
+)
+"""Fields in the order of recordings, which compare samples as text."""
+
+
+def _earlier_turn_json(sample: EditSample, number: int) -> dict[str, Any]:
+    """Turn `number` (from 1) of a sample's history, as `_EarlierTurn`."""
+    turn, earlier = sample.history[number - 1], sample.history[: number - 1]
+    data = _turn_json(turn)
+    if turn.id != _turn_id(sample.id, number):
+        data["id"] = turn.id
+    if turn.group != replace(turn, group="").group:
+        data["group"] = turn.group
+    if earlier and turn.sources != (earlier[-1].edited,):
+        data["turn_sources"] = [_image_json(image) for image in turn.sources]
+    if list(turn.boxes.items()) != list(sample.boxes.items()):  # their order is that of the object pools
+        data["fractions"] = _fractions_json(turn.boxes)
+    if turn.metadata != sample.metadata:
+        data["metadata"] = dict(turn.metadata)
+    if turn.history != earlier:
+        if turn.history:
+            raise ValueError(
+                f"turn {number} of sample {sample.id!r} has another history than the turns before it: give it those, "
+                "or none"
+            )
+        data["history"] = []
     return data
+
+
+def _turn_json(turn: EditSample) -> dict[str, Any]:
+    """The fields of a turn for which nothing of the other turns is assumed."""
+    data: dict[str, Any] = {"instruction": turn.instruction, "edited": _image_json(turn.edited)}
+    if turn.task is not None:
+        data["task"] = _slots(turn.task)
+    if turn.pools is not None:
+        data["pools"] = asdict(turn.pools)
+    data |= {name: _image_json(image) for name in ("mask", "reference") if (image := getattr(turn, name)) is not None}
+    if turn.operations:
+        data["operations"] = [
+            {"instruction": item.instruction, "name": item.name} | ({"task": _slots(item.task)} if item.task else {})
+            for item in turn.operations
+        ]
+    if turn.targets:
+        data["target_fractions"] = [_numbers(box) + ([box.label] if box.label else []) for box in turn.targets]
+    data |= {name: value for name in ("target_text", "hint") if (value := getattr(turn, name))}
+    if turn.dimensions is not None:
+        data["dimensions"] = list(turn.dimensions)
+    return data
+
+
+def _turn_id(sample_id: str, number: int) -> str:
+    """The id of an earlier turn that is given none."""
+    return f"{sample_id}/turn-{number}"
+
+
+def _image_json(image: Image) -> dict[str, Any]:
+    return {"digest": image.digest, "size": list(image.size)}
+
+
+def _fractions_json(boxes: Mapping[str, tuple[Box, ...]]) -> dict[str, Any]:
+    return {label: [_numbers(box) for box in items] for label, items in boxes.items()}
+
+
+def _numbers(box: Box) -> list[Any]:
+    return [box.cx, box.cy, box.w, box.h, box.score]
 
 
 def _lookup_image(value: str | _ImageReference, images: Mapping[str, Image]) -> Image:

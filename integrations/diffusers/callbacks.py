@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from ...reward import BaseReward, EditSample, Image, Score
+from ...reward.score import Cause
 from ...verifiers import Decision
 from ...verifiers.selection import Preview
 from ...verifiers.verifier import VerifierLike
@@ -39,6 +40,8 @@ class VerifierCallback:
     that a verifier rejects: the remaining steps are skipped, and the preview is returned. A batch stops only if all its
     rows are rejected; undecided rows, e.g. after a failed judge, are not rejected. log: receives the values as
     `metric/sample/row`; rows without a value are missing.
+
+    A preview that is none, as of latents with a NaN, is a failed score of its row, and the source takes its place.
 
     Previews do not change the images: they sample no random numbers, and torch's RNG state is restored after scoring.
     An exception of the judge is a failed score, and the generation continues. An offloaded autoencoder is loaded for
@@ -189,11 +192,14 @@ class PreviewScorer:
         return step in self._preview_steps
 
     @torch.no_grad()
-    def score_previews(self, latents: torch.Tensor, decode: Callable[[], list[Image]]) -> bool:
+    def score_previews(self, latents: torch.Tensor, decode: Callable[[], list[Image | str]]) -> bool:
         """Score the images; True if the batch is stopped. latents: their device's RNG state is preserved."""
         with torch.random.fork_rng([latents.device] if latents.is_cuda else []):
-            samples = self._preview_samples(decode())
-            results = self._score(samples)
+            images = decode()
+            samples = self._preview_samples(images)
+            made = [sample for sample, image in zip(samples, images, strict=True) if isinstance(image, Image)]
+            results_left = iter(self._score(made))
+            results = [next(results_left) if isinstance(image, Image) else self._failed(image) for image in images]
         step = int(self._step)
         previews = [
             Preview(step, sample.edited, scores[-1]) for sample, (scores, _) in zip(samples, results, strict=True)
@@ -211,15 +217,17 @@ class PreviewScorer:
         self.stopped_at = step
         return True
 
-    def _preview_samples(self, images: Sequence[Image]) -> list[EditSample]:
+    def _preview_samples(self, images: Sequence[Image | str]) -> list[EditSample]:
         samples = self._samples * len(images) if len(self._samples) == 1 else self._samples
         return [
-            replace(sample, id=f"{sample.id}/{row}", edited=image)
+            replace(sample, id=f"{sample.id}/{row}", edited=image if isinstance(image, Image) else sample.source)
             for row, (sample, image) in enumerate(zip(samples, images, strict=True))
         ]
 
     def _score(self, samples: Sequence[EditSample]) -> list[tuple[tuple[Score, ...], Decision | None]]:
         judge = self._judge
+        if not samples:
+            return []
         try:
             if isinstance(judge, BaseReward):
                 return [((score,), None) for score in judge(samples)]
@@ -228,9 +236,13 @@ class PreviewScorer:
                 for decision in judge(samples)
             ]
         except Exception as error:  # noqa: BLE001  (no exception of a judge may stop a generation)
-            failure = Score.failed(f"the judge failed: {type(error).__name__}: {error}", cause="infrastructure")
-            decision = None if isinstance(judge, BaseReward) else Decision("can't tell", failure.reason, (failure,))
-            return [((failure,), decision)] * len(samples)
+            failure = self._failed(f"the judge failed: {type(error).__name__}: {error}", "infrastructure")
+            return [failure] * len(samples)
+
+    def _failed(self, reason: str, cause: Cause = "") -> tuple[tuple[Score, ...], Decision | None]:
+        failure = Score.failed(reason, cause=cause)
+        decision = None if isinstance(self._judge, BaseReward) else Decision("can't tell", reason, (failure,))
+        return (failure,), decision
 
 
 def _name(sample: EditSample, score: Score) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ...reward import Image
+from .finite_images import finite_images
 from .partial_denoising import patched
 
 _REPORT_PRED_ORIGINAL = (
@@ -123,8 +124,9 @@ def latent_decoder_of(pipeline: Any) -> LatentDecoder:
 
 
 @torch.no_grad()
-def decode_latents(pipeline: Any, latents: torch.Tensor, **variables: Any) -> list[Image]:
-    """One image per row, as the pipeline would return them for these final latents (before a safety checker).
+def decode_latents(pipeline: Any, latents: torch.Tensor, **variables: Any) -> list[Image | str]:
+    """One image per row, as the pipeline would return them for these final latents (before a safety checker), or the
+    reason why it is none.
 
     variables: those of `latent_decoder_of(pipeline)`: `height` and `width` in pixels, or `latent_ids`. Samples no
     random numbers and changes nothing. Raises TypeError for an unknown pipeline, ValueError for missing variables.
@@ -133,7 +135,8 @@ def decode_latents(pipeline: Any, latents: torch.Tensor, **variables: Any) -> li
     if missing := [name for name in decoder.variables if variables.get(name) is None]:
         raise ValueError(f"{type(pipeline).__name__} decodes latents with {', '.join(missing)}: pass them by name")
     pixels = decoder.decode(pipeline, latents, variables)
-    return [Image.of(image) for image in pipeline.image_processor.postprocess(pixels, output_type="pil")]
+    with finite_images(pipeline) as images_or_reasons:
+        return images_or_reasons(pipeline.image_processor.postprocess(pixels, output_type="pil"))
 
 
 def _kontext(pipeline: Any, latents: torch.Tensor, variables: Mapping[str, Any]) -> torch.Tensor:

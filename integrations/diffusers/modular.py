@@ -23,6 +23,7 @@ from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 
 from ...reward import Image
 from .callbacks import PreviewScorer
+from .finite_images import finite_images
 from .latent_decoding import SchedulerTracker
 
 _LOOP_OUTPUTS = ("latents", "images", "output_type")
@@ -102,12 +103,13 @@ class PreviewBlock(ModularPipelineBlocks):
                     block_state.latents = expected.to(latents)
         return components, block_state
 
-    def _decode(self, components: Any, block_state: Any, latents: Any) -> list[Image]:
+    def _decode(self, components: Any, block_state: Any, latents: Any) -> list[Image | str]:
         state = PipelineState()
         for name, value in block_state.as_dict().items():
             state.set(name, value)
         state.set("latents", latents)
         state.set("output_type", "pil")
-        for block in self._decoding_blocks:
-            components, state = block(components, state)
-        return [Image.of(image) for image in state.get("images")]
+        with finite_images(components) as images_or_reasons:
+            for block in self._decoding_blocks:
+                components, state = block(components, state)
+        return images_or_reasons(state.get("images"))

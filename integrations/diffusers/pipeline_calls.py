@@ -13,6 +13,7 @@ import torch
 
 from ...reward import Image
 from ...verifiers.selection.editor import DenoisingState
+from .finite_images import finite_images
 from .partial_denoising import not_resumable_reason, patched
 from .pipeline_families import PipelineFamily
 
@@ -73,8 +74,8 @@ class PipelineCaller:
                 results |= dict(zip(rows, run_batch([states[row] for row in rows]), strict=True))
         return [results[row] for row in range(len(states))]
 
-    def generate(self, states: Sequence[DenoisingState], generators: list[torch.Generator]) -> list[Image]:
-        """One call of the pipeline for these states."""
+    def generate(self, states: Sequence[DenoisingState], generators: list[torch.Generator]) -> list[Image | str]:
+        """One call of the pipeline for these states: an image for each, or the reason why it is none."""
         rows = states if self._family.batched_rows else states[:1]
         arguments = self._family.arguments(
             self.pipeline, [self._input_images(row) for row in rows], [row.instruction for row in rows], self._settings
@@ -82,11 +83,11 @@ class PipelineCaller:
         if len(states) > len(rows):
             arguments["num_images_per_prompt"] = len(states)
         # Not in inference mode: weights moved in it, as by offloading, could not be trained any more.
-        with torch.no_grad():
+        with torch.no_grad(), finite_images(self.pipeline) as images_or_reasons:
             images = self._call(**arguments, generator=generators, output_type="pil").images
         if len(images) != len(states):
             raise ValueError(f"{type(self.pipeline).__name__} returned {len(images)} images for {len(states)} rows")
-        return [Image.of(image) for image in images]
+        return images_or_reasons(images)
 
     def check_nfe(self, nfe: int) -> None:
         """Raise ValueError if an image took another number of evaluations than expected."""

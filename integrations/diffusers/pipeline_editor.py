@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...reward import EditSample, Image
+from ...reward import EditSample, Image, ImageError
 from ...verifiers.selection.editor import DenoisingState, Editor, NoiseSpec
 from .partial_denoising import PartialDenoising, initial_state, renoised, seeded_scheduler
 from .pipeline_calls import PipelineCaller
@@ -109,7 +109,7 @@ class DiffusersEditor:
 
         def run_batch(batch: Sequence[DenoisingState]) -> list[tuple[DenoisingState, Image]]:
             with PartialDenoising(self._calls.pipeline, batch, until_step) as run:
-                images = self._calls.generate(batch, run.generators)
+                images = _require_images(self._calls.generate(batch, run.generators))
             self._calls.check_nfe(run.nfe)
             return list(zip(run.states, images, strict=True))
 
@@ -143,7 +143,7 @@ class SinglePassEditor:
         def run_batch(batch: Sequence[DenoisingState]) -> list[Image]:
             generators = [torch.Generator().manual_seed(state.noise.seed) for state in batch]
             with seeded_scheduler(self._calls.pipeline, generators):
-                batch_images = self._calls.generate(batch, generators)
+                batch_images = _require_images(self._calls.generate(batch, generators))
             self._calls.check_nfe(len(self._calls.pipeline.scheduler.timesteps))
             return batch_images
 
@@ -187,6 +187,14 @@ class FunctionEditor:
                 batch = slice(start, start + self.batch_size)
                 outputs += self._function(inputs[batch], list(instructions[batch]), list(seeds[batch]))
         return [Image.of(output) for output in outputs]
+
+
+def _require_images(images: Sequence[Image | str]) -> list[Image]:
+    """Raise ImageError where an image is none; a batch that raises is tried again in halves."""
+    for image in images:
+        if isinstance(image, str):
+            raise ImageError(image)
+    return [image for image in images if isinstance(image, Image)]
 
 
 def _initial_states(

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -47,6 +47,7 @@ from ..diffusers.pipeline_calls import PipelineCaller
 from ..diffusers.pipeline_families import family_of
 from ..rng_state import preserve_rng_state
 from ..trl.reward_function import Rollout, rollout_metrics
+from ..unusable_rows import score_usable
 from .config import DiffusionConfig
 from .objectives import LossAndMetrics, grpo, nearest_winners, nft, raft
 from .trajectories import DenoisingStep, Trajectory, TrajectoryRecorder, denoiser
@@ -69,12 +70,21 @@ _CHECKPOINT = "checkpoint-"
 
 @dataclass(slots=True)
 class RolloutBatch:
-    """The images of one process in a step. calls: trajectories with the indices in `samples` of their rows."""
+    """The images of one process in a step. calls: trajectories with the indices in `samples` of their rows.
+
+    failures: index in `samples` -> the reason why there is no image, as for pixels of NaN; its `edited` is the source.
+    """
 
     step: int
     samples: list[EditSample]
     calls: list[tuple[Trajectory, list[int]]]
     seconds: float
+    failures: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[EditSample | str]:
+        """What is scored: the samples, or the reason why there is no image."""
+        return [self.failures.get(row, sample) for row, sample in enumerate(self.samples)]
 
 
 @dataclass(slots=True)
@@ -239,10 +249,11 @@ class DiffusionTrainer:
 
         images = self.calls.map_batches(states, generate)
         samples = [
-            replace(sample, id=f"{sample.id}/{step}/{row}", edited=image)
+            replace(sample, id=f"{sample.id}/{step}/{row}", edited=sample.source if isinstance(image, str) else image)
             for (sample, row), image in zip(requests, images, strict=True)
         ]
-        return RolloutBatch(step, samples, calls, time.perf_counter() - start)
+        failures = {row: image for row, image in enumerate(images) if isinstance(image, str)}
+        return RolloutBatch(step, samples, calls, time.perf_counter() - start, failures)
 
     def update(self, batch: RolloutBatch, scores: Sequence[Score]) -> dict[str, float]:
         """The optimizer steps for a scored batch; returns metrics."""
@@ -405,14 +416,14 @@ class DiffusionTrainer:
 
     def _start_step(self, step: int, executor: ThreadPoolExecutor) -> tuple[RolloutBatch, Future[BatchScores]]:
         batch = self.rollout(step)
-        return batch, executor.submit(self._score, batch.samples)
+        return batch, executor.submit(self._score, batch.rows)
 
-    def _score(self, samples: Sequence[EditSample]) -> BatchScores:
+    def _score(self, rows: Sequence[EditSample | str]) -> BatchScores:
         start = time.perf_counter()
         with preserve_rng_state():
-            scores = self.reward(samples)
+            scores = score_usable(self.reward, rows)
             is_main = self.accelerator.is_main_process
-            heldout = self.heldout(samples) if is_main and self.heldout is not None else None
+            heldout = score_usable(self.heldout, rows) if is_main and self.heldout is not None else None
         return BatchScores(scores, heldout, time.perf_counter() - start)
 
     def _log(self, metrics: dict[str, float], batch: RolloutBatch, batch_scores: BatchScores) -> None:
@@ -420,7 +431,14 @@ class DiffusionTrainer:
         rollouts = [Rollout(sample, score) for sample, score in zip(batch.samples, batch_scores.scores, strict=True)]
         log = rollout_metrics(rollouts) | metrics | ({"reward": fmean(values)} if values else {})
         if self.monitor is not None and self.accelerator.is_main_process:
-            log |= self.monitor.observe(batch.step, batch.samples, batch_scores.scores, batch_scores.heldout)
+            made = [row for row in range(len(batch.samples)) if row not in batch.failures]  # the rest has no image
+            scores, heldout = batch_scores.scores, batch_scores.heldout
+            log |= self.monitor.observe(
+                batch.step,
+                [batch.samples[row] for row in made],
+                [scores[row] for row in made],
+                None if heldout is None else [heldout[row] for row in made],
+            )
         if self.config.probe_steps and (batch.step + 1) % self.config.probe_steps == 0:
             log |= self._probe(batch.step)
         for callback in self.callbacks:
@@ -450,9 +468,12 @@ class DiffusionTrainer:
                 return self.calls.generate(batch, [torch.Generator().manual_seed(state.noise.seed) for state in batch])
 
         images = self.calls.map_batches(states, generate)
-        samples = [replace(sample, edited=image) for sample, image in zip(self.probes, images, strict=True)]
+        rows = [
+            image if isinstance(image, str) else replace(sample, edited=image)
+            for sample, image in zip(self.probes, images, strict=True)
+        ]
         with preserve_rng_state():
-            return self.monitor.observe_probe(step, self.reward(samples), self.heldout(samples))
+            return self.monitor.observe_probe(step, score_usable(self.reward, rows), score_usable(self.heldout, rows))
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 

@@ -118,7 +118,7 @@ class FlowGRPOReward:
         return combined
 
 
-def _sources(ref_images: Any) -> list[list[Image]]:
+def _sources(ref_images: Any) -> list[list[Image | str]]:
     if isinstance(ref_images, list | tuple):
         return [
             images_from_batch(images) if isinstance(images, list | tuple) else images_from_batch([images])

@@ -9,6 +9,9 @@ trainers' own group ids, some of which depend on the prompt only.
 The metadata of a row may have the key `editcritic`: a table with fields of a sample file (`reward.sample_files`) that a
 reward needs and the trainer has no field for; see `METADATA_FIELDS`. Other metadata is ignored, and strings in it are
 never read as file names.
+
+A row that is no edit by its own content, with a NaN in a picture or an empty prompt, has a failed score, as any other
+edit without one. Pixels of another scale than [0, 1] are raised.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from ...reward.config import read_spec
 from ...reward.queries.specs import Spec
 from ...reward.sample_files import sample_from_json
 from ..rng_state import preserve_rng_state
+from ..unusable_rows import UnusableRow, image_or_reason, score_usable
 
 ScoreFn = Callable[[Sequence[EditSample]], Sequence[Score]]
 """A `Reward`, a `RemoteReward`, or any callable with its signature."""
@@ -91,26 +95,26 @@ def scorer_name(scorer: ScoreFn) -> str:
     return str(getattr(scorer, "__name__", type(scorer).__name__))
 
 
-def images_from_batch(batch: Any) -> list[Image]:
-    """One image per row, from float tensors or arrays in [0, 1] (clipped, as trainers do), from uint8, or from lists of
-    anything `Image.of` takes. Tensors N x C x H x W, arrays N x H x W x C. Raises ImageError.
+def images_from_batch(batch: Any) -> list[Image | str]:
+    """One image per row, or the reason why it is none, as for a NaN in it: from float tensors or arrays in [0, 1], from
+    uint8, or from lists of anything `Image.of` takes. Tensors N x C x H x W, arrays N x H x W x C.
+
+    Raises PixelFormatError for another shape, type or scale, such as [-1, 1].
     """
     if hasattr(batch, "detach"):
-        batch = batch.detach()
-        batch = (batch.float().clamp(0, 1) if batch.is_floating_point() else batch).cpu()
-    elif getattr(getattr(batch, "dtype", None), "kind", "") == "f":
-        batch = batch.clip(0, 1)
-    return [Image.of(row) for row in batch]
+        batch = batch.detach().cpu()
+    return [image_or_reason(row) for row in batch]
 
 
 def build_samples(
     prompts: Sequence[str],
-    edited: Sequence[Image],
-    sources: Sequence[Sequence[Image]],
+    edited: Sequence[Image | str],
+    sources: Sequence[Sequence[Image | str]],
     metadata: Sequence[Any] | None = None,
-) -> list[EditSample]:
-    """One edit per row, with the id `edit-<row>`. Raises ValueError if the lists differ in length, or if `editcritic`
-    in a row's metadata has unknown fields.
+) -> list[EditSample | str]:
+    """One edit per row, with the id `edit-<row>`, or the reason why it is none: an empty prompt, no source, or an image
+    that is none. Raises ValueError if the lists differ in length, or if `editcritic` in a row's metadata has unknown
+    fields.
     """
     rows = [None] * len(edited) if metadata is None else list(metadata)
     counts = {"prompts": len(prompts), "images": len(edited), "sources": len(sources), "metadata": len(rows)}
@@ -118,25 +122,38 @@ def build_samples(
         raise ValueError(
             f"lists of equal length are needed, got {', '.join(f'{count} {name}' for name, count in counts.items())}"
         )
-    samples = []
-    for number, (prompt, edited_image, source_images, extra) in enumerate(
-        zip(prompts, edited, sources, rows, strict=True)
-    ):
-        images = {f"source-{position}": image for position, image in enumerate(source_images)} | {
-            "edited": edited_image
-        }
-        row = sample_row(f"edit-{number}", prompt, [name for name in images if name != "edited"], "edited", extra)
-        try:
-            samples.append(sample_from_json(row, pictures=images))
-        except ValidationError as error:
-            first = error.errors()[0]
-            location = ".".join(map(str, first["loc"])) or METADATA_KEY
-            raise ValueError(f"edit-{number}: {location}: {first['msg']}") from None
-    return samples
+    return [
+        _sample_or_reason(f"edit-{number}", *row)
+        for number, row in enumerate(zip(prompts, edited, sources, rows, strict=True))
+    ]
+
+
+def _sample_or_reason(
+    name: str, prompt: Any, edited: Image | str, sources: Sequence[Image | str], metadata: Any
+) -> EditSample | str:
+    images: dict[str, Image] = {}
+    contents = {f"source-{position}": image for position, image in enumerate(sources)} | {"edited": edited}
+    for image_name, image in contents.items():
+        if isinstance(image, str):
+            return f"the image {image_name}: {image}"
+        images[image_name] = image
+    try:
+        row = sample_row(
+            name, prompt, [image_name for image_name in images if image_name != "edited"], "edited", metadata
+        )
+        return sample_from_json(row, pictures=images)
+    except UnusableRow as error:
+        return str(error)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = ".".join(map(str, first["loc"])) or METADATA_KEY
+        raise ValueError(f"{name}: {location}: {first['msg']}") from None
 
 
 def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, metadata: Any) -> dict[str, Any]:
-    """An edit as in sample files, with image names and the fields of its metadata. Raises ValueError."""
+    """An edit as in sample files, with image names and the fields of its metadata. Raises ValueError for metadata, and
+    `UnusableRow` for an empty prompt and for no source.
+    """
     extra = metadata.get(METADATA_KEY, {}) if isinstance(metadata, Mapping) else {}
     if not isinstance(extra, Mapping):
         raise ValueError(f"{name}: `{METADATA_KEY}` in the metadata must be a table, got {type(extra).__name__}")
@@ -146,9 +163,9 @@ def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, meta
             f"known are {', '.join(METADATA_FIELDS)}"
         )
     if not isinstance(prompt, str) or not prompt.strip():
-        raise ValueError(f"{name}: the prompt is the edit instruction and must not be empty, got {prompt!r:.80}")
+        raise UnusableRow(f"{name}: the prompt is the edit instruction and must not be empty, got {prompt!r:.80}")
     if not sources:
-        raise ValueError(f"{name} has no source image: an edit is scored against its source")
+        raise UnusableRow(f"{name} has no source image: an edit is scored against its source")
     return {**extra, "id": name, "instruction": prompt, "sources": list(sources), "edited": edited}
 
 
@@ -157,32 +174,30 @@ def parse_metadata(metadata: Any) -> Any:
     return json.loads(metadata) if isinstance(metadata, str) else metadata
 
 
-def score_samples(scorer: ScoreFn, samples: Sequence[EditSample]) -> list[Score]:
-    """One score per sample. Raises what the scorer raises.
+def score_samples(scorer: ScoreFn, samples: Sequence[EditSample | str]) -> list[Score]:
+    """One score per sample, failed where a row is none, as in `score_usable`. Raises what the scorer raises.
 
     In the main thread the trainer's RNG state is preserved. In other threads it is not: the trainer samples from it
     meanwhile, and would get the same noise again.
     """
     is_main = threading.current_thread() is threading.main_thread()
     with preserve_rng_state() if is_main else nullcontext():
-        scores = list(scorer(samples)) if samples else []
-    if len(scores) != len(samples):
-        raise ValueError(f"{scorer_name(scorer)} returned {len(scores)} scores for {len(samples)} edits")
-    return scores
+        return score_usable(scorer, samples)
 
 
-def reward_values(samples: Sequence[EditSample], scores: Sequence[Score], missing: OnMissingScore) -> list[float]:
+def reward_values(samples: Sequence[EditSample | str], scores: Sequence[Score], missing: OnMissingScore) -> list[float]:
     """The values; NaN or `UnscoredError` for edits without one."""
     if missing == "raise" and any(score.value is None for score in scores):
         raise UnscoredError(describe_unscored(samples, scores), scores)
     return [math.nan if score.value is None else score.value for score in scores]
 
 
-def describe_unscored(samples: Sequence[EditSample], scores: Sequence[Score | None]) -> str:
+def describe_unscored(samples: Sequence[EditSample | str], scores: Sequence[Score | None]) -> str:
     """A message that names the edits without a score and the reasons."""
+    names = [f"edit-{row}" if isinstance(sample, str) else sample.id for row, sample in enumerate(samples)]
     unscored = [
-        f"{sample.id}: {'late' if score is None else f'{score.status} ({score.reason})'}"
-        for sample, score in zip(samples, scores, strict=True)
+        f"{name}: {'late' if score is None else f'{score.status} ({score.reason})'}"
+        for name, score in zip(names, scores, strict=True)
         if score is None or score.value is None
     ]
     more = f"; and {len(unscored) - 3} more" if len(unscored) > 3 else ""

@@ -105,7 +105,7 @@ class UniRLRewardBackend:
         return list(request.prompts if texts is None else texts.texts)
 
 
-def _sources(request: Any) -> list[list[Image]]:
+def _sources(request: Any) -> list[list[Image | str]]:
     """For each row the images of all user turns, or the one image of the request."""
     references = list(getattr(request, "image_references", None) or ())
     image_sets = references or [image_set for image_set in (request.primitives.get("image"),) if image_set is not None]
@@ -115,7 +115,7 @@ def _sources(request: Any) -> list[list[Image]]:
     return [[image for turn in row for image in turn] for row in zip(*turns, strict=True)]
 
 
-def _images_by_row(images: Any) -> list[Sequence[Image]]:
+def _images_by_row(images: Any) -> list[Sequence[Image | str]]:
     """Images by row, from UniRL's `Images` (one per row) or `ImageSets`; their pixels are C x H x W in [0, 1]."""
     rows = getattr(images, "rows", None)
     if rows is None:
@@ -123,7 +123,7 @@ def _images_by_row(images: Any) -> list[Sequence[Image]]:
     return [_images(row.to_list()) for row in rows]
 
 
-def _images(images: Sequence[Any]) -> list[Image]:
+def _images(images: Sequence[Any]) -> list[Image | str]:
     return [decoded for image in images for decoded in images_from_batch(image.pixels[None])]
 
 

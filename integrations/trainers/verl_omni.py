@@ -33,7 +33,7 @@ from typing import Any
 
 from ...reward import EditSample, Score
 from ...reward.queries.specs import Spec
-from ..dataset_rows import to_image
+from ..unusable_rows import image_or_reason
 from .trainer_batches import (
     ScoreFn,
     build_samples,
@@ -80,19 +80,19 @@ async def compute_score(
     return {"score": value, "unscored": float(score.value is None)}
 
 
-async def _score(scorer: ScoreFn, sample: EditSample) -> Score:
+async def _score(scorer: ScoreFn, sample: EditSample | str) -> Score:
     """Score in a thread, or with a `RemoteReward` asynchronously, so that any number of calls may wait at once."""
     remote = getattr(scorer, "score", None)
-    if asyncio.iscoroutinefunction(remote):
+    if asyncio.iscoroutinefunction(remote) and isinstance(sample, EditSample):
         return (await remote([sample]))[0]
     return (await asyncio.to_thread(score_samples, scorer, [sample]))[0]
 
 
-def _sample(image: Any, prompt: str, source: Any, info: Mapping[str, Any]) -> EditSample:
+def _sample(image: Any, prompt: str, source: Any, info: Mapping[str, Any]) -> EditSample | str:
     (edited,) = images_from_batch(image[:1] if image.ndim == 4 else image[None])
     sources = source if isinstance(source, list | tuple) else [source]
     (sample,) = build_samples(
-        [info.get("instruction") or prompt], [edited], [[to_image(image_source) for image_source in sources]], [info]
+        [info.get("instruction") or prompt], [edited], [[image_or_reason(one) for one in sources]], [info]
     )
     return sample
 

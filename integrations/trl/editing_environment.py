@@ -21,12 +21,12 @@ import numpy as np
 
 from ...reward import BaseReward, EditSample, Expert, Image
 from ...reward.queries.specs import Spec
-from ...reward.training.advantages import AbstainedPolicy, training_values
+from ...reward.training.advantages import AbstainedPolicy
 from ...verifiers import Editor
 from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row
 from ..rng_state import preserve_rng_state
-from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, score_rollouts
+from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, rollout_values, score_rollouts
 from .rollout_editor import AppliedEdits, FailedEdit, RolloutEditor, follow_up_request, resolve_editor
 
 _PIXEL_TOLERANCE = 16  # of 255: differences that image decoders cause everywhere are smaller
@@ -293,12 +293,7 @@ class EnvironmentReward:
             for name, column in log_columns(rollouts, with_instructions=True).items():
                 texts = dict(zip(indices, column, strict=True))
                 log_extra(f"{self.__name__}/{name}", [texts.get(index, "") for index in range(len(environments))])
-        values = training_values(
-            [rollout.score for rollout in rollouts],
-            [rollout.sample.group for rollout in rollouts],
-            abstained=self.factory.abstained,
-            lowest=self.reward.card.range[0],
-        )
+        values = rollout_values(rollouts, self.reward, self.factory.abstained)
         by_index = dict(zip(indices, values, strict=True))
         return [by_index.get(index) for index in range(len(environments))]
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ...reward import BaseReward, EditSample, Expert, Image, Reward, Score
+from ...reward import BaseReward, EditSample, Expert, Image, ImageError, Reward, Score
+from ...reward.image import PixelFormatError
 from ...reward.queries.specs import Spec
-from ...reward.score import Cause
 from ...reward.training.advantages import AbstainedPolicy, training_values
 from ...verifiers import Editor
-from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions, to_image
+from ..dataset_rows import DatasetRow, completion_text, sample_from_row, split_instructions
 from ..rng_state import preserve_rng_state
+from ..unusable_rows import UnusableRow, image_or_reason, score_usable
 from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 
 
@@ -29,11 +30,11 @@ from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolv
 class Rollout:
     """A scored completion. instructions: those given to the editor; empty without an editor.
 
-    sample: `edited` is the source if no image was generated; the score gives the reason. prompt: text or messages.
-    edit_errors: why edits were not made.
+    sample: `edited` is the source if no image was generated, and None stands for a row that is no edit; the score gives
+    the reason. prompt: text or messages. edit_errors: why edits were not made.
     """
 
-    sample: EditSample
+    sample: EditSample | None
     score: Score
     instructions: tuple[str, ...] = ()
     prompt: Any = ""
@@ -63,12 +64,16 @@ class RewardFunction:
       `seed` plus the trainer's step: within a group only the instructions differ, and equal instructions share an
       image.
     - `decode_image(completion, completion_ids, row)`, for a policy whose completions are images: returns anything
-      `Image.of` takes, or None if the tokens are no image; that completion counts as one that no expert could judge.
+      `Image.of` takes, or None if the tokens are no image; that completion, and one with a NaN in it, counts as one
+      that no expert could judge.
     - else `to_sample` returns the sample with its edited image, as `sample_from_row` does with a column `edited`.
 
     offload: after each call, offload expert weights to the CPU (`Reward.offload`) so that the policy can use the
     accelerator; the next call copies them back. Without it, call `RewardFunction.reward.offload()` when needed, e.g. in
     a trainer callback.
+
+    A row that is no edit by its own content, such as an empty instruction or a source that cannot be read, is unscored,
+    and the others are scored. A `to_sample` says so by `UnusableRow` or `ImageError`; other errors end the call.
 
     A call preserves the trainer's RNG state (see `preserve_rng_state`), and no gradient flows. Picklable if its
     arguments are: module-level functions, and rewards and editors that are specs or have one.
@@ -135,8 +140,9 @@ class RewardFunction:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Called by TRL. Raises ValueError if rows lack what an edit or the reward needs, `EditorError` if no image can
-        be generated, and `TooManyFailures` as the reward's `on_failures` says.
+        """Called by TRL. Raises ValueError if rows lack what an edit or the reward needs, `PixelFormatError` for pixels
+        of another scale, `EditorError` if no image can be generated, and `TooManyFailures` as the reward's
+        `on_failures` says.
         """
         rollouts = self.rollouts(prompts, completions, completion_ids, trainer_state=trainer_state, **columns)
         if log_metric is not None:
@@ -145,12 +151,7 @@ class RewardFunction:
         if log_extra is not None:
             for name, column in log_columns(rollouts, with_instructions=self._editor is not None).items():
                 log_extra(f"{self.__name__}/{name}", column)
-        return training_values(
-            [rollout.score for rollout in rollouts],
-            [rollout.sample.group for rollout in rollouts],
-            abstained=self.abstained,
-            lowest=self.reward.card.range[0],
-        )
+        return rollout_values(rollouts, self.reward, self.abstained)
 
     def rollouts(
         self,
@@ -169,18 +170,34 @@ class RewardFunction:
             raise ValueError(f"{count} completions need as many items in each column, got {lengths}")
         rows = [{name: column[number] for name, column in table.items()} for number in range(count)]
         with preserve_rng_state():
-            samples = [self.to_sample(row) for row in rows]
-            samples = [replace(sample, id=f"{sample.id}/{number}") for number, sample in enumerate(samples)]
-            edits = self._edits(rows, samples, int(getattr(trainer_state, "global_step", 0) or 0))
-            return score_rollouts(self.reward, samples, edits, prompts, offload=self.offload)
+            requests = [self._request(row, number) for number, row in enumerate(rows)]
+            samples = {number: request for number, request in enumerate(requests) if isinstance(request, EditSample)}
+            step = int(getattr(trainer_state, "global_step", 0) or 0)
+            edits = self._edits([rows[number] for number in samples], list(samples.values()), step)
+            edit_prompts = [prompts[number] for number in samples]
+            rollouts = iter(
+                score_rollouts(self.reward, list(samples.values()), edits, edit_prompts, offload=self.offload)
+            )
+            return [
+                Rollout(None, Score.failed(request), (), prompt) if isinstance(request, str) else next(rollouts)
+                for request, prompt in zip(requests, prompts, strict=True)
+            ]
+
+    def _request(self, row: DatasetRow, number: int) -> EditSample | str:
+        """The requested edit, or the reason why the row is none."""
+        try:
+            sample = self.to_sample(row)
+        except PixelFormatError:
+            raise
+        except (UnusableRow, ImageError) as error:
+            return str(error)
+        return replace(sample, id=f"{sample.id}/{number}")
 
     def _edits(self, rows: Sequence[DatasetRow], samples: Sequence[EditSample], step: int) -> list[AppliedEdits]:
         if self.decode_image is not None:
             decoded = [self.decode_image(row["completion"], row["completion_ids"], row) for row in rows]
-            return [
-                AppliedEdits(FailedEdit("the completion is no image") if image is None else to_image(image))
-                for image in decoded
-            ]
+            images = ["the completion is no image" if image is None else image_or_reason(image) for image in decoded]
+            return [AppliedEdits(FailedEdit(image) if isinstance(image, str) else image) for image in images]
         if self.editor is None:
             return [AppliedEdits(sample.edited) for sample in samples]
         instructions = [
@@ -220,26 +237,31 @@ def score_rollouts(
     offload: bool,
 ) -> list[Rollout]:
     """Score all in one call of the reward."""
-    edited_samples = [
-        replace(sample, edited=edit.image)
+    edited = [
+        replace(sample, edited=edit.image) if isinstance(edit.image, Image) else edit.image.reason
         for sample, edit in zip(samples, edits, strict=True)
-        if isinstance(edit.image, Image)
     ]
     try:
-        scores = iter(reward(edited_samples) if edited_samples else ())
+        scores = score_usable(reward, edited)
     finally:
         if offload:
             reward.offload()
-    edited_samples_left = iter(edited_samples)
     rollouts = []
-    for sample, edit, prompt in zip(samples, edits, prompts, strict=True):
-        if isinstance(edit.image, Image):
-            scored, score = next(edited_samples_left), next(scores)
-        else:
-            cause: Cause = "infrastructure" if edit.image.editor_down else ""
-            scored, score = sample, Score.failed(edit.image.reason, cause=cause)
+    for sample, row, edit, score, prompt in zip(samples, edited, edits, scores, prompts, strict=True):
+        if isinstance(edit.image, FailedEdit) and edit.image.editor_down:
+            score = replace(score, cause="infrastructure")
+        scored = sample if isinstance(row, str) else row
         rollouts.append(Rollout(scored, score, edit.instructions, prompt, edit.errors))
     return rollouts
+
+
+def rollout_values(rollouts: Sequence[Rollout], reward: BaseReward, abstained: AbstainedPolicy) -> list[float | None]:
+    """The values for the trainer; see `training_values`. A row that is no edit is in no group, and has none."""
+    groups = [
+        f"row {number}" if rollout.sample is None else rollout.sample.group for number, rollout in enumerate(rollouts)
+    ]
+    scores = [rollout.score for rollout in rollouts]
+    return training_values(scores, groups, abstained=abstained, lowest=reward.card.range[0])
 
 
 def log_columns(rollouts: Sequence[Rollout], *, with_instructions: bool) -> dict[str, list[str]]:
@@ -260,7 +282,8 @@ def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     part_values: dict[str, list[float]] = {}
     groups: dict[str, list[float | None]] = {}
     for rollout in rollouts:
-        groups.setdefault(rollout.sample.group, []).append(rollout.score.value)
+        if rollout.sample is not None:
+            groups.setdefault(rollout.sample.group, []).append(rollout.score.value)
         for name, value in _nested_values(rollout.score):
             part_values.setdefault(name, []).append(value)
     metrics = {name: fmean(values) for name, values in part_values.items()}

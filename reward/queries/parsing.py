@@ -6,13 +6,16 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_NAME = r"\b(?:answer|score|rating|grade|verdict|judge?ment|label|level)\b"
-_LABEL = rf"{_NAME}(?:\s*\([^)\n]{{0,20}}\))?[\s*_`\"']*(?:is\b|:|=)"
-"""A label that introduces an answer, e.g. `**Final answer:** ` or `Score (0-10): `."""
+_NAMES = "answer|score|rating|grade|verdict|judge?ment|label|level"
+_NAME = rf"\b(?:{_NAMES})\b"
+_LABEL_END = r"(?:\s*\([^)\n]{0,20}\))?[\s*_`\"']*(?:is\b|:|=)"
+_LABEL = rf"(?:{_NAME}{_LABEL_END}|<(?:final[ _-]?)?(?:{_NAMES})>)"
+"""A label that introduces an answer, e.g. `**Final answer:** `, `Score (0-10): ` or `<answer>`."""
 
 _OPEN, _CLOSE = r"[\s*_`\"'“\u2018«(\[{#:]*", r"[*_`\"'”’»)\]}]*(?![*_`\"'”’»)\]}])"
 """Marks and spaces before an answer, and marks after it."""
@@ -36,23 +39,49 @@ def _labelled_values(
     parse: Callable[[str], T | None],
     parse_beginning: Callable[[str], T | None],
     positions: Iterable[int] = (),
+    label: str = _LABEL,
 ) -> T | None:
     """The value parsed after labels that `start` follows, at other positions, and at the beginning of the text.
 
-    None unless the values are one. A beginning that cannot be parsed only matters where there is no other value.
+    None unless the values are one. A beginning that cannot be parsed only matters where there is no other value. A
+    value in a bracket that is never closed was cut off, and is none.
     """
-    values = {parse(text[position:]) for position in (*_labelled(text, start), *positions)}
+    cut = _first_unclosed_bracket(text)
+    found = (*_labelled(text, start, label), *positions)
+    if len(found) > _MAX_LABELS:
+        return None
+    values = {None if position > cut else parse(text[position:]) for position in found}
     first = re.match(rf"{_OPEN}(?={start})", text, re.IGNORECASE)
-    beginning = None if first is None else parse_beginning(text[first.end() :])
+    beginning = None if first is None or first.end() > cut else parse_beginning(text[first.end() :])
     if beginning is not None:
         values.add(beginning)
     return values.pop() if len(values) == 1 else None
 
 
-def _labelled(text: str, start: str) -> list[int]:
-    """Positions where `start` follows an asserted label."""
-    labels = re.finditer(rf"{_LABEL}{_OPEN}(?={start})", text, re.IGNORECASE)
-    return [label.end() for label in labels if _is_asserted(text[: label.start()])]
+def _labelled(text: str, start: str, label: str = _LABEL) -> list[int]:
+    """Positions where `start` follows an asserted label; where there are more than `_MAX_LABELS`, of so many."""
+    matches = list(islice(re.finditer(rf"{label}{_OPEN}(?={start})", text, re.IGNORECASE), _MAX_LABELS + 1))
+    return [match.end() for match in matches if len(matches) > _MAX_LABELS or _is_asserted(text[: match.start()])]
+
+
+_MAX_LABELS = 200
+"""Labels whose values are parsed. A judge that repeats itself more often is stuck, and gives no answer."""
+
+
+_BRACKET = re.compile(r'(?<![\w.])"(?:\\.|[^"\\\n])*"?|[{\[\]}]')
+"""A bracket, or a string, in which brackets do not count (one that is cut off ends with its line)."""
+
+
+def _first_unclosed_bracket(text: str) -> int:
+    """Position of the first curly or square bracket that is never closed; else the length of the text."""
+    opened: list[int] = []
+    first = re.search(r"[{\[]", text)
+    for token in _BRACKET.finditer(text, len(text) if first is None else first.start()):
+        if token[0] in ("{", "["):
+            opened.append(token.start())
+        elif token[0] in ("}", "]") and opened:
+            opened.pop()
+    return opened[0] if opened else len(text)
 
 
 # -- options ----------------------------------------------------------------------------------------------------------
@@ -123,7 +152,7 @@ _MORE = (
 """After an integer that is one of two, one end of a range, a percentage, or hedged."""
 
 _ANSWER_END = (
-    rf"{_CLOSE}(?:\W*\Z|\s*[.,;:!\n(–—/=-]|\s+(?:as|because|due|for|given|points?|since|stars?)\b"
+    rf"{_CLOSE}(?:\W*\Z|\s*(?:[.,;:!\n(–—/=-]|</)|\s+(?:as|because|due|for|given|points?|since|stars?)\b"
     rf"|\s+(?:out\s+)?of\s+{_CLOSE}[0-9])"
 )
 """After an integer that is an answer, not a count: `7.`, `7 because …`, and not `7 flaws`."""
@@ -136,11 +165,11 @@ _APPROXIMATE = re.compile(
 """Before an integer that is a bound, one of two, or approximate."""
 
 
-def parse_integer(text: str, low: int, high: int) -> int | None:
+def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | None:
     """The integer in low..high that a text gives as its answer. None unless it is unique, and an integer.
 
-    It is after a label, or before `/10` (`out of 10`, for the highest), or at the beginning of the text. All
-    occurrences must agree.
+    It is after a label, such as the `criterion` that was asked for, or before `/10` (`out of 10`, for the highest), or
+    at the beginning of the text. All occurrences must agree.
     """
 
     def parse(rest: str) -> int | None:
@@ -162,10 +191,12 @@ def parse_integer(text: str, low: int, high: int) -> int | None:
     out_of = rf"(?<![-−+.,/\w])(?=[0-9][0-9.,]*{_CLOSE}\s*(?:/|out\s+of)\s*{high}\b)"
     positions = [
         match.end()
-        for match in re.finditer(out_of, text, re.IGNORECASE)
+        for match in islice(re.finditer(out_of, text, re.IGNORECASE), _MAX_LABELS + 1)
         if _is_asserted(text[: match.end()]) and not _APPROXIMATE.search(text[: match.end()])
     ]
-    answer = _labelled_values(text, "[0-9]", parse, parse_beginning, positions)
+    words = r"[\s_-]+".join(map(re.escape, criterion.split()))
+    label = rf"(?:{_LABEL}|\b{words}{_LABEL_END})" if words else _LABEL
+    answer = _labelled_values(text, "[0-9]", parse, parse_beginning, positions, label)
     return answer if answer is not None and low <= answer <= high else None
 
 
@@ -201,7 +232,7 @@ _MAX_BRACKETS = 200
 
 
 def _values(text: str, problems: list[str]) -> Iterator[Any]:
-    """The outermost objects and lists in a text, in order."""
+    """The outermost objects and lists in a text, in order; none inside of one that is cut off."""
     clean = _TRAILING_COMMA.sub(lambda match: match[1] or "", text.strip())
     try:
         yield STRICT_JSON.decode(clean)
@@ -209,9 +240,9 @@ def _values(text: str, problems: list[str]) -> Iterator[Any]:
         problems.append(f"it is not JSON ({error})")
     else:
         return
-    position = 0
+    position, cut = 0, _first_unclosed_bracket(clean)
     for _ in range(_MAX_BRACKETS):
-        start = re.compile(r"[{\[]").search(clean, position)
+        start = re.compile(r"[{\[]").search(clean, position, cut)
         if start is None:
             return
         try:

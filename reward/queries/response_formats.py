@@ -124,12 +124,14 @@ class Grade:
 
     The reply's text is the integer: the most probable one at `temperature` 0, else a sample. Its probabilities, where
     the judge provides them, are those of "0", "1", … before the temperature: `expected_value` has no sampling noise.
+    criterion: what is graded, as the prompt names it: `Instruction following: 5` is an answer. Not part of the query.
     """
 
     low: int = 0
     high: int = 10
     temperature: float = 0.0
     max_tokens: int = 8
+    criterion: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high:
@@ -145,7 +147,7 @@ class Grade:
 
     def parse(self, text: str) -> int:
         """The integer that a text gives as its answer. Raises ValueError if it is missing or ambiguous."""
-        grade = parse_integer(text, self.low, self.high)
+        grade = parse_integer(text, self.low, self.high, self.criterion)
         if grade is None:
             raise ValueError(f"expected an integer from {self.low} to {self.high}, got {shorten(text)}")
         return grade

@@ -6,6 +6,7 @@ import pytest
 from datasets import Dataset
 
 from editcritic.integrations.dataset_rows import completion_text, sample_from_row, split_instructions
+from editcritic.integrations.unusable_rows import UnusableRow
 from editcritic.reward import Box
 
 from ..verifiers.numpy_editor import scenes
@@ -61,3 +62,18 @@ def test_columns_say_what_is_known_of_an_edit():
     assert (sample.pools.all, sample.pools.available, sample.pools.background) == (("cup",), (), False)
     assert [one.instruction for one in sample.operations] == ["x", "y"]
     assert (sample.id, sample.hint, sample.mask) == ("7", "", picture)
+
+
+@pytest.mark.parametrize(
+    "columns", [{"instruction": ""}, {"instruction": " \n"}, {"instruction": None}, {"source": None}]
+)
+def test_a_row_that_lacks_what_its_columns_should_hold_is_unusable_by_itself(columns):
+    row = {"instruction": "x", "source": scenes(1)[0].source.pil()} | columns
+    with pytest.raises(UnusableRow, match="an edit needs `instruction` and an image"):
+        sample_from_row(row)
+
+
+def test_rows_without_the_columns_are_a_mistake_of_the_dataset():
+    with pytest.raises(ValueError, match="an edit needs `instruction` and an image") as caught:
+        sample_from_row({"source": scenes(1)[0].source.pil()})
+    assert not isinstance(caught.value, UnusableRow)

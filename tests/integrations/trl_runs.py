@@ -25,6 +25,12 @@ def asking(*completions, **columns):
     return {"prompts": ["say it better"] * count, "completions": list(completions), **columns}
 
 
+def sample_of(rollout: Rollout) -> EditSample:
+    """Of a row that is an edit."""
+    assert rollout.sample is not None
+    return rollout.sample
+
+
 def half_known(query):
     """Knows only images of which the first pixel is dark."""
     value = read(query.image)

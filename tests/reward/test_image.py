@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as arrays
 
 import editcritic.reward.image as image_module
 from editcritic.reward import Image, ImageError
-from editcritic.reward.image_decoding import decode
+from editcritic.reward.image import PixelFormatError
+from editcritic.reward.image_decoding import OVERSHOOT, decode
 from editcritic.reward.image_operations import apply_operation
 
 from .fakes import picture
@@ -99,7 +100,8 @@ def test_pixels_are_private_and_read_only():
         (np.zeros((2, 4, 4, 3), np.uint8), r"got \(2, 4, 4, 3\)"),
         (np.full((4, 4, 3), 2.0), r"float pixels must lie in \[0, 1\], got \[2, 2\]"),
         (np.full((4, 4, 3), -0.5), r"got \[-0.5, -0.5\]"),
-        (np.full((4, 4, 3), np.nan), r"got \[nan, nan\]"),
+        (np.full((4, 4, 3), np.nan), "48 of 48 values are NaN or infinite: what made the picture has failed"),
+        (np.where(np.arange(48).reshape(4, 4, 3), 0.5, np.inf), "1 of 48 values are NaN or infinite"),
         (np.zeros((4, 4, 3), np.int64), "expected uint8, uint16 or float pixels, got int64"),
         (np.zeros((4, 4, 3), bool), "got bool"),
         (np.zeros((4, 4, 3), complex), "got complex128"),
@@ -110,6 +112,35 @@ def test_pixels_are_private_and_read_only():
 def test_what_is_no_picture_is_refused(value, says):
     with pytest.raises(ImageError, match=says):
         Image.of(value)
+
+
+@pytest.mark.parametrize(
+    ("convert", "says"),
+    [
+        (lambda x: 2 * x - 1, r"got \[-1, 1\]: convert \[-1, 1\] with \(x \+ 1\) / 2"),
+        (lambda x: 255 * x, r"got \[0, 255\]: convert .* \[0, 255\] with x / 255 or to uint8"),
+        (lambda x: 1.02 * x, r"got \[0, 1.02\]"),
+        (lambda x: x - 0.02, r"got \[-0.02, 0.98\]"),
+        (lambda x: (65535 * x).astype(np.int32), "got int32"),
+        (lambda x: x[:, :, :2], "expected an array of"),
+    ],
+)
+def test_an_array_of_another_scale_type_or_shape_is_the_callers_mistake(convert, says):
+    pixels = np.linspace(0, 1, 48).reshape(4, 4, 3)
+    with pytest.raises(PixelFormatError, match=says):
+        Image.of(convert(pixels))
+
+
+def test_rounding_beyond_the_range_is_clipped():
+    pixels = np.linspace(0, 1, 48).reshape(4, 4, 3)
+    beyond = np.where(pixels == 1, 1 + OVERSHOOT, np.where(pixels == 0, -OVERSHOOT, pixels))
+    assert Image.of(beyond) == Image.of(pixels)
+
+
+def test_a_picture_of_nan_is_no_mistake_of_the_caller():
+    with pytest.raises(ImageError) as caught:
+        Image.of(np.full((4, 4, 3), np.nan))
+    assert not isinstance(caught.value, PixelFormatError)
 
 
 # -- crops and resizes ------------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from ...reward import BaseReward, Card, EditSample, Engine, Program, Reward, Score, SpecError
 from ...reward.engine.program import Ask, map_asks
@@ -72,11 +73,18 @@ class JournaledScorer:
 
 def _key(identity: str, sample: EditSample) -> str:
     """The key of a score in the journal; unique where the sample's metadata cannot be described."""
-    fields = {name: value for name, value in sample_to_json(sample).items() if name not in ("id", "group")}
+    fields = _without_names(sample_to_json(sample))
+    if sample.history:
+        fields["history"] = [_without_names(turn) for turn in fields["history"]]
     try:
         return content_digest(["scored", identity, fields])
     except SpecError:
         return uuid.uuid4().hex
+
+
+def _without_names(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample or turn as JSON without id and group, on which no score depends."""
+    return {name: value for name, value in fields.items() if name not in ("id", "group")}
 
 
 class _JudgeCallCounter:

@@ -160,7 +160,11 @@ class HeldOutEvaluator:
         return HeldOutMetrics(
             step,
             tuple(rollout.score.value for rollout in rollouts),
-            tuple(task.truth(rollout.sample.edited) for task, rollout in zip(self.tasks, rollouts, strict=True)),
+            tuple(
+                task.truth(rollout.sample.edited)
+                for task, rollout in zip(self.tasks, rollouts, strict=True)
+                if rollout.sample is not None
+            ),
             tuple(length_reward(prompts, completions, **columns)),
             tuple(format_reward(prompts, completions)),
         )

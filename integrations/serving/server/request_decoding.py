@@ -120,13 +120,20 @@ def _check_counts(samples: Any, limits: ServerLimits) -> None:
     if len(samples) > limits.max_samples:
         raise APIError(f"{len(samples):,} samples: at most {limits.max_samples:,} are accepted per request", 413)
     for index, row in enumerate(samples):
-        if isinstance(row, dict):
-            for field in ("history", "sources", "operations"):
-                items = row.get(field)
-                if isinstance(items, list) and len(items) > limits.max_list_length:
-                    raise APIError(
-                        f"sample {index}: {len(items)} {field}, at most {limits.max_list_length} are accepted", 413
-                    )
+        if not isinstance(row, dict):
+            continue
+        _check_list_lengths(f"sample {index}", row, limits)
+        history = row.get("history")
+        for number, turn in enumerate(history if isinstance(history, list) else (), start=1):
+            if isinstance(turn, dict):
+                _check_list_lengths(f"turn {number} of sample {index}", turn, limits)
+
+
+def _check_list_lengths(name: str, fields: Mapping[str, Any], limits: ServerLimits) -> None:
+    for field in ("history", "sources", "turn_sources", "operations"):
+        items = fields.get(field)
+        if isinstance(items, list) and len(items) > limits.max_list_length:
+            raise APIError(f"{name}: {len(items)} {field}, at most {limits.max_list_length} are accepted", 413)
 
 
 def _raw_pixel_images(images: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -63,7 +63,11 @@ class ComplexEditInstructionFollowing(ComplexEditOptions):
             samples = yield from sample_judgements(self, _judgement(self, sample))
             score = _with_operation_credits(_mean_grade(samples, "instruction_following"), samples, sample.operations)
         elif self.mode == "expected":
-            score = yield from expected_grade(_question(self, sample, "following", Grade(0, MAX_GRADE), "following"))
+            score = yield from expected_grade(
+                _question(
+                    self, sample, "following", Grade(0, MAX_GRADE, criterion="instruction following"), "following"
+                )
+            )
         else:
             score = yield from yes_probability(_question(self, sample, "following_yes_no", YesNo()))
         return score.with_signature(self.signature)
@@ -105,7 +109,9 @@ class IdentityPreservation(ComplexEditOptions):
             score = _mean_grade(samples, "identity_preservation")
         elif self.mode == "expected":
             score = yield from expected_grade(
-                _question(self, sample, "preservation", Grade(0, MAX_GRADE), "preservation")
+                _question(
+                    self, sample, "preservation", Grade(0, MAX_GRADE, criterion="identity preservation"), "preservation"
+                )
             )
         else:
             score = yield from yes_probability(_question(self, sample, "preservation_yes_no", YesNo()))

@@ -47,11 +47,14 @@ class PerceptualQuality(ComplexEditOptions):
     def __call__(self, sample: EditSample) -> Program[Score]:
         if self.mode == "numeric":
             samples = yield from sample_judgements(
-                self, self._question(sample, "quality", Grade(0, MAX_GRADE, temperature=1.0))
+                self,
+                self._question(sample, "quality", Grade(0, MAX_GRADE, temperature=1.0, criterion="perceptual quality")),
             )
             score = samples.mean_score(samples.values)
         elif self.mode == "expected":
-            score = yield from expected_grade(self._question(sample, "quality", Grade(0, MAX_GRADE)))
+            score = yield from expected_grade(
+                self._question(sample, "quality", Grade(0, MAX_GRADE, criterion="perceptual quality"))
+            )
         else:
             score = yield from yes_probability(self._question(sample, "quality_yes_no", YesNo()))
         return score.with_signature(self.signature)

@@ -16,8 +16,12 @@ _CALL, _CALL_END = r"<\s*tool_call\s*>", r"<\s*/\s*tool_call\s*>"
 _ACT = re.compile(rf"{_VERDICT}|{_CALL}", re.IGNORECASE)
 _WHOLE_ACT = re.compile(rf"{_VERDICT}.*?{_VERDICT_END}|{_CALL}.*?{_CALL_END}", re.IGNORECASE | re.DOTALL)
 
-VERDICT = re.compile(rf"{_VERDICT}(.*?)(?:{_VERDICT_END}|(?={_VERDICT})|\Z)", re.IGNORECASE | re.DOTALL)
-"""A tagged verdict; its closing tag may be missing at the end of the reply."""
+VERDICT = re.compile(
+    rf"{_VERDICT}(.*?)(?:{_VERDICT_END}|{_VERDICT}(?=\s*\Z)|(?={_VERDICT})|\Z)", re.IGNORECASE | re.DOTALL
+)
+"""A tagged verdict; at the end of the reply its closing tag may be missing, or be the opening one again."""
+
+_LAST_VERDICT_END = re.compile(rf"{_VERDICT_END}\s*\Z", re.IGNORECASE)
 
 
 def without_thinking(text: str) -> str:
@@ -53,8 +57,9 @@ def _blank(kept: list[str], start: int, end: int) -> None:
 def parse_verdict(scale: LabelScale, text: str) -> str:
     """The label of a reply's verdict. Raises ValueError with the reason if it is ambiguous.
 
-    It is the content of `<Start Final Answer>…</Start Final Answer>`, or without this tag the last line. Reasoning does
-    not count. Two labels, a label within a sentence, and another label after the verdict are ambiguous.
+    It is the content of `<Start Final Answer>…</Start Final Answer>`, or without the opening tag the last line, which a
+    closing one may end. Reasoning does not count. Two labels, a label within a sentence, and another label after the
+    verdict are ambiguous.
     """
     visible = without_thinking(text)
     tagged = list(VERDICT.finditer(visible))
@@ -71,7 +76,7 @@ def parse_verdict(scale: LabelScale, text: str) -> str:
 
 
 def _parse_untagged(scale: LabelScale, visible: str) -> str:
-    lines = [line for line in visible.splitlines() if line.strip()]
+    lines = [line for line in _LAST_VERDICT_END.sub("", visible).splitlines() if line.strip()]
     label = scale.parse_exact(lines[-1]) if lines else None
     if label is None:
         last_line = shorten(lines[-1].strip()) if lines else "nothing"

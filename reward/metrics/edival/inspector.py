@@ -162,8 +162,11 @@ def box_on_side(position: Position, moved: Box, reference: Box, margin: float) -
 
 
 def leading_yes_no(text: str) -> bool | None:
-    """Whether a reply begins with the answer yes (True) or no (False); None for neither, as in "No idea"."""
-    return parse_yes_no(text) if re.match(r"\W*(yes|no)\b", text, re.IGNORECASE) else None
+    """Whether a reply begins with the answer yes (True) or no (False), perhaps in a tag; None for neither, as in "No
+    idea".
+    """
+    begins = re.match(r"(?:\s*<(?:final[ _-]?)?answer>)?\W*(yes|no)\b", text, re.IGNORECASE)
+    return parse_yes_no(text) if begins else None
 
 
 def crop_box(picture: Image, box: Box, min_size: float = 0.0) -> Image:

@@ -6,9 +6,10 @@ from diffusers import FlowMatchEulerDiscreteScheduler, PNDMScheduler
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.integrations.diffusers.callbacks import VerifierCallback
 from editcritic.integrations.diffusers.partial_denoising import PartialDenoising, initial_state
-from editcritic.reward import Image, Reward, Score
+from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.reward import Image, ImageError, Reward, Score
 from editcritic.reward.queries import Failure, Measurement
-from editcritic.verifiers import AllOf, Verifier, at_least, edit_request
+from editcritic.verifiers import AllOf, BestOfN, Verifier, at_least, edit_request, select
 from editcritic.verifiers.selection import NoiseSpec
 from tests.reward.fakes import Fake, Rated, Says, picture
 
@@ -341,3 +342,53 @@ def test_a_scheduler_that_is_not_known_is_refused(editor, monkeypatch):
     monkeypatch.setattr(editor, "scheduler", PNDMScheduler())
     with pytest.raises(TypeError, match="PNDMScheduler has no known prediction"):
         VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2])
+
+
+# -- pictures of NaN --------------------------------------------------------------------------------------------------
+
+
+def overflow(monkeypatch, pipeline, row):
+    """The autoencoder of a pipeline overflows in one row."""
+    decode = pipeline.vae.decode
+
+    def overflowing(*args, **kwargs):
+        (pixels, *rest) = decode(*args, **kwargs)
+        pixels = pixels.clone()
+        pixels[row : row + 1] = torch.nan
+        return (pixels, *rest)
+
+    monkeypatch.setattr(pipeline.vae, "decode", overflowing)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+@pytest.mark.parametrize("judge", [reward(), strict()], ids=["reward", "verifier"])
+def test_a_preview_of_nan_is_a_failed_score_of_its_row_and_no_black_picture(editor, judge, monkeypatch):
+    lines = []
+    overflow(monkeypatch, editor, row=1)
+    with VerifierCallback(editor, judge, SAMPLE, preview_steps=[2], log=lambda *line: lines.append(line)) as look:
+        edit(editor, look)
+    (first, second, *_) = look.previews[0]
+    assert first.score.status == "scored"
+    assert second.score.status == "failed"
+    assert "NaN or infinite, which the pipeline returns as black" in second.score.reason
+    assert second.picture == SOURCE
+    assert "rated/edit/1" not in lines[0][1]
+    assert [decision.answer for decision in (look.decisions or [()])[0]][:2] in ([], ["reject", "can't tell"])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+def test_an_editor_fails_for_a_picture_of_nan_alone(editor, monkeypatch):
+    small = picture(0, 32, 32)
+    overflow(monkeypatch, editor, row=0)
+    with pytest.raises(ImageError, match="NaN or infinite, which the pipeline returns as black"):
+        make_editor(editor).edit([(small,)], [SAMPLE.instruction], [0])
+    monkeypatch.undo()
+    overflow(monkeypatch, editor, row=1)  # of each call: the second of two, and none where one is made at a time
+    request = edit_request(SAMPLE.instruction, small)
+    result = select(BestOfN(2), [request], editor=make_editor(editor), reward=reward())
+    assert [candidate.status for candidate in result[0].candidates] == ["made", "made"]
+
+
+def test_a_pipeline_is_as_before_after_its_pictures_were_watched(editor):
+    make_editor(editor).edit([(picture(0, 32, 32),)], [SAMPLE.instruction], [0])
+    assert "postprocess" not in vars(editor.image_processor)

@@ -144,3 +144,14 @@ def test_blocks_without_a_loop_or_a_picture_are_refused(previews):
         some = SequentialPipelineBlocks.from_blocks_dict({name: blocks.sub_blocks[name] for name in names})
         with pytest.raises(ValueError, match=problem):
             with_previews(some, previews, workflow=None)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+def test_a_preview_of_nan_is_a_failed_score_and_no_black_picture(kind, previews, monkeypatch):
+    pipeline = kind.pipeline(previews)
+    decode = pipeline.vae.decode
+    monkeypatch.setattr(pipeline.vae, "decode", lambda *args, **kwargs: (decode(*args, **kwargs)[0] * torch.nan,))
+    kind.edit(pipeline)
+    assert [step_previews[0].score.status for step_previews in previews.previews] == ["failed", "failed"]
+    assert "NaN or infinite" in previews.previews[0][0].score.reason
+    assert "postprocess" not in vars(pipeline.image_processor)

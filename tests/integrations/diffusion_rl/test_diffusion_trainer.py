@@ -491,7 +491,7 @@ def test_an_error_of_the_reward_reaches_the_caller_and_the_log_so_far_is_on_disk
 
 
 def test_too_few_scores_are_an_error(trainer):
-    with pytest.raises(ValueError, match="got 5 scores and 6 groups"):
+    with pytest.raises(ValueError, match="returned 5 scores for 6 edits"):
         trainer(lambda samples: bright(samples)[1:]).train()
 
 
@@ -810,3 +810,51 @@ def test_probes_need_a_held_out_reward(trainer):
 def test_an_objective_that_is_none(trainer):
     with pytest.raises(ValueError, match="objective must be one of grpo, nft, raft, got 'ppo'"):
         trainer(objective="ppo")
+
+
+# -- pictures of NaN --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+def test_a_picture_of_nan_is_a_failed_score_and_the_others_are_learnt_from(trainer, monkeypatch):
+    seen: list[EditSample] = []
+
+    def noted(samples: Sequence[EditSample]) -> list[Score]:
+        seen.extend(samples)
+        return bright(samples)
+
+    monitor = RewardHackingMonitor()
+    one = trainer(noted, max_steps=1, more={"heldout": bright, "monitor": monitor})
+    decode = one.pipeline.vae.decode
+
+    def overflowing(*args: Any, **kwargs: Any) -> Any:
+        pixels = decode(*args, **kwargs)[0].clone()
+        pixels[:1] = torch.nan
+        return (pixels,)
+
+    monkeypatch.setattr(one.pipeline.vae, "decode", overflowing)
+    before = lora(one)
+    (log,) = one.train()
+    calls = 6 - len(seen)
+    assert 0 < calls < 6, "one row of each call"
+    assert log["frac_unscored"] == pytest.approx(calls / 6)
+    assert not same(before, lora(one))
+    assert all(bool(torch.isfinite(weight).all()) for weight in lora(one).values())
+    assert min(worth(sample) for sample in seen) > 0, "no black picture was scored"
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+def test_a_batch_of_nan_trains_nothing(trainer, monkeypatch):
+    def unasked(samples: Sequence[EditSample]) -> list[Score]:
+        raise AssertionError("there is nothing to score")
+
+    one = trainer(unasked, max_steps=1)
+    decode = one.pipeline.vae.decode
+    monkeypatch.setattr(one.pipeline.vae, "decode", lambda *args, **kwargs: (decode(*args, **kwargs)[0] * torch.nan,))
+    batch = one.rollout(0)
+    assert set(batch.failures) == set(range(6))
+    assert [sample.edited for sample in batch.samples] == [sample.source for sample in batch.samples]
+    before = lora(one)
+    (log,) = one.train()
+    assert log["frac_unscored"] == 1
+    assert same(before, lora(one))

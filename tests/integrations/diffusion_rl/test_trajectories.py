@@ -59,7 +59,7 @@ class Case:
 
     def record(
         self, *drafts: Any, chance: Any = None, level: float = 0.7, sampling: Any = "sde", **more: Any
-    ) -> tuple[Trajectory, list[Image]]:
+    ) -> tuple[Trajectory, list[Image | str]]:
         """Of one call that holds them all."""
         generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in drafts]
         moves = transitions_of(self.pipeline, level, sampling)

@@ -134,6 +134,7 @@ def row(**fields: Any) -> dict[str, Any]:
 
 
 PNG = base64.b64encode(encode_image(picture(0), "png")[0]).decode()
+TURN = {"instruction": "x", "edited": "a"}
 
 WRONG: list[tuple[int, Any]] = [
     (400, b""),
@@ -190,7 +191,11 @@ WRONG: list[tuple[int, Any]] = [
     (400, changed(images={"a": PNG, "b": PNG}, **row(task={"type": "steal"}))),
     (413, changed(samples=ASKED["samples"] * 9)),
     (413, changed(images={"a": PNG, "b": PNG}, **row(instruction="x" * 200_000))),
-    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[{"instruction": "x", "edited": "a"}] * 65))),
+    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[TURN] * 65))),
+    (413, changed(images={"a": PNG, "b": PNG}, **row(turn_sources=["a"] * 65))),
+    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[{**TURN, "turn_sources": ["a"] * 65}]))),
+    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[{**TURN, "operations": [{"instruction": "x"}] * 65}]))),
+    (400, changed(images={"a": PNG, "b": PNG}, **row(history=[{**TURN, "history": [TURN]}]))),
     (413, changed(images={"a": base64.b64encode(png(600, 600)).decode()})),
     (413, changed(images={str(n): base64.b64encode(png(512, 512)).decode() for n in range(5)})),
     (422, changed(images={"a": base64.b64encode(png(60_000, 60_000)).decode()})),

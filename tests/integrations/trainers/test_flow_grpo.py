@@ -15,6 +15,7 @@ from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
 from editcritic.integrations.trainers.trainer_batches import UnscoredError
 from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.image import PixelFormatError
 
 from ...reward.fakes import Fake, Rated, picture
 
@@ -173,3 +174,30 @@ def test_noise_that_is_drawn_meanwhile_is_not_drawn_again():
         work.result()
         values += [torch.rand(1).item(), torch.rand(1).item()]
     assert values == expected
+
+
+def test_a_picture_of_nan_and_an_empty_prompt_are_missing_scores_of_their_rows(monkeypatch):
+    images = IMAGES.clone()
+    images[1] = math.nan
+    monkeypatch.setattr(f"{__name__}.PROMPTS", [*PROMPTS[:2], "", PROMPTS[3]])
+    values = called(FlowGRPOReward(reward(), missing="nan"), images)["avg"]
+    assert torch.isnan(values).tolist() == [False, True, True, False]
+    whole = called(FlowGRPOReward(reward(), missing="nan"))["avg"]
+    assert values[0] == whole[0]
+    assert values[3] == whole[3]
+    with pytest.raises(UnscoredError, match=r"edit-1: failed \(the image edited: .* NaN .*edit-2: .*must not be"):
+        called(FlowGRPOReward(reward()), images)
+
+
+def test_references_that_are_no_pictures_fail_their_rows():
+    references: list[Any] = [REFERENCES[0], [REFERENCES[1], np.full((4, 4, 3), np.nan)], REFERENCES[2], []]
+    values = called(FlowGRPOReward(reward(), missing="nan"), ref_images=references)["avg"]
+    assert torch.isnan(values).tolist() == [False, True, False, True]
+
+
+@pytest.mark.parametrize("convert", [lambda images: 2 * images - 1, lambda images: 255 * images])
+def test_tensors_of_another_scale_are_refused(convert):
+    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
+        called(FlowGRPOReward(reward(), missing="nan"), convert(IMAGES))
+    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
+        called(FlowGRPOReward(reward(), missing="nan"), ref_images=convert(IMAGES))

@@ -3,6 +3,7 @@
 import math
 import pickle
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from editcritic.integrations.trainers.trainer_batches import (
     score_samples,
     scorer_name,
 )
-from editcritic.reward import Reward, Score, SpecError
+from editcritic.reward import EditSample, Reward, Score, SpecError
+from editcritic.reward.image import PixelFormatError
 
 from ...reward.fakes import Fake, Rated, picture, sample
 
@@ -44,7 +46,8 @@ def test_pictures_are_the_same_however_a_trainer_has_them():
 
 def test_groups_are_of_prompt_and_sources():
     samples = build_samples(["x", "x", "x", "y"], [A] * 4, [[A], [B], [A], [A]])
-    groups = [one.group for one in samples]
+    groups = [one.group for one in samples if isinstance(one, EditSample)]
+    assert len(groups) == 4
     assert groups[0] == groups[2]
     assert len(set(groups)) == 3
 
@@ -56,6 +59,8 @@ def test_metadata_adds_the_fields_of_samples_and_nothing_else():
         "task": {"type": "subject_remove", "object": "cup"},
     }
     plain, detailed = build_samples(["x"] * 2, [A] * 2, [[B]] * 2, [{"image": "/etc/passwd"}, {"editcritic": extra}])
+    assert isinstance(plain, EditSample)
+    assert isinstance(detailed, EditSample)
     assert plain.metadata == {}
     assert detailed.task is not None
     assert (list(detailed.boxes), detailed.target_text, detailed.task.object) == (["cup"], "CAFE", "cup")
@@ -69,13 +74,53 @@ def test_metadata_adds_the_fields_of_samples_and_nothing_else():
             build_samples(["x"], [A], [[B]], [{"editcritic": wrong}])
 
 
-def test_rows_that_are_no_edits_are_refused():
+def test_lists_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="2 prompts, 1 images, 1 sources"):
         build_samples(["x", "y"], [A], [[B]])
-    with pytest.raises(ValueError, match="must not be empty"):
-        build_samples([" "], [A], [[B]])
-    with pytest.raises(ValueError, match="no source image"):
-        build_samples(["x"], [A], [[]])
+
+
+@pytest.mark.parametrize(
+    "convert", [lambda batch: 2 * batch - 1, lambda batch: 255 * batch, lambda batch: batch[:, :2]]
+)
+def test_pixels_of_another_scale_or_shape_are_refused_and_not_clipped(convert):
+    floats = torch.from_numpy(np.stack([A.pixels, B.pixels])).permute(0, 3, 1, 2) / 255
+    for batch in (convert(floats), convert(floats).bfloat16(), list(convert(floats).numpy().transpose(0, 2, 3, 1))):
+        with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\], got|expected an array of"):
+            images_from_batch(batch)
+
+
+def test_a_row_that_is_no_edit_is_a_failed_score_and_the_others_are_scored():
+    floats = torch.from_numpy(np.stack([A.pixels] * 6)).permute(0, 3, 1, 2) / 255
+    floats[1, 0, 0, 0] = math.nan
+    floats[2, 0, 0, 0] = math.inf
+    sources: list[list[Any]] = [[B], [B], [B], [], [B], images_from_batch([B.pil(), b"no picture"])]
+    rows = build_samples(["x", "x", "x", "x", " ", "x"], images_from_batch(floats), sources)
+    seen: list[EditSample] = []
+
+    def scorer(samples: Any) -> list[Score]:
+        seen.extend(samples)
+        return [Score.of(0.5) for _ in samples]
+
+    scores = score_samples(scorer, rows)
+    assert [score.status for score in scores] == ["scored"] + ["failed"] * 5
+    assert [one.id for one in seen] == ["edit-0"]
+    reasons = ["NaN or infinite", "NaN or infinite", "no source image", "must not be empty", "encoded image is not an"]
+    for score, reason in zip(scores[1:], reasons, strict=True):
+        assert reason in score.reason
+    with pytest.raises(UnscoredError, match=r"5 of 6 edits have no score: edit-1: failed \(the image edited: 1 of 192"):
+        reward_values(rows, scores, "raise")
+    values = reward_values(rows, scores, "nan")
+    assert values[0] == 0.5
+    assert all(math.isnan(value) for value in values[1:])
+
+
+def test_a_batch_without_any_edit_asks_no_scorer():
+    rows = build_samples(["", ""], [A, A], [[B], [B]])
+    assert [score.status for score in score_samples(no_scorer, rows)] == ["failed", "failed"]
+
+
+def no_scorer(samples: Any) -> list[Score]:
+    raise AssertionError("it has nothing to score")
 
 
 def test_a_missing_score_is_never_a_number():

@@ -14,6 +14,7 @@ from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trainers.trainer_batches import UnscoredError
 from editcritic.integrations.trainers.verl_omni import compute_score
 from editcritic.reward import EditSample, Image, Reward, Score
+from editcritic.reward.image import PixelFormatError
 from editcritic.reward.queries import Failure
 
 from ...reward.fakes import Fake, Rated, picture
@@ -143,3 +144,15 @@ def test_without_a_source_or_a_reward_it_says_so():
         asyncio.run(compute_score(**row(4, source_img=None), reward="edit-balanced"))
     with pytest.raises(ValueError, match="no reward"):
         asyncio.run(compute_score(**row(4)))
+
+
+def test_a_picture_of_nan_is_a_missing_score_and_another_scale_a_mistake():
+    whole = tensor(picture(4)) / 255
+    reward = Reward(Rated(), {"preference": Fake()})
+    result = asyncio.run(compute_score(**{**row(4), "solution_image": whole * math.nan}, reward=reward))
+    assert math.isnan(result["score"])
+    assert result["unscored"] == 1
+    with pytest.raises(UnscoredError, match=r"edit-0: failed \(the image edited: .* NaN"):
+        asyncio.run(compute_score(**{**row(4), "solution_image": whole * math.nan}, reward=reward, missing="raise"))
+    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
+        asyncio.run(compute_score(**{**row(4), "solution_image": 2 * whole - 1}, reward=reward))

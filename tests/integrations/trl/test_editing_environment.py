@@ -33,7 +33,7 @@ from editcritic.verifiers.selection import EditorError
 from ...reward.experts.tiny_vlms import tiny_qwen3_vl
 from ...tiny_language_model import tiny_language_model
 from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
-from ..trl_runs import half_known
+from ..trl_runs import half_known, sample_of
 
 
 def row(**columns):
@@ -109,10 +109,10 @@ def test_the_row_says_by_what_the_picture_is_judged():
     values = rewards_of(world, first, second)
     assert values == [read(first.sample.edited), read(second.sample.source)]
     rollouts = world.reward.rollouts(["p", "q"], [first, second])
-    assert {each.sample.instruction for each in rollouts} == {"make it blue"}
+    assert {sample_of(each).instruction for each in rollouts} == {"make it blue"}
     assert [(each.instructions, each.prompt) for each in rollouts] == [(("paint it blue",), "p"), ((), "q")]
-    assert len({each.sample.id for each in rollouts}) == 2
-    assert len({each.sample.group for each in rollouts}) == 1
+    assert len({sample_of(each).id for each in rollouts}) == 2
+    assert len({sample_of(each).group for each in rollouts}) == 1
 
 
 def test_the_editor_is_told_of_other_sources_and_of_earlier_turns():

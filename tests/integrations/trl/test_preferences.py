@@ -21,7 +21,7 @@ from editcritic.verifiers.selectors import MultiTurnEditing
 from ...reward.experts.tiny_vlms import tiny_llava
 from ...tiny_language_model import tiny_language_model
 from ...verifiers.numpy_editor import Painter, graded, judge, read, rejection, scenes
-from ..trl_runs import dpo, half_known, losses, rollouts, settings, written
+from ..trl_runs import dpo, half_known, losses, rollouts, sample_of, settings, written
 
 
 def values_of(pairs: PreferencePairs) -> list[tuple[float, float]]:
@@ -70,7 +70,7 @@ def test_without_a_value_nothing_is_chosen_and_no_other_pair_changes(drawn):
 
 def test_an_edit_is_compared_with_edits_of_the_same_picture_by_the_same_words_only():
     other = [
-        replace(rollout, sample=replace(rollout.sample, instruction="make it red"))
+        replace(rollout, sample=replace(sample_of(rollout), instruction="make it red"))
         for rollout in rollouts(0.5, 0.2, group="a")[1:]
     ]
     assert (
@@ -90,7 +90,7 @@ def test_near_ties_are_left_out(margin, noise, count):
 def test_what_is_the_same_is_no_pair():
     assert make_preference_pairs(rollouts(0.1, 0.9, texts=("a", "a"))).dropped["same"] == 1
     first, second = rollouts(0.1, 0.9)
-    alike = replace(second, sample=replace(second.sample, edited=first.sample.edited))
+    alike = replace(second, sample=replace(sample_of(second), edited=sample_of(first).edited))
     assert make_preference_pairs([first, alike]).dropped["same"] == 1
     assert make_preference_pairs(rollouts(0.5, 0.5), balanced=False).dropped["near ties"] == 1
 

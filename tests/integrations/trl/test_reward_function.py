@@ -15,15 +15,19 @@ from trl.trainer.utils import get_callable_name, is_async_callable
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.benchmarks.sceneedit.trials import single_edit_trials
+from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
+from editcritic.integrations.unusable_rows import UnusableRow
 from editcritic.reward import Image, Reward, Score
+from editcritic.reward.image import PixelFormatError
 from editcritic.reward.queries import Abstention
 from editcritic.verifiers.selection import EditorError
 
 from ...reward.experts.tiny_vlms import tiny_llava
 from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
-from ..trl_runs import asking, grpo, half_known, rows_of
+from ..trl_runs import asking, grpo, half_known, rows_of, sample_of
 
 
 def step(number):
@@ -37,11 +41,13 @@ def test_what_the_policy_writes_is_carried_out_and_judged_by_what_was_asked_for(
     assert [words for words, _ in painter.requests] == ["paint it blue", "a bluer one"]
     rollouts = reward.rollouts(**asking("paint it blue", "a bluer one"))
     assert (
-        [rollout.score.value for rollout in rollouts] == values == [read(rollout.sample.edited) for rollout in rollouts]
+        [rollout.score.value for rollout in rollouts]
+        == values
+        == [read(sample_of(rollout).edited) for rollout in rollouts]
     )
-    assert {rollout.sample.instruction for rollout in rollouts} == {"make it blue"}
-    assert len({rollout.sample.group for rollout in rollouts}) == 1
-    assert len({rollout.sample.id for rollout in rollouts}) == 2
+    assert {sample_of(rollout).instruction for rollout in rollouts} == {"make it blue"}
+    assert len({sample_of(rollout).group for rollout in rollouts}) == 1
+    assert len({sample_of(rollout).id for rollout in rollouts}) == 2
 
 
 def test_instructions_follow_each_other_up_to_a_number():
@@ -50,9 +56,9 @@ def test_instructions_follow_each_other_up_to_a_number():
     one, two, many = reward.rollouts(**asking("wash", "1. wash\n2. dry", "- wash\n\n- dry\n- fold"))
     assert painter.requests == [("wash", 0), ("dry", 0)]
     assert two.instructions == many.instructions == ("wash", "dry")
-    assert two.sample.edited == many.sample.edited != one.sample.edited
-    assert two.sample.source == scenes(1)[0].source
-    assert [two.sample.edited] == painter.edit([(one.sample.edited,)], ["dry"], [0])
+    assert sample_of(two).edited == sample_of(many).edited != sample_of(one).edited
+    assert sample_of(two).source == scenes(1)[0].source
+    assert [sample_of(two).edited] == painter.edit([(sample_of(one).edited,)], ["dry"], [0])
 
 
 def test_the_same_words_share_a_picture_and_the_noise_moves_on_with_the_trainer():
@@ -68,8 +74,8 @@ def test_the_same_words_share_a_picture_and_the_noise_moves_on_with_the_trainer(
 def test_who_writes_nothing_leaves_the_source_as_it_is():
     painter = Painter()
     (rollout,) = RewardFunction(graded(), editor=painter).rollouts(**asking(" \n - \n"))
-    assert rollout.sample.edited == rollout.sample.source
-    assert rollout.score.value == read(rollout.sample.source)
+    assert sample_of(rollout).edited == sample_of(rollout).source
+    assert rollout.score.value == read(sample_of(rollout).source)
     assert painter.calls == []
 
 
@@ -81,8 +87,8 @@ def shade_of(completion, completion_ids, row):
 def test_completions_can_be_pictures():
     reward = RewardFunction(graded(), decode_image=shade_of)
     (rollout,) = reward.rollouts(**asking("", completion_ids=[[7]]))
-    assert rollout.sample.edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
-    assert rollout.score.value == read(rollout.sample.edited)
+    assert sample_of(rollout).edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
+    assert rollout.score.value == read(sample_of(rollout).edited)
 
 
 def test_tokens_that_are_no_picture_have_no_score_and_the_lowest_value():
@@ -96,7 +102,7 @@ def test_tokens_that_are_no_picture_have_no_score_and_the_lowest_value():
 def test_pictures_can_be_a_column():
     edited = scenes(2)[1].source
     (rollout,) = RewardFunction(graded()).rollouts(**asking("", edited=[edited.pil()]))
-    assert rollout.sample.edited == edited
+    assert sample_of(rollout).edited == edited
 
 
 def test_a_score_without_a_value_is_none_and_never_a_number():
@@ -106,7 +112,7 @@ def test_a_score_without_a_value_is_none_and_never_a_number():
     assert any(value is None for value in values)
     assert any(value is not None for value in values)
     for rollout in rollouts:
-        assert (rollout.score.value is None) == (read(rollout.sample.edited) >= 0.5)
+        assert (rollout.score.value is None) == (read(sample_of(rollout).edited) >= 0.5)
 
 
 class Moody(Painter):
@@ -126,8 +132,8 @@ def test_what_an_editor_refuses_leaves_the_picture_and_is_scored():
     texts: dict[str, Any] = {}
     reward = RewardFunction(graded(), editor=Moody(no=RuntimeError("out of paint")))
     rollouts = reward.rollouts(**asking("a", "no", "a\nno", "no\na", "b"))
-    source, washed = rollouts[0].sample.source, rollouts[0].sample.edited
-    assert [one.sample.edited for one in rollouts[:4]] == [washed, source, washed, washed]
+    source, washed = sample_of(rollouts[0]).source, sample_of(rollouts[0]).edited
+    assert [sample_of(one).edited for one in rollouts[:4]] == [washed, source, washed, washed]
     assert [one.score.value for one in rollouts[:4]] == [read(one) for one in (washed, source, washed, washed)]
     reward(**asking("a", "no"), log_extra=texts.__setitem__)
     assert "out of paint" in texts["graded/reason"][1]
@@ -194,10 +200,11 @@ def test_a_call_logs_metrics_and_columns_of_texts():
 def test_mistakes_are_said_before_anything_is_made():
     painter = Painter()
     reward = RewardFunction(graded(), editor=painter)
+    lacking = {name: column for name, column in asking("a").items() if name != "instruction"}
     with pytest.raises(
         ValueError, match=r"columns completion, completion_ids, prompt, source, and an edit needs `instr"
     ):
-        reward(**asking("a", instruction=[None]))
+        reward(**lacking)
     with pytest.raises(ValueError, match=r"2 completions need as many items in each column, got \{'source': 1\}"):
         reward(**asking("a", "b", source=[scenes(1)[0].source]))
     with pytest.raises(ValueError, match="not both"):
@@ -280,3 +287,71 @@ def test_unscored_completions_leave_grpo_as_it_is(tmp_path):
     pairs = list(zip(rewards, trainer._logs["advantages"], strict=True))
     assert any(np.isnan(reward) for reward, _ in pairs)
     assert all(advantage == 0 for reward, advantage in pairs if np.isnan(reward))
+
+
+# -- rows that are no edits -------------------------------------------------------------------------------------------
+
+
+def half_nan(completion, completion_ids, row):
+    """A policy whose tokens are shades; the decoder overflows at 0, and a picture is damaged at 1."""
+    if completion_ids[0] == 1:
+        return b"damaged"
+    return np.full((8, 8, 3), completion_ids[0] / 255 if completion_ids[0] else np.nan, np.float32)
+
+
+def test_a_picture_of_nan_costs_one_completion_its_reward():
+    rollouts = RewardFunction(graded(), decode_image=half_nan).rollouts(
+        **asking("", "", "", completion_ids=[[7], [0], [1]])
+    )
+    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed"]
+    assert "192 of 192 values are NaN or infinite" in rollouts[1].score.reason
+    assert "is not an image" in rollouts[2].score.reason
+    assert sample_of(rollouts[1]).edited == sample_of(rollouts[1]).source
+
+
+@pytest.mark.parametrize("convert", [lambda x: 2 * x - 1, lambda x: 255 * x])
+def test_pictures_of_another_scale_are_refused_and_not_clipped(convert):
+    pixels = convert(np.linspace(0, 1, 192, dtype=np.float32).reshape(8, 8, 3))
+    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
+        RewardFunction(graded(), decode_image=lambda *_: pixels)(**asking("a"))
+    with pytest.raises(PixelFormatError, match="float pixels must lie in"):
+        RewardFunction(graded())(**asking("a", edited=[pixels]))
+
+
+def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
+    painter, logged, texts = Painter(), dict[str, float](), dict[str, Any]()
+    reward = RewardFunction(graded(), editor=painter)
+    good = scenes(1)[0].source.pil()
+    rows = {
+        "source": [good, np.full((8, 8, 3), np.nan), good, None, good],
+        "instruction": ["make it blue", "make it blue", " ", "make it blue", None],
+    }
+    rollouts = reward.rollouts(**asking(*"abcde", **rows))
+    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed", "failed", "failed"]
+    assert [rollout.sample is None for rollout in rollouts] == [False, True, True, True, True]
+    assert [text for text, _ in painter.requests] == ["a"]
+    values = reward(**asking(*"abcde", **rows), log_metric=logged.__setitem__, log_extra=texts.__setitem__)
+    assert values[0] == rollouts[0].score.value == reward(**asking("a"))[0]
+    assert values[1:] == [None] * 4
+    assert logged["graded/frac_unscored"] == 0.8
+    assert "NaN" in texts["graded/reason"][1]
+    assert make_preference_pairs(rollouts).dropped["unscored"] == 4
+
+
+def test_what_else_a_row_raises_ends_the_call():
+    def broken(row):
+        raise KeyError("instruction")
+
+    with pytest.raises(KeyError):
+        RewardFunction(graded(), to_sample=broken)(**asking("a"))
+
+
+def test_a_conversion_of_ones_own_says_that_a_row_is_no_edit():
+    def picky(row):
+        if row["completion"] == "b":
+            raise UnusableRow("nothing to do")
+        return sample_from_row(row)
+
+    first, second = RewardFunction(graded(), to_sample=picky, editor=Painter()).rollouts(**asking("a", "b"))
+    assert first.score.status == "scored"
+    assert second.score == Score.failed("nothing to do")

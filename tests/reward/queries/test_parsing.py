@@ -14,6 +14,7 @@ from editcritic.reward.queries.response_formats import ResponseFormat, parse_rep
 
 LEVELS = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
 TEN, HUNDRED, FIVE = Grade(0, 10), Grade(0, 100), Grade(1, 5)
+ASKED = Grade(0, 10, criterion="instruction following")
 GRADED = Json.from_schema(
     {
         "type": "object",
@@ -65,7 +66,29 @@ YES_NO = [
     ("No idea at first sight.\nAnswer: yes", YES),
     ("<think>No... or yes? The answer is yes.</think>\nNo", NO),
     ("the handle, hmm</think> yes", YES),
+    # in a tag
+    ("<answer>Yes</answer>", YES),
+    ("<answer>\n**No**\n</answer>", NO),
+    ("The cup is blue.\n<final_answer>yes</final_answer>", YES),
+    ("<think>no</think><answer>yes</answer>", YES),
+    ("Yes</answer>", YES),
+    ("<answer>Yes", YES),
+    ('{"answer": "yes"}', YES),
+    ('["yes"]', YES),
+    ("Yes, the sign reads [SA", YES),
     # neither, or both
+    ("<answer>Yes</answer><answer>No</answer>", NOTHING),
+    ("<answer>Yes or no</answer>", NOTHING),
+    ("<answer>mostly</answer>", NOTHING),
+    ("<Answer>Yes, mostly</Answer>", NOTHING),
+    ("The answer is not <answer>yes</answer>", NOTHING),
+    ("<yes>Yes</yes>", NOTHING),
+    # cut off
+    ('{"answer": "yes"', NOTHING),
+    ('{"answer": "yes", "why": "it } is', NOTHING),
+    ('```json\n{"answer": "no', NOTHING),
+    ('["yes", "no"', NOTHING),
+    ('["yes"', NOTHING),
     ("", NOTHING),
     ("No idea", NOTHING),
     ("No changes are visible.", NOTHING),
@@ -127,6 +150,12 @@ LEVEL = [
     ("The light is bad, the rest excellent.\nRating: fair", 0.5),
     ("Good effort. Rating: poor", 0.25),
     ("<think>bad? fair?</think>good", 0.75),
+    ("<rating>good</rating>", 0.75),
+    ("<answer>Fair.</answer>", 0.5),
+    ('{"rating": "poor"}', 0.25),
+    ('{"rating": "poor"', None),
+    ('{"rating": "poor", "w', None),
+    ("<rating>good</rating><rating>bad</rating>", None),
     ("", None),
     ("not good", None),
     ("very good", None),
@@ -188,6 +217,38 @@ GRADE = [
     (TEN, "0", 0),
     (TEN, "10/10", 10),
     (TEN, '{"score": 7}', 7),
+    (TEN, '{"score": 7, "why": "the { is open"}', 7),
+    (TEN, 'The 5" cup [of tea] is blue. {"score": 7}', 7),
+    (TEN, 'It is the 5" cup [of the 6" ones]. Score: 7', 7),
+    (TEN, "<answer>7</answer>", 7),
+    (TEN, "<score> 7 </score>", 7),
+    (TEN, "<score>7/10</score>", 7),
+    (TEN, "7</score>", 7),
+    (TEN, "Score: 7. The sign reads [SA", 7),
+    (ASKED, "Instruction Following: 5", 5),
+    (ASKED, "**Instruction following:** 5/10", 5),
+    (ASKED, "instruction_following = 5", 5),
+    (ASKED, "- Instruction-Following (0-10): 5", 5),
+    (ASKED, "Instruction Following: 5\nIdentity Preservation: 8", 5),
+    (ASKED, "Score: 5", 5),
+    (ASKED, "Instruction Following: 5\nScore: 6", None),
+    (ASKED, "Instruction Following: 5\nInstruction Following: 6", None),
+    (ASKED, "Identity Preservation: 5", None),
+    (ASKED, "Objects: 5", None),
+    (ASKED, "If it were blue, instruction following: 5", None),
+    (ASKED, "Instruction Following: 5 or 6", None),
+    (ASKED, '{"instruction following": 5', None),
+    (TEN, "Instruction Following: 5", None),
+    (TEN, "<score>7</score><score>8</score>", None),
+    (TEN, "<b>7</b>", None),
+    (TEN, '{"score": 6', None),
+    (TEN, '{"score": 6, "why": "it is } blue', None),
+    (TEN, '```json\n{"score": 6,\n', None),
+    (TEN, '{"first": {"score": 6}, "second": {"sco', None),
+    (TEN, 'The 5" cup is blue. {"score": 6', None),
+    (TEN, "[6", None),
+    (TEN, "{6", None),
+    (TEN, '["7/10"', None),
     (TEN, "", None),
     (TEN, "seven", None),
     (TEN, "11", None),
@@ -282,6 +343,11 @@ JSON: list[tuple[str, Any]] = [
     ('{"score": 7} and again {"score": 7}', {"score": 7}),
     ('<think>{"score": 3}</think>{"score": 7}', {"score": 7}),
     ('The set {a, b} is fine. {"score": 7}', {"score": 7}),
+    ('{note: {"score": 7}}', {"score": 7}),
+    ('I see [1]: {"score": 7}', {"score": 7}),
+    ('{"first": {"score": 7}, "second": {"sc', None),
+    ('[{"score": 7}, {"sco', None),
+    ('{"score": 7} {"score": 8', {"score": 7}),
     ("", None),
     ("7", None),
     ('{"score": 7', None),
@@ -355,12 +421,33 @@ def test_an_integer_that_is_plainly_said_is_read(number, words):
     assert read(GRADED, f"So:\n```json\n{json.dumps({'score': number})}\n```") == {"score": number}
 
 
-STUCK = ["{", '["', '"\\', "score (", "score: ", "yes ", "7 ", "no, ", "[1 ", ",}", "<Start Thinking>", " "]
+STUCK = [
+    "<answer>yes ",
+    "<answer>",
+    "score: 7 ",
+    "7/10 ",
+    '{"',
+    '"\\"',
+    "{",
+    '["',
+    '"\\',
+    "score (",
+    "score: ",
+    "yes ",
+    "7 ",
+    "no, ",
+    "[1 ",
+    ",}",
+    "<Start Thinking>",
+    " ",
+]
 
 
 @pytest.mark.parametrize("again", STUCK)
 def test_a_judge_that_gets_stuck_is_read_in_no_time(again):
     """With quadratic parsing this took minutes."""
+    for text in (again * (400_000 // len(again)), "[" + again * (400_000 // len(again)) + "\n"):
+        parse_yes_no(text), parse_option(("good", "bad"), text), parse_integer(text, 8, 10, "instruction following")
     text = again * (400_000 // len(again))
     assert parse_yes_no(text) is {"yes ": True, "no, ": False}.get(again)
     assert parse_option(("good", "bad"), text) is None

@@ -377,3 +377,18 @@ def test_boxes_of_what_is_to_be_edited_may_be_pixel_corners() -> None:
     assert sample.boxes["cup"] == (Box(0.25, 0.125, 0.5, 0.25, label="cup"),)
     assert sample.boxes["plate"] == (Box(0.5, 0.5, 1.0, 1.0, label="plate"),)
     assert not edit_request("make it blue", source).boxes
+
+
+def test_scores_are_shared_by_equal_edits_and_not_by_edits_whose_earlier_turns_differ() -> None:
+    first, second = (replace(scene, edited=scene.source) for scene in scenes(2))
+    expert = judge()
+    scorer = scoring.JournaledScorer(graded(expert), Journal())
+
+    def cached(*history: EditSample, **fields: Any) -> bool:
+        ((_, _, known),) = scorer([replace(second, history=history, **fields)])
+        return known
+
+    assert not cached(first)
+    assert cached(replace(first, id="renamed", group="another"), id="x", group="y")
+    assert not cached(replace(first, boxes={"cup": (Box(0.5, 0.5, 0.1, 0.1),)}))
+    assert not cached(first, sources=(second.source, first.source))

@@ -1,6 +1,7 @@
 """The client of judge servers, with real servers in processes of their own."""
 
 import asyncio
+import hashlib
 import json
 import pickle
 import threading
@@ -21,7 +22,8 @@ from editcritic.integrations.serving.load_test.synthetic_reward import (
 from editcritic.integrations.serving.server.app import ServerConfig, serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
-from editcritic.reward import Reward, TooManyFailures, score
+from editcritic.reward import Box, Card, Reward, Score, TooManyFailures, score
+from editcritic.reward.metrics.pairwise import pack_pair
 from editcritic.reward.queries import ExpertDown
 from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, select
 
@@ -96,6 +98,32 @@ def test_a_batch_is_scored_as_it_is_without_a_server(server):
 def test_pictures_arrive_as_they_are(server, encoding):
     batch = synthetic_samples(5, size=33)
     assert RemoteReward(server.url, image_encoding=encoding)(batch).values == synthetic_reward()(batch).values
+
+
+class Names:
+    """A metric that tells apart all that it could read in a sample."""
+
+    card = Card("names", 1, "a number for everything in the sample")
+
+    def __call__(self, sample):
+        digest = hashlib.sha256(repr(sample).encode()).digest()
+        return Score.of(int.from_bytes(digest[:4], "big") / 2**32)
+        yield
+
+
+def test_earlier_turns_arrive_as_they_are():
+    first, second, third, last = synthetic_samples(4, size=TINY)
+    cup = {"cup": (Box(0.5, 0.5, 0.25, 0.25),)}
+    hint = replace(second, id="hinted", hint="a hat", metadata={"seed": 1}, mask=third.edited)
+    batch = [
+        replace(third, history=(replace(first, boxes=cup), hint)),
+        replace(third, sources=(second.edited, last.edited), history=(first, second)),
+        replace(last, boxes=cup, history=(first, replace(second, history=(first,)))),
+        pack_pair(replace(first, id="a"), replace(second, id="b", history=(third,))),
+    ]
+    here = Reward(Names(), {})
+    with serve_in_thread(ScoringService(Reward(Names(), {}))) as url:
+        assert RemoteReward(url)(batch).values == here(batch).values
 
 
 def test_it_is_what_its_server_serves(server):

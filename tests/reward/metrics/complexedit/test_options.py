@@ -49,10 +49,7 @@ def test_the_signature_names_mode_options_and_prompts(metric, short, tmp_path):
     short = f"complex-edit-{short}@{metric.card.version}"
     assert metric().signature == f"{short}/numeric"
     assert metric("expected").signature == f"{short}/expected"
-    assert (
-        metric(n=5, max_replacements=0).signature
-        == f"{short}/numeric[n=5, max_replacements=0]"
-    )
+    assert metric(n=5, max_replacements=0).signature == f"{short}/numeric[n=5, max_replacements=0]"
     (tmp_path / "quality.txt").write_text("How good?", encoding="utf-8")
     packed = metric(prompts=str(tmp_path)).signature
     (tmp_path / "quality.txt").write_text("How well?", encoding="utf-8")
