@@ -188,7 +188,7 @@ def _student_quantile(normal: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))
+    return float(z + sum(term / freedom**power for power, term in enumerate(terms, start=1)))
 
 
 def _p_value(deviations: Numbers, observed: float) -> float:
