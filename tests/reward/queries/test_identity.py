@@ -112,6 +112,33 @@ def test_different_data_has_different_digests(values):
         assert (content_digest(one) == content_digest(other)) == (repr(one) == repr(other))
 
 
+LEAVES = st.builds(Tuned, st.sampled_from([None, 1, 2, "1"]), st.sampled_from([1, 2]))
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(
+            lambda kind, parts: kind(parts),
+            st.sampled_from([WeightedMean, GeometricMean, Product, Minimum]),
+            st.dictionaries(st.sampled_from("ab"), inner, min_size=1),
+        ),
+        st.builds(Gate, inner, inner),
+        st.builds(Threshold, inner, st.sampled_from([0.25, 0.5])),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TREES, TREES, st.sampled_from("xy"), st.sampled_from("xy"))
+def test_rewards_that_can_differ_never_share_an_identity(one, other, first_expert, second_expert):
+    def reward(metric, expert):
+        asking = WeightedMean({"metric": metric, "rated": Rated()})
+        return Reward(asking, {"preference": Fake(name=expert)})
+
+    same = repr(one) == repr(other) and first_expert == second_expert
+    assert (reward(one, first_expert).identity == reward(other, second_expert).identity) == same
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -131,6 +131,15 @@ def test_abstaining_never_raises_the_advantage_of_an_edit(values, data, options)
     assert after <= before + 1e-9
 
 
+@given(VALUED_GROUP, st.sets(st.integers(0, 7), min_size=1), st.sampled_from([DARK, REFUSED]))
+def test_edits_that_abstain_fare_as_the_worst_edits_there_can_be(values, hidden, unknown):
+    scores = [unknown if index in hidden else Score.of(value) for index, value in enumerate(values)]
+    worst = [0.0 if index in hidden else value for index, value in enumerate(values)]
+    if len(hidden & set(range(len(values)))) < len(values):
+        spoiled = advantages(scores, ["a"] * len(values), lowest=0.0).values
+        np.testing.assert_array_equal(spoiled, advantages(worst, ["a"] * len(values)).values)
+
+
 @given(VALUED_GROUP, st.sets(st.integers(0, 7)))
 def test_abstaining_edits_are_never_ahead_of_an_edit_with_a_value(values, hidden):
     scores = [DARK if index in hidden else Score.of(value) for index, value in enumerate(values)]

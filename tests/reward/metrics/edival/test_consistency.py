@@ -317,6 +317,18 @@ def test_boxes_over_everything_leave_no_background():
         assert run(BackgroundConsistency(protocol, "l1"), sample(PHOTO), everything).status == "abstained"
 
 
+@pytest.mark.parametrize(("protocol", "similarity"), [("fixed", "features"), ("fixed", "l1"), ("official", "l1")])
+def test_what_an_edit_covers_entirely_is_its_own_doing(protocol, similarity):
+    whole = {name: (Box(0.5, 0.5, 1, 1),) for name in KNOWN}
+    darker = sample((PHOTO * 0.5).astype(np.uint8))
+    base_too = run(BackgroundConsistency(protocol, similarity), darker, Finds(known=whole))
+    size = darker.source.size if protocol == "fixed" else (512, 512)
+    edited_only = Finds(only={darker.edited.resized(*size): whole})
+    by_edit = run(BackgroundConsistency(protocol, similarity), darker, edited_only)
+    assert (base_too.status, base_too.cause) == ("abstained", "")
+    assert (by_edit.status, by_edit.cause) == ("abstained", "edit")
+
+
 def test_without_objects_everything_is_background():
     score = run(BackgroundConsistency(), sample(spoiled(CUP), Pools()))
     assert score.value < 0.9

@@ -180,7 +180,17 @@ def test_what_is_not_found_in_one_of_the_pictures_abstains(gone, where):
     (score,) = world.score(of("multi-non-edited-fidelity"), several())
     assert score.status == "abstained"
     assert score.reason == f"in {where} nothing is what was meant by 'Please segment the cat'"
+    assert score.cause == ("edit" if gone == EDITED else "")
     assert queries_of(world, Embed) == []
+
+
+def test_a_subject_that_the_edit_removed_is_the_cause_whatever_else_is_not_found():
+    cat, hat = "Please segment the cat", "Please segment the hat"
+    says = {MULTI["multi-detail-fidelity"]: [named(1, "cat"), named(0, "hat")]}
+    masks = {(SECOND, cat): empty(of=SECOND), (EDITED, hat): empty()}
+    (score,) = World(says=says, masks=masks).score(of("multi-detail-fidelity"), several())
+    assert (score.status, score.cause) == ("abstained", "edit")
+    assert "in the edited picture" in score.reason
 
 
 def test_elements_may_be_compared_outside_of_their_masks():
