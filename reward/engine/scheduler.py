@@ -7,13 +7,13 @@ gives each free worker the largest batch of pending queries.
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -35,6 +35,7 @@ from .expert_queue import (
     StopScheduler,
 )
 from .program import Ask, Failed, Gather, Unanswered
+from .shared_database import DATABASE_ERRORS
 from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, format_exception_line
 
 
@@ -264,10 +265,11 @@ class Scheduler:
         if not queue.new_queries:
             return
         queries, queue.new_queries = queue.new_queries, []
-        logged: dict[str, Answer | Abstention] = {}
+        logged: dict[str, Answer | Abstention | None] = {}
         if self._log is not None:
             with self._log_errors():
-                logged = self._log.get(queue.id, [query.digest for query in queries])
+                logged = self._log.get(queue.id, queries)
+                self._stats.rejected += sum(answer is None for answer in logged.values())
         for query in queries:
             answer = logged.get(query.digest)
             if answer is not None:
@@ -431,7 +433,7 @@ class Scheduler:
         """On a log error (disk full, deleted, damaged), continue without the log; scores are not affected."""
         try:
             yield
-        except (sqlite3.Error, LogError) as error:
+        except _LOG_ERRORS as error:
             path = self._log.path if self._log is not None else "?"
             self._log = None
             warnings.warn(f"continuing without the answer log {path}: {error}", RuntimeWarning, stacklevel=2)
@@ -443,12 +445,13 @@ class Scheduler:
     def snapshot(self) -> Stats:
         experts = {name: queue.snapshot() for name, queue in list(self.queues.items())}
         stats = self._stats
-        return Stats(stats.programs, stats.queries, stats.unique, stats.cache_hits, stats.coalesced, experts)
+        return replace(stats, experts=experts)
 
 
 def _is_wanted(task: RunningProgram) -> bool:
     return task.is_wanted is None or task.is_wanted()
 
 
+_LOG_ERRORS: tuple[type[Exception], ...] = (LogError, *DATABASE_ERRORS)
 _CANCELLED = "cancelled: the score is no longer needed"
 _ENGINE_FAILED = "the engine crashed before the expert was ready"
