@@ -16,10 +16,10 @@ from pathlib import Path
 
 from ...reward import Image, ImageError
 from ...reward.atomic_files import write_atomically
+from ...reward.cache_folder import cache_folder
 from ...reward.image import FileIndex
 from ...reward.record_checksum import record_checksum
 from ..common.terminal import progress_bar
-from .extraction_cache import cache_folder
 
 SCHEMA = 2
 INDEX_FILE = "images.json"
