@@ -49,6 +49,14 @@ def was_held(lock: Any) -> bool:
     return True
 
 
+def keep_in_child(inherited: object) -> None:
+    """In a forked child: never free this, since that would act on what the parent uses: its sockets, its devices."""
+    _kept.append(inherited)
+
+
+_kept: list[object] = []
+
+
 def _call(event: str) -> None:
     for reference in _hooks.keyrefs():  # a copy: other threads may add objects
         owner = reference()
