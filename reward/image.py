@@ -20,6 +20,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import PIL.Image
 
+from .forks import at_fork, was_held
 from .image_decoding import (
     ImageError,
     PixelFormatError,
@@ -286,6 +287,12 @@ class _PixelCache:
         self._bytes = 0
         self._pixels: OrderedDict[str, Pixels] = OrderedDict()
         self._lock = threading.Lock()
+        at_fork(self, _PixelCache._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
+            self._pixels, self._bytes = OrderedDict(), 0
 
     def get(self, digest: str) -> Pixels | None:
         with self._lock:
@@ -311,6 +318,11 @@ class _DerivationCache:
         self._limit = limit
         self._digests: OrderedDict[tuple[str, ImageOperation], str] = OrderedDict()
         self._lock = threading.Lock()
+        at_fork(self, _DerivationCache._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
 
     def get(self, key: tuple[str, ImageOperation]) -> str | None:
         with self._lock:

@@ -17,6 +17,7 @@ from .card import Card
 from .config import ExpertBindings, build, load_experts
 from .engine.answer_log import AnswerLog
 from .engine.engine import Engine
+from .forks import at_fork, was_held
 from .image import Image
 from .metrics.compose import Metric, score_with_signature
 from .queries.expert import Expert, unbound_roles
@@ -91,6 +92,11 @@ class Reward(BaseReward):
         self._recent: deque[bool] = deque(maxlen=_FAILURE_WINDOW)
         self._engine_lock = threading.Lock()
         self._own_identity = uuid.uuid4().hex
+        at_fork(self, Reward._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._engine_lock):
+            self._engine_lock = threading.Lock()
 
     @staticmethod
     def of(

@@ -17,10 +17,10 @@ from rich.text import Text
 
 from ...reward import Box, Expert, Image
 from ...reward.experts.loading.local_expert import LocalExpert
+from ...reward.file_digest import sha256
 from ...reward.queries import Detect, Detections, Embed, Embeddings, ExpertDown, Failure, Measurement, Rate, Region
 from ...reward.queries.kinds import EmbedText, Query
 from ..common.errors import InputError
-from ..common.file_digest import sha256
 from ..common.inputs import IMAGE_SUFFIXES
 from ..common.terminal import plain_table
 from .load_plan import bind_experts, registry_name, weight_owner

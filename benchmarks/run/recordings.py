@@ -69,7 +69,8 @@ class ReplayExpert(Expert):
 class RecordingReader:
     """Reads a recording: samples without pixels, the reward's spec, experts, scores.
 
-    Raises `InputError` for a file that is no recording, `LogError` for one that is no answer log.
+    Raises `InputError` for a file that is no recording, `LogError` for one that is no answer log, or damaged: what was
+    recorded cannot be asked again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,6 +78,7 @@ class RecordingReader:
             raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}: give a recording")
         _check(path)
         self.log = AnswerLog(path)
+        self.log.verify()
         self.log.load_derivations()
         self._rows = self.log.samples()
         if not self._rows:

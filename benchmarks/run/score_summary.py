@@ -82,7 +82,7 @@ class ScoreSummary:
 def profile_table(stats: Mapping[str, Any]) -> Table:
     """Engine statistics: queries, cache hits, and usage of experts."""
     table = plain_table("queries")
-    for name in ("queries", "unique", "cache_hits", "coalesced"):
+    for name in ("queries", "unique", "cache_hits", "coalesced", "rejected"):
         table.add_row(name, str(stats.get(name, 0)))
     for name, expert in stats.get("experts", {}).items():
         line = "{queries} queries in {calls} calls, {failed} failed, {seconds:.2f} s".format(**expert)

@@ -1,17 +1,16 @@
 """Extracts packed images, from a zip or a data set's tables, to files that many processes can read.
 
-They are extracted once, into the user's cache: `$XDG_CACHE_HOME` or `~/.cache`, under `editcritic`.
+They are extracted once, into the user's cache: see `cache_folder`.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-_CACHE_HINT = "set the environment variable XDG_CACHE_HOME to a writable folder"
+from ...reward.cache_folder import CACHE_HINT, cache_folder
 
 
 def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Path:
@@ -28,7 +27,7 @@ def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Pat
         cache.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=cache))
     except OSError as error:
-        raise OSError(f"{cache} is not writable ({error.strerror}): {_CACHE_HINT}") from None
+        raise OSError(f"{cache} is not writable ({error.strerror}): {CACHE_HINT}") from None
     try:
         write(temporary)
         temporary.chmod(0o755)
@@ -40,13 +39,3 @@ def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Pat
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
-
-
-def cache_folder() -> Path:
-    """The folder of the user's cache; it may not exist. Raises OSError for a user without a home folder."""
-    if configured := os.environ.get("XDG_CACHE_HOME"):
-        return Path(configured) / "editcritic"
-    try:
-        return Path.home() / ".cache" / "editcritic"
-    except RuntimeError:
-        raise OSError(f"this user has no home folder: {_CACHE_HINT}") from None

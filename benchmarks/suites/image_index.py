@@ -16,11 +16,12 @@ from pathlib import Path
 
 from ...reward import Image, ImageError
 from ...reward.atomic_files import write_atomically
+from ...reward.cache_folder import cache_folder
 from ...reward.image import FileIndex
+from ...reward.record_checksum import record_checksum
 from ..common.terminal import progress_bar
-from .extraction_cache import cache_folder
 
-SCHEMA = 1
+SCHEMA = 2
 INDEX_FILE = "images.json"
 
 _DARK_LEVEL = 16
@@ -46,10 +47,11 @@ class _ImageIndex:
 
     @staticmethod
     def load() -> _ImageIndex:
-        """The index in the user's cache; an empty one if there is none that can be read."""
+        """The index in the user's cache; an empty one if there is none that is intact."""
         try:
             data = json.loads((cache_folder() / INDEX_FILE).read_text(encoding="utf-8"))
-            if data["schema"] != SCHEMA:
+            checksum = data.pop("checksum")
+            if data["schema"] != SCHEMA or checksum != record_checksum(json.dumps(data)):
                 return _ImageIndex()
             files = {str(key): (str(digest), (int(w), int(h))) for key, (digest, w, h) in data["files"].items()}
             return _ImageIndex(files, {str(digest): bool(padded) for digest, padded in data["padded"].items()})
@@ -68,6 +70,7 @@ class _ImageIndex:
         with suppress(OSError):
             folder = cache_folder()
             folder.mkdir(parents=True, exist_ok=True)
+            data["checksum"] = record_checksum(json.dumps(data))
             write_atomically(folder / INDEX_FILE, json.dumps(data))
 
     def open(self, path: Path) -> SuiteImage | ImageError:

@@ -1,54 +1,79 @@
 """The answer log: experts' answers on disk.
 
 An append-only store (query digest, expert id) -> answer in one SQLite file. It serves as disk cache, recording and
-resume state: resuming is replaying. Failures are never stored. Several processes of one machine may share it.
+resume state: resuming is replaying. Failures are never stored. Several processes of one machine may share it, also
+forked ones.
+
+Every row that is read has a checksum over its content and what it is looked up by. A damaged answer counts as not
+stored, so that it is asked again; a damaged row of a recording (its samples, its reward) is an error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import threading
+import warnings
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..forks import at_fork
 from ..image import Image, Size
 from ..queries.kinds import Answer, Query
 from ..queries.outcomes import Abstention
 from ..queries.serialization import answer_from_json, answer_to_json
-from .shared_database import open_database
+from ..record_checksum import record_checksum
+from .shared_database import DATABASE_ERRORS, open_database
 
-SCHEMA = 2
+SCHEMA = 3
 
 _TABLES = f"""
 begin immediate;
-create table if not exists meta (key text primary key, value text not null) without rowid;
+create table if not exists meta (
+    key text primary key, value text not null, checksum text not null
+) without rowid;
 create table if not exists experts (number integer primary key, id text not null unique);
 create table if not exists answers (
-    expert_number integer not null, query_digest blob not null, answer text not null,
+    expert_number integer not null, query_digest blob not null, answer text not null, checksum text not null,
     primary key (expert_number, query_digest)
 ) without rowid;
 create table if not exists queries (
     query_digest blob primary key, kind text not null, description text not null
 ) without rowid;
 create table if not exists image_files (
-    file_digest text primary key, image_digest text not null, width int, height int
+    file_digest text primary key, image_digest text not null, width int, height int,
+    checksum text not null
 ) without rowid;
 create table if not exists derived_images (
-    parent_digest text not null, operation text not null, image_digest text not null,
+    parent_digest text not null, operation text not null, image_digest text not null, checksum text not null,
     primary key (parent_digest, operation)
 ) without rowid;
-create table if not exists samples (number integer primary key, sample text not null);
-insert or ignore into meta values ('schema', '{SCHEMA}');
+create table if not exists samples (
+    number integer primary key, sample text not null, checksum text not null
+);
+insert or ignore into meta values ('schema', '{SCHEMA}', '{record_checksum("meta", "schema", str(SCHEMA))}');
 commit;
 """
 
+_RECORDS = {
+    "answer": ("answers left join experts on number = expert_number", ("id", "lower(hex(query_digest))", "answer")),
+    "derived image": ("derived_images", ("parent_digest", "operation", "image_digest")),
+    "image file": ("image_files", ("file_digest", "image_digest", "width", "height")),
+    "meta": ("meta", ("key", "value")),
+    "sample": ("samples", ("sample",)),
+}
+"""Table and fields of every kind of record that is read; their checksum is over the kind and these fields as text."""
+
 _CHUNK = 500  # SQLite's older limit is 999 variables
+
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What reading and checking an answer of unknown content raises."""
 
 
 class LogError(ValueError):
-    """A file that is not an answer log, or has an unsupported schema."""
+    """A file that is no answer log, has another schema, or is damaged in a row that cannot be asked for again."""
 
 
 class AnswerLog:
@@ -61,8 +86,17 @@ class AnswerLog:
         self.path = Path(path)
         self.records_queries = record_queries
         self._recorded_origins: set[tuple[str, str]] = set()
+        self._expert_numbers: dict[str, int] = {}
+        self._rejected: set[tuple[int, bytes]] = set()
+        """Primary keys of stored answers that were rejected, to be replaced."""
+        self._warned = False
         self._lock = threading.RLock()
-        self._db = open_database(
+        self._closed = False
+        self._connection: sqlite3.Connection | None = self._open()
+        at_fork(self, AnswerLog._in_child, before=AnswerLog._before_fork, in_parent=AnswerLog._in_parent)
+
+    def _open(self) -> sqlite3.Connection:
+        db = open_database(
             self.path,
             _TABLES,
             schema=SCHEMA,
@@ -71,51 +105,130 @@ class AnswerLog:
             replacement="a new file",
             error_class=LogError,
         )
-        self._db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are reused
-        self._db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
-        self._expert_numbers: dict[str, int] = {}
+        db.execute("pragma cache_size = -65536")  # 64 MiB: keys are random, and pages are reused
+        db.execute("pragma wal_autocheckpoint = 8192")  # 32 MiB, for the same reason
+        return db
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._closed:
+            raise sqlite3.ProgrammingError(f"the answer log {self.path} is closed")
+        if self._connection is None:  # since a fork
+            self._connection = self._open()
+        return self._connection
+
+    # SQLite's connections must not outlive a fork, not even unused: it keeps their locks in tables of the process, and
+    # in the child these name locks that only the parent holds. So there is none while the process forks.
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+        if self._connection is not None and not self._closed:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _in_parent(self) -> None:
+        self._lock.release()
+
+    def _in_child(self) -> None:
+        self._lock = threading.RLock()
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def get(self, expert: str, digests: Sequence[str]) -> dict[str, Answer | Abstention]:
-        """Stored answers of an expert, by query digest."""
-        answers: dict[str, Answer | Abstention] = {}
+    def get(self, expert: str, queries: Sequence[Query[Any]]) -> dict[str, Answer | Abstention | None]:
+        """Stored answers of an expert, by query digest. None where the stored row is damaged, or is no answer to such a
+        query; the first of these warns.
+        """
+        answers: dict[str, Answer | Abstention | None] = {}
+        by_digest = {query.digest.encode(): query for query in queries}
+        keys = [bytes.fromhex(query.digest) for query in by_digest.values()]
         with self._lock:
             number = self._expert_number(expert)
-            for start in range(0, len(digests), _CHUNK):
-                chunk = [bytes.fromhex(digest) for digest in digests[start : start + _CHUNK]]
-                placeholders = ",".join("?" * len(chunk))
-                rows = self._db.execute(
-                    "select query_digest, answer from answers "
-                    f"where expert_number = ? and query_digest in ({placeholders})",
-                    (number, *chunk),
-                )
-                for digest, answer in rows:
+            for start in range(0, len(keys), _CHUNK):
+                chunk = keys[start : start + _CHUNK]
+                condition = f"where expert_number = ? and query_digest in ({','.join('?' * len(chunk))})"
+                for (_, digest, answer), intact in self._rows("answer", condition, (number, *chunk)):
+                    query = by_digest.get(digest)
+                    if query is None:  # a row in the wrong place
+                        continue
                     try:
-                        answers[digest.hex()] = answer_from_json(json.loads(answer))
-                    except (ValueError, TypeError, LookupError) as error:
-                        raise LogError(f"{self.path} holds an answer that cannot be read: {error}") from None
+                        if not intact:
+                            raise ValueError("its checksum is wrong")
+                        answers[query.digest] = _read_answer(query, answer)
+                    except _UNREADABLE as error:
+                        answers[query.digest] = None
+                        self._reject((number, bytes.fromhex(query.digest)), query, error)
         return answers
 
+    def _reject(self, key: tuple[int, bytes], query: Query[Any], error: Exception) -> None:
+        self._rejected.add(key)
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the answer log {self.path} is damaged: what it has for a query of kind {query.kind} cannot be used "
+                f"({error}). It counts as not stored, and so does every other such row",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _rows(
+        self, kind: str, condition: str = "", parameters: Sequence[object] = ()
+    ) -> Iterator[tuple[tuple[Any, ...], bool]]:
+        """Fields of the stored records of a kind, as UTF-8, and whether they are intact. Hold the lock meanwhile."""
+        table, fields = _RECORDS[kind]
+        # As bytes: damaged text may not be valid UTF-8.
+        columns = ", ".join(f"cast({name} as blob)" for name in (*fields, "checksum"))
+        for *row, checksum in self._db.execute(f"select {columns} from {table} {condition}", parameters):
+            yield tuple(row), None not in row and record_checksum(kind, *row).encode() == checksum
+
+    def _intact_rows(
+        self, kind: str, condition: str = "", parameters: Sequence[object] = ()
+    ) -> Iterator[tuple[str, ...]]:
+        """As `_rows`, as text. Raises `LogError` at a row that is not intact."""
+        for row, intact in self._rows(kind, condition, parameters):
+            if not intact:
+                raise LogError(
+                    f"{self.path} is damaged: a row ({kind}) is not as it was written; use a copy of the file"
+                )
+            yield tuple(field.decode() for field in row)
+
+    def verify(self) -> None:
+        """Read everything, and raise `LogError` if anything is damaged.
+
+        For recordings, whose answers cannot be asked for again. Takes about as long as reading all answers.
+        """
+        with self._lock:
+            try:
+                problem = self._db.execute("pragma integrity_check(1)").fetchone()[0]
+                if problem != "ok":
+                    raise LogError(f"{self.path} is damaged ({problem}): use a copy of the file")
+                for kind in _RECORDS:
+                    for _ in self._intact_rows(kind):
+                        pass
+            except DATABASE_ERRORS as error:
+                raise LogError(f"{self.path} is damaged ({error}): use a copy of the file") from None
+
     def put(self, expert: str, answered: Sequence[tuple[Query[Any], Answer | Abstention]]) -> None:
-        """Store answers in one transaction. The first answer to a query is kept."""
+        """Store answers in one transaction. The first answer to a query is kept, unless `get` rejected it."""
         with self._lock:
             number = self._expert_number(expert)
             self._db.execute("begin immediate")
             try:
-                self._db.executemany(
-                    "insert or ignore into answers values (?, ?, ?)",
-                    (
-                        (number, bytes.fromhex(query.digest), json.dumps(answer_to_json(answer), allow_nan=False))
-                        for query, answer in answered
-                    ),
-                )
+                for query, answer in answered:
+                    key = (number, bytes.fromhex(query.digest))
+                    text = json.dumps(answer_to_json(answer), allow_nan=False)
+                    conflict = "replace" if key in self._rejected else "ignore"
+                    self._db.execute(
+                        f"insert or {conflict} into answers values (?, ?, ?, ?)",
+                        (*key, text, record_checksum("answer", expert, query.digest, text)),
+                    )
                 if self.records_queries:
                     self._put_descriptions([query for query, _ in answered])
             except BaseException:
                 self._db.execute("rollback")
                 raise
             self._db.execute("commit")
+            self._rejected.difference_update((number, bytes.fromhex(query.digest)) for query, _ in answered)
 
     def _put_descriptions(self, queries: Sequence[Query[Any]]) -> None:
         self._db.executemany(
@@ -140,9 +253,10 @@ class AnswerLog:
                     continue
                 parent, operation = image.origin
                 if (parent.digest, operation) not in self._recorded_origins:
+                    row = (parent.digest, operation, image.digest)
                     self._db.execute(
-                        "insert or ignore into derived_images values (?, ?, ?)",
-                        (parent.digest, operation, image.digest),
+                        "insert or replace into derived_images values (?, ?, ?, ?)",
+                        (*row, record_checksum("derived image", *row)),
                     )
                     self._recorded_origins.add((parent.digest, operation))
 
@@ -150,7 +264,9 @@ class AnswerLog:
         number = self._expert_numbers.get(expert)
         if number is None:
             self._db.execute("insert or ignore into experts (id) values (?)", (expert,))
-            number = int(self._db.execute("select number from experts where id = ?", (expert,)).fetchone()[0])
+            (number,) = self._db.execute("select number from experts where id = ?", (expert,)).fetchone() or (None,)
+            if not isinstance(number, int):
+                raise LogError(f"{self.path} is damaged: its table of experts has no row for {expert}")
             self._expert_numbers[expert] = number
         return number
 
@@ -161,37 +277,41 @@ class AnswerLog:
     # -- metadata, samples and images ---------------------------------------------------------------------------------
 
     def meta(self, key: str, value: str | None = None) -> str | None:
-        """Read metadata of this log, or write it."""
+        """Read metadata of this log, or write it. Raises `LogError` for a damaged row."""
         with self._lock:
             if value is not None:
-                self._db.execute("insert or replace into meta values (?, ?)", (key, value))
+                row = (key, value, record_checksum("meta", key, value))
+                self._db.execute("insert or replace into meta values (?, ?, ?)", row)
                 return value
-            row = self._db.execute("select value from meta where key = ?", (key,)).fetchone()
-            return None if row is None else str(row[0])
+            return next((stored for _, stored in self._intact_rows("meta", "where key = ?", (key,))), None)
 
     def add_sample(self, sample: str) -> None:
         """Store a sample (JSON, images by digest) for a replay."""
         with self._lock:
-            self._db.execute("insert into samples (sample) values (?)", (sample,))
+            row = (sample, record_checksum("sample", sample))
+            self._db.execute("insert into samples (sample, checksum) values (?, ?)", row)
 
     def samples(self) -> list[str]:
+        """The stored samples, in order. Raises `LogError` for a damaged row."""
         with self._lock:
-            return [row[0] for row in self._db.execute("select sample from samples order by number")]
+            return [sample for (sample,) in self._intact_rows("sample", "order by number")]
 
     def load_derivations(self) -> None:
-        """Register the digests of derived images in this recording with `Image`."""
+        """Register the digests of derived images in this recording with `Image`. Raises `LogError` if damaged."""
         with self._lock:
-            for row in self._db.execute("select parent_digest, operation, image_digest from derived_images"):
+            for row in self._intact_rows("derived image"):
                 Image.register_derived_digest(*row)
 
     @property
     def files(self) -> MutableMapping[str, tuple[str, Size]]:
         """File digest -> (content digest, size), for `Image.open(path, index=log.files)`."""
-        return _FileTable(self._db, self._lock)
+        return _FileTable(self)
 
     def close(self) -> None:
         with self._lock:
-            self._db.close()
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
 
     def __enter__(self) -> AnswerLog:
         return self
@@ -201,32 +321,39 @@ class AnswerLog:
 
 
 class _FileTable(MutableMapping[str, tuple[str, Size]]):
-    def __init__(self, db: sqlite3.Connection, lock: threading.RLock) -> None:
-        self._db = db
-        self._lock = lock
+    """The table `image_files`; a damaged row counts as missing."""
+
+    def __init__(self, log: AnswerLog) -> None:
+        self._log = log
 
     def __getitem__(self, file: str) -> tuple[str, Size]:
-        with self._lock:
-            row = self._db.execute(
-                "select image_digest, width, height from image_files where file_digest = ?", (file,)
-            ).fetchone()
-        if row is None:
-            raise KeyError(file)
-        return str(row[0]), (int(row[1]), int(row[2]))
+        with self._log._lock:
+            for (_, digest, width, height), intact in self._log._rows("image file", "where file_digest = ?", (file,)):
+                if intact:
+                    return digest.decode(), (int(width), int(height))
+        raise KeyError(file)
 
     def __setitem__(self, file: str, value: tuple[str, Size]) -> None:
-        with self._lock:
-            self._db.execute("insert or ignore into image_files values (?, ?, ?, ?)", (file, value[0], *value[1]))
+        digest, (width, height) = value
+        row = (file, digest, width, height, record_checksum("image file", file, digest, str(width), str(height)))
+        with self._log._lock:
+            self._log._db.execute("insert or replace into image_files values (?, ?, ?, ?, ?)", row)
 
     def __delitem__(self, file: str) -> None:
-        with self._lock:
-            self._db.execute("delete from image_files where file_digest = ?", (file,))
+        with self._log._lock:
+            self._log._db.execute("delete from image_files where file_digest = ?", (file,))
 
     def __iter__(self) -> Iterator[str]:
-        with self._lock:
-            rows = self._db.execute("select file_digest from image_files").fetchall()
-        return iter([row[0] for row in rows])
+        with self._log._lock:
+            rows = list(self._log._rows("image file"))
+        return iter([row[0].decode() for row, intact in rows if intact])
 
     def __len__(self) -> int:
-        with self._lock:
-            return int(self._db.execute("select count(*) from image_files").fetchone()[0])
+        return len(list(iter(self)))
+
+
+def _read_answer(query: Query[Any], text: bytes) -> Answer | Abstention:
+    answer = answer_from_json(json.loads(text))
+    if not isinstance(answer, Abstention):
+        query.check(answer)
+    return answer

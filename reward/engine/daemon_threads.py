@@ -13,6 +13,8 @@ import time
 import weakref
 from collections.abc import Callable
 
+from ..forks import at_fork
+
 _JOIN_TIMEOUT_S = 2.0
 """How long the exit waits for all threads together."""
 
@@ -28,6 +30,15 @@ def start_daemon(thread: threading.Thread, stop: Callable[[], None]) -> None:
     with _stops_lock:
         _stops[thread] = weakref.WeakMethod(stop)
     thread.start()
+
+
+def _in_child(_: object) -> None:
+    """A forked child has none of these threads."""
+    global _stops, _stops_lock
+    _stops, _stops_lock = weakref.WeakKeyDictionary(), threading.Lock()
+
+
+at_fork(start_daemon, _in_child)
 
 
 @atexit.register

@@ -12,8 +12,10 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, wait
+from functools import partial
 from queue import Empty, SimpleQueue
 
+from ..forks import at_fork, keep_in_child
 from ..queries.expert import Expert
 from ..sample import EditSample
 from ..score import Score
@@ -21,6 +23,7 @@ from .answer_log import AnswerLog
 from .daemon_threads import start_daemon
 from .engine_stats import Stats
 from .expert_queue import PrepareExpert, ResetCircuit, RunningProgram
+from .nested_calls import calling
 from .program import Program
 from .scheduler import Scheduler
 
@@ -51,10 +54,21 @@ class Engine:
             raise ValueError(f"breaker must be at least 1, got {breaker}")
         self.window = window
         self.log = log
-        self._scheduler = Scheduler(log, cache_bytes, breaker, cooldown_s, reproducible)
-        self._started = False
+        self._make_scheduler = partial(Scheduler, log, cache_bytes, breaker, cooldown_s, reproducible)
+        self._start_anew()
+        at_fork(self, Engine._in_child)
+
+    def _start_anew(self) -> None:
+        self._scheduler = self._make_scheduler()
+        self._thread: threading.Thread | None = None
         self._cancelled: set[Future[Score]] = set()
         self._finalizer = weakref.finalize(self, self._scheduler.stop)
+
+    def _in_child(self) -> None:
+        """A forked child begins without programs, threads and cached answers, and continues the log."""
+        if self._finalizer.detach() is not None:  # else it was closed
+            keep_in_child(self._scheduler)  # with the event loops of its experts: see `asyncio` and epoll
+            self._start_anew()
 
     def submit(
         self,
@@ -68,6 +82,8 @@ class Engine:
 
         is_wanted: whether the score is still needed; called in the engine's thread. Once it returns False, the program
         fails at its next step, and queries that only it waits for are dropped unless they are already in flight.
+
+        The future is done in this process only, not in one forked from it.
         """
         future: Future[Score] = Future()
         self._put([RunningProgram(program, experts, sample, future=future, engine=self, is_wanted=is_wanted)])
@@ -90,10 +106,9 @@ class Engine:
                 raise RuntimeError("this engine has crashed: make a new one") from self._scheduler.broken
             if not self._finalizer.alive:
                 raise RuntimeError("this engine is closed: make a new one")
-            if not self._started:
-                thread = threading.Thread(target=self._scheduler.run, name="editcritic-engine", daemon=True)
-                start_daemon(thread, self._scheduler.stop)
-                self._started = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._scheduler.run, name="editcritic-engine", daemon=True)
+                start_daemon(self._thread, self._scheduler.stop)
             self._scheduler.inbox.put(tasks)
 
     def run(
@@ -102,8 +117,13 @@ class Engine:
         """Yield scores in the order of the programs, which are consumed lazily (at most `window` in flight).
 
         Closing the iterator cancels the remaining programs, as `is_wanted` does in `submit`. `wait_for_cancelled`
-        waits for their queries in flight.
+        waits for their queries in flight. Raises RuntimeError where it would wait for ever: in the engine's own thread
+        (a metric asks with `ask` and `gather` instead), in a call of an expert that alone could answer, and in a child
+        that was forked after the first score.
         """
+        self._refuse_own_thread()
+        scheduler = self._scheduler
+        caller = calling(scheduler.inbox.put)
         source = iter(programs)
         futures: deque[Future[Score]] = deque()
         wake = threading.Event()
@@ -120,6 +140,9 @@ class Engine:
 
         try:
             while True:
+                if self._scheduler is not scheduler:
+                    futures.clear()
+                    raise RuntimeError("these scores were begun before this process was forked: begin them anew in it")
                 with contextlib.suppress(Empty):
                     while True:
                         finished.get_nowait()
@@ -134,8 +157,11 @@ class Engine:
                     future.add_done_callback(done)
                     futures.append(future)
                     active += 1
-                    new_tasks.append(RunningProgram(item[0], experts, item[1], future=future, is_wanted=is_open.is_set))
-                    del item, future
+                    task = RunningProgram(
+                        item[0], experts, item[1], future=future, is_wanted=is_open.is_set, caller=caller
+                    )
+                    new_tasks.append(task)
+                    del item, future, task
                     if len(new_tasks) == _SUBMIT_CHUNK:
                         break
                 if new_tasks:
@@ -157,8 +183,17 @@ class Engine:
                 future.add_done_callback(self._cancelled.discard)
 
     def wait_for_cancelled(self) -> None:
-        """Wait until no query of a `run` that was closed early is in flight."""
+        """Wait until no query of a `run` that was closed early is in flight. Not in the engine's own thread."""
+        self._refuse_own_thread()
         wait(self._cancelled.copy())
+
+    def _refuse_own_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "a metric (or an expert's id or rewrite_query) used a reward on the engine that runs it: the engine "
+                "would wait for itself. Let the metric `yield from gather([metric(sample), ...])` or `ask(...)`, or "
+                "give that reward an engine of its own"
+            )
 
     @property
     def is_open(self) -> bool:

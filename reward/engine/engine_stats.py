@@ -23,13 +23,15 @@ class ExpertStats:
 @dataclass(slots=True)
 class Stats:
     """queries: issued by programs; unique: sent to experts; cache_hits: answered from the cache or the log;
-    coalesced: joined to an equal query in flight."""
+    coalesced: joined to an equal query in flight; rejected: answers in the log that were damaged, or of another kind
+    than their query, and hence asked again."""
 
     programs: int = 0
     queries: int = 0
     unique: int = 0
     cache_hits: int = 0
     coalesced: int = 0
+    rejected: int = 0
     experts: dict[str, ExpertStats] = field(default_factory=dict)
 
     def since(self, before: Stats) -> dict[str, Any]:
@@ -40,6 +42,7 @@ class Stats:
             "unique": self.unique - before.unique,
             "cache_hits": self.cache_hits - before.cache_hits,
             "coalesced": self.coalesced - before.coalesced,
+            "rejected": self.rejected - before.rejected,
             "experts": {
                 name: {
                     "queries": current.queries - previous.queries,

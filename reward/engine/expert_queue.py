@@ -13,6 +13,7 @@ from ..queries.kinds import Query
 from ..sample import EditSample
 from ..score import Score
 from .engine_stats import ExpertStats
+from .nested_calls import ExpertCall
 from .workers import CallReport, ExpertLoop, Worker
 
 
@@ -20,10 +21,11 @@ class RunningProgram:
     """A running program. `parent` and `slot` are set for the programs of a gather.
 
     engine: keeps the engine from being garbage-collected, and thereby closed, before the program is done.
-    is_wanted: whether the score is still needed; None: it is.
+    is_wanted: whether the score is still needed; None: it is. caller: the call of an expert that waits for the score.
     """
 
     __slots__ = (
+        "caller",
         "engine",
         "experts",
         "future",
@@ -47,6 +49,7 @@ class RunningProgram:
         slot: int = 0,
         engine: object = None,
         is_wanted: Callable[[], bool] | None = None,
+        caller: ExpertCall | None = None,
     ) -> None:
         self.program = program
         self.experts = experts
@@ -56,6 +59,7 @@ class RunningProgram:
         self.slot = slot
         self.engine = engine
         self.is_wanted: Callable[[], bool] | None = is_wanted if parent is None else parent.is_wanted
+        self.caller: ExpertCall | None = caller if parent is None else parent.caller
         self.outcomes: list[Any] = []
         self.pending = 0
 

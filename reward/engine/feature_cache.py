@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from ..forks import at_fork, was_held
+
 T = TypeVar("T")
 V = TypeVar("V")
 
@@ -26,6 +28,12 @@ class FeatureCache(Generic[V]):
         self._size = size
         self._kept: OrderedDict[str, V] = OrderedDict()
         self._lock = threading.Lock()
+        at_fork(self, FeatureCache._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
+            self._kept, self.bytes = OrderedDict(), 0
 
     def get_or_compute(self, inputs: Mapping[str, T], compute: Callable[[list[T]], Sequence[V]]) -> dict[str, V]:
         """The value of every key; `compute` gets the inputs of all missing keys at once.

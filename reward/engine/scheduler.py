@@ -7,7 +7,6 @@ gives each free worker the largest batch of pending queries.
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import threading
 import time
 import warnings
@@ -35,7 +34,9 @@ from .expert_queue import (
     SchedulerEvent,
     StopScheduler,
 )
+from .nested_calls import deadlocked_programs
 from .program import Ask, Failed, Gather, Unanswered
+from .shared_database import DATABASE_ERRORS
 from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, format_exception_line
 
 
@@ -59,6 +60,8 @@ class Scheduler:
         self._calls = 0
         self._stats = Stats()
         self._tasks: set[RunningProgram] = set()
+        self._has_nested = False
+        """Whether an expert of this engine has ever asked this engine."""
 
     def run(self) -> None:
         try:
@@ -111,6 +114,7 @@ class Scheduler:
                     if task.future is not None and task.future.set_running_or_notify_cancel():
                         self._stats.programs += 1
                         self._tasks.add(task)
+                        self._has_nested |= task.caller is not None
                         self._ready.append((task, None))
             case CallReport():
                 self._handle_report(event)
@@ -133,6 +137,9 @@ class Scheduler:
                 continue
             for queue in self.queues.values():
                 self._dispatch_batches(queue)
+            if self._has_nested:
+                for task in deadlocked_programs(self.queues):
+                    self._abort(task, RuntimeError(_WAITS_FOR_ITSELF))
             if not self._ready:
                 return
 
@@ -174,7 +181,8 @@ class Scheduler:
         else:
             self._tasks.discard(task)
             assert task.future is not None
-            task.future.set_result(score)
+            if not task.future.done():  # aborted, while some of its programs still waited for answers
+                task.future.set_result(score)
 
     def _abort(self, task: RunningProgram, error: BaseException) -> None:
         while True:
@@ -263,10 +271,11 @@ class Scheduler:
         if not queue.new_queries:
             return
         queries, queue.new_queries = queue.new_queries, []
-        logged: dict[str, Answer | Abstention] = {}
+        logged: dict[str, Answer | Abstention | None] = {}
         if self._log is not None:
             with self._log_errors():
-                logged = self._log.get(queue.id, [query.digest for query in queries])
+                logged = self._log.get(queue.id, queries)
+                self._stats.rejected += sum(answer is None for answer in logged.values())
         for query in queries:
             answer = logged.get(query.digest)
             if answer is not None:
@@ -431,7 +440,7 @@ class Scheduler:
         """On a log error (disk full, deleted, damaged), continue without the log; scores are not affected."""
         try:
             yield
-        except (sqlite3.Error, LogError) as error:
+        except _LOG_ERRORS as error:
             path = self._log.path if self._log is not None else "?"
             self._log = None
             warnings.warn(f"continuing without the answer log {path}: {error}", RuntimeWarning, stacklevel=2)
@@ -443,7 +452,7 @@ class Scheduler:
     def snapshot(self) -> Stats:
         experts = {name: queue.snapshot() for name, queue in list(self.queues.items())}
         stats = self._stats
-        return Stats(stats.programs, stats.queries, stats.unique, stats.cache_hits, stats.coalesced, experts)
+        return replace(stats, experts=experts)
 
 
 def _score_without_value(unanswered: Unanswered) -> Score:
@@ -460,5 +469,10 @@ def _is_wanted(task: RunningProgram) -> bool:
     return task.is_wanted is None or task.is_wanted()
 
 
+_LOG_ERRORS: tuple[type[Exception], ...] = (LogError, *DATABASE_ERRORS)
+_WAITS_FOR_ITSELF = (
+    "an expert waits for itself: a call of it scores with a reward on the engine that runs it, all its workers are in "
+    "such calls, and only it can answer. Give that reward an engine of its own, or let the metric ask both (`ask`)"
+)
 _CANCELLED = "cancelled: the score is no longer needed"
 _ENGINE_FAILED = "the engine crashed before the expert was ready"

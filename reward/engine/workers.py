@@ -18,6 +18,7 @@ from ..queries.kinds import InvalidAnswer, Outcome, Query
 from ..queries.outcomes import Abstention, Failure
 from ..timeout_compat import TIMEOUTS
 from .daemon_threads import start_daemon
+from .nested_calls import RUNNING_CALL, ExpertCall
 
 _CONNECTION_ERRORS: tuple[type[Exception], ...] = (ConnectionError, *TIMEOUTS)
 _EXPERT_DOWN_ERRORS: tuple[type[Exception], ...] = (ExpertDown, *_CONNECTION_ERRORS)
@@ -79,6 +80,7 @@ class ExpertThread:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             number, queries = job
+            RUNNING_CALL.set(ExpertCall(self._report, self._name, number))
             self._calls = self._crashes = 0
             down = ""
             start = time.perf_counter()
@@ -143,6 +145,7 @@ class ExpertLoop:
         return asyncio.run_coroutine_threadsafe(self._work(number, queries), self._loop)
 
     async def _work(self, number: int, queries: list[Query[Any]]) -> None:
+        RUNNING_CALL.set(ExpertCall(self._report, self._name, number))
         down, crashes, calls = "", 0, 0
         start = time.perf_counter()
         try:

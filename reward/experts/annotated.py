@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 
 from ..boxes import Box, suppress_overlaps
+from ..forks import at_fork, was_held
 from ..image import Image, Pixels
 from ..queries.expert import Expert
 from ..queries.kinds import Detect, Detections, Match, Outcome, Query
@@ -64,6 +65,12 @@ class Annotated(Expert):
         self.id = f"annotated@1 floor={min_score:g}"
         self._indexed: OrderedDict[tuple[str, float], _IndexedImage] = OrderedDict()
         self._lock = threading.Lock()  # guards `_indexed`, which all calls share
+        at_fork(self, Annotated._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
+            self._indexed = OrderedDict()
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Detect a phrase -> match the objects annotated with that name."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..config import build
+from ..forks import at_fork, was_held
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Outcome, Query, Upscale
 from .loading.local_expert import LocalExpert
@@ -48,6 +49,11 @@ class BestAvailableUpscaler(Expert):
         ]
         self._chosen: Expert | None = None
         self._choosing = threading.Lock()
+        at_fork(self, BestAvailableUpscaler._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._choosing):
+            self._choosing = threading.Lock()
 
     @property
     def chosen(self) -> Expert:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from ..forks import at_fork, keep_in_child
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
@@ -77,6 +78,11 @@ class VllmJudge(Expert):
         self._llm: Any = None
         self._is_asleep = False
         self._id = ""
+        at_fork(self, VllmJudge._in_child)
+
+    def _in_child(self) -> None:
+        keep_in_child(self._llm)  # its destructor ends the parent's engine
+        self._llm, self._is_asleep = None, False
 
     @property
     def id(self) -> str:  # type: ignore[override]  # computed on first use, from the weights

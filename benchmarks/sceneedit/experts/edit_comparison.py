@@ -13,6 +13,7 @@ from statistics import fmean
 import numpy as np
 
 from ....reward import Box, Image
+from ....reward.forks import at_fork, was_held
 from ..vocabulary import COLOURS, MATERIALS, SHAPES, SIGN, TEXT
 from .instruction_parser import ParsedRequest, parse_instruction
 from .object_names import ObjectName
@@ -227,6 +228,11 @@ class EditComparisonCache:
         self._perception, self._capacity = perception, capacity
         self._comparisons: OrderedDict[tuple[str, ...], EditComparison] = OrderedDict()
         self._lock = threading.Lock()
+        at_fork(self, EditComparisonCache._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
 
     def get(self, sources: Sequence[Image], edited: Image, instruction: str, operations: str = "") -> EditComparison:
         """The comparison of an edit by an instruction. Raises `UnanswerableError` for unknown words."""

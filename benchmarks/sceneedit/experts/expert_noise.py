@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ....reward import Box, EditSample, Expert
+from ....reward.forks import at_fork, was_held
 from ....reward.queries import Abstention, Detect, Detections, Failure, Judge, Match, RecognizedText, Reply, YesNo
 from ....reward.queries.kinds import Answer, Outcome, Query, TextLine
 from ..vocabulary import LETTERS
@@ -159,6 +160,11 @@ class CachingExpert(Expert):
         self.hit_count = 0
         self._answers: dict[str, Answer | Abstention] = {}
         self._lock = threading.Lock()
+        at_fork(self, CachingExpert._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
 
     def load(self) -> None:
         self.expert.load()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Box, Image
+from ....reward.forks import at_fork, was_held
 from ..vocabulary import TEXT
 from .backdrop_classifier import classify_backdrop
 from .letter_reader import Line, read_lines
@@ -109,6 +110,11 @@ class PerceptionCache:
         self._capacity = capacity
         self._perceptions: OrderedDict[str, ImagePerception] = OrderedDict()
         self._lock = threading.Lock()
+        at_fork(self, PerceptionCache._in_child)
+
+    def _in_child(self) -> None:
+        if was_held(self._lock):
+            self._lock = threading.Lock()
 
     def perceive(self, image: Image) -> ImagePerception:
         """The perception of an image."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ....reward import Image, ImageError
+from ....reward.file_digest import sha256
 from ....reward.sample import Operation
 from ...common.errors import InputError
-from ...common.file_digest import sha256
 from ..extraction_cache import extracted_folder
 from ..suite import DataProblem
 from .split_files import SplitFiles

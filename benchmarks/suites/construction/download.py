@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from ....reward.experts.judging.http_endpoint import is_retryable
+from ....reward.file_digest import sha256
 from ...common.errors import InputError
-from ...common.file_digest import sha256
 from .dataset_sources import DatasetFile
 
 ATTEMPTS = 5

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....reward.atomic_files import write_atomically
+from ....reward.file_digest import sha256
 from ....reward.tomllib_compat import tomllib
 from ...common.errors import InputError
-from ...common.file_digest import sha256
 from .dataset_sources import DatasetFile, read_files
 
 LOCK_FILE = "sources.toml"

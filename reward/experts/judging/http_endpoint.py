@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from ...forks import at_fork, was_held
 from ...queries.expert import AsyncExpert, ExpertDown
 from ...queries.outcomes import Failure
 from ...timeout_compat import TIMEOUTS, timeout
@@ -115,6 +116,12 @@ class Endpoint:
         self._counts = dict.fromkeys(("requests", "retries", "prompt_tokens", "completion_tokens", "images_sent"), 0)
         self._rng = random.Random()
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        at_fork(self, Endpoint._in_child)
+
+    def _in_child(self) -> None:
+        # The child's event loops have connections of their own: see `_client`.
+        if was_held(self._lock):
+            self._lock = threading.Lock()
 
     @property
     def max_total_s(self) -> float:

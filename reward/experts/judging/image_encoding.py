@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 from ...engine.feature_cache import FeatureCache
+from ...forks import at_fork, was_held
 from ...image import Image
 
 ImageFormat = Literal["png", "jpeg"]
@@ -32,6 +33,10 @@ class Base64ImageCache:
         self.quality = quality
         self._cache: FeatureCache[str] = FeatureCache(cache_bytes, len)
         self._locks = [threading.Lock() for _ in range(16)]
+        at_fork(self, Base64ImageCache._in_child)
+
+    def _in_child(self) -> None:
+        self._locks = [threading.Lock() if was_held(lock) else lock for lock in self._locks]
 
     async def encode(self, images: Sequence[Image]) -> dict[Image, str]:
         """base64 of every image. Raises `ImageError` for unreadable pixels."""

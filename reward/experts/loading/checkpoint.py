@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 from weakref import WeakValueDictionary
 
+from ...forks import at_fork, keep_in_child, was_held
 from ...queries.expert import ExpertDown
 from .hub_files import modification_stamp, weights_identity
 from .placing import (
@@ -86,13 +87,29 @@ class _SharedWeights:
         """Dropped on request: the next user loads the files as they are then."""
         self.user_thread = 0
         self.identity = ""
-        self.identity_lock = (
-            threading.Lock()
-        )  # separate from `lock`: reading the identity does not wait for a running batch
+        # Separate from `lock`: reading the identity does not wait for a running batch.
+        self.identity_lock = threading.Lock()
+        at_fork(self, _SharedWeights._in_child)
+
+    def _in_child(self) -> None:
+        """Weights in use by a batch are loaded anew; so are those on an accelerator, where torch says why it cannot."""
+        in_use = was_held(self.lock) or was_held(self.identity_lock)
+        if in_use or (self.loaded is not None and self.loaded.device.type != "cpu"):
+            keep_in_child(self.loaded)
+            self.unloaded = True
+            self.lock, self.identity_lock = threading.RLock(), threading.Lock()
 
 
 _SHARED_WEIGHTS: WeakValueDictionary[tuple[Any, ...], _SharedWeights] = WeakValueDictionary()
 _ATTACHING = threading.Lock()
+
+
+def _renew_attaching(_: object) -> None:
+    global _ATTACHING  # noqa: PLW0603
+    _ATTACHING = threading.Lock()
+
+
+at_fork(_SharedWeights, _renew_attaching)
 
 
 class Checkpoint:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ...engine.daemon_threads import start_daemon
+from ...forks import at_fork
 
 T = TypeVar("T")
 
@@ -84,11 +85,20 @@ def _wait_seconds() -> float | None:
     """Start a thread if none is working. Returns the seconds until the running job counts as hung."""
     global _worker  # noqa: PLW0603  (one for the process)
     now = time.monotonic()
-    if _worker is None or not _worker.is_alive() or _worker.deadline <= now:  # none after a fork
+    if _worker is None or not _worker.is_alive() or _worker.deadline <= now:
         _worker = _CpuThread()
         start_daemon(_worker, _worker.dismiss)
     return None if math.isinf(_worker.deadline) else min(_worker.deadline - now, threading.TIMEOUT_MAX)
 
+
+def _in_child(_: object) -> None:
+    """The thread is not in the child, and neither are those that wait for the jobs."""
+    global _CHANGED, _worker
+    _CHANGED, _worker = threading.Condition(), None
+    _JOBS.clear()
+
+
+at_fork(run_in_turn, _in_child)
 
 _CHANGED = threading.Condition()
 """Guards the variables below; notified when a job is added, begins or ends."""

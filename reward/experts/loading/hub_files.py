@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...queries.expert import ExpertDown
+from .large_file_digests import large_file_digests
 
 
 def weights_identity(name: str, revision: str | None = None, file: str = "config.json") -> str:
@@ -54,22 +55,21 @@ def find_file(name: str, file: str, revision: str | None = None) -> Path:
 
 
 def folder_digest(folder: Path) -> str:
-    """Digest of names, sizes and contents of a model's files. Of large files every 256th block of 4 KiB is read.
+    """Digest of names, sizes and contents of a model's files. The folder may be a single file.
 
-    That takes seconds instead of minutes, and any training that changes a megabyte changes the digest. The folder may
-    be a single file.
+    Every byte counts. Files above 64 MiB are read once per machine, several at a time: see `large_file_digests`.
     """
+    sizes = {path: path.stat().st_size for path in _files(folder)}
+    large = large_file_digests([path for path, size in sizes.items() if size > _LARGE])
     state = hashlib.sha256()
-    for path in _files(folder):
-        size = path.stat().st_size
+    for path, size in sizes.items():
         state.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
-        step = _BLOCK_SIZE if size <= _FULL_READ_LIMIT else _BLOCK_SIZE * 256
-        with path.open("rb") as file:
-            for start in range(0, size, step):
-                file.seek(start)
-                state.update(file.read(_BLOCK_SIZE))
-            file.seek(max(0, size - _BLOCK_SIZE))
-            state.update(file.read(_BLOCK_SIZE))
+        if path in large:
+            state.update(large[path].encode())
+        else:
+            content = path.read_bytes()
+            state.update(content)
+            state.update(content[-_BLOCK_SIZE:])  # as ever, so that the ids of published models stay
     return state.hexdigest()
 
 
@@ -93,5 +93,5 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILE_SUFFIXES)
 
 
-_BLOCK_SIZE, _FULL_READ_LIMIT = 4096, 64 * 2**20
+_BLOCK_SIZE, _LARGE = 4096, 64 * 2**20
 _MODEL_FILE_SUFFIXES = {".json", ".safetensors", ".bin", ".pt", ".pth", ".jinja", ".model", ".txt", ".py"}

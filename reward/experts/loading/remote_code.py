@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...forks import at_fork
 from ...queries.expert import ExpertDown
 from .hub_files import find_file
 from .microbatching import is_out_of_memory
@@ -21,6 +22,18 @@ from .microbatching import is_out_of_memory
 _LOCK = threading.Lock()
 _SAVED_TIMEOUTS: list[int] = []
 """Seconds that transformers waits for a confirmation, saved by each loading thread."""
+
+
+def _in_child(_: object) -> None:
+    """The threads that were loading are not in the child, and restore nothing."""
+    global _LOCK  # noqa: PLW0603
+    _LOCK = threading.Lock()
+    if _SAVED_TIMEOUTS:
+        from transformers import dynamic_module_utils
+
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = _SAVED_TIMEOUTS[0]
+        _SAVED_TIMEOUTS.clear()
+
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -89,6 +102,9 @@ def refuse_remote_code() -> Iterator[None]:
             previous = _SAVED_TIMEOUTS.pop()
             if not _SAVED_TIMEOUTS:  # several threads may be loading; the last restores the first one's value
                 dynamic_module_utils.TIME_OUT_REMOTE_CODE = previous
+
+
+at_fork(refuse_remote_code, _in_child)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
 import json
+import random
 import sqlite3
 import subprocess
 import sys
@@ -8,8 +9,10 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.recordings import RecordingReader, RecordingWriter
 from editcritic.reward import AnswerLog, Box, EditSample, Image, Reward
+from editcritic.reward.engine.answer_log import LogError
 
 from ..conftest import SIDE, Command, Folder, patched, read_jsonl
 
@@ -77,9 +80,8 @@ def test_another_reward_is_replayed_over_the_same_answers(editcritic: Command, r
 
 
 def test_what_comes_out_otherwise_is_named(editcritic: Command, recording: Path) -> None:
-    with sqlite3.connect(recording) as db:
-        changed = json.dumps({"value": 0.123, "status": "scored"})
-        db.execute("update meta set value = ? where key = 'score:copy'", (changed,))
+    with AnswerLog(recording) as log:
+        log.meta("score:copy", json.dumps({"value": 0.123, "status": "scored"}))
     result = editcritic("dev", "replay", recording)
     assert result.exit_code == 1
     assert "3/4 agree" in result.stdout
@@ -95,6 +97,59 @@ def test_a_missing_answer_fails_what_needs_it(editcritic: Command, recording: Pa
     result = editcritic("dev", "replay", recording)
     assert result.exit_code == 1
     assert "the recording has no answer to this query" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update answers set answer = replace(answer, '0.', '0.1') where rowid_is_first",
+        "update samples set sample = replace(sample, 'Make it pretty', 'Make it petty')",
+        "update meta set value = replace(value, 'NotACopy', 'NotBlank') where key = 'spec'",
+        "update meta set value = replace(value, 'scored', 'failed') where key = 'score:copy'",
+        "update derived_images set operation = replace(operation, '1', '2')",
+    ],
+    ids=["answers", "samples", "reward", "score", "crops"],
+)
+def test_a_damaged_recording_is_refused(statement: str, editcritic: Command, recording: Path) -> None:
+    first = "query_digest = (select query_digest from answers where answer like '%0.%' limit 1)"
+    with sqlite3.connect(recording) as db:
+        assert db.execute(statement.replace("rowid_is_first", first)).rowcount >= 1
+    result = editcritic("dev", "replay", recording)
+    assert result.exit_code == 2
+    assert f"{recording.name} is damaged" in result.stderr
+    another = editcritic("dev", "replay", "guard-not-a-copy", recording)
+    assert (another.exit_code, another.stdout) == (2, "")
+
+
+def test_no_flipped_bit_of_a_recording_changes_a_replayed_score(recording: Path) -> None:
+    """One bit anywhere in the file: the recording is refused, or all its samples and answers are as recorded."""
+    with AnswerLog(recording) as log:
+        log._db.execute("pragma wal_checkpoint(truncate)")
+    intact = recording.read_bytes()
+    readable = RecordingReader(recording)
+    expected = list(readable.samples()), readable.spec, answers(readable.log)
+    used = [place for place, byte in enumerate(intact) if byte]
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(120):
+        content = bytearray(intact)
+        content[rng.choice(used)] ^= 1 << rng.randrange(8)
+        path = recording.with_name("flipped.db")
+        path.write_bytes(content)
+        for rest in ("-wal", "-shm"):
+            path.with_name(path.name + rest).unlink(missing_ok=True)
+        try:
+            reader = RecordingReader(path)
+        except (LogError, InputError):
+            refused += 1
+        else:
+            assert (list(reader.samples()), reader.spec, answers(reader.log)) == expected
+            reader.log.close()
+    assert refused > 60
+
+
+def answers(log: AnswerLog) -> list[tuple[str, ...]]:
+    return list(log._intact_rows("answer"))
 
 
 def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folder, samples: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from editcritic.benchmarks.suites.image_index import INDEX_FILE, SuiteImage, dec
 from editcritic.reward import Image, ImageError
 from editcritic.reward import image as image_module
 from editcritic.reward.image_decoding import decode
+from editcritic.reward.record_checksum import record_checksum
 
 from .edival.layout import png
 from .tiny_suite import picture
@@ -71,7 +73,7 @@ def test_another_picture_of_the_same_name_is_decoded(tmp_path: Path, decoded: li
     assert set(decoded) == {"0.png"}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2}', '{"schema": 1, "files": {"a": [1]}, "padded": {}}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2}', '{"schema": 2, "files": {"a": [1]}, "padded": {}}'])
 def test_an_index_that_cannot_be_read_is_made_again(text: str, tmp_path: Path, cache: Path, decoded: list[str]) -> None:
     paths = files(tmp_path)
     cache.mkdir(parents=True)
@@ -83,13 +85,28 @@ def test_an_index_that_cannot_be_read_is_made_again(text: str, tmp_path: Path, c
     assert decoded == []
 
 
+def test_no_flipped_bit_of_the_index_changes_what_is_known_of_an_image(tmp_path: Path, cache: Path) -> None:
+    paths = files(tmp_path)
+    expected = decode_images(paths)
+    intact = (cache / INDEX_FILE).read_bytes()
+    rng = random.Random(0)
+    for _ in range(200):
+        content = bytearray(intact)
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        (cache / INDEX_FILE).write_bytes(content)
+        again = decode_images(paths)
+        assert again == expected
+        assert all(one.image.size == (32, 32) for one in again.values() if isinstance(one, SuiteImage))
+
+
 def test_an_index_that_lies_about_a_file_is_noticed(tmp_path: Path, cache: Path, decoded: list[str]) -> None:
     paths = files(tmp_path, 1)
     images(paths)
     index = json.loads((cache / INDEX_FILE).read_text())
+    del index["checksum"]
     index["files"] = {key: ["0" * 64, *size] for key, (_, *size) in index["files"].items()}
     index["padded"]["0" * 64] = False
-    (cache / INDEX_FILE).write_text(json.dumps(index))
+    (cache / INDEX_FILE).write_text(json.dumps(index | {"checksum": record_checksum(json.dumps(index))}))
     (image,) = images(paths)
     with pytest.raises(ImageError, match="has changed since it was first read"):
         _ = image.pixels

@@ -1,42 +1,52 @@
 """The answer log stores answers exactly, for all processes; other files are refused."""
 
 import json
+import random
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from editcritic.reward import AnswerLog, Box, Engine, Image, Score, ask
 from editcritic.reward.engine.answer_log import SCHEMA, LogError
+from editcritic.reward.engine.engine_stats import Stats
 from editcritic.reward.queries import (
     Abstention,
+    Detect,
     Detections,
+    Embed,
     Embeddings,
     Mask,
+    Measure,
     Measurement,
     Rate,
+    ReadText,
     RecognizedText,
+    Region,
     Reply,
+    Segment,
 )
-from editcritic.reward.queries.kinds import Answer, TextLine
+from editcritic.reward.queries.kinds import Answer, Query, TextLine
 
-from ..fakes import Fake, asks, known, mixed, picture, question, run_all
+from ..fakes import PICTURE, Fake, alone, asks, known, mixed, picture, question, run_all, verdict
 
 ROOT = Path(__file__).parents[3]
 BOX = Box(1 / 3, 0.1 + 0.2, 1e-9, 1.0, 0.9, "Tasse “blau”")
-ANSWERS: list[Answer | Abstention] = [
-    Detections((BOX, BOX), 0.05),
-    Detections(()),
-    Measurement(0.1 + 0.2, 1 / 3),
-    Measurement(None, 0.0),
-    Reply("Ja, 是的\n\0", {"yes": 1 / 3, "no": 2 / 3}),
-    RecognizedText((TextLine("OPEN", BOX),)),
-    Abstention("who could know"),
+ANSWERS: list[tuple[Query[Any], Answer | Abstention]] = [
+    (Detect(PICTURE, ("cup",)), Detections((BOX, BOX), 0.05)),
+    (Detect(PICTURE, ("plate",)), Detections(())),
+    (question(1), Measurement(0.1 + 0.2, 1 / 3)),
+    (Measure("ssim", (PICTURE, PICTURE)), Measurement(None, 0.0)),
+    (verdict(1), Reply("Ja, 是的\n\0", {"yes": 1 / 3, "no": 2 / 3})),
+    (ReadText(PICTURE), RecognizedText((TextLine("OPEN", BOX),))),
+    (question(2), Abstention("who could know")),
 ]
 
 
@@ -48,30 +58,31 @@ def rows(path, table):
 
 
 def test_answers_come_back_as_they_were_when_the_log_is_opened_again(tmp_path):
-    queries = [question(number) for number in range(len(ANSWERS))]
+    queries = [query for query, _ in ANSWERS]
     with AnswerLog(tmp_path / "log") as log:
-        log.put("judge@1", list(zip(queries, ANSWERS, strict=True)))
+        log.put("judge@1", ANSWERS)
         assert len(log) == len(ANSWERS)
     with AnswerLog(tmp_path / "log") as log:
-        digests = [query.digest for query in queries]
-        assert log.get("judge@1", [*digests, question(99).digest]) == dict(zip(digests, ANSWERS, strict=True))
-        assert log.get("judge@2", digests) == {}
+        assert log.get("judge@1", [*queries, question(99)]) == {query.digest: answer for query, answer in ANSWERS}
+        assert log.get("judge@2", queries) == {}
 
 
 def test_vectors_come_back_to_the_bit(tmp_path):
     values = np.random.default_rng(0).normal(size=(3, 50)).astype(np.float32)
     with AnswerLog(tmp_path / "log") as log:
-        log.put("features", [(question(1), Embeddings(values, np.arange(3)))])
-        (embeddings,) = log.get("features", [question(1).digest]).values()
+        query = Embed(PICTURE, (Region(), Region(), Region()))
+        log.put("features", [(query, Embeddings(values, np.arange(3)))])
+        (embeddings,) = log.get("features", [query]).values()
     assert isinstance(embeddings, Embeddings)
     assert (embeddings.values.tobytes(), embeddings.patches.tolist()) == (values.tobytes(), [0, 1, 2])
 
 
 def test_masks_come_back_as_they_were(tmp_path):
     values = np.random.default_rng(0).random((17, 23)) > 0.5
+    query = Segment(picture(1, 23, 17), "cup")
     with AnswerLog(tmp_path / "log") as log:
-        log.put("segmenter", [(question(1), Mask(values, 0.1 + 0.2))])
-        (mask,) = log.get("segmenter", [question(1).digest]).values()
+        log.put("segmenter", [(query, Mask(values, 0.1 + 0.2))])
+        (mask,) = log.get("segmenter", [query]).values()
     assert isinstance(mask, Mask)
     assert (mask.values.tolist(), mask.score) == (values.tolist(), 0.1 + 0.2)
 
@@ -80,7 +91,7 @@ def test_any_number_of_answers_is_looked_up(tmp_path):
     queries = [question(number) for number in range(2500)]
     with AnswerLog(tmp_path / "log") as log:
         log.put("e", [(query, Measurement(0.5)) for query in queries])
-        assert len(log.get("e", [query.digest for query in queries])) == 2500
+        assert len(log.get("e", queries)) == 2500
         assert log.get("e", []) == {}
 
 
@@ -88,10 +99,7 @@ def test_the_first_answer_to_a_question_stays(tmp_path):
     with AnswerLog(tmp_path / "log") as log:
         log.put("e", [(question(1), Measurement(1.0))])
         log.put("e", [(question(1), Measurement(2.0)), (question(2), Measurement(2.0))])
-        assert list(log.get("e", [question(1).digest, question(2).digest]).values()) == [
-            Measurement(1.0),
-            Measurement(2.0),
-        ]
+        assert list(log.get("e", [question(1), question(2)]).values()) == [Measurement(1.0), Measurement(2.0)]
 
 
 def test_answers_of_a_batch_are_kept_together_or_not_at_all(tmp_path):
@@ -109,7 +117,7 @@ def test_threads_share_a_log(tmp_path):
         def work(worker):
             for number in range(100):
                 log.put(f"e{worker % 2}", [(question(number), Measurement(float(number)))])
-                assert log.get(f"e{worker % 2}", [question(number).digest])
+                assert log.get(f"e{worker % 2}", [question(number)])
 
         threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
         for thread in threads:
@@ -198,6 +206,152 @@ def test_an_empty_file_becomes_a_log(tmp_path):
     (tmp_path / "log").touch()
     with AnswerLog(tmp_path / "log") as log:
         assert len(log) == 0
+
+
+def test_a_log_of_an_older_schema_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / "log"
+    with sqlite3.connect(path) as db:  # as version 2 made it
+        db.execute("create table meta (key text primary key, value text not null) without rowid")
+        db.execute("create table answers (expert_number integer, query_digest blob, answer text)")
+        db.execute("insert into meta values ('schema', '2')")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(LogError, match=f"{path} has schema 2, this version reads {SCHEMA}: use a new file"):
+        AnswerLog(path)
+    assert path.read_bytes() == before
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+
+def damaged(path, statements):
+    with sqlite3.connect(path) as db:
+        for statement in statements.split(";"):
+            assert db.execute(statement).rowcount
+    db.close()
+
+
+def stored(path, numbers=(1, 2)):
+    with AnswerLog(path) as log, Engine(log=log) as engine:
+        run_all(engine, [asks(*numbers)], Fake(known))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        """update answers set answer = replace(answer, '"value": 0.', '"value": 0.1')""",
+        "update answers set answer = '{}'",
+        "update answers set answer = x'80'",
+        "update answers set answer = 7.5",
+        "update answers set checksum = ''",
+        """create temp table old as select * from answers;
+        update answers set (answer, checksum) = (select answer, checksum from old
+        where expert_number = answers.expert_number and query_digest != answers.query_digest)""",
+        """update experts set id = 'x' where number = 2;
+        update experts set id = 'other' where number = 1; update experts set id = 'fake' where number = 2""",
+    ],
+    ids=["another number", "no answer", "no text", "no string", "no checksum", "swapped rows", "swapped experts"],
+)
+def test_a_damaged_answer_counts_as_not_stored_and_is_said_and_replaced(statement, tmp_path):
+    path = tmp_path / "log"
+    stored(path)
+    with AnswerLog(path) as log, Engine(log=log) as engine:  # another expert, with other answers
+        run_all(engine, [asks(1, 2)], Fake(lambda _: Measurement(0.25), name="other"))
+    damaged(path, statement)
+    expected = alone(asks(1, 2), known)
+    with AnswerLog(path) as log, Engine(log=log, cache_bytes=1) as engine:
+        expert = Fake(known)
+        with pytest.warns(RuntimeWarning, match=f"the answer log {path} is damaged") as said:
+            assert run_all(engine, [asks(1, 2)], expert) == [expected]
+        assert (len(said), expert.calls) == (1, [2])
+        stats = engine.stats().since(Stats())
+        assert (stats["rejected"], stats["unique"], stats["cache_hits"]) == (2, 2, 0)
+    again = Fake(known)
+    with AnswerLog(path) as log, Engine(log=log) as engine:
+        assert run_all(engine, [asks(1, 2)], again) == [expected]
+    assert again.calls == []
+
+
+def test_an_answer_of_another_kind_counts_as_not_stored(tmp_path):
+    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
+        log.put("fake", [(question(1), Detections(()))])
+        expert = Fake(known)
+        with pytest.warns(RuntimeWarning, match="rate expects Measurement, got Detections"):
+            assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
+        assert (expert.calls, engine.stats().rejected) == ([1], 1)
+        assert log.get("fake", [question(1)]) == {question(1).digest: known(question(1))}
+
+
+def test_no_flipped_bit_changes_a_score(tmp_path):
+    """One bit anywhere in the file: the score is the same, or the file is refused."""
+    numbers = tuple(range(12))
+    stored(tmp_path / "log", numbers)
+    intact = (tmp_path / "log").read_bytes()
+    expected = alone(asks(*numbers), known)
+    used = [place for place, byte in enumerate(intact) if byte]  # most of a small file is unused
+    rng = random.Random(0)
+    refused = rejected = 0
+    for trial in range(300):
+        content = bytearray(intact)
+        content[rng.choice(used)] ^= 1 << rng.randrange(8)
+        path = tmp_path / f"log{trial}"
+        path.write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                log = AnswerLog(path)
+            except LogError:
+                refused += 1
+                continue
+            with log, Engine(log=log) as engine:
+                assert run_all(engine, [asks(*numbers)], Fake(known)) == [expected]
+                rejected += engine.stats().rejected
+    assert rejected > 50
+    assert refused < 150
+
+
+def test_a_damaged_row_of_the_index_of_files_is_decoded_again(tmp_path):
+    picture(1).pil().save(tmp_path / "a.png")
+    path = tmp_path / "log"
+    for column, value in (("width", 9), ("image_digest", "'0'"), ("height", "'x'")):
+        with AnswerLog(path) as log:
+            Image.open(tmp_path / "a.png", index=log.files)
+        damaged(path, f"update image_files set {column} = {value}")
+        with AnswerLog(path) as log:
+            assert dict(log.files) == {}
+            assert Image.open(tmp_path / "a.png", index=log.files).size == (8, 8)
+            assert [entry for _, entry in log.files.items()] == [(picture(1).digest, (8, 8))]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "read"),
+    [
+        ("meta", "value", lambda log: log.meta("reward")),
+        ("samples", "sample", lambda log: log.samples()),
+        ("derived_images", "image_digest", lambda log: log.load_derivations()),
+        ("derived_images", "operation", lambda log: log.load_derivations()),
+        ("answers", "answer", lambda log: log.verify()),
+        ("answers", "expert_number", lambda log: log.verify()),
+        ("image_files", "width", lambda log: log.verify()),
+    ],
+)
+def test_what_cannot_be_asked_again_is_an_error_when_it_is_damaged(table, column, read, tmp_path):
+    path = tmp_path / "log"
+    picture(1).pil().save(tmp_path / "a.png")
+    with AnswerLog(path, record_queries=True) as log, Engine(log=log) as engine:
+        log.meta("reward", "edival-if")
+        log.add_sample("a sample")
+        Image.open(tmp_path / "a.png", index=log.files)
+        run_all(engine, [rates(picture(1).crop(0, 0, 4, 4))], Fake(known))
+        log.verify()
+        read(log)
+    condition = "where key = 'reward'" if table == "meta" else ""
+    damaged(path, f"update {table} set {column} = {column} || '1' {condition}")
+    with AnswerLog(path) as log:
+        with pytest.raises(LogError, match=f"{path} is damaged"):
+            read(log)
+        with pytest.raises(LogError, match=f"{path} is damaged"):
+            log.verify()
 
 
 # -- recordings -------------------------------------------------------------------------------------------------------

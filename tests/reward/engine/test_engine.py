@@ -108,7 +108,7 @@ def test_a_question_that_is_on_its_way_is_joined():
 @given(trees=TREES, cache_bytes=st.sampled_from([1, 2**30]), describe=st.booleans())
 def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees, cache_bytes, describe):
     expected = [alone(grown(tree), mixed) for tree in trees]
-    answered = set[str]()
+    questions, answered = [question(number) for number in range(41)], set[str]()
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
             expert = Fake(mixed)
@@ -118,7 +118,7 @@ def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees
             ):
                 assert run_all(engine, [grown(tree) for tree in trees], expert) == expected
                 assert not answered & expert.seen.keys(), "a logged query reached the expert"
-                answered |= log.get("fake", list(expert.seen)).keys()
+                answered |= log.get("fake", questions).keys()
 
 
 def test_a_log_makes_up_for_memory_so_that_nothing_is_asked_twice(tmp_path):
@@ -194,18 +194,6 @@ def test_a_log_that_breaks_costs_the_log_and_not_the_scores(tmp_path):
         with pytest.warns(RuntimeWarning, match="continuing without the answer log"):
             assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
         assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
-
-
-def test_a_damaged_answer_in_the_log_costs_the_log_and_not_the_scores(tmp_path):
-    with AnswerLog(tmp_path / "log") as log:
-        with Engine(log=log) as engine:
-            run_all(engine, [asks(1)], Fake(known))
-        log._db.execute("update answers set answer = '{\"boxes\": 7}'")
-        with (
-            Engine(log=log) as engine,
-            pytest.warns(RuntimeWarning, match="holds an answer that cannot be read"),
-        ):
-            assert run_all(engine, [asks(1)], Fake(known)) == [alone(asks(1), known)]
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------

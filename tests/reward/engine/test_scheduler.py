@@ -427,8 +427,8 @@ def test_an_answer_is_not_kept_for_an_expert_that_has_become_another_one(tmp_pat
         for _ in range(3):
             assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
         assert expert.calls == [1, 1]
-        assert log.get("older", [question(1).digest]) == {}
-        assert log.get("newer", [question(1).digest]) == {question(1).digest: known(question(1))}
+        assert log.get("older", [question(1)]) == {}
+        assert log.get("newer", [question(1)]) == {question(1).digest: known(question(1))}
 
 
 # -- statistics -------------------------------------------------------------------------------------------------------
@@ -447,6 +447,7 @@ def test_stats_count_what_was_asked_and_what_it_took(engine):
         "unique": 3,
         "cache_hits": 1,
         "coalesced": 1,
+        "rejected": 0,
         "experts": {"fake": {"queries": 3, "calls": 2, "failed": 1}},
     }
     assert seconds >= 0

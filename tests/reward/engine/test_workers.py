@@ -106,7 +106,7 @@ def test_one_poisoned_question_among_64_fails_alone(name, tmp_path):
                 assert score == alone(asks(number), known)
         assert not engine.down_experts()
         assert len(log) == 63
-        assert log.get("fake", [question(POISON).digest]) == {}
+        assert log.get("fake", [question(POISON)]) == {}
         before = expert.seen[question(POISON).digest]
         assert run_all(engine, [asks(POISON)], expert)[0].status == "failed"
         assert expert.seen[question(POISON).digest] == before + 1, "failures are not cached: the query is repeated"
@@ -282,7 +282,7 @@ def test_an_expert_that_hangs_fails_who_asked_it_and_counts_as_dead_until_it_is_
         thread.join(60)
         assert not thread.is_alive()
         assert run_all(engine, [asks(2)], hanging)[0].status == "failed"
-        assert log.get("hanging", [question(POISON).digest]) == {}
+        assert log.get("hanging", [question(POISON)]) == {}
         engine.reset_circuit(hanging)
         assert run_all(engine, [asks(POISON)], hanging) == [alone(asks(POISON), known)]
         assert engine.down_experts() == {}

@@ -11,7 +11,8 @@ _CHUNK = 1 << 20
 def sha256(path: Path) -> str:
     """SHA-256 of a file, hex. Raises OSError."""
     state = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            state.update(chunk)
+    chunk = memoryview(bytearray(_CHUNK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(chunk):
+            state.update(chunk[:size])
     return state.hexdigest()
